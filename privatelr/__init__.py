@@ -1,0 +1,53 @@
+"""Differentially private logistic regression from a formula and a data frame.
+
+from privatelr import dplr, load_dataset, load_schema
+fit = dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"))
+print(fit)
+"""
+
+from privatelr.datasets import load_dataset, load_schema
+from privatelr.errors import (
+    ArgumentError,
+    FormulaError,
+    GuaranteeError,
+    MissingDependencyError,
+    NotConvergedError,
+    PrivacyWarning,
+    PrivateLRError,
+    SchemaError,
+)
+from privatelr.frames.scaling import ScaledData, scaled
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.release import Release
+from privatelr.model import dplr
+from privatelr.numerics.newton import Newton
+from privatelr.privacy.guarantees import REPLACE_ONE, NonPrivate, PureDP
+from privatelr.results.diagnostics import Diagnostics
+from privatelr.results.fit import Fit
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "REPLACE_ONE",
+    "ArgumentError",
+    "Calibration",
+    "Diagnostics",
+    "Fit",
+    "FormulaError",
+    "GuaranteeError",
+    "MissingDependencyError",
+    "Newton",
+    "NonPrivate",
+    "NotConvergedError",
+    "PrivacyWarning",
+    "PrivateLRError",
+    "PureDP",
+    "Release",
+    "ScaledData",
+    "SchemaError",
+    "__version__",
+    "dplr",
+    "load_dataset",
+    "load_schema",
+    "scaled",
+]

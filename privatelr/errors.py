@@ -1,0 +1,92 @@
+"""Every error and warning of the package, and the checks that word them.
+
+An error is one sentence: the argument, what it got, what it takes. It may depend on public
+facts only (names, types, declared bounds and levels, the number of rows), never on a value
+of the data, because an exception is an output that nobody has paid for.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+class PrivateLRError(Exception):
+    """Root of every error that privatelr raises on purpose."""
+
+
+class ArgumentError(PrivateLRError, ValueError):
+    """An argument that is about neither the formula, the data nor the guarantee."""
+
+
+class FormulaError(PrivateLRError, ValueError):
+    """The formula cannot be read, or names something that is not there."""
+
+
+class SchemaError(PrivateLRError, ValueError):
+    """The public description of the data is missing, contradictory, or read off the data."""
+
+
+class GuaranteeError(PrivateLRError, ValueError):
+    """The privacy that was asked for is not defined, not proven, or not available."""
+
+
+class NotConvergedError(PrivateLRError, RuntimeError):
+    """The minimiser did not reach its certificate; nothing was released."""
+
+
+class MissingDependencyError(PrivateLRError, ImportError):
+    """An optional part of the package needs a library that is not installed."""
+
+
+class PrivacyWarning(UserWarning):
+    """What was asked for weakens the promise, or changes what it is about."""
+
+
+def require_number(
+    error: type[PrivateLRError],
+    name: str,
+    value: Any,
+    takes: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float = math.inf,
+) -> float:
+    """Return `value` as a finite float within the stated range, or raise `error`.
+
+    Parameters
+    ----------
+    error
+        The class to raise.
+    name
+        The argument, as its user writes it.
+    takes
+        What the argument takes, in words; it ends the sentence.
+    above, at_least, at_most
+        Open lower, closed lower and closed upper limit.
+    """
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    inside = (
+        math.isfinite(number)
+        and (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and number <= at_most
+    )
+    if not inside:
+        raise error(f"{name}={value!r}: {name} takes {takes}.")
+    return number
+
+
+def require_choice(
+    error: type[PrivateLRError], name: str, value: Any, choices: Collection[str], why: str = ""
+) -> str:
+    """Return `value` if it is one of `choices`, or raise `error` naming them all."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise error(f"{name}={value!r}: {name} takes {listed}{why}.")
+    return value

@@ -1,0 +1,1 @@
+"""What the user holds: formula, frame and public schema become bounded rows."""

@@ -1,0 +1,244 @@
+"""From a formula, a frame and a public schema to rows of known length.
+
+`plan_design` sees names, types and declarations; `read_design` sees the data, and does the
+same to every row whatever the other rows hold. A row that cannot be used becomes a row of
+zeros, so the number of rows is the number of records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import FormulaError, SchemaError
+from privatelr.frames.evaluation import Columns as Values
+from privatelr.frames.evaluation import evaluate
+from privatelr.frames.expressions import require_kinds
+from privatelr.frames.formula import Formula, factor_key
+from privatelr.frames.response import Response, labels, plan_response
+from privatelr.frames.terms import Columns, materialise, plan_columns
+from privatelr.frames.variables import Variable, describe_variables, level_codes, read_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privatelr.frames.factors import Factor
+    from privatelr.frames.schema import Schema
+    from privatelr.types import BoolArray, FloatArray, ObjectArray, Rows, RowsBackend
+
+BoundSource = Literal["declared bounds", "row_norm"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DesignSpec:
+    """All that is needed to turn a frame into design rows; public, and free of data.
+
+    Attributes
+    ----------
+    bound : float
+        Largest length of the covariates of a row; longer rows are shortened to it.
+    bound_source : str
+        Where `bound` comes from.
+    unbounded : tuple of str
+        Terms whose range the declared bounds do not limit.
+    intercept : float or None
+        The constant in the intercept column, None for a model without intercept.
+    projection : ndarray of shape (p, q) or None
+        Applied to the covariates after shortening; the result is shortened again.
+    scaled_by_data : bool
+        Whether the map of the columns was read off the data, which voids any guarantee.
+    """
+
+    formula: Formula
+    variables: Mapping[str, Variable]
+    response: Response
+    factors: tuple[Factor, ...]
+    columns: Columns
+    bound: float
+    bound_source: BoundSource
+    unbounded: tuple[str, ...]
+    intercept: float | None
+    projection: FloatArray | None = None
+    scaled_by_data: bool = False
+
+    @property
+    def p(self) -> int:
+        """Number of covariate columns before projection."""
+        return len(self.columns.names) - self.columns.has_intercept
+
+    @property
+    def d(self) -> int:
+        """Number of design columns, intercept included, after projection."""
+        covariates = self.p if self.projection is None else self.projection.shape[1]
+        return covariates + self.columns.has_intercept
+
+    @property
+    def radius(self) -> float:
+        """R, the largest length of a design row, the intercept entry included."""
+        return math.hypot(self.bound, self.intercept or 0.0)
+
+    def user_map(self) -> FloatArray:
+        """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units."""
+        columns, first = self.columns, int(self.columns.has_intercept)
+        size = len(columns.names)
+        units = np.diag(1.0 / columns.scale)
+        child = np.flatnonzero(columns.parent >= 0)
+        np.subtract.at(
+            units, (columns.parent[child], child), columns.centre[child] / columns.scale[child]
+        )
+        design = np.eye(size) if self.projection is None else np.zeros((size, self.d))
+        if self.projection is not None:
+            design[first:, first:] = self.projection
+        if self.intercept is not None:
+            design[0, 0] = self.intercept
+        return units @ design
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Bounded rows and the specification that made them."""
+
+    rows: Rows
+    spec: DesignSpec
+
+
+def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> DesignSpec:
+    """Describe the design of a formula from names, types and declarations.
+
+    Raises
+    ------
+    FormulaError, SchemaError
+        One sentence with the term and the remedy.
+    """
+    variables = describe_variables(frame, formula.variables, schema)
+    textual = {name for name, v in variables.items() if v.kind in ("text", "categorical")}
+    for expression in (formula.response, *formula.factors):
+        require_kinds(expression, textual)
+    response = plan_response(formula.response, variables)
+    factors, columns = plan_columns(formula, variables)
+    covariates = [
+        term for term in columns.terms if term.columns != (0,) or not columns.has_intercept
+    ]
+    unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
+    if unbounded and schema.row_norm is None:
+        _require_boundable(formula, variables, factors)
+    declared = math.sqrt(sum(term.radius**2 for term in covariates))
+    limit = schema.row_norm if schema.row_norm is not None else (1.0 if unbounded else math.inf)
+    return DesignSpec(
+        formula=formula,
+        variables=variables,
+        response=response,
+        factors=factors,
+        columns=columns,
+        bound=min(declared, limit),
+        bound_source="row_norm" if limit < declared else "declared bounds",
+        unbounded=unbounded,
+        intercept=schema.intercept_scale if columns.has_intercept else None,
+    )
+
+
+def _require_boundable(
+    formula: Formula, variables: Mapping[str, Variable], factors: tuple[Factor, ...]
+) -> None:
+    """Refuse a term that stays unbounded although all its variables are bounded."""
+    for factor in factors:
+        names = factor.expression.names
+        finite = all(math.isfinite(end) for end in factor.interval)
+        if factor.is_categorical or finite or not all(variables[n].is_bounded for n in names):
+            continue
+        boxes = " and ".join(f"{name} in {variables[name].bounds}" for name in names)
+        raise SchemaError(
+            f"term '{factor.expression.label}' has no finite range for {boxes}; move the bound "
+            "away from where the term is undefined, rewrite the term, or give row_norm= to limit "
+            "whole rows."
+        )
+
+
+def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> Design:
+    """Read the rows of a frame under a plan.
+
+    Parameters
+    ----------
+    backend
+        Makes bounded rows of covariates ``(n, d - 1)`` and labels ``(n,)``.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of
+    records, names, types, bounds and levels. *Not covered*: time and memory.
+    """
+    covariates, usable, values = read_covariates(spec, frame, spec.formula.variables)
+    with np.errstate(all="ignore"):
+        label, labelled = labels(spec.response, values)
+    covariates[~(usable & labelled)] = np.nan  # the backend makes this a row of zeros
+    rows = backend(covariates, label, bound=spec.bound, intercept=spec.intercept)
+    return Design(rows, spec)
+
+
+def read_covariates(
+    spec: DesignSpec, frame: pd.DataFrame, names: tuple[str, ...]
+) -> tuple[FloatArray, BoolArray, Values]:
+    """Covariates ``(n, p)`` or ``(n, q)``, which rows are usable, and the columns read.
+
+    Rows are mapped to design units and projected; they are not yet bounded.
+    """
+    values, usable = read_values(spec.variables, frame, names)
+    raw, coded = raw_design(spec, values, len(frame))
+    columns = spec.columns
+    child = np.flatnonzero(columns.parent >= 0)
+    with np.errstate(all="ignore"):
+        # a fresh array, because the raw design must not change under its parents
+        mapped = raw.copy()
+        mapped[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
+        mapped /= columns.scale
+        covariates = mapped[:, int(columns.has_intercept) :]
+        if spec.projection is not None:
+            covariates = covariates @ spec.projection
+    usable = usable & coded & np.isfinite(covariates).all(axis=1)
+    return np.ascontiguousarray(covariates), usable, values
+
+
+def read_values(
+    variables: Mapping[str, Variable], frame: pd.DataFrame, names: tuple[str, ...]
+) -> tuple[dict[str, FloatArray | ObjectArray], BoolArray]:
+    """Clipped columns by name, and the rows in which all of them are valid."""
+    values = {}
+    usable = np.ones(len(frame), dtype=bool)
+    for name in names:
+        if name not in frame.columns:
+            raise FormulaError(
+                f"data: the column {name!r} is missing; the model reads "
+                f"{', '.join(map(repr, names))}."
+            )
+        values[name], valid = read_variable(variables[name], frame[name])
+        usable &= valid
+    return values, usable
+
+
+def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, BoolArray]:
+    """Raw design ``(n, d)``: each numeric factor clipped to its range, each factor coded.
+
+    A value outside the levels of its factor makes the row unusable.
+    """
+    frame: dict[str, Any] = {}
+    usable = np.ones(n, dtype=bool)
+    for index, factor in enumerate(spec.factors):
+        if factor.source is not None:
+            codes = level_codes(values[factor.source], factor.levels)
+            usable &= codes >= 0
+            frame[factor_key(index)] = pd.Categorical.from_codes(
+                np.maximum(codes, 0), categories=list(factor.levels)
+            )
+        else:
+            column = np.broadcast_to(evaluate(factor.expression, values), (n,))
+            # undefined values must not reach formulaic, which would treat them as missing
+            defined = np.isfinite(column.astype(np.float64))
+            usable &= defined
+            frame[factor_key(index)] = np.clip(np.where(defined, column, 0.0), *factor.interval)
+    with np.errstate(all="ignore"):
+        return materialise(spec.columns.coding, pd.DataFrame(frame, index=range(n))), usable

@@ -1,0 +1,162 @@
+"""Two interpreters of expressions: their value in every row, and their range.
+
+`evaluate` gives values, `interval` the range when the variables keep to their declared
+bounds. Both know the same few node types, so an expression that can be evaluated can be
+bounded, and neither can look beyond one row.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from privatelr.frames.expressions import Expression, literal_values, row_function, unwrap
+from privatelr.frames.functions import EVERYTHING, Interval, product_range
+from privatelr.types import BoolArray, FloatArray, ObjectArray
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+    ast.Pow: np.power,
+    ast.Mod: np.mod,
+    ast.FloorDiv: np.floor_divide,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+}
+Columns = Mapping[str, FloatArray | ObjectArray]
+
+
+def evaluate(expression: Expression, columns: Columns) -> FloatArray | BoolArray | ObjectArray:
+    """Value in every row, shape ``(n,)``; undefined operations give NaN or infinity.
+
+    Floating-point warnings are silenced: one that depended on a row would tell of it.
+    """
+    with np.errstate(all="ignore"):
+        return cast("FloatArray", np.asarray(_value(expression, unwrap(expression), columns)))
+
+
+def _value(expression: Expression, node: ast.expr, columns: Columns) -> Any:
+    def value(child: ast.expr) -> Any:
+        return _value(expression, child, columns)
+
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name():
+            return columns[expression.aliases[node.id]]
+        case ast.BinOp(op=op):
+            return _ARITHMETIC[type(op)](_number(value(node.left)), _number(value(node.right)))
+        case ast.UnaryOp(op=ast.Not()):
+            return ~_truth(value(node.operand))
+        case ast.UnaryOp(op=op):
+            return (
+                np.negative(_number(value(node.operand)))
+                if isinstance(op, ast.USub)
+                else value(node.operand)
+            )
+        case ast.BoolOp(op=op):
+            combine = np.logical_and if isinstance(op, ast.And) else np.logical_or
+            return combine.reduce([_truth(value(child)) for child in node.values])
+        case ast.Compare(left=left, ops=[ast.In()], comparators=[right]):
+            column = value(left)
+            options = literal_values(expression, right, expression.label)
+            return np.logical_or.reduce([column == option for option in options])
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return np.asarray(_COMPARISONS[type(op)](value(left), value(right)), dtype=bool)
+        case ast.Call():
+            function = row_function(expression, node)
+            if function is None:
+                return value(node.args[0])
+            return function.value(*[_number(value(argument)) for argument in node.args])
+    raise AssertionError("checked on parsing")
+
+
+def _number(value: Any) -> Any:
+    return np.asarray(value, dtype=np.float64)
+
+
+def _truth(value: Any) -> BoolArray:
+    return np.asarray(np.asarray(value) != 0)
+
+
+def interval(expression: Expression, bounds: Mapping[str, Interval]) -> Interval:
+    """Range of the expression over the box of declared `bounds`, possibly too wide.
+
+    Interval arithmetic treats the occurrences of a variable as independent, so ``x - x`` is
+    given a range; the error is on the safe side. NaN ends mean that the expression is
+    defined nowhere on the box.
+    """
+    with np.errstate(all="ignore"):
+        low, high = _range(expression, unwrap(expression), bounds)
+    if math.isnan(low) or math.isnan(high):
+        return EVERYTHING
+    return (float(low), float(high))
+
+
+def _range(expression: Expression, node: ast.expr, bounds: Mapping[str, Interval]) -> Interval:
+    def span(child: ast.expr) -> Interval:
+        return _range(expression, child, bounds)
+
+    match node:
+        case ast.Constant():
+            number = node.value
+            return (number, number) if isinstance(number, int | float) else EVERYTHING
+        case ast.Name():
+            return bounds.get(expression.aliases[node.id], EVERYTHING)
+        case ast.BinOp(op=op):
+            return _arithmetic_range(op, span(node.left), span(node.right))
+        case ast.UnaryOp(op=ast.USub()):
+            low, high = span(node.operand)
+            return (-high, -low)
+        case ast.UnaryOp(op=ast.UAdd()):
+            return span(node.operand)
+        case ast.UnaryOp() | ast.BoolOp() | ast.Compare():
+            return (0.0, 1.0)
+        case ast.Call():
+            function = row_function(expression, node)
+            if function is None:
+                return span(node.args[0])
+            return function.interval(*[span(argument) for argument in node.args])
+    raise AssertionError("checked on parsing")
+
+
+def _arithmetic_range(op: ast.operator, x: Interval, y: Interval) -> Interval:
+    match op:
+        case ast.Add():
+            return (x[0] + y[0], x[1] + y[1])
+        case ast.Sub():
+            return (x[0] - y[1], x[1] - y[0])
+        case ast.Mult():
+            return product_range(x, y)
+        case ast.Div() if not y[0] <= 0 <= y[1]:
+            return product_range(x, (1 / y[1], 1 / y[0]))
+        case ast.Pow() if y[0] == y[1]:
+            return _power_range(x, y[0])
+    return EVERYTHING
+
+
+def _power_range(x: Interval, exponent: float) -> Interval:
+    whole = float(exponent).is_integer()
+    if exponent < 0:
+        if x[0] <= 0 <= x[1]:
+            return EVERYTHING
+        return _power_range((1 / x[1], 1 / x[0]), -exponent)
+    low, high = x if whole else (max(x[0], 0.0), x[1])
+    if high < low:
+        return EVERYTHING
+    ends = [float(np.power(low, exponent)), float(np.power(high, exponent))]
+    if low <= 0 <= high:
+        ends.append(0.0 if exponent else 1.0)
+    return (min(ends), max(ends))

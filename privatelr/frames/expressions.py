@@ -1,0 +1,204 @@
+"""Expressions inside a formula: parsed, and checked to work row by row.
+
+An expression is a small Python syntax tree over column names, built from R tokens. It may
+hold only what `privatelr.frames.evaluation` can both evaluate and bound.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from privatelr.errors import FormulaError
+from privatelr.frames.functions import ROW_FUNCTIONS, RowFunction
+from privatelr.frames.lexer import Token, spell
+from privatelr.frames.refusals import refuse_call
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+_TO_PYTHON = {"^": "**", "&": " and ", "&&": " and ", "|": " or ", "||": " or ", "!": " not "}
+_TO_PYTHON |= {"%in%": " in ", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
+_CONSTANTS = {"TRUE": "True", "FALSE": "False", "True": "True", "False": "False"}
+_WORDS = {"and", "or", "not", "in"}
+CODING_CALLS = frozenset({"C", "factor", "as.factor"})
+
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv)
+_COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A checked expression: `label` is its R spelling, `names` the columns it reads.
+
+    `tree` holds placeholder identifiers; ``aliases[identifier]`` is the real name of the
+    column or function.
+    """
+
+    label: str
+    tree: ast.expr = field(compare=False)
+    aliases: Mapping[str, str]
+    names: tuple[str, ...]
+
+    def bare(self) -> str | None:
+        """The column's name if the expression is nothing but a column."""
+        node = unwrap(self)
+        return self.aliases[node.id] if isinstance(node, ast.Name) else None
+
+
+def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expression:
+    """Read tokens as one expression and refuse whatever does not work row by row."""
+    label = spell(tokens)
+    aliases: dict[str, str] = {}
+    called: set[str] = set()
+    source = ""
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        opens_call = following is not None and following.is_operator("(")
+        if token.kind == "name" and following is not None and following.is_operator("="):
+            source += token.text
+        elif token.kind == "name" and token.text in _CONSTANTS and not opens_call:
+            source += _CONSTANTS[token.text]
+        elif token.kind == "name" and token.text in _WORDS:
+            source += f" {token.text} "
+        elif token.is_name:
+            identifier = f"v{len(aliases)}_"
+            aliases[identifier] = token.text
+            source += identifier
+            if opens_call:
+                called.add(identifier)
+        elif token.kind == "number":
+            source += token.text.rstrip("L")
+        else:
+            source += (
+                _TO_PYTHON.get(token.text, token.text) if token.kind == "operator" else token.text
+            )
+    try:
+        tree = ast.parse(source.strip() or "()", mode="eval").body
+    except SyntaxError:
+        raise FormulaError(f"formula: cannot read the expression {label!r}.") from None
+    names = tuple(dict.fromkeys(name for key, name in aliases.items() if key not in called))
+    expression = Expression(label, tree, aliases, names)
+    _check(expression, unwrap(expression), term or label)
+    return expression
+
+
+def unwrap(expression: Expression) -> ast.expr:
+    """The tree without the outer ``I(...)``, which protects an expression and does nothing."""
+    node = expression.tree
+    while isinstance(node, ast.Call) and _function(expression, node) == "I" and len(node.args) == 1:
+        node = node.args[0]
+    return node
+
+
+def coding_call(expression: Expression) -> ast.Call | None:
+    """The ``C(...)``, ``factor(...)`` or ``as.factor(...)`` that the expression is, if any."""
+    node = unwrap(expression)
+    is_coding = isinstance(node, ast.Call) and _function(expression, node) in CODING_CALLS
+    return cast("ast.Call", node) if is_coding else None
+
+
+def is_logical(expression: Expression) -> bool:
+    """Whether the value is true or false, by the form of the expression."""
+    node = unwrap(expression)
+    negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return isinstance(node, ast.Compare | ast.BoolOp) or negation
+
+
+def _function(expression: Expression, node: ast.Call) -> str:
+    name = expression.aliases.get(node.func.id, "") if isinstance(node.func, ast.Name) else ""
+    return name.removeprefix("np.").removeprefix("numpy.")
+
+
+def row_function(expression: Expression, node: ast.Call) -> RowFunction | None:
+    """The table entry that the call names, if it is called with the right arguments."""
+    function = ROW_FUNCTIONS.get(_function(expression, node))
+    fits = function is not None and len(node.args) == function.arity and not node.keywords
+    return function if fits else None
+
+
+def _check(expression: Expression, node: ast.expr, term: str) -> None:
+    """Refuse every node that neither interpreter knows."""
+    match node:
+        case ast.Constant() | ast.Name():
+            return
+        case ast.BinOp(op=op) if isinstance(op, _ARITHMETIC):
+            children = [node.left, node.right]
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not()):
+            children = [node.operand]
+        case ast.BoolOp():
+            children = node.values
+        case ast.Compare(ops=[ast.In()], comparators=[right]):
+            literal_values(expression, right, term)
+            children = [node.left]
+        case ast.Compare(ops=[op], comparators=[right]) if isinstance(op, _COMPARISONS):
+            children = [node.left, right]
+        case ast.Call() if _function(expression, node) == "I" and len(node.args) == 1:
+            children = list(node.args)
+        case ast.Call() if _function(expression, node) in CODING_CALLS and node.args:
+            children = node.args[:1]
+        case ast.Call() if row_function(expression, node) is not None:
+            children = list(node.args)
+        case ast.Call():
+            variable = next(iter(expression.names), "x")
+            raise refuse_call(_function(expression, node) or expression.label, term, variable)
+        case _:
+            raise FormulaError(
+                f"formula: {term!r} holds something other than columns, constants, arithmetic, "
+                "comparisons and row-wise functions."
+            )
+    for child in children:
+        _check(expression, child, term)
+
+
+def literal_values(expression: Expression, node: ast.expr, term: str) -> list[Any]:
+    """The constants of ``c('a', 'b')`` or ``['a', 'b']``."""
+    if isinstance(node, ast.Call) and _function(expression, node) == "c":
+        items = list(node.args)
+    elif isinstance(node, ast.List | ast.Tuple):
+        items = list(node.elts)
+    else:
+        items = [node]
+    try:
+        return [ast.literal_eval(item) for item in items]
+    except ValueError:
+        raise FormulaError(f"formula: {term!r} needs constants, as in c('a', 'b').") from None
+
+
+def require_kinds(expression: Expression, textual: Collection[str]) -> None:
+    """Refuse arithmetic on columns of categories or strings, named in `textual`.
+
+    They may stand alone, be coded as a factor, or be compared for equality with constants.
+    """
+
+    def is_textual(node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and expression.aliases[node.id] in textual
+
+    def visit(node: ast.AST, allowed: bool) -> None:
+        if isinstance(node, ast.Name) and is_textual(node) and not allowed:
+            raise FormulaError(
+                f"formula: {expression.label!r} computes with {expression.aliases[node.id]!r}, "
+                "which holds categories; compare it, as in I(x == 'a'), or use it by itself."
+            )
+        equality = isinstance(node, ast.Compare) and isinstance(
+            node.ops[0], ast.Eq | ast.NotEq | ast.In
+        )
+        children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        if isinstance(node, ast.Compare) and not any(map(is_textual, children)):
+            texts = [
+                c
+                for c in ast.walk(node)
+                if isinstance(c, ast.Constant) and isinstance(c.value, str)
+            ]
+            if texts:
+                raise FormulaError(
+                    f"formula: {expression.label!r} compares numbers with the text "
+                    f"{texts[0].value!r}."
+                )
+        for child in children:
+            visit(child, equality)
+
+    root = unwrap(expression)
+    coded = coding_call(expression)
+    visit(coded.args[0] if coded is not None else root, True)

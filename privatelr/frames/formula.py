@@ -1,0 +1,188 @@
+"""R's formula dialect, split into a response and a right-hand side for formulaic.
+
+formulaic owns the algebra of terms (``*``, ``:``, ``^``, ``/``, ``-1``), the coding of
+factors and the naming of columns. What R allows and formulaic does not is translated here:
+comparisons as responses, ``.`` next to them, dotted names inside calls. Each factor of the
+right-hand side becomes a numbered column, so formulaic never evaluates an expression.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from privatelr.errors import FormulaError
+from privatelr.frames.expressions import Expression, parse_expression
+from privatelr.frames.lexer import Token, closing_index, spell, tokenize
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+_ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")", "%in%")
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
+_KEY = re.compile("\ue000(\\d+)\ue001")
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula read against the column names of a frame.
+
+    Attributes
+    ----------
+    text : str
+        R spelling with ``.`` expanded.
+    response : Expression
+        Left-hand side.
+    terms : str
+        Right-hand side for formulaic, every factor replaced by its key.
+    factors : tuple of Expression
+        ``factors[i]`` is what the key ``factor_key(i)`` stands for.
+    """
+
+    text: str
+    response: Expression
+    terms: str
+    factors: tuple[Expression, ...]
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Columns that the right-hand side reads, in order of appearance."""
+        return tuple(dict.fromkeys(name for factor in self.factors for name in factor.names))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All columns that the formula reads, the response's first."""
+        return tuple(dict.fromkeys(self.response.names + self.covariates))
+
+
+def factor_key(index: int) -> str:
+    """Column name under which formulaic sees a factor; private-use characters frame it."""
+    return f"\ue000{index}\ue001"
+
+
+def factor_index(text: str) -> int | None:
+    """Inverse of `factor_key` for a text that mentions one key."""
+    match = _KEY.search(text)
+    return int(match.group(1)) if match else None
+
+
+def parse_formula(text: str, columns: Sequence[str]) -> Formula:
+    """Read an R formula for a frame with these column names.
+
+    Raises
+    ------
+    FormulaError
+        A sentence naming what cannot be read or which column is unknown.
+    """
+    if not isinstance(text, str):
+        raise FormulaError(
+            f'formula={text!r}: formula takes a text such as "y ~ age + dose", a data frame, '
+            "an array, or a response followed by its covariates."
+        )
+    left, right = _split(tokenize(text), text)
+    if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
+        left = left[1:-1]
+    response = parse_expression(left)
+    if not response.names:
+        raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
+    _require_columns(response, columns)
+    right = _expand_dot(right, [name for name in columns if name not in response.names])
+    terms, factors = _factorise(right)
+    for factor in factors:
+        _require_columns(factor, columns)
+    return Formula(f"{spell(left)} ~ {spell(right)}", response, terms, tuple(factors))
+
+
+def _split(tokens: Sequence[Token], text: str) -> tuple[list[Token], list[Token]]:
+    tildes = [index for index, token in enumerate(tokens) if token.is_operator("~")]
+    if len(tildes) != 1 or tildes[0] == 0 or tildes[0] == len(tokens) - 1:
+        raise FormulaError(
+            f"formula {text!r}: a formula has one '~' with a response before it and terms "
+            'after it, as in "y ~ age + dose".'
+        )
+    return list(tokens[: tildes[0]]), list(tokens[tildes[0] + 1 :])
+
+
+def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
+    """Replace ``.`` by the sum of all columns that the response does not read."""
+    expanded: list[Token] = []
+    for index, token in enumerate(tokens):
+        if token != Token("name", "."):
+            expanded.append(token)
+            continue
+        if not others:
+            raise FormulaError(
+                "formula: '.' stands for no column, the data holds only the response."
+            )
+        total = [Token("quoted", others[0])]
+        for name in others[1:]:
+            total += [Token("operator", "+"), Token("quoted", name)]
+        alone = all(
+            neighbour.is_operator("+", "-")
+            for neighbour in [*tokens[max(index - 1, 0) : index], *tokens[index + 1 : index + 2]]
+        ) and not (index and tokens[index - 1].is_operator("-"))
+        expanded += total if alone else [Token("operator", "("), *total, Token("operator", ")")]
+    return expanded
+
+
+def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
+    """Right-hand side with keys for factors, and the factors."""
+    factors: dict[str, Expression] = {}
+    text = ""
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        after = index + 1
+        calls = after < len(tokens) and tokens[after].is_operator("(")
+        if token.is_operator("{"):
+            after = closing_index(tokens, index) + 1
+            text += _factor(tokens[index + 1 : after - 1], factors)
+        elif token.is_name:
+            after = closing_index(tokens, after) + 1 if calls else after
+            text += _factor(tokens[index:after], factors)
+        else:
+            text += _algebra(token, tokens[index - 1] if index else None)
+        index = after
+    return text, list(factors.values())
+
+
+def _factor(tokens: Sequence[Token], factors: dict[str, Expression]) -> str:
+    label = spell(tokens)
+    if label not in factors:
+        factors[label] = parse_expression(tokens, term=label)
+    return f"`{factor_key(list(factors).index(label))}`"
+
+
+def _algebra(token: Token, before: Token | None) -> str:
+    if token.kind == "number":
+        power = before is not None and before.is_operator("^", "**")
+        if token.text not in ("0", "1") and not (power and token.text.isdigit()):
+            raise FormulaError(
+                f"formula: the number {token.text} is not a term; write I({token.text} * x) for "
+                "a multiple of x."
+            )
+        return token.text
+    if token.is_operator(*_ALGEBRA):
+        return f" {token.text} "
+    if token.is_operator(*_COMPARISONS):
+        raise FormulaError(
+            f"formula: {token.text!r} cannot combine terms; wrap a comparison, as in I(x > 3.2)."
+        )
+    raise FormulaError(f"formula: {token.text} is not a term of a model.")
+
+
+def _require_columns(expression: Expression, columns: Collection[str]) -> None:
+    for name in expression.names:
+        if name not in columns:
+            close = difflib.get_close_matches(name, columns, n=1)
+            hint = (
+                f"did you mean {close[0]!r}?"
+                if close
+                else f"it has {', '.join(map(repr, columns))}."
+            )
+            raise FormulaError(
+                f"formula: {expression.label!r} reads the column {name!r}, which the data does "
+                f"not have; {hint}"
+            )

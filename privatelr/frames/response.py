@@ -1,0 +1,105 @@
+"""Two-class responses: a comparison, a factor, a boolean or the numbers 0 and 1."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privatelr.errors import SchemaError
+from privatelr.frames.evaluation import Columns, evaluate
+from privatelr.frames.expressions import Expression, coding_call, is_logical, unwrap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privatelr.frames.variables import Variable
+    from privatelr.types import BoolArray, FloatArray
+
+ResponseKind = Literal["logical", "factor", "binary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """How labels come out of the left-hand side.
+
+    Attributes
+    ----------
+    expression : Expression
+        What is evaluated.
+    kind : str
+        ``logical`` (true is the positive class), ``factor`` (first level against the
+        others, as in R) or ``binary`` (the numbers 0 and 1).
+    classes : tuple
+        What ``predict(type="classes")`` returns for the negative and the positive class.
+    """
+
+    expression: Expression
+    kind: ResponseKind
+    classes: tuple[Any, Any]
+
+    def describe(self) -> str:
+        """A sentence part on the coding; it depends on public facts only."""
+        negative, positive = self.classes
+        against = f"{self.expression.label}: {positive} (positive) against {negative}"
+        return f"{against}; other values count as missing" if self.kind == "binary" else against
+
+
+def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> Response:
+    """Decide the coding from the form of the expression and the kinds of its variables."""
+    coded = coding_call(expression)
+    name = _column(expression, coded)
+    variable = variables[name] if name is not None else None
+    if is_logical(expression) or (variable is not None and variable.kind == "logical"):
+        return Response(expression, "logical", (False, True))
+    if variable is not None and variable.kind == "categorical":
+        return Response(expression, "factor", _factor_classes(variable))
+    if coded is not None or (variable is not None and variable.kind == "text"):
+        raise SchemaError(
+            f"response {expression.label!r}: its levels would be read off the data; declare "
+            f"levels={{{name!r}: [first, second]}} or compare, as in "
+            f"\"{name} == 'yes' ~ ...\"."
+        )
+    if variable is not None and variable.is_bounded and not set(variable.bounds) <= {0.0, 1.0}:
+        low, high = variable.bounds
+        raise SchemaError(
+            f"response {expression.label!r}: a numeric response takes the values 0 and 1, and "
+            f"this one is declared on ({low:g}, {high:g}); compare it with a public constant, as "
+            f'in "{name} > {(low + high) / 2:g} ~ ...".'
+        )
+    return Response(expression, "binary", (0, 1))
+
+
+def _column(expression: Expression, coded: ast.Call | None) -> str | None:
+    node = coded.args[0] if coded is not None else unwrap(expression)
+    return expression.aliases[node.id] if isinstance(node, ast.Name) else None
+
+
+def _factor_classes(variable: Variable) -> tuple[Any, Any]:
+    levels = variable.levels
+    numeric = all(
+        isinstance(level, int | float) and not isinstance(level, bool) for level in levels
+    )
+    if numeric and len(levels) != 2:
+        raise SchemaError(
+            f"response {variable.name!r}: a numeric response takes two values, and this one "
+            f"declares {len(levels)} ({', '.join(map(str, levels))}); compare it with a public "
+            f'constant, as in "{variable.name} > {levels[0]} ~ ...".'
+        )
+    if len(levels) < 2:
+        raise SchemaError(f"response {variable.name!r}: a response takes two or more levels.")
+    return (levels[0], levels[1] if len(levels) == 2 else f"not {levels[0]}")
+
+
+def labels(response: Response, columns: Columns) -> tuple[FloatArray, BoolArray]:
+    """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value."""
+    if response.kind == "factor":
+        coded = coding_call(response.expression)
+        name = _column(response.expression, coded)
+        values = columns[str(name)]
+        positive = np.asarray(values != response.classes[0], dtype=bool)
+        return np.where(positive, 1.0, -1.0), np.ones(len(positive), dtype=bool)
+    values = evaluate(response.expression, columns).astype(np.float64)
+    return np.where(values == 1.0, 1.0, -1.0), (values == 0.0) | (values == 1.0)

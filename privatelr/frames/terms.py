@@ -1,0 +1,217 @@
+"""Terms of a formula: their columns, and how long a row of them can be.
+
+Everything here follows from the formula and the public schema; no row of data is seen.
+formulaic builds its specification on a prototype frame of declared levels, and the same
+frozen specification later codes the data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from formulaic import ModelSpec
+from formulaic.errors import FormulaicError
+
+from privatelr.errors import FormulaError, SchemaError
+from privatelr.frames.factors import Factor, plan_factor
+from privatelr.frames.formula import Formula, factor_index, factor_key
+from privatelr.frames.functions import Interval, product_range
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from privatelr.frames.variables import Variable
+    from privatelr.types import FloatArray, IntArray
+
+INTERCEPT = "(Intercept)"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A block of columns that belong together.
+
+    Attributes
+    ----------
+    label : str
+        R spelling.
+    columns : tuple of int
+        Positions in the design.
+    radius : float
+        Largest Euclidean length of the block in a row once it is mapped; infinite if a
+        numeric factor is unbounded.
+    """
+
+    label: str
+    columns: tuple[int, ...]
+    radius: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Columns of a design, and the map from raw to design units.
+
+    Design column j is ``(z_j - centre_j * z_parent_j) / scale_j``, where the parent is the
+    column that is left of column j when its numeric factors are dropped (the intercept, for
+    a numeric term). A column without parent is only scaled.
+
+    Attributes
+    ----------
+    names : tuple of str
+        R spelling; the intercept, if any, comes first.
+    parent, centre, scale : ndarray of shape (d,)
+        The map; parent is -1 where there is none.
+    """
+
+    names: tuple[str, ...]
+    coding: ModelSpec
+    terms: tuple[Term, ...]
+    parent: IntArray
+    centre: FloatArray
+    scale: FloatArray
+
+    @property
+    def has_intercept(self) -> bool:
+        return self.names[:1] == (INTERCEPT,)
+
+
+def plan_columns(
+    formula: Formula, variables: Mapping[str, Variable]
+) -> tuple[tuple[Factor, ...], Columns]:
+    """Build the columns of a formula from public facts.
+
+    Raises
+    ------
+    FormulaError, SchemaError
+        If the terms cannot be combined, or levels are not declared.
+    """
+    factors = tuple(plan_factor(expression, variables) for expression in formula.factors)
+    coding = _code(formula, factors)
+    names = tuple(_display(name, factors) for name in coding.column_names)
+    if not names:
+        raise FormulaError(f"formula {formula.text!r}: the model has no columns.")
+    blocks = _blocks(coding)
+    # columns without numeric factor, by the categorical factors they code
+    pure = {frozenset(used): cols for used, cols in blocks if _all_categorical(factors, used)}
+    terms: list[Term] = []
+    parent, centre, scale = np.full(len(names), -1), np.zeros(len(names)), np.ones(len(names))
+    for used, columns in blocks:
+        categorical = frozenset(index for index in used if factors[index].is_categorical)
+        grid = code_levels(coding, factors, categorical)
+        span = _numeric_span(factors, used)
+        if len(categorical) < len(used):
+            for column in columns:
+                parent[column] = _parent(grid, column, pure.get(categorical, ()))
+                centre[column], scale[column] = _to_unit(span, centred=parent[column] >= 0)
+        length = float(np.sqrt(np.max(np.sum(grid[:, list(columns)] ** 2, axis=1), initial=0.0)))
+        bounded = all(math.isfinite(end) for end in span)
+        label = ":".join(factors[index].expression.label for index in used) or INTERCEPT
+        terms.append(Term(label, columns, length if bounded else math.inf))
+    return factors, Columns(names, coding, tuple(terms), parent, centre, scale)
+
+
+def _blocks(coding: ModelSpec) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """For each term the factors it multiplies and the columns it fills."""
+    blocks, position = [], 0
+    for structure in coding.structure or ():
+        indices = (factor_index(factor.expr) for factor in structure.term.factors)
+        columns = tuple(range(position, position + len(structure.columns)))
+        blocks.append((tuple(index for index in indices if index is not None), columns))
+        position += len(columns)
+    return blocks
+
+
+def _all_categorical(factors: Sequence[Factor], used: Sequence[int]) -> bool:
+    return all(factors[index].is_categorical for index in used)
+
+
+def _numeric_span(factors: Sequence[Factor], used: Sequence[int]) -> Interval:
+    """Range of the product of the numeric factors of a term."""
+    span = (1.0, 1.0)
+    for index in used:
+        if not factors[index].is_categorical:
+            span = product_range(span, factors[index].interval)
+    return span
+
+
+def _code(formula: Formula, factors: Sequence[Factor]) -> ModelSpec:
+    """Formulaic's specification of the right-hand side, made from one prototype row."""
+    text = formula.terms
+    for index, factor in enumerate(factors):
+        if factor.contrast is not None:
+            quoted = f"`{factor_key(index)}`"
+            text = text.replace(quoted, f"C({quoted}, {factor.contrast})")
+    prototype = pd.DataFrame(
+        {
+            factor_key(index): pd.Categorical([factor.levels[0]], categories=list(factor.levels))
+            if factor.is_categorical
+            else [1.0]
+            for index, factor in enumerate(factors)
+        },
+        index=[0],
+    )
+    try:
+        spec = ModelSpec.from_spec(text, output="numpy", na_action="ignore", context={})
+        coding: ModelSpec = spec.get_model_matrix(prototype).model_spec
+    except (FormulaicError, ValueError, TypeError, AttributeError):
+        raise FormulaError(
+            f"formula {formula.text!r}: the right-hand side takes terms joined by "
+            "+ - : * / ^ and %in%."
+        ) from None
+    if coding.transform_state:
+        raise SchemaError(f"formula {formula.text!r}: a term learns from the data.")
+    return coding
+
+
+def code_levels(
+    coding: ModelSpec, factors: Sequence[Factor], varied: Collection[int]
+) -> FloatArray:
+    """Raw design over all combinations of the levels of `varied`, numeric factors at one."""
+    order = sorted(varied)
+    grid = list(itertools.product(*(range(len(factors[index].levels)) for index in order)))
+    frame: dict[str, Any] = {}
+    for index, factor in enumerate(factors):
+        if not factor.is_categorical:
+            frame[factor_key(index)] = np.ones(len(grid))
+            continue
+        codes = [row[order.index(index)] if index in varied else 0 for row in grid]
+        frame[factor_key(index)] = pd.Categorical.from_codes(codes, categories=list(factor.levels))
+    return materialise(coding, pd.DataFrame(frame, index=range(len(grid))))
+
+
+def materialise(coding: ModelSpec, frame: pd.DataFrame) -> FloatArray:
+    """Raw design ``(n, d)`` of a frame of factor columns, under a frozen coding."""
+    return np.asarray(coding.get_model_matrix(frame), dtype=np.float64).reshape(len(frame), -1)
+
+
+def _parent(grid: FloatArray, column: int, candidates: Sequence[int]) -> int:
+    """The column that equals this one wherever the numeric factors are one, or -1."""
+    for candidate in candidates:
+        if np.array_equal(grid[:, candidate], grid[:, column]):
+            return candidate
+    return -1
+
+
+def _to_unit(span: Interval, *, centred: bool) -> tuple[float, float]:
+    """Centre and scale that map `span` into [-1, 1]; an infinite span stays as it is."""
+    low, high = span
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return 0.0, 1.0
+    centre = low / 2 + high / 2 if centred else 0.0
+    scale = max(high - centre, centre - low)
+    return centre, scale if scale > 0 else 1.0
+
+
+def _display(name: str, factors: Sequence[Factor]) -> str:
+    """R spelling of a column that formulaic named by factor keys."""
+    if name == "Intercept":
+        return INTERCEPT
+    for index, factor in enumerate(factors):
+        key, label = factor_key(index), factor.expression.label
+        for spelled in (f"C(`{key}`, {factor.contrast})", f"C({key}, {factor.contrast})", key):
+            name = name.replace(spelled, label)
+    return name

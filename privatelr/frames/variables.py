@@ -1,0 +1,173 @@
+"""Columns of a frame, each with a kind that follows from its type and the schema alone.
+
+Reading a column never fails and never warns because of a value: what cannot be used is
+marked invalid, and the design turns an invalid row into a row of zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import SchemaError
+from privatelr.frames.functions import EVERYTHING, Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable
+
+    from privatelr.frames.schema import Schema
+    from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
+
+VariableKind = Literal["numeric", "logical", "categorical", "text"]
+_SCALARS = (str, bool, int, float, np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A column and what is public about it.
+
+    `levels` is set for the kinds ``logical`` and ``categorical``; ``text`` is a column of
+    strings whose levels nobody declared, usable in comparisons only.
+    """
+
+    name: str
+    kind: VariableKind
+    bounds: Interval = EVERYTHING
+    levels: tuple[Hashable, ...] = ()
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.kind != "numeric" or all(math.isfinite(end) for end in self.bounds)
+
+
+def describe_variables(
+    frame: pd.DataFrame, names: Iterable[str], schema: Schema
+) -> dict[str, Variable]:
+    """The kind of each column, from its dtype and the declared bounds and levels."""
+    for argument, declared in (("bounds", schema.bounds), ("levels", schema.levels)):
+        for name in declared:
+            if name not in frame.columns:
+                raise SchemaError(
+                    f"{argument} names {name!r}, which is not a column of the data; it has "
+                    f"{', '.join(map(repr, frame.columns))}."
+                )
+    return {name: _describe(name, frame[name].dtype, schema) for name in names}
+
+
+def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
+    bounds, levels = schema.bounds.get(name), schema.levels.get(name)
+    categorical = isinstance(dtype, pd.CategoricalDtype)
+    if bounds is not None and categorical:
+        raise SchemaError(
+            f"bounds[{name!r}] describes a numeric variable, but the column {name!r} is "
+            "categorical; drop the bound or pass the column as numbers."
+        )
+    if bounds is not None:
+        return Variable(name, "numeric", bounds)
+    if levels is not None:
+        _require_same_type(name, dtype, levels)
+        return Variable(name, "categorical", levels=levels)
+    if categorical:
+        return Variable(name, "categorical", levels=tuple(dtype.categories.tolist()))
+    if pd.api.types.is_bool_dtype(dtype):
+        return Variable(name, "logical", (0.0, 1.0), (False, True))
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+        return Variable(name, "numeric")
+    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
+        return Variable(name, "text")
+    raise SchemaError(
+        f"column {name!r} has the type {dtype}; a model takes numbers, booleans, categories "
+        "and strings with declared levels."
+    )
+
+
+def _require_same_type(name: str, dtype: Any, levels: Collection[Hashable]) -> None:
+    texts = all(isinstance(level, str) for level in levels)
+    numbers = all(isinstance(level, int | float) for level in levels)
+    is_number = pd.api.types.is_numeric_dtype(dtype)
+    is_text = not pd.api.types.is_object_dtype(dtype) and pd.api.types.is_string_dtype(dtype)
+    if (texts and is_number) or (numbers and is_text):
+        raise SchemaError(
+            f"levels[{name!r}]={list(levels)!r}: the column {name!r} has the type {dtype}, so no "
+            "value can equal one of these levels; declare them in the column's own type."
+        )
+
+
+def read_variable(
+    variable: Variable, series: pd.Series[Any]
+) -> tuple[FloatArray | ObjectArray, BoolArray]:
+    """Values and validity of a column, each of shape ``(n,)``.
+
+    Numbers are clipped to the declared bounds; infinite, missing or unreadable numbers,
+    missing values and undeclared levels are invalid and replaced by a public constant.
+    """
+    if variable.kind == "numeric":
+        values = _numbers(series)
+        valid = np.isfinite(values)
+        low, high = variable.bounds
+        stand_in = (low + high) / 2 if variable.is_bounded else 0.0
+        return np.clip(np.where(valid, values, stand_in), low, high), valid
+    if variable.kind == "text":
+        objects = series.to_numpy(dtype=object)
+        valid = np.fromiter(
+            (_is_scalar(value) for value in objects), dtype=bool, count=len(objects)
+        )
+        return np.where(valid, objects, ""), valid
+    codes = _codes(series, variable.levels)
+    valid = codes >= 0
+    codes = np.where(valid, codes, 0)
+    if variable.kind == "logical":
+        return codes.astype(np.float64), valid
+    levels = np.empty(len(variable.levels), dtype=object)
+    levels[:] = variable.levels
+    return levels[codes], valid
+
+
+def _numbers(series: pd.Series[Any]) -> FloatArray:
+    if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype):
+        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    values = series.to_numpy(dtype=object)
+    return np.fromiter((_number(value) for value in values), dtype=np.float64, count=len(values))
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
+    """Position of each value among `levels`, -1 where it is none of them."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        position = {level: index for index, level in enumerate(levels)}
+        table = [position.get(category, -1) for category in series.cat.categories]
+        positions: IntArray = np.asarray([*table, -1], dtype=np.intp)
+        return positions.take(np.asarray(series.cat.codes))
+    if series.dtype != object:
+        return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
+    position = {level: index for index, level in enumerate(levels)}
+    values = series.to_numpy(dtype=object)
+    return np.fromiter(
+        (position.get(value, -1) if _is_scalar(value) else -1 for value in values),
+        dtype=np.intp,
+        count=len(values),
+    )
+
+
+def level_codes(values: FloatArray | ObjectArray, levels: tuple[Hashable, ...]) -> IntArray:
+    """Position of each value that `read_variable` returned among `levels`, or -1."""
+    if values.dtype == object:
+        return np.asarray(pd.Categorical(values, categories=list(levels)).codes, dtype=np.intp)
+    codes = np.full(len(values), -1, dtype=np.intp)
+    for index, level in enumerate(levels):
+        codes[values == level] = index
+    return codes
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, _SCALARS) and value == value

@@ -1,0 +1,1 @@
+"""Where promise meets data: calibrate from public facts, draw once, release."""

@@ -1,0 +1,36 @@
+"""Objective perturbation: tilt the objective, release its minimiser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from privatelr.mechanisms.release import Release, require_match
+from privatelr.numerics.objective import Objective
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics.newton import Solver
+    from privatelr.types import FloatArray, Rows
+
+
+def release(rows: Rows, calibration: Calibration, noise: FloatArray, solver: Solver) -> Release:
+    """Minimise ``J(w) + noise.w / n`` and release the minimiser.
+
+    Parameters
+    ----------
+    rows : Rows
+    calibration : Calibration
+    noise : ndarray of shape (d,)
+        One draw from ``calibration.noise``, b in the sum form.
+    solver : Solver
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the coefficients, by ``calibration.target``. *Neighbours*: replace
+    one record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: the
+    distance to the exact minimiser that the proof is about, time and memory.
+    """
+    require_match(rows, calibration, noise)
+    problem = calibration.problem
+    objective = Objective(rows, problem.loss, problem.lambda_, noise / problem.n)
+    return Release(solver(objective).w, calibration.target, calibration)

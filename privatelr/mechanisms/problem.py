@@ -1,0 +1,59 @@
+"""What a mechanism may know before it meets the data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from privatelr.errors import GuaranteeError
+
+if TYPE_CHECKING:
+    from privatelr.numerics.losses import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Public facts about a fit.
+
+    Attributes
+    ----------
+    n, d : int
+        Records, and columns with the intercept.
+    loss : Loss
+    radius : float
+        R, the largest length of a row, the intercept entry included.
+    """
+
+    n: int
+    d: int
+    loss: Loss
+    radius: float
+
+    def __post_init__(self) -> None:
+        if not (self.n >= 1 and self.d >= 1 and self.radius > 0):
+            raise GuaranteeError(
+                f"a fit with n={self.n}, d={self.d}, radius={self.radius}: takes n and d from 1 "
+                "and a radius above 0."
+            )
+
+    def with_lambda(self, lambda_: float) -> Problem:
+        """These facts and a penalty."""
+        return Problem(self.n, self.d, self.loss, self.radius, lambda_)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Facts):
+    """Public facts and the penalty ``lambda_`` of the mean objective."""
+
+    lambda_: float
+
+    @property
+    def penalty(self) -> float:
+        """Lambda, the penalty of the sum form: ``n lambda_``."""
+        return self.n * self.lambda_
+
+    @property
+    def kappa(self) -> float:
+        """``R**2 / Lambda``: how much one row can add to the curvature (privacy.md 0)."""
+        return self.radius**2 / self.penalty if self.penalty > 0 else math.inf

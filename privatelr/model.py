@@ -1,0 +1,234 @@
+"""The front door: R's names in, values inside, wiring only."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from privatelr.errors import ArgumentError, PrivacyWarning, require_choice
+from privatelr.frames.design import DesignSpec, plan_design, read_design
+from privatelr.frames.formula import parse_formula
+from privatelr.frames.projection import project, projection_width
+from privatelr.frames.scaling import scale_by_data
+from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
+from privatelr.frames.source import read_source
+from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.registry import calibrate, find_mechanism
+from privatelr.mechanisms.request import Request, read_request
+from privatelr.numerics.losses import LOSSES, Loss
+from privatelr.numerics.newton import Newton, Solver
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.guarantees import Guarantee, PureDP, void
+from privatelr.privacy.noise import normals
+from privatelr.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
+from privatelr.results.diagnostics import diagnose
+from privatelr.results.fit import Fit, read_threshold
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices about the design and the computation, checked."""
+
+    do_scale: bool
+    rp_dim: int
+    solver: Solver
+    randomness: Randomness
+    verbose: int
+
+
+def dplr(
+    formula: Any = None,
+    data: Any = None,
+    eps: float = 1.0,
+    lambda_: float | str | None = None,
+    op: bool = True,
+    *,
+    target: str | int | None = None,
+    delta: float = 0.0,
+    bounds: BoundsLike | None = None,
+    levels: LevelsLike | None = None,
+    row_norm: float | None = None,
+    intercept_scale: float = 0.5,
+    spend: Any = None,
+    threshold: float | str = "fixed",
+    do_scale: bool = False,
+    rp_dim: int = 0,
+    analysis: str = "joint",
+    on_small_lambda: str = "increase",
+    na_action: str = "zero",
+    solver: Solver = Newton(),
+    seed: int | None = None,
+    verbose: int = 0,
+) -> Fit:
+    """Differentially private logistic regression from an R formula.
+
+    Parameters
+    ----------
+    formula, data
+        ``dplr("y ~ age + dose", data)`` with a frame or a mapping of columns; or a frame or
+        an array alone, with `target`; or the response and the covariates, ``dplr(y, X)``.
+        The response is a comparison, a factor (first level against the others), a boolean,
+        or the numbers 0 and 1.
+    eps : float
+        Total price, epsilon of pure differential privacy; 0 gives the plain regularised fit.
+    lambda_ : float or str, optional
+        Penalty of the mean objective ``(1/n) sum loss + (lambda_/2) |w|**2``. By default, and
+        for the names ``"free"`` and ``"PrivateLR"``, chosen from public facts; see
+        ``fit.calibration``.
+    op : bool
+        True for objective perturbation, False for output perturbation.
+    target : str or int, optional
+        Response column of a frame or an array, by name or position from 0; by default the
+        last.
+    delta : float
+        0, pure privacy.
+    bounds : mapping, optional
+        Variable to ``(lo, hi)``, public: ``{"age": (18, 90)}``. Values are clipped to it, and
+        the column is mapped onto [-1, 1] inside.
+    levels : mapping, optional
+        Variable to its levels, public, reference first: ``{"smoker": ["no", "yes"]}``.
+    row_norm : float, optional
+        Public limit to the length of the covariates of a row; 1 where bounds are missing.
+    intercept_scale : float
+        Constant in the intercept column of the design. The intercept is regularised.
+    spend
+        None.
+    threshold : float or str
+        Splits ``predict(type="classes")``: ``"fixed"`` (0.5), a number, or ``"youden"`` or
+        ``"topleft"``, which are learned from the data and not private.
+    do_scale : bool
+        R's scaling by the data's own means and deviations. Voids the guarantee.
+    rp_dim : int
+        Number of random directions to project the covariates to; 0 for none, negative for
+        R's rule.
+    analysis : {"joint", "one-log", "cms11"}
+        Bound that calibrates objective perturbation; ``"cms11"`` with its own lambda is R's.
+    on_small_lambda : {"increase", "keep"}
+        Whether a lambda that costs privacy is raised (which is free) or kept.
+    na_action : {"zero"}
+        A record that cannot be used becomes a row of zeros; dropping it would change n.
+    solver
+        Minimiser; ``Newton(tolerance=1e-10)``.
+    seed : int, optional
+        Repeats the noise, for tests and teaching. Voids the guarantee.
+    verbose : int
+        1 prints the calibration, which is public, before the fit.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    FormulaError, SchemaError, GuaranteeError, ArgumentError
+        One sentence each, on public facts only.
+    NotConvergedError
+        If the minimiser was not certified; nothing is released.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: ``fit.coef`` and all that is computed from it, by
+    ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one record.
+    *Assumed public*: n, names, types, declared bounds and levels, and every argument.
+    *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
+    """
+    return _fit(
+        LOSSES["logistic"],
+        read_source(formula, data, target),
+        declare_schema(bounds, levels, row_norm, intercept_scale),
+        read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda),
+        _read_options(do_scale, rp_dim, na_action, solver, seed, verbose),
+        threshold,
+    )
+
+
+def _read_options(
+    do_scale: Any, rp_dim: Any, na_action: Any, solver: Any, seed: Any, verbose: Any
+) -> Options:
+    why = "; records may not be dropped, because n is public"
+    require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
+    if not isinstance(do_scale, bool):
+        raise ArgumentError(f"do_scale={do_scale!r}: do_scale takes True or False.")
+    if not callable(solver):
+        raise ArgumentError(f"solver={solver!r}: solver takes a minimiser such as Newton().")
+    projection_width(rp_dim, 1)
+    return Options(do_scale, rp_dim, solver, _read_randomness(seed), int(bool(verbose)))
+
+
+def _read_randomness(seed: Any) -> Randomness:
+    if seed is None:
+        return SystemRandomness()
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ArgumentError(f"seed={seed!r}: seed takes None or a whole number from 0.")
+    warnings.warn(
+        f"seed={seed}: the noise can be replayed, so this fit has no privacy; leave seed=None for "
+        "a release.",
+        PrivacyWarning,
+        stacklevel=4,
+    )
+    return SeededRandomness(seed)
+
+
+def _fit(
+    loss: Loss,
+    source: tuple[str, pd.DataFrame],
+    schema: Schema,
+    request: Request,
+    options: Options,
+    threshold: Any,
+) -> Fit:
+    """Plan from public facts, calibrate, draw, read the rows, release."""
+    text, frame = source
+    cut = read_threshold(threshold)
+    find_mechanism(request)
+    spec = plan_design(parse_formula(text, list(frame.columns)), frame, schema)
+    if options.do_scale:
+        spec = _scaled(spec, frame)
+    spec = _projected(spec, options, len(frame))
+    calibration = calibrate(request, Facts(len(frame), spec.d, loss, spec.radius))
+    if options.verbose:
+        print(calibration)
+    noise = calibration.noise.draw(options.randomness)
+    design = read_design(spec, frame, DenseRows)
+    release = find_mechanism(request).release(design.rows, calibration, noise, options.solver)
+    guarantee = _standing(release.guarantee, spec, options)
+    diagnostics = diagnose(design.rows, release.coef, loss)
+    return Fit(spec, replace(release, guarantee=guarantee), cut, diagnostics)
+
+
+def _scaled(spec: DesignSpec, frame: pd.DataFrame) -> DesignSpec:
+    warnings.warn(
+        "do_scale=True scales by means and deviations of the data, so the guarantee is void; "
+        "declare bounds= instead.",
+        PrivacyWarning,
+        stacklevel=4,
+    )
+    return scale_by_data(spec, frame)[0]
+
+
+def _projected(spec: DesignSpec, options: Options, n: int) -> DesignSpec:
+    width = projection_width(options.rp_dim, n)
+    if width > spec.p:
+        warnings.warn(
+            f"rp_dim={options.rp_dim}: {width} directions are more than the {spec.p} covariates, "
+            "so nothing is projected.",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+        return spec
+    if width == 0:
+        return spec
+    return project(spec, normals(options.randomness, spec.p * width).reshape(spec.p, width))
+
+
+def _standing(guarantee: Guarantee, spec: DesignSpec, options: Options) -> Guarantee:
+    """What is left of a guarantee after what the options did to its assumptions."""
+    if not isinstance(guarantee, PureDP):
+        return guarantee
+    if spec.scaled_by_data:
+        return void("scaled by the data")
+    return guarantee if options.randomness.is_secret else void("seeded noise")

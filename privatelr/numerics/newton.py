@@ -1,0 +1,130 @@
+"""Newton's method with a certificate: it ends at a small gradient or says that it did not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from scipy import linalg
+
+from privatelr.errors import ArgumentError, NotConvergedError, require_number
+from privatelr.numerics.objective import Objective, hessian, value_and_gradient
+
+if TYPE_CHECKING:
+    from privatelr.types import FloatArray
+
+_SUFFICIENT_DECREASE = 1e-4
+_SMALLEST_STEP = 2.0**-60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Minimum:
+    """Where a solver ended.
+
+    `gradient_norm` certifies the distance to the minimiser: at most
+    ``gradient_norm / lambda_``. It is a function of the data and is not for the user.
+    """
+
+    w: FloatArray
+    gradient_norm: float
+
+
+class Solver(Protocol):
+    """Anything that minimises an `Objective`; agrees with `Newton` within its certificate."""
+
+    def __call__(self, objective: Objective) -> Minimum: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Newton:
+    """Damped Newton iterations from zero.
+
+    Parameters
+    ----------
+    tolerance : float
+        Largest gradient norm of the mean objective at the end.
+    max_iterations : int
+        Public limit; beyond it `NotConvergedError` is raised and nothing is released.
+
+    Notes
+    -----
+    The full step is tried first and halved until the objective falls enough (Armijo) or the
+    gradient is halved; the latter takes over where differences of the objective drown in
+    rounding. Once within tolerance, steps go on while they halve the gradient, because the
+    last ones cost little and the proofs are about the exact minimiser.
+    """
+
+    tolerance: float = 1e-10
+    max_iterations: int = 500
+
+    def __post_init__(self) -> None:
+        require_number(ArgumentError, "tolerance", self.tolerance, "a number above 0", above=0)
+        require_number(
+            ArgumentError, "max_iterations", self.max_iterations, "a number from 1", at_least=1
+        )
+
+    def __call__(self, objective: Objective) -> Minimum:
+        """Minimise from ``w = 0``.
+
+        Raises
+        ------
+        NotConvergedError
+            If the gradient norm stays above `tolerance`.
+        """
+        w = np.zeros(objective.rows.d)
+        with np.errstate(all="ignore"):
+            value, gradient = value_and_gradient(objective, w)
+            for _ in range(self.max_iterations):
+                norm = _norm(gradient)
+                certified = norm <= self.tolerance
+                step = _newton_step(objective, w, gradient)
+                smallest = 1.0 if certified else _SMALLEST_STEP
+                trial = _search(objective, w, step, value, gradient, smallest)
+                if trial is None or (certified and _norm(trial[2]) > norm / 2):
+                    break
+                w, value, gradient = trial
+        if _norm(gradient) <= self.tolerance:
+            return Minimum(w, _norm(gradient))
+        raise NotConvergedError(
+            f"solver: the minimiser was not certified to a gradient of {self.tolerance:g} within "
+            f"{self.max_iterations} iterations, so nothing was released; raise lambda_ or eps, or "
+            "pass solver=Newton(tolerance=..., max_iterations=...)."
+        )
+
+
+def _norm(vector: FloatArray) -> float:
+    norm = float(np.linalg.norm(vector))
+    return norm if math.isfinite(norm) else math.inf
+
+
+def _newton_step(objective: Objective, w: FloatArray, gradient: FloatArray) -> FloatArray:
+    matrix = hessian(objective, w)
+    try:
+        return np.asarray(-linalg.cho_solve(linalg.cho_factor(matrix), gradient))
+    except linalg.LinAlgError:
+        # columns that coincide under a tiny lambda: invert on the part that is resolved
+        return np.asarray(-linalg.pinvh(matrix) @ gradient)
+
+
+def _search(
+    objective: Objective,
+    w: FloatArray,
+    step: FloatArray,
+    value: float,
+    gradient: FloatArray,
+    smallest: float,
+) -> tuple[FloatArray, float, FloatArray] | None:
+    """The first of the steps 1, 1/2, ... down to `smallest` that makes progress, or None."""
+    slope = float(gradient @ step)
+    target = _norm(gradient) / 2
+    size = 1.0
+    while size >= smallest:
+        candidate = w + size * step
+        new_value, new_gradient = value_and_gradient(objective, candidate)
+        falls = new_value <= value + _SUFFICIENT_DECREASE * size * slope and new_value < value
+        if falls or _norm(new_gradient) <= target:
+            return candidate, new_value, new_gradient
+        size /= 2
+    return None

@@ -1,0 +1,139 @@
+"""Rows that cannot be longer than they say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from privatelr.types import BoolArray, FloatArray, Kernel
+
+BLOCK_ROWS = 4096
+_SAFETY = 1.0 - 2.0**-40
+"""Rows are shortened to just below the bound, so that rounding cannot carry them beyond it."""
+
+
+def bounded_rows(covariates: FloatArray, bound: float, intercept: float | None) -> FloatArray:
+    """Shorten covariates to length `bound` and put the intercept column before them.
+
+    Each row is treated by itself. A row with a missing or infinite entry becomes a row of
+    zeros, its intercept entry included; a longer row is scaled down along its direction.
+
+    Parameters
+    ----------
+    covariates : ndarray of shape (n, p)
+    bound : float
+        Largest length of the covariates of a row.
+    intercept : float or None
+        Constant of the intercept column; None for no such column.
+
+    Returns
+    -------
+    ndarray of shape (n, p) or (n, p + 1), C-contiguous and read-only
+        No row is longer than ``sqrt(bound**2 + intercept**2)``.
+    """
+    n, p = covariates.shape
+    first = int(intercept is not None)
+    x = np.empty((n, p + first))
+    usable: BoolArray = np.asarray(np.isfinite(covariates).all(axis=1))
+    x[:, first:] = np.where(usable[:, None], covariates, 0.0)
+    # dividing by the largest entry first keeps the square of 1e300 from overflowing
+    largest = np.abs(x[:, first:]).max(axis=1, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    length = row_lengths(x[:, first:] / unit[:, None])
+    limit = bound * _SAFETY
+    with np.errstate(over="ignore"):
+        too_long: BoolArray = np.greater(length * unit, limit)
+    shrink = np.where(too_long, limit / np.where(length > 0, length, 1.0), 1.0)
+    x[too_long, first:] /= unit[too_long, None]
+    x[:, first:] *= shrink[:, None]
+    if intercept is not None:
+        x[:, 0] = np.where(usable, intercept, 0.0)
+    x.flags.writeable = False
+    return x
+
+
+def row_lengths(x: FloatArray) -> FloatArray:
+    """Euclidean length of each row, the same whatever rows stand next to it."""
+    total = np.zeros(len(x))
+    for column in x.T:
+        total += column * column
+    return np.sqrt(total)
+
+
+def linear_predictor(x: FloatArray, coef: FloatArray) -> FloatArray:
+    """``x @ coef`` of shape ``(n,)``, the same to the last bit for a row alone or in a batch.
+
+    BLAS picks its order of summation by the shape of the batch; prediction may not.
+    """
+    total = np.zeros(len(x))
+    for column, weight in zip(x.T, coef, strict=True):
+        total += column * weight
+    return total
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class DenseRows:
+    """Labelled rows in memory, bounded on construction.
+
+    Parameters
+    ----------
+    covariates : ndarray of shape (n, p)
+        Anything at all; see `bounded_rows` for what becomes of it.
+    labels : ndarray of shape (n,)
+        -1 or +1.
+    bound : float
+        Largest length of the covariates of a row.
+    intercept : float or None
+        Constant of the intercept column.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n, d), read-only
+    y : ndarray of shape (n,), read-only
+        -1 or +1, and 0 for a row that was not usable.
+    radius : float
+        No row is longer, the intercept entry included.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    radius: float
+
+    def __init__(
+        self, covariates: FloatArray, labels: FloatArray, *, bound: float, intercept: float | None
+    ) -> None:
+        x = bounded_rows(covariates, bound, intercept)
+        y = np.where(np.isfinite(covariates).all(axis=1), labels, 0.0)
+        y.flags.writeable = False
+        object.__setattr__(self, "x", x)
+        object.__setattr__(self, "y", y)
+        object.__setattr__(self, "radius", math.hypot(bound, intercept or 0.0))
+
+    @property
+    def n(self) -> int:
+        return int(self.x.shape[0])
+
+    @property
+    def d(self) -> int:
+        return int(self.x.shape[1])
+
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what `kernel` returns over blocks of rows, in order."""
+        total: tuple[Any, ...] | None = None
+        for start in range(0, self.n, BLOCK_ROWS):
+            stop = start + BLOCK_ROWS
+            part = kernel(self.x[start:stop], self.y[start:stop])
+            total = (
+                part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
+            )
+        assert total is not None  # the frames layer refuses empty data
+        return total
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row."""
+        usable = self.y != 0
+        return linear_predictor(self.x, coef)[usable], self.y[usable]

@@ -1,0 +1,1 @@
+"""What is promised: guarantees, noise, randomness; no data and no formula."""

@@ -1,0 +1,56 @@
+"""Guarantees as types, each with the neighbouring relation that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from privatelr.errors import GuaranteeError, require_number
+
+
+class Neighbours(Enum):
+    """Which pairs of datasets a guarantee compares."""
+
+    REPLACE_ONE = "replace one record, the number of records being public"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+REPLACE_ONE = Neighbours.REPLACE_ONE
+
+
+@dataclass(frozen=True, slots=True)
+class PureDP:
+    """Pure differential privacy: no event is more than ``exp(epsilon)`` times as likely."""
+
+    epsilon: float
+    neighbours: Neighbours = REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        checked = require_number(
+            GuaranteeError, "epsilon", self.epsilon, "a finite number above 0", above=0
+        )
+        object.__setattr__(self, "epsilon", checked)
+
+    def __str__(self) -> str:
+        return f"epsilon = {self.epsilon:.6g} (pure)"
+
+
+@dataclass(frozen=True, slots=True)
+class NonPrivate:
+    """No guarantee, and in words why: the plain fit, or a promise that was made void."""
+
+    reason: str = "no privacy was asked for"
+    neighbours: Neighbours = REPLACE_ONE
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+Guarantee = PureDP | NonPrivate
+
+
+def void(reason: str) -> NonPrivate:
+    """What is left of a guarantee once its assumptions are broken."""
+    return NonPrivate(f"void: {reason}")

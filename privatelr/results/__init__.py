@@ -1,0 +1,1 @@
+"""Reading a release: fits, summaries, tables; nothing private is computed here."""

@@ -1,0 +1,88 @@
+"""What was computed from the training data without being paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import GuaranteeError
+from privatelr.numerics.roc import ThresholdRule, best_threshold, c_index, roc_curve
+
+if TYPE_CHECKING:
+    from privatelr.numerics.losses import Loss
+    from privatelr.types import FloatArray, Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Diagnostics:
+    """Not private: exact functions of the training data, to be looked at and not published.
+
+    Attributes
+    ----------
+    c_index : float
+        Probability that a positive record scores above a negative one; NaN for one class.
+    roc : DataFrame
+        Columns threshold, false_positive, true_positive.
+    youden, topleft : float
+        Thresholds of the probability that are best for the training data by Youden's J and by
+        the distance to the corner (0, 1); NaN for one class.
+    """
+
+    c_index: float
+    roc: pd.DataFrame
+    youden: float
+    topleft: float
+
+    def threshold(self, rule: ThresholdRule) -> float:
+        """The learned threshold; one half where one class is missing."""
+        value = self.youden if rule == "youden" else self.topleft
+        return 0.5 if np.isnan(value) else value
+
+    def __str__(self) -> str:
+        return (
+            f"NOT PRIVATE, computed from the training data: C-index {self.c_index:.3f}, "
+            f"thresholds {self.youden:.3f} (youden) and {self.topleft:.3f} (topleft)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Diagnostics {self}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise GuaranteeError(
+            "diagnostics are computed from the training data and cannot be saved; save the fit, "
+            "which leaves them out."
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Diagnostics:
+        return self
+
+
+def diagnose(rows: Rows, coef: FloatArray, loss: Loss) -> Diagnostics:
+    """Score the training rows; unusable rows are left out.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing. *Neighbours*: every number may change with one record.
+    *Assumed public*: nothing. *Not covered*: the result, which is typed and printed as such.
+    """
+    link, label = rows.scores(coef)
+    with np.errstate(all="ignore"):
+        score = link if loss.probability is None else loss.probability(link)
+    positive = label > 0
+    curve = roc_curve(score, positive)
+    table = pd.DataFrame(
+        {
+            "threshold": curve.threshold,
+            "false_positive": curve.false_positive,
+            "true_positive": curve.true_positive,
+        }
+    )
+    return Diagnostics(
+        c_index(score, positive),
+        table,
+        best_threshold(curve, "youden"),
+        best_threshold(curve, "topleft"),
+    )

@@ -1,0 +1,47 @@
+"""broom's verbs: coefficients and facts as frames, every entry public or paid for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from privatelr.privacy.guarantees import PureDP
+
+if TYPE_CHECKING:
+    from privatelr.results.fit import Fit
+
+
+def tidy(fit: Fit, *, exponentiate: bool) -> pd.DataFrame:
+    """One row per coefficient; `privacy_sd` is on the scale of the coefficient itself."""
+    estimate = fit.odds_ratios if exponentiate else fit.coef
+    return pd.DataFrame(
+        {
+            "term": list(estimate.index),
+            "estimate": estimate.to_numpy(),
+            "privacy_sd": fit.privacy_sd.to_numpy(),
+        }
+    )
+
+
+def glance(fit: Fit) -> pd.DataFrame:
+    """One row about the fit."""
+    calibration = fit.calibration
+    problem = calibration.problem
+    private = isinstance(fit.guarantee, PureDP)
+    row = {
+        "nobs": problem.n,
+        "d": problem.d,
+        "guarantee": str(fit.guarantee),
+        "epsilon": fit.guarantee.epsilon if isinstance(fit.guarantee, PureDP) else np.inf,
+        "delta": 0.0 if private else np.nan,
+        "mechanism": f"{calibration.placement} perturbation",
+        "analysis": calibration.analysis,
+        "noise": calibration.noise.title,
+        "noise_scale": calibration.noise.scale,
+        "lambda": calibration.lambda_,
+        "radius": problem.radius,
+        "loss": problem.loss.name,
+    }
+    return pd.DataFrame([row])

@@ -1,0 +1,62 @@
+"""Types that more than one layer speaks of; no computation lives here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.intp]
+ObjectArray = npt.NDArray[np.object_]
+
+Placement = Literal["objective", "output"]
+"""Where the noise goes: into the objective before it is minimised, or onto its minimiser."""
+
+Kernel = Callable[[FloatArray, FloatArray], tuple[Any, ...]]
+"""What is computed of one block of rows ``(m, d)`` and labels ``(m,)``; results are summed."""
+
+
+class Rows(Protocol):
+    """Labelled rows inside a known ball, seen through folds only.
+
+    Attributes
+    ----------
+    n, d : int
+        Rows and columns, both public; the intercept counts as a column.
+    radius : float
+        No row is longer than this, by construction.
+    """
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def d(self) -> int: ...
+
+    @property
+    def radius(self) -> float: ...
+
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what `kernel` returns over all blocks of rows."""
+        ...
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row; for diagnostics, never released."""
+        ...
+
+
+class RowsBackend(Protocol):
+    """What turns unbounded covariates into `Rows`; the frames layer is handed one."""
+
+    def __call__(
+        self,
+        covariates: FloatArray,
+        labels: FloatArray,
+        *,
+        bound: float,
+        intercept: float | None,
+    ) -> Rows: ...
