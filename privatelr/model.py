@@ -134,7 +134,8 @@ def dplr(
     **Privacy.** *Covered*: ``fit.coef`` and all that is computed from it, by
     ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one record.
     *Assumed public*: n, names, types, declared bounds and levels, and every argument.
-    *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
+    *Not covered*: ``fit.diagnostics``, a learned threshold, whether `NotConvergedError` was
+    raised, time and memory.
     """
     return _fit(
         LOSSES["logistic"],

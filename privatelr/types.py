@@ -1,8 +1,10 @@
-"""Types that more than one layer speaks of; no computation lives here."""
+"""Types that more than one layer speaks of."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,6 +20,19 @@ Placement = Literal["objective", "output"]
 
 Kernel = Callable[[FloatArray, FloatArray], tuple[Any, ...]]
 """What is computed of one block of rows ``(m, d)`` and labels ``(m,)``; results are summed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLimit:
+    """How long a row may be: its covariates, and the constant of its intercept column if any."""
+
+    bound: float
+    intercept: float | None
+
+    @property
+    def radius(self) -> float:
+        """R, rounded up so that no admissible row is longer."""
+        return math.nextafter(math.hypot(self.bound, self.intercept or 0.0), math.inf)
 
 
 class Rows(Protocol):
@@ -59,4 +74,5 @@ class RowsBackend(Protocol):
         *,
         bound: float,
         intercept: float | None,
+        projection: FloatArray | None,
     ) -> Rows: ...

@@ -22,6 +22,7 @@ from privatelr.frames.formula import Formula, factor_key
 from privatelr.frames.response import Response, labels, plan_response
 from privatelr.frames.terms import Columns, materialise, plan_columns
 from privatelr.frames.variables import Variable, describe_variables, level_codes, read_variable
+from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,7 @@ class DesignSpec:
     @property
     def radius(self) -> float:
         """R, the largest length of a design row, the intercept entry included."""
-        return math.hypot(self.bound, self.intercept or 0.0)
+        return RowLimit(self.bound, self.intercept).radius
 
     def user_map(self) -> FloatArray:
         """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units."""
@@ -176,16 +177,22 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
     with np.errstate(all="ignore"):
         label, labelled = labels(spec.response, values)
     covariates[~(usable & labelled)] = np.nan  # the backend makes this a row of zeros
-    rows = backend(covariates, label, bound=spec.bound, intercept=spec.intercept)
+    rows = backend(
+        covariates,
+        label,
+        bound=spec.bound,
+        intercept=spec.intercept,
+        projection=spec.projection,
+    )
     return Design(rows, spec)
 
 
 def read_covariates(
     spec: DesignSpec, frame: pd.DataFrame, names: tuple[str, ...]
 ) -> tuple[FloatArray, BoolArray, Values]:
-    """Covariates ``(n, p)`` or ``(n, q)``, which rows are usable, and the columns read.
+    """Covariates ``(n, p)``, which rows are usable, and the columns read.
 
-    Rows are mapped to design units and projected; they are not yet bounded.
+    Rows are mapped to design units; they are neither bounded nor projected yet.
     """
     values, usable = read_values(spec.variables, frame, names)
     raw, coded = raw_design(spec, values, len(frame))
@@ -197,8 +204,6 @@ def read_covariates(
         mapped[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
         mapped /= columns.scale
         covariates = mapped[:, int(columns.has_intercept) :]
-        if spec.projection is not None:
-            covariates = covariates @ spec.projection
     usable = usable & coded & np.isfinite(covariates).all(axis=1)
     return np.ascontiguousarray(covariates), usable, values
 

@@ -8,6 +8,7 @@ bounded, and neither can look beyond one row.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -68,11 +69,11 @@ def _value(expression: Expression, node: ast.expr, columns: Columns) -> Any:
             )
         case ast.BoolOp(op=op):
             combine = np.logical_and if isinstance(op, ast.And) else np.logical_or
-            return combine.reduce([_truth(value(child)) for child in node.values])
+            return functools.reduce(combine, [_truth(value(child)) for child in node.values])
         case ast.Compare(left=left, ops=[ast.In()], comparators=[right]):
             column = value(left)
             options = literal_values(expression, right, expression.label)
-            return np.logical_or.reduce([column == option for option in options])
+            return functools.reduce(np.logical_or, [column == option for option in options], False)
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return np.asarray(_COMPARISONS[type(op)](value(left), value(right)), dtype=bool)
         case ast.Call():
@@ -141,22 +142,23 @@ def _arithmetic_range(op: ast.operator, x: Interval, y: Interval) -> Interval:
         case ast.Mult():
             return product_range(x, y)
         case ast.Div() if not y[0] <= 0 <= y[1]:
-            return product_range(x, (1 / y[1], 1 / y[0]))
+            return _quotient_range(x, y)
         case ast.Pow() if y[0] == y[1]:
             return _power_range(x, y[0])
     return EVERYTHING
 
 
+def _quotient_range(x: Interval, y: Interval) -> Interval:
+    """Range of a quotient by an interval without zero; divided as `evaluate` divides."""
+    ends = [0.0 if a == 0 or math.isinf(b) else float(np.divide(a, b)) for a in x for b in y]
+    return (min(ends), max(ends))
+
+
 def _power_range(x: Interval, exponent: float) -> Interval:
-    whole = float(exponent).is_integer()
-    if exponent < 0:
-        if x[0] <= 0 <= x[1]:
-            return EVERYTHING
-        return _power_range((1 / x[1], 1 / x[0]), -exponent)
-    low, high = x if whole else (max(x[0], 0.0), x[1])
-    if high < low:
+    low, high = x if float(exponent).is_integer() else (max(x[0], 0.0), x[1])
+    if high < low or (exponent < 0 and low <= 0 <= high):
         return EVERYTHING
-    ends = [float(np.power(low, exponent)), float(np.power(high, exponent))]
+    ends = [float(np.power(float(end), float(exponent))) for end in (low, high)]
     if low <= 0 <= high:
         ends.append(0.0 if exponent else 1.0)
     return (min(ends), max(ends))

@@ -7,6 +7,7 @@ hold only what `privatelr.frames.evaluation` can both evaluate and bound.
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _TO_PYTHON = {"^": "**", "&": " and ", "&&": " and ", "|": " or ", "||": " or ", "!": " not "}
 _TO_PYTHON |= {"%in%": " in ", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
 _CONSTANTS = {"TRUE": "True", "FALSE": "False", "True": "True", "False": "False"}
+_SEPARATING = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _WORDS = {"and", "or", "not", "in"}
 CODING_CALLS = frozenset({"C", "factor", "as.factor"})
 
@@ -50,6 +52,7 @@ class Expression:
 def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expression:
     """Read tokens as one expression and refuse whatever does not work row by row."""
     label = spell(tokens)
+    _require_brackets(tokens, term or label)
     aliases: dict[str, str] = {}
     called: set[str] = set()
     source = ""
@@ -63,10 +66,11 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
         elif token.kind == "name" and token.text in _WORDS:
             source += f" {token.text} "
         elif token.is_name:
+            contrast = token.text.startswith("contr.")
             identifier = f"v{len(aliases)}_"
             aliases[identifier] = token.text
             source += identifier
-            if opens_call:
+            if opens_call or contrast:
                 called.add(identifier)
         elif token.kind == "number":
             source += token.text.rstrip("L")
@@ -84,6 +88,32 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
     return expression
 
 
+def _require_brackets(tokens: Sequence[Token], term: str) -> None:
+    """Refuse ``a * b %% c``: R and Python disagree on what it means."""
+    depth, ambiguous = 0, {0: (set[str](), set[str]())}
+    for index, token in enumerate(tokens):
+        if token.kind != "operator":
+            continue
+        if token.text in ("(", "[", "{"):
+            depth += 1
+        if token.text in ("(", "[", "{", ",", *_SEPARATING):
+            ambiguous[depth] = (set(), set())
+        if token.text in (")", "]", "}"):
+            depth -= 1
+        before = tokens[index - 1] if index else token
+        binary = before.kind != "operator" or before.text in (")", "]", "}")
+        if token.text.startswith("%"):
+            ambiguous[depth][0].add(token.text)
+        elif binary and token.text in ("*", "/", "+", "-"):
+            ambiguous[depth][1].add(token.text)
+        special, usual = ambiguous[depth]
+        if special and (usual & {"*", "/"} or ("%in%" in special and usual)):
+            raise FormulaError(
+                f"formula: {term!r} mixes {min(special)} and {min(usual)}; say with brackets which "
+                "comes first."
+            )
+
+
 def unwrap(expression: Expression) -> ast.expr:
     """The tree without the outer ``I(...)``, which protects an expression and does nothing."""
     node = expression.tree
@@ -97,6 +127,18 @@ def coding_call(expression: Expression) -> ast.Call | None:
     node = unwrap(expression)
     is_coding = isinstance(node, ast.Call) and _function(expression, node) in CODING_CALLS
     return cast("ast.Call", node) if is_coding else None
+
+
+def coded_levels(expression: Expression) -> tuple[Any, ...]:
+    """Levels written into the formula, as in ``factor(x, levels = c('a', 'b'))``."""
+    coded = coding_call(expression)
+    for keyword in coded.keywords if coded is not None else ():
+        if keyword.arg != "levels":
+            raise FormulaError(
+                f"formula: {expression.label!r} takes levels = c(...) and no other keyword."
+            )
+        return tuple(literal_values(expression, keyword.value, expression.label))
+    return ()
 
 
 def is_logical(expression: Expression) -> bool:
@@ -121,7 +163,10 @@ def row_function(expression: Expression, node: ast.Call) -> RowFunction | None:
 def _check(expression: Expression, node: ast.expr, term: str) -> None:
     """Refuse every node that neither interpreter knows."""
     match node:
-        case ast.Constant() | ast.Name():
+        case ast.Name():
+            return
+        case ast.Constant():
+            _require_number(node.value, term)
             return
         case ast.BinOp(op=op) if isinstance(op, _ARITHMETIC):
             children = [node.left, node.right]
@@ -132,6 +177,8 @@ def _check(expression: Expression, node: ast.expr, term: str) -> None:
         case ast.Compare(ops=[ast.In()], comparators=[right]):
             literal_values(expression, right, term)
             children = [node.left]
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+            children = [side for side in (node.left, right) if not _is_text(side)]
         case ast.Compare(ops=[op], comparators=[right]) if isinstance(op, _COMPARISONS):
             children = [node.left, right]
         case ast.Call() if _function(expression, node) == "I" and len(node.args) == 1:
@@ -150,6 +197,22 @@ def _check(expression: Expression, node: ast.expr, term: str) -> None:
             )
     for child in children:
         _check(expression, child, term)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _require_number(value: object, term: str) -> None:
+    try:
+        finite = isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:
+        finite = False
+    if not finite:
+        raise FormulaError(
+            f"formula: {term!r} computes with {str(value)[:20]!r}, which is not a finite number; "
+            "a text goes into a comparison, as in x == 'a'."
+        )
 
 
 def literal_values(expression: Expression, node: ast.expr, term: str) -> list[Any]:

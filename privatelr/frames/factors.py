@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.evaluation import interval
-from privatelr.frames.expressions import Expression, coding_call, literal_values
+from privatelr.frames.expressions import Expression, coded_levels, coding_call
 from privatelr.frames.functions import EVERYTHING, Interval
+from privatelr.frames.variables import require_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,22 +47,17 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
     if coded is None and (variable is None or variable.kind == "numeric"):
         bounds = {key: value.bounds for key, value in variables.items()}
         return Factor(expression, interval(expression, bounds))
-    levels = _coded_levels(expression, coded) or (variable.levels if variable is not None else ())
+    levels = coded_levels(expression) or (variable.levels if variable is not None else ())
     if variable is None or not levels:
         raise SchemaError(
             f"term '{expression.label}' would read its levels off the data; declare "
-            f'levels={{"{name or "the column"}": [...]}} or pass a column of pandas\' categorical '
-            "type."
+            f'levels={{"{name or "the column"}": [...]}}, or bounds= if it holds numbers, or pass '
+            "a column of pandas' categorical type."
         )
     if len(levels) < 2:
         raise SchemaError(f"term '{expression.label}' has one level; a term takes two or more.")
+    require_content(variable.name, variable.content, levels)
     return Factor(expression, source=name, levels=levels, contrast=_contrast(expression, coded))
-
-
-def _coded_levels(expression: Expression, coded: ast.Call | None) -> tuple[Any, ...]:
-    keywords = {keyword.arg: keyword.value for keyword in coded.keywords} if coded else {}
-    listed = keywords.get("levels")
-    return tuple(literal_values(expression, listed, expression.label)) if listed is not None else ()
 
 
 def _contrast(expression: Expression, coded: ast.Call | None) -> str | None:

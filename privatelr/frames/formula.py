@@ -13,6 +13,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from formulaic.errors import FormulaicError
+from formulaic.formula import SimpleFormula
+
 from privatelr.errors import FormulaError
 from privatelr.frames.expressions import Expression, parse_expression
 from privatelr.frames.lexer import Token, closing_index, spell, tokenize
@@ -36,7 +39,7 @@ class Formula:
     response : Expression
         Left-hand side.
     terms : str
-        Right-hand side for formulaic, every factor replaced by its key.
+        Right-hand side for formulaic: a sum of products of factors, each by its key.
     factors : tuple of Expression
         ``factors[i]`` is what the key ``factor_key(i)`` stands for.
     """
@@ -89,10 +92,12 @@ def parse_formula(text: str, columns: Sequence[str]) -> Formula:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
     _require_columns(response, columns)
     right = _expand_dot(right, [name for name in columns if name not in response.names])
-    terms, factors = _factorise(right)
+    text = f"{spell(left)} ~ {spell(right)}"
+    algebra, factors = _factorise(right)
     for factor in factors:
         _require_columns(factor, columns)
-    return Formula(f"{spell(left)} ~ {spell(right)}", response, terms, tuple(factors))
+    terms, kept = _expand_terms(algebra, text)
+    return Formula(text, response, terms, tuple(factors[index] for index in kept))
 
 
 def _split(tokens: Sequence[Token], text: str) -> tuple[list[Token], list[Token]]:
@@ -155,6 +160,22 @@ def _factor(tokens: Sequence[Token], factors: dict[str, Expression]) -> str:
     return f"`{factor_key(list(factors).index(label))}`"
 
 
+def _expand_terms(algebra: str, text: str) -> tuple[str, list[int]]:
+    """Resolve the algebra to a sum of terms, and number anew the factors that are left in it."""
+    try:
+        terms = list(SimpleFormula.from_spec(algebra))
+    except (FormulaicError, ValueError, TypeError, AttributeError):
+        raise FormulaError(
+            f"formula {text!r}: the right-hand side takes terms joined by + - : * / ^ and %in%."
+        ) from None
+    indices = [[factor_index(factor.expr) for factor in term.factors] for term in terms]
+    kept = sorted({index for term in indices for index in term if index is not None})
+    new = {index: f"`{factor_key(position)}`" for position, index in enumerate(kept)}
+    intercept = "1" if [None] in indices else "0"
+    products = [":".join(new[i] for i in term if i is not None) for term in indices]
+    return " + ".join([intercept, *(product for product in products if product)]), kept
+
+
 def _algebra(token: Token, before: Token | None) -> str:
     if token.kind == "number":
         power = before is not None and before.is_operator("^", "**")
@@ -176,9 +197,9 @@ def _algebra(token: Token, before: Token | None) -> str:
 def _require_columns(expression: Expression, columns: Collection[str]) -> None:
     for name in expression.names:
         if name not in columns:
-            close = difflib.get_close_matches(name, columns, n=1)
+            close = difflib.get_close_matches(name, columns, n=1, cutoff=0.7)
             hint = (
-                f"did you mean {close[0]!r}?"
+                f"the nearest name is {close[0]!r}."
                 if close
                 else f"it has {', '.join(map(repr, columns))}."
             )

@@ -28,6 +28,8 @@ _PATTERN = re.compile(
     """,
     re.VERBOSE,
 )
+RESERVED = frozenset({"in", "and", "or", "not", "TRUE", "FALSE", "True", "False"})
+"""Words that mean something inside an expression, so that a column needs backticks for them."""
 _TIGHT = {"^", "**", "/", ":", "!"}
 _OPENING, _CLOSING = {"(", "[", "{"}, {")", "]", "}"}
 
@@ -85,6 +87,8 @@ def spell(tokens: Sequence[Token]) -> str:
         before = tokens[index - 1] if index else None
         unary = before is None or (before.kind == "operator" and before.text not in _CLOSING)
         word = _quoted(token.text) if token.kind == "quoted" else token.text
+        if before is not None and token.kind != "operator" and before.kind != "operator":
+            word = f" {word}"  # two words that nothing joins are an error to be shown as it is
         if token.is_operator(","):
             text += ", "
         elif token.kind != "operator" or token.text in _OPENING | _CLOSING | _TIGHT or unary:
@@ -95,4 +99,5 @@ def spell(tokens: Sequence[Token]) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[^\W\d][\w.]*", name) else f"`{name}`"
+    plain = re.fullmatch(r"[^\W\d][\w.]*", name) and name not in RESERVED
+    return name if plain else f"`{name}`"

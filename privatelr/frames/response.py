@@ -10,7 +10,14 @@ import numpy as np
 
 from privatelr.errors import SchemaError
 from privatelr.frames.evaluation import Columns, evaluate
-from privatelr.frames.expressions import Expression, coding_call, is_logical, unwrap
+from privatelr.frames.expressions import (
+    Expression,
+    coded_levels,
+    coding_call,
+    is_logical,
+    unwrap,
+)
+from privatelr.frames.variables import level_codes, require_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,11 +41,14 @@ class Response:
         others, as in R) or ``binary`` (the numbers 0 and 1).
     classes : tuple
         What ``predict(type="classes")`` returns for the negative and the positive class.
+    levels : tuple
+        Of a factor; the first is the negative class.
     """
 
     expression: Expression
     kind: ResponseKind
     classes: tuple[Any, Any]
+    levels: tuple[Any, ...] = ()
 
     def describe(self) -> str:
         """A sentence part on the coding; it depends on public facts only."""
@@ -54,8 +64,10 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     variable = variables[name] if name is not None else None
     if is_logical(expression) or (variable is not None and variable.kind == "logical"):
         return Response(expression, "logical", (False, True))
-    if variable is not None and variable.kind == "categorical":
-        return Response(expression, "factor", _factor_classes(variable))
+    levels = coded_levels(expression) or (variable.levels if variable is not None else ())
+    if variable is not None and levels:
+        require_content(variable.name, variable.content, levels)
+        return Response(expression, "factor", _factor_classes(variable.name, levels), levels)
     if coded is not None or (variable is not None and variable.kind == "text"):
         raise SchemaError(
             f"response {expression.label!r}: its levels would be read off the data; declare "
@@ -77,19 +89,18 @@ def _column(expression: Expression, coded: ast.Call | None) -> str | None:
     return expression.aliases[node.id] if isinstance(node, ast.Name) else None
 
 
-def _factor_classes(variable: Variable) -> tuple[Any, Any]:
-    levels = variable.levels
+def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
     numeric = all(
         isinstance(level, int | float) and not isinstance(level, bool) for level in levels
     )
     if numeric and len(levels) != 2:
         raise SchemaError(
-            f"response {variable.name!r}: a numeric response takes two values, and this one "
+            f"response {name!r}: a numeric response takes two values, and this one "
             f"declares {len(levels)} ({', '.join(map(str, levels))}); compare it with a public "
-            f'constant, as in "{variable.name} > {levels[0]} ~ ...".'
+            f'constant, as in "{name} > {levels[0]} ~ ...".'
         )
     if len(levels) < 2:
-        raise SchemaError(f"response {variable.name!r}: a response takes two or more levels.")
+        raise SchemaError(f"response {name!r}: a response takes two or more levels.")
     return (levels[0], levels[1] if len(levels) == 2 else f"not {levels[0]}")
 
 
@@ -98,8 +109,7 @@ def labels(response: Response, columns: Columns) -> tuple[FloatArray, BoolArray]
     if response.kind == "factor":
         coded = coding_call(response.expression)
         name = _column(response.expression, coded)
-        values = columns[str(name)]
-        positive = np.asarray(values != response.classes[0], dtype=bool)
-        return np.where(positive, 1.0, -1.0), np.ones(len(positive), dtype=bool)
+        codes = level_codes(columns[str(name)], response.levels)
+        return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
     values = evaluate(response.expression, columns).astype(np.float64)
     return np.where(values == 1.0, 1.0, -1.0), (values == 0.0) | (values == 1.0)

@@ -13,6 +13,14 @@ from privatelr.errors import FormulaError, SchemaError
 
 
 def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
+    """Formula and frame of a call, with at least one record; see `dispatch`."""
+    formula, frame = dispatch(first, second, target)
+    if len(frame) == 0:
+        raise SchemaError("data is empty: a fit takes at least one record.")
+    return formula, frame
+
+
+def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
     """Return a formula and a frame for any way of calling `dplr`.
 
     Parameters
@@ -46,7 +54,7 @@ def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str,
 
 
 def as_frame(data: Any) -> pd.DataFrame:
-    """A pandas frame with distinct text names and at least one row; never copies columns."""
+    """A pandas frame with distinct text names; never copies columns."""
     if isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, np.ndarray):
@@ -61,9 +69,9 @@ def as_frame(data: Any) -> pd.DataFrame:
                 f"data of type {type(data).__name__}: data takes a data frame, a mapping of "
                 "columns or an array."
             ) from None
-    if len(frame) == 0:
-        raise SchemaError("data is empty: a fit takes at least one record.")
     names = [str(name) for name in frame.columns]
+    if not names:
+        raise SchemaError("data has no columns: a fit takes a response and its covariates.")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise SchemaError(f"data has two columns named {twice!r}; names must differ.")
@@ -78,7 +86,10 @@ def _from_array(data: np.ndarray[Any, Any]) -> pd.DataFrame:
 
 def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
     try:
-        return pd.DataFrame(dict(data))
+        # by position: an index would align, and so add or drop records
+        return pd.DataFrame(
+            {key: v.array if isinstance(v, pd.Series) else v for key, v in data.items()}
+        )
     except ValueError:
         raise SchemaError("data: a mapping of columns takes columns of equal length.") from None
 
@@ -103,27 +114,46 @@ def _target(frame: pd.DataFrame, target: str | int | None) -> str:
 
 def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
     """Put ``y`` and ``X`` into one frame."""
-    one_dimensional = isinstance(covariates, pd.Series) or np.ndim(covariates) == 1
-    if one_dimensional and not isinstance(covariates, Mapping):
-        covariates = np.asarray(covariates).reshape(-1, 1)
-    frame = as_frame(np.asarray(covariates) if isinstance(covariates, list) else covariates)
-    values = response if isinstance(response, pd.Series | pd.Categorical) else np.asarray(response)
-    if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
-        values = values.ravel()
-    if len(values) != len(frame) or np.ndim(values) != 1:
+    if isinstance(covariates, pd.Series):
+        covariates = covariates.to_frame(covariates.name or "X1")
+    elif isinstance(covariates, np.ndarray | list | tuple):
+        covariates = _as_columns(covariates)
+    frame = as_frame(covariates)
+    values = response
+    if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
+        values = response.iloc[:, 0]
+    elif not isinstance(response, pd.Series | pd.Categorical | pd.Index):
+        values = np.asarray(response)
+        values = values.ravel() if values.ndim == 2 and 1 in values.shape else values
+    if np.ndim(values) != 1:
+        raise FormulaError(
+            f"formula of type {type(response).__name__}: the first argument is a formula, a frame, "
+            "an array with two dimensions, or one response value per row of the second."
+        )
+    if len(values) != len(frame):
         raise SchemaError(
             f"y has {len(values)} values and X has {len(frame)} rows: dplr(y, X) takes one value "
             "per row."
         )
-    name = str(getattr(response, "name", None) or "y")
+    named = values.name if isinstance(values, pd.Series | pd.Index) else None
+    name = str(named) if named is not None else "y"
     while name in frame.columns:
         name += "_"
-    column = values.array if isinstance(values, pd.Series) else values
-    return f"{quote(name)} ~ .", frame.assign(**{name: column})
+    frame = frame.copy(deep=False)
+    frame[name] = values.array if isinstance(values, pd.Series | pd.Index) else values
+    return f"{quote(name)} ~ .", frame
+
+
+def _as_columns(covariates: Any) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(covariates)
+    except ValueError:
+        raise SchemaError("X: dplr(y, X) takes rows of equal length.") from None
+    return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
 def quote(name: str) -> str:
     """A column name as a formula spells it."""
-    if "`" in name:
-        raise SchemaError(f"column {name!r}: a name in a formula cannot hold a backtick.")
+    if "`" in name or not name:
+        raise SchemaError(f"column {name!r}: a name in a formula is not empty and has no backtick.")
     return f"`{name}`"

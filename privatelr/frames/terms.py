@@ -157,10 +157,10 @@ def _code(formula: Formula, factors: Sequence[Factor]) -> ModelSpec:
     try:
         spec = ModelSpec.from_spec(text, output="numpy", na_action="ignore", context={})
         coding: ModelSpec = spec.get_model_matrix(prototype).model_spec
-    except (FormulaicError, ValueError, TypeError, AttributeError):
+    except (FormulaicError, ValueError, TypeError, AttributeError) as error:
+        # only a contrast can fail here: the algebra was resolved on parsing
         raise FormulaError(
-            f"formula {formula.text!r}: the right-hand side takes terms joined by "
-            "+ - : * / ^ and %in%."
+            f"formula {formula.text!r}: cannot code the contrast ({error})."
         ) from None
     if coding.transform_state:
         raise SchemaError(f"formula {formula.text!r}: a term learns from the data.")
@@ -185,7 +185,8 @@ def code_levels(
 
 def materialise(coding: ModelSpec, frame: pd.DataFrame) -> FloatArray:
     """Raw design ``(n, d)`` of a frame of factor columns, under a frozen coding."""
-    return np.asarray(coding.get_model_matrix(frame), dtype=np.float64).reshape(len(frame), -1)
+    size = len(coding.column_names)
+    return np.asarray(coding.get_model_matrix(frame), dtype=np.float64).reshape(len(frame), size)
 
 
 def _parent(grid: FloatArray, column: int, candidates: Sequence[int]) -> int:

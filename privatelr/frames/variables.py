@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
-_SCALARS = (str, bool, int, float, np.generic)
+Content = Literal["numbers", "strings", "anything"]
+_SCALARS = (str, bool, int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,15 @@ class Variable:
     """A column and what is public about it.
 
     `levels` is set for the kinds ``logical`` and ``categorical``; ``text`` is a column of
-    strings whose levels nobody declared, usable in comparisons only.
+    strings whose levels nobody declared, usable in comparisons only. `content` is what the
+    column's type allows it to hold.
     """
 
     name: str
     kind: VariableKind
     bounds: Interval = EVERYTHING
     levels: tuple[Hashable, ...] = ()
+    content: Content = "anything"
 
     @property
     def is_bounded(self) -> bool:
@@ -66,34 +69,42 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
             f"bounds[{name!r}] describes a numeric variable, but the column {name!r} is "
             "categorical; drop the bound or pass the column as numbers."
         )
+    content = _content(name, dtype)
     if bounds is not None:
-        return Variable(name, "numeric", bounds)
+        return Variable(name, "numeric", bounds, content=content)
     if levels is not None:
-        _require_same_type(name, dtype, levels)
-        return Variable(name, "categorical", levels=levels)
+        require_content(name, content, levels)
+        return Variable(name, "categorical", levels=levels, content=content)
     if categorical:
-        return Variable(name, "categorical", levels=tuple(dtype.categories.tolist()))
+        declared = tuple(dtype.categories.tolist())
+        return Variable(name, "categorical", levels=declared, content=content)
     if pd.api.types.is_bool_dtype(dtype):
-        return Variable(name, "logical", (0.0, 1.0), (False, True))
+        return Variable(name, "logical", (0.0, 1.0), (False, True), content)
+    return Variable(name, "numeric" if content == "numbers" else "text", content=content)
+
+
+def _content(name: str, dtype: Any) -> Content:
+    """What a column of this type can hold; refuses what no model takes."""
+    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
+        return "anything"
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
-        return Variable(name, "numeric")
-    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
-        return Variable(name, "text")
+        return "numbers"
+    if pd.api.types.is_string_dtype(dtype):
+        return "strings"
     raise SchemaError(
         f"column {name!r} has the type {dtype}; a model takes numbers, booleans, categories "
         "and strings with declared levels."
     )
 
 
-def _require_same_type(name: str, dtype: Any, levels: Collection[Hashable]) -> None:
+def require_content(name: str, content: Content, levels: Collection[Hashable]) -> None:
+    """Refuse levels that no value of the column's type can equal."""
     texts = all(isinstance(level, str) for level in levels)
     numbers = all(isinstance(level, int | float) for level in levels)
-    is_number = pd.api.types.is_numeric_dtype(dtype)
-    is_text = not pd.api.types.is_object_dtype(dtype) and pd.api.types.is_string_dtype(dtype)
-    if (texts and is_number) or (numbers and is_text):
+    if (texts and content == "numbers") or (numbers and content == "strings"):
         raise SchemaError(
-            f"levels[{name!r}]={list(levels)!r}: the column {name!r} has the type {dtype}, so no "
-            "value can equal one of these levels; declare them in the column's own type."
+            f"levels[{name!r}]={list(levels)!r}: the column {name!r} holds {content}, so no value "
+            "can equal one of these levels; declare them in the column's own type."
         )
 
 
@@ -129,15 +140,18 @@ def read_variable(
 
 def _numbers(series: pd.Series[Any]) -> FloatArray:
     if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype):
-        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+        if pd.api.types.is_complex_dtype(series.dtype):
+            return np.full(len(series), np.nan)
+        with np.errstate(all="ignore"):
+            return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     values = series.to_numpy(dtype=object)
     return np.fromiter((_number(value) for value in values), dtype=np.float64, count=len(values))
 
 
 def _number(value: Any) -> float:
     try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
+        return math.nan if isinstance(value, np.complexfloating) else float(value)
+    except Exception:
         return math.nan
 
 
@@ -148,7 +162,7 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
         table = [position.get(category, -1) for category in series.cat.categories]
         positions: IntArray = np.asarray([*table, -1], dtype=np.intp)
         return positions.take(np.asarray(series.cat.codes))
-    if series.dtype != object:
+    if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
         return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
     position = {level: index for index, level in enumerate(levels)}
     values = series.to_numpy(dtype=object)
@@ -170,4 +184,6 @@ def level_codes(values: FloatArray | ObjectArray, levels: tuple[Hashable, ...]) 
 
 
 def _is_scalar(value: Any) -> bool:
-    return isinstance(value, _SCALARS) and value == value
+    if type(value) not in _SCALARS and not isinstance(value, np.number | np.bool_ | np.str_):
+        return False
+    return bool(value == value)

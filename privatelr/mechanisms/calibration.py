@@ -82,18 +82,21 @@ class Calibration:
     def coefficient_sd(self) -> float:
         """Standard deviation that the noise gives a design coefficient, at most.
 
-        Exact for output perturbation. For objective perturbation the noise reaches the
-        coefficients through the inverse Hessian, which is at most ``1 / Lambda``; how much
-        smaller it is depends on the data and is not free.
+        Exact for output perturbation. Under objective perturbation the coefficients are a
+        function of the noise with slope at most ``1 / Lambda``, so their deviation is at most
+        the noise's `lipschitz_sd` over Lambda; how much smaller it is depends on the data and
+        is not free. The same holds for a combination of coefficients of length one.
         """
-        sd = self.noise.coordinate_sd
-        return sd if self.placement == "output" or sd == 0 else sd / self.problem.penalty
+        if self.placement == "output" or self.noise.scale == 0:
+            return self.noise.coordinate_sd
+        return self.noise.lipschitz_sd / self.problem.penalty
 
     def __str__(self) -> str:
+        problem = self.problem
         lines = [
             f"{self.placement} perturbation, {self.noise.title}, target {self.target}",
-            f"n = {self.problem.n}, d = {self.problem.d}, R = {self.problem.radius:.6g}, "
-            f"lambda = {self.lambda_:.6g} ({self.lambda_origin})",
+            f"n = {problem.n}, d = {problem.d}, R = {problem.radius:.6g}",
+            f"lambda = {self.lambda_:.6g}, {self.lambda_origin}",
         ]
         if self.noise.scale > 0:
             lines.append(

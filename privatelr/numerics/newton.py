@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-60
+_RESOLUTION = 1e-11
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,9 +51,9 @@ class Newton:
 
     Notes
     -----
-    The full step is tried first and halved until the objective falls enough (Armijo) or the
-    gradient is halved; the latter takes over where differences of the objective drown in
-    rounding. Once within tolerance, steps go on while they halve the gradient, because the
+    The full step is tried first and halved until the objective falls enough (Armijo). Where
+    differences of the objective drown in rounding, the gradient has to be halved instead.
+    Once within tolerance, steps go on while they halve the gradient, because the
     last ones cost little and the proofs are about the exact minimiser.
     """
 
@@ -82,7 +83,7 @@ class Newton:
                 step = _newton_step(objective, w, gradient)
                 smallest = 1.0 if certified else _SMALLEST_STEP
                 trial = _search(objective, w, step, value, gradient, smallest)
-                if trial is None or (certified and _norm(trial[2]) > norm / 2):
+                if trial is None or (certified and _norm(trial[2]) >= norm / 2):
                     break
                 w, value, gradient = trial
         if _norm(gradient) <= self.tolerance:
@@ -123,8 +124,12 @@ def _search(
     while size >= smallest:
         candidate = w + size * step
         new_value, new_gradient = value_and_gradient(objective, candidate)
-        falls = new_value <= value + _SUFFICIENT_DECREASE * size * slope and new_value < value
-        if falls or _norm(new_gradient) <= target:
+        promised = -size * slope
+        if promised > _RESOLUTION * (1.0 + abs(value)):
+            improves = new_value <= value - _SUFFICIENT_DECREASE * promised
+        else:
+            improves = _norm(new_gradient) <= target
+        if improves:
             return candidate, new_value, new_gradient
         size /= 2
     return None

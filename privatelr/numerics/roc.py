@@ -40,10 +40,10 @@ def roc_curve(score: FloatArray, positive: BoolArray) -> RocCurve:
     between = values[1:] + (values[:-1] - values[1:]) / 2
     # neighbours without a number between them: the lower one keeps itself below
     between = np.where(between < values[:-1], between, values[1:])
-    top = np.maximum(values[:1], 1.0)
+    top, bottom = [values.max(initial=1.0)], [-np.inf][: len(values)]
     with np.errstate(invalid="ignore"):
         return RocCurve(
-            np.concatenate([top, between, [-np.inf]]),
+            np.concatenate([top, between, bottom]),
             np.concatenate([[0], alarms]) / np.float64((~positive).sum()),
             np.concatenate([[0], hits]) / np.float64(positive.sum()),
         )
@@ -57,7 +57,7 @@ def best_threshold(curve: RocCurve, rule: ThresholdRule) -> float:
     """
     false, true = curve.false_positive[:-1], curve.true_positive[:-1]
     merit = true - false if rule == "youden" else -np.hypot(false, 1.0 - true)
-    if np.isnan(merit).any():
+    if len(merit) == 0 or np.isnan(merit).any():
         return float("nan")
     return float(curve.threshold[int(np.argmax(merit))])
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
     from privatelr.types import BoolArray, FloatArray, Kernel
@@ -16,7 +17,12 @@ _SAFETY = 1.0 - 2.0**-40
 """Rows are shortened to just below the bound, so that rounding cannot carry them beyond it."""
 
 
-def bounded_rows(covariates: FloatArray, bound: float, intercept: float | None) -> FloatArray:
+def bounded_rows(
+    covariates: FloatArray,
+    bound: float,
+    intercept: float | None,
+    projection: FloatArray | None = None,
+) -> FloatArray:
     """Shorten covariates to length `bound` and put the intercept column before them.
 
     Each row is treated by itself. A row with a missing or infinite entry becomes a row of
@@ -29,31 +35,41 @@ def bounded_rows(covariates: FloatArray, bound: float, intercept: float | None) 
         Largest length of the covariates of a row.
     intercept : float or None
         Constant of the intercept column; None for no such column.
+    projection : ndarray of shape (p, q), optional
+        Applied to the shortened covariates, whose images are shortened again.
 
     Returns
     -------
-    ndarray of shape (n, p) or (n, p + 1), C-contiguous and read-only
+    ndarray of shape (n, p) or (n, p + 1), with q for p after a projection; read-only
         No row is longer than ``sqrt(bound**2 + intercept**2)``.
     """
-    n, p = covariates.shape
-    first = int(intercept is not None)
-    x = np.empty((n, p + first))
     usable: BoolArray = np.asarray(np.isfinite(covariates).all(axis=1))
-    x[:, first:] = np.where(usable[:, None], covariates, 0.0)
+    short = _shortened(np.where(usable[:, None], covariates, 0.0), bound)
+    if projection is not None:
+        short = _shortened(_product(short, projection), bound)
+    if intercept is not None:
+        short = np.column_stack([np.where(usable, intercept, 0.0), short])
+    short.flags.writeable = False
+    return short
+
+
+def _shortened(x: FloatArray, bound: float) -> FloatArray:
+    """Scale rows longer than `bound` down to it, in place."""
     # dividing by the largest entry first keeps the square of 1e300 from overflowing
-    largest = np.abs(x[:, first:]).max(axis=1, initial=0.0)
+    largest = np.abs(x).max(axis=1, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
-    length = row_lengths(x[:, first:] / unit[:, None])
+    length = row_lengths(x / unit[:, None])
     limit = bound * _SAFETY
     with np.errstate(over="ignore"):
         too_long: BoolArray = np.greater(length * unit, limit)
-    shrink = np.where(too_long, limit / np.where(length > 0, length, 1.0), 1.0)
-    x[too_long, first:] /= unit[too_long, None]
-    x[:, first:] *= shrink[:, None]
-    if intercept is not None:
-        x[:, 0] = np.where(usable, intercept, 0.0)
-    x.flags.writeable = False
+    x[too_long] /= unit[too_long, None]
+    x[too_long] *= (limit / length[too_long])[:, None]
     return x
+
+
+def _product(x: FloatArray, matrix: FloatArray) -> FloatArray:
+    """``x @ matrix``, each row by itself; see `linear_predictor`."""
+    return np.column_stack([linear_predictor(x, column) for column in matrix.T])
 
 
 def row_lengths(x: FloatArray) -> FloatArray:
@@ -89,6 +105,8 @@ class DenseRows:
         Largest length of the covariates of a row.
     intercept : float or None
         Constant of the intercept column.
+    projection : ndarray of shape (p, q), optional
+        Applied to the covariates between two shortenings.
 
     Attributes
     ----------
@@ -104,14 +122,20 @@ class DenseRows:
     radius: float
 
     def __init__(
-        self, covariates: FloatArray, labels: FloatArray, *, bound: float, intercept: float | None
+        self,
+        covariates: FloatArray,
+        labels: FloatArray,
+        *,
+        bound: float,
+        intercept: float | None,
+        projection: FloatArray | None = None,
     ) -> None:
-        x = bounded_rows(covariates, bound, intercept)
+        x = bounded_rows(covariates, bound, intercept, projection)
         y = np.where(np.isfinite(covariates).all(axis=1), labels, 0.0)
         y.flags.writeable = False
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
-        object.__setattr__(self, "radius", math.hypot(bound, intercept or 0.0))
+        object.__setattr__(self, "radius", RowLimit(bound, intercept).radius)
 
     @property
     def n(self) -> int:

@@ -33,6 +33,11 @@ class NoiseLaw(Protocol):
         """Standard deviation of one coordinate."""
         ...
 
+    @property
+    def lipschitz_sd(self) -> float:
+        """Largest standard deviation of a function of the vector with slope at most one."""
+        ...
+
     def log_density(self, b: FloatArray) -> float:
         """Logarithm of the density at ``b``, up to a constant."""
         ...
@@ -66,9 +71,13 @@ class SphericalLaplace:
         return math.sqrt(self.dimension + 1) / self.rate
 
     @property
-    def mean_length(self) -> float:
-        """Expected length of the vector."""
-        return self.dimension / self.rate
+    def lipschitz_sd(self) -> float:
+        """By the spectral gap of radial log-concave laws (Bonnefont, Joulin and Ma 2016).
+
+        ``Var f <= E|b|^2 / (d - 1)`` for d > 1; in one dimension the constant is ``4 / rate^2``.
+        """
+        d = self.dimension
+        return math.sqrt(d * (d + 1) / (d - 1) if d > 1 else 4.0) / self.rate
 
     def log_density(self, b: FloatArray) -> float:
         return -self.rate * float(np.linalg.norm(b))
@@ -95,6 +104,10 @@ class NoNoise:
 
     @property
     def coordinate_sd(self) -> float:
+        return 0.0
+
+    @property
+    def lipschitz_sd(self) -> float:
         return 0.0
 
     def log_density(self, b: FloatArray) -> float:

@@ -178,7 +178,7 @@ class Fit:
     def _link(self, frame: pd.DataFrame) -> tuple[FloatArray, np.ndarray[Any, Any]]:
         spec = self.spec
         covariates, usable, _ = read_covariates(spec, frame, spec.formula.covariates)
-        rows = bounded_rows(covariates, spec.bound, spec.intercept)
+        rows = bounded_rows(covariates, spec.bound, spec.intercept, spec.projection)
         return np.where(usable, linear_predictor(rows, self.release.coef), np.nan), usable
 
     def _probability(self, link: FloatArray) -> FloatArray:

@@ -44,6 +44,8 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
     ----------
     title, facts, notes, below
         The parts around the coefficient table, which is ``tables[0]``.
+    html_table
+        The same table with its names escaped and in full.
     """
 
     def __init__(
@@ -51,12 +53,13 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         title: list[str],
         facts: list[tuple[str, str]],
         table: SimpleTable,
+        html_table: SimpleTable,
         notes: list[str],
         below: list[str],
     ) -> None:
         super().__init__()
         self.title, self.facts, self.notes, self.below = title, facts, notes, below
-        self.tables = [table]
+        self.tables, self.html_table = [table], html_table
 
     def as_text(self) -> str:
         """The page in at most 79 columns."""
@@ -83,7 +86,7 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         below = "".join(f"<p>{html.escape(note)}</p>" for note in self.below)
         return (
             f"<div class='privatelr-fit'><p><strong>{title}</strong><br><code>{formula}</code></p>"
-            f"<table>{facts}</table>{self.tables[0].as_html()}{notes}"
+            f"<table>{facts}</table>{self.html_table.as_html()}{notes}"
             "<div style='border-top:2px solid #b30000;color:#b30000'>"
             f"<p><strong>not private</strong></p>{below}</div></div>"
         )
@@ -119,7 +122,8 @@ def summarise(fit: Fit) -> FitSummary:
             ("Lambda", f"{fit.calibration.lambda_:.3g}, {fit.calibration.lambda_origin}"),
             *_projection(fit),
         ],
-        _coefficients(fit),
+        _coefficients(fit, [_shorten(name) for name in fit.coef.index]),
+        _coefficients(fit, [html.escape(name) for name in fit.coef.index]),
         _notes(fit),
         _below(fit),
     )
@@ -165,15 +169,14 @@ def _projection(fit: Fit) -> list[tuple[str, str]]:
     return [("Projection", f"{p} covariates onto {q} random directions, drawn without the data")]
 
 
-def _coefficients(fit: Fit) -> SimpleTable:
+def _coefficients(fit: Fit, names: list[str]) -> SimpleTable:
     columns: dict[str, pd.Series[float]] = {"Estimate": fit.coef}
-    if fit.calibration.noise.scale > 0:
+    if not isinstance(fit.guarantee, NonPrivate):
         columns["privacy sd"] = fit.privacy_sd
     columns["odds ratio"] = fit.odds_ratios
     cells = [
         [_number(column.iloc[row]) for column in columns.values()] for row in range(len(fit.coef))
     ]
-    names = [_shorten(name) for name in fit.coef.index]
     table = SimpleTable(cells, headers=list(columns), stubs=names, txt_fmt=dict(_PLAIN_TABLE))
     table.output_formats["txt"].update(
         data_aligns="r", stub_align="l", header_align="r", data_fmts=["%s"], colwidths=13
@@ -194,33 +197,53 @@ def _shorten(name: str) -> str:
 
 
 def _notes(fit: Fit) -> list[str]:
-    if fit.calibration.noise.scale == 0:
+    if isinstance(fit.guarantee, NonPrivate):
         return []
-    size = "exactly" if fit.calibration.placement == "output" else "at most, whatever the data"
+    limit = "privacy sd: the standard deviation of what the noise adds; computed without the data."
+    if fit.calibration.placement == "objective":
+        limit = (
+            "privacy sd: the noise adds at most this, whatever the data, and usually much less, "
+            "because the curvature of the data damps it; computed without the data."
+        )
     return [
-        f"privacy sd: what the noise adds to an estimate, {size}; computed without the data.",
+        limit,
         "Standard errors were not bought: they need a share of epsilon of their own, which this "
         "version does not sell yet.",
     ]
 
 
 def _below(fit: Fit) -> list[str]:
-    diagnostics = fit._diagnostics
+    return [_diagnosed(fit), *_learned_threshold(fit), _closing(fit)]
+
+
+def _diagnosed(fit: Fit) -> str:
+    if fit._diagnostics is None:
+        return "Diagnostics of the training data are not kept in a saved fit."
+    value = fit._diagnostics.c_index
+    c_index = "not defined" if pd.isna(value) else f"{value:.3f}"
+    if isinstance(fit.guarantee, NonPrivate):
+        return f"C-index {c_index}, computed from the training data."
+    return (
+        f"C-index {c_index} and anything else below this line was computed from the training "
+        "data and is not covered by the promise. Do not publish it."
+    )
+
+
+def _learned_threshold(fit: Fit) -> list[str]:
     rule = fit.threshold.rule
-    lines = []
-    if diagnostics is None:
-        lines.append("Diagnostics of the training data are not kept in a saved fit.")
-    else:
-        c_index = "not defined" if pd.isna(diagnostics.c_index) else f"{diagnostics.c_index:.3f}"
-        lines.append(
-            f"C-index {c_index} and anything else below this line was computed from the training "
-            "data and is not covered by the promise. Do not publish it."
-        )
-    if rule is not None:
-        value = "" if diagnostics is None else f" {diagnostics.threshold(rule):.3f}"
-        lines.append(
-            f"The threshold{value} ({rule}) of predict(type='classes') was learned from the "
-            "training data, so the classes it gives are not private either."
-        )
-    lines.append("Estimates apart, no other number on this page was computed from the data.")
-    return lines
+    if rule is None:
+        return []
+    value = "" if fit._diagnostics is None else f" {fit._diagnostics.threshold(rule):.3f}"
+    return [
+        f"The threshold{value} ({rule}) of predict(type='classes') was learned from the training "
+        "data, so the classes it gives are not private either."
+    ]
+
+
+def _closing(fit: Fit) -> str:
+    if fit.spec.scaled_by_data:
+        return "Every number in the table above was computed from the data."
+    return (
+        "The estimates and their odds ratios apart, no other number on this page was computed "
+        "from the data."
+    )

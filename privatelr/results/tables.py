@@ -36,7 +36,7 @@ def glance(fit: Fit) -> pd.DataFrame:
         "guarantee": str(fit.guarantee),
         "epsilon": fit.guarantee.epsilon if isinstance(fit.guarantee, PureDP) else np.inf,
         "delta": 0.0 if private else np.nan,
-        "mechanism": f"{calibration.placement} perturbation",
+        "mechanism": f"{calibration.placement} perturbation" if calibration.noise.scale else "none",
         "analysis": calibration.analysis,
         "noise": calibration.noise.title,
         "noise_scale": calibration.noise.scale,

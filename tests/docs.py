@@ -1,0 +1,132 @@
+"""Run the examples of the documents, and compare or refresh their output.
+
+    python -m tests.docs            write what the examples print into the documents
+    python -m tests.docs --check    only compare
+
+The ``python`` blocks of a document run in order in one namespace, warnings being errors. A
+``text`` block right after one holds what it prints and must be equal to the letter. In a
+block marked ``text random`` the noise shows: there the columns of estimates and odds ratios,
+the C-index and a learned threshold may be any number, and everything else must be equal. If
+such a block holds no table of estimates, any number with a decimal point may be any other,
+and so may the words after the mark: ``text random: Clinton Dole``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import re
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md")))
+_BLOCK = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n(?:\n```text(?P<mark>[^\n]*)\n(?P<text>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf)(?![\w.])")
+_HEADING = re.compile(r"(?<=  )(?:Estimate|estimate|odds ratio|odds_ratio)\b")
+_ON_THE_PAGE = re.compile(rf"(C-index |The threshold ){_NUMBER.pattern}")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block that was run: where, what the document says it prints, what it printed."""
+
+    line: int
+    mark: str
+    expected: str
+    printed: str
+
+    @property
+    def difference(self) -> list[str]:
+        """Lines of a diff; none if the document is right."""
+        told, seen = mask(self.expected, self.mark), mask(self.printed, self.mark)
+        return list(difflib.unified_diff(told, seen, "document", "printed", lineterm=""))
+
+
+def run(text: str) -> list[Example]:
+    """Run the examples of a document."""
+    namespace: dict[str, object] = {"__name__": "document"}
+    examples = []
+    display = ("display.width", 79, "display.max_columns", 20)
+    for block in _BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start("code"))
+        output = io.StringIO()
+        with (
+            warnings.catch_warnings(),
+            pd.option_context(*display),
+            contextlib.redirect_stdout(output),
+        ):
+            warnings.simplefilter("error")
+            exec(compile("\n" * line + block["code"], "<document>", "exec"), namespace)
+        mark, expected = (block["mark"] or "").strip(), block["text"] or ""
+        examples.append(Example(line, mark, expected, output.getvalue()))
+    return examples
+
+
+def mask(text: str, mark: str) -> list[str]:
+    """The lines of an output, with a ``~`` for whatever the noise decides."""
+    lines = text.splitlines()
+    if not mark.startswith("random"):
+        return lines
+    if _HEADING.search(text):
+        return _mask_tables(lines)
+    words = "".join(rf"|\b{re.escape(word)}\b" for word in mark.partition(":")[2].split())
+    return [" ".join(re.sub(_NUMBER.pattern + words, "~", line).split()) for line in lines]
+
+
+def _mask_tables(lines: list[str]) -> list[str]:
+    """Mask the cells that end where a heading of estimates ends, down to the end of the table."""
+    masked = []
+    ends: set[int] = set()
+    for line in lines:
+        headings = {heading.end() for heading in _HEADING.finditer(line)}
+        cells = [cell for cell in _NUMBER.finditer(line) if cell.end() in ends]
+        ends = headings or (ends if cells else set())
+        if not ends:
+            masked.append(_ON_THE_PAGE.sub(r"\1~", line))
+            continue
+        for cell in reversed(cells):
+            line = f"{line[: cell.start()]}~{line[cell.end() :]}"
+        masked.append(" ".join(line.split()))
+    return masked
+
+
+def refresh(text: str) -> str:
+    """The document with what its examples print."""
+    examples = iter(run(text))
+
+    def rewrite(block: re.Match[str]) -> str:
+        example = next(examples)
+        if not example.difference:
+            return block[0]
+        told = f"\n```text {example.mark}".rstrip() + f"\n{example.printed}```\n"
+        return f"```python\n{block['code']}```\n{told if example.printed else ''}"
+
+    return _BLOCK.sub(rewrite, text)
+
+
+def main() -> int:
+    """Refresh or check all documents; returns the exit status."""
+    wrong = 0
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        if "--check" not in sys.argv:
+            path.write_text(refresh(text), encoding="utf-8")
+            continue
+        for example in run(text):
+            if example.difference:
+                wrong += 1
+                print(f"{path.name}:{example.line + 1}", *example.difference, sep="\n")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Small frames and a way to fix the noise, shared by the laws."""
+
+import pickle
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+
+import privatelr.model
+from privatelr import dplr
+
+FORMULA = "y ~ age + dose + smoker"
+SCHEMA = {
+    "bounds": {"age": (18, 90), "dose": (0, 5)},
+    "levels": {"smoker": ["no", "yes"]},
+}
+
+
+def clinic(n=40, seed=1):
+    """A frame with two bounded numbers, a factor and a 0/1 response."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.uniform(18, 90, n),
+            "dose": rng.uniform(0, 5, n),
+            "smoker": rng.choice(["no", "yes"], n),
+            "y": rng.integers(0, 2, n).astype(float),
+        }
+    )
+
+
+class FixedRandomness:
+    """The same numbers at every draw, posing as secret: a draw injected at the front door."""
+
+    is_secret = True
+
+    def uniforms(self, count):
+        return np.random.default_rng(7).uniform(size=count)
+
+
+@contextmanager
+def fixed_noise(monkeypatch):
+    """Within the block every fit draws the same noise."""
+    with monkeypatch.context() as patch:
+        patch.setattr(privatelr.model, "SystemRandomness", FixedRandomness)
+        yield
+
+
+def fit_clinic(frame, **options):
+    return dplr(FORMULA, frame, **{**SCHEMA, **options})
+
+
+def replaced(frame, row, **values):
+    """The neighbour with other values in one row; a numeric column stays numeric."""
+    neighbour = frame.copy()
+    for name, value in values.items():
+        column = list(neighbour[name])
+        column[row] = value
+        numeric = neighbour[name].dtype.kind in "iuf" and isinstance(value, int | float)
+        neighbour[name] = pd.Series(
+            column, index=frame.index, dtype=neighbour[name].dtype if numeric else object
+        )
+    return neighbour
+
+
+def stored(fit):
+    """Everything a fit writes to a file, as bytes."""
+    return pickle.dumps(fit)

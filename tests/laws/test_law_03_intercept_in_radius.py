@@ -1,0 +1,70 @@
+"""Law 3: the radius includes the intercept column, and the intercept is regularised."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from frames_for_laws import clinic, fit_clinic
+
+from privatelr import dplr
+from privatelr.frames.design import DesignSpec, read_design
+from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.registry import calibrate
+from privatelr.mechanisms.request import read_request
+from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.rows import DenseRows
+
+
+def check_radius(**options):
+    frame = clinic()
+    fit = fit_clinic(frame, **options)
+    rows = read_design(fit.spec, frame, DenseRows).rows
+    longest = np.linalg.norm(rows.x, axis=1).max()
+    assert longest <= fit.calibration.problem.radius
+    assert rows.radius <= fit.calibration.problem.radius
+
+
+@pytest.mark.parametrize("scale", [0.25, 0.5, 1.0, 4.0])
+@pytest.mark.parametrize("row_norm", [None, 0.5])
+def test_law(scale, row_norm):
+    check_radius(intercept_scale=scale, row_norm=row_norm)
+
+
+def test_the_intercept_is_regularised():
+    """One class only: an unregularised intercept would run away; ours shrinks in lambda."""
+    frame = clinic().assign(y=1)
+    intercepts = [
+        dplr("y ~ 1", frame, eps=0, lambda_=lambda_).coef["(Intercept)"]
+        for lambda_ in (1e-3, 1e-1, 10.0)
+    ]
+    assert np.isfinite(intercepts).all()
+    assert intercepts[0] > intercepts[1] > intercepts[2] > 0
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """A radius of the covariates alone is refused where rows and calibration meet."""
+    monkeypatch.setattr(DesignSpec, "radius", property(lambda self: self.bound))
+    with pytest.raises(ValueError, match="longer than the radius"):
+        check_radius()
+
+
+def test_planted_bug_in_the_rows_is_caught(monkeypatch):
+    """Rows that hide their intercept from the check are still caught by their length."""
+    original = DenseRows.__init__
+
+    def understated(self, covariates, labels, *, bound, intercept, projection=None):
+        original(self, covariates, labels, bound=bound, intercept=intercept, projection=projection)
+        object.__setattr__(self, "radius", bound)
+
+    monkeypatch.setattr(DesignSpec, "radius", property(lambda self: self.bound))
+    monkeypatch.setattr(DenseRows, "__init__", understated)
+    with pytest.raises(AssertionError):
+        check_radius(intercept_scale=4.0)
+
+
+def test_a_calibration_for_shorter_rows_is_refused():
+    frame = clinic()
+    fit = fit_clinic(frame)
+    facts = Facts(len(frame), fit.spec.d, LOSSES["logistic"], fit.spec.radius * 0.99)
+    small = calibrate(read_request(1.0, 0, None, None, True, "joint", "increase"), facts)
+    assert dataclasses.astuple(small.problem)[3] < fit.spec.radius

@@ -1,0 +1,99 @@
+"""Law 5: the lambda of the objective is the lambda of the noise; eps = 0 is the plain fit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from frames_for_laws import FixedRandomness, clinic, fit_clinic, fixed_noise
+from scipy import optimize
+
+from privatelr import dplr
+from privatelr.frames.design import read_design
+from privatelr.mechanisms import objective
+from privatelr.mechanisms.registry import MECHANISMS, Mechanism
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.guarantees import PureDP
+
+
+def plain_minimiser(x, y, lambda_, tilt):
+    """The same problem written down again and handed to SciPy."""
+
+    def objective(w):
+        margin = y * (x @ w)
+        return np.logaddexp(0, -margin).mean() + lambda_ / 2 * w @ w + tilt @ w
+
+    def slope(w):
+        margin = y * (x @ w)
+        return -(y / (1 + np.exp(margin))) @ x / len(y) + lambda_ * w + tilt
+
+    start = np.zeros(x.shape[1])
+    found = optimize.minimize(objective, start, jac=slope, method="BFGS", options={"gtol": 1e-12})
+    return found.x
+
+
+def check_one_lambda(monkeypatch):
+    """The released coefficients minimise the objective of the lambda that is reported."""
+    frame = clinic()
+    with fixed_noise(monkeypatch):
+        fit = fit_clinic(frame, lambda_=0.7)
+        again = fit_clinic(frame, lambda_=0.7)
+        noise = fit.calibration.noise.draw(FixedRandomness())
+    rows = read_design(fit.spec, frame, DenseRows).rows
+    expected = plain_minimiser(rows.x, rows.y, fit.calibration.lambda_, noise / rows.n)
+    np.testing.assert_array_equal(fit.coef, again.coef)
+    np.testing.assert_allclose(fit.release.coef, expected, atol=1e-7)
+
+
+def test_law(monkeypatch):
+    check_one_lambda(monkeypatch)
+
+
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("lambda_", [1e-3, 0.1, 5.0])
+def test_no_privacy_is_the_plain_fit(op, lambda_):
+    frame = clinic(n=200)
+    fit = fit_clinic(frame, eps=0, op=op, lambda_=lambda_)
+    rows = read_design(fit.spec, frame, DenseRows).rows
+    expected = plain_minimiser(rows.x, rows.y, lambda_, np.zeros(rows.d))
+    np.testing.assert_allclose(fit.release.coef, expected, atol=1e-8)
+
+
+def test_large_epsilon_tends_to_the_plain_fit():
+    frame = clinic(n=400)
+    plain = fit_clinic(frame, eps=0, lambda_=0.01)
+    for op in (True, False):
+        near = fit_clinic(frame, eps=9999.0, lambda_=0.01, op=op)
+        np.testing.assert_allclose(near.coef, plain.coef, atol=0.05)
+
+
+def test_coefficients_shrink_in_lambda():
+    frame = clinic(n=200)
+    lengths = [
+        np.linalg.norm(fit_clinic(frame, eps=0, lambda_=lambda_).release.coef)
+        for lambda_ in (1e-4, 1e-2, 1.0, 100.0)
+    ]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """Another lambda in the objective than in the noise, as in DPpack."""
+
+    def mismatched(rows, calibration, noise, solver):
+        problem = replace(calibration.problem, lambda_=calibration.lambda_ / rows.n)
+        broken = replace(calibration, problem=problem)
+        return replace(objective.release(rows, broken, noise, solver), calibration=calibration)
+
+    key = ("objective", PureDP)
+    monkeypatch.setitem(MECHANISMS, key, Mechanism(MECHANISMS[key].calibrate, mismatched))
+    with pytest.raises(AssertionError):
+        check_one_lambda(monkeypatch)
+
+
+def test_lambda_zero_without_privacy_is_allowed_and_with_privacy_is_raised():
+    frame = clinic(n=200)
+    assert fit_clinic(frame, eps=0, lambda_=0).calibration.lambda_ == 0
+    assert fit_clinic(frame, lambda_=0).calibration.lambda_ > 0
+    with pytest.raises(ValueError, match="lambda_=0"):
+        fit_clinic(frame, lambda_=0, op=False)
+    with pytest.raises(ValueError, match="too small"):
+        dplr("y ~ age", frame, lambda_=0, on_small_lambda="keep")

@@ -1,0 +1,69 @@
+"""Law 7: rows are inside the radius after projection, interactions, contrasts and transforms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import clinic
+
+import privatelr.numerics.rows
+from privatelr import dplr
+from privatelr.frames.design import read_design
+from privatelr.frames.projection import project
+from privatelr.numerics.rows import DenseRows
+
+FORMULAS = [
+    "y ~ age + dose + smoker",
+    "y ~ age * dose * smoker",
+    "y ~ C(smoker, contr.sum) * age",
+    "y ~ I(age^2) + log(dose + 1) + age:smoker",
+    "y ~ (age + dose + smoker)^2 - 1",
+]
+BOUNDS = {"age": (18, 90), "dose": (0, 5)}
+LEVELS = {"smoker": ["no", "yes"]}
+
+
+def check_lengths(formula, bounds, rp_dim):
+    frame = wild()
+    fit = dplr(formula, clinic(), levels=LEVELS, bounds=bounds, rp_dim=rp_dim)
+    rows = read_design(fit.spec, frame, DenseRows).rows
+    limit = fit.calibration.problem.radius
+    assert np.linalg.norm(rows.x, axis=1).max() <= limit
+    # some row comes near the limit, or the limit would be wasteful
+    assert np.linalg.norm(rows.x, axis=1).max() > limit / 4
+
+
+def wild():
+    """A clinic with values far beyond the bounds."""
+    frame = clinic(n=60)
+    frame.loc[:5, "age"] = [-1e300, 1e300, np.inf, np.nan, 1e9, -4.0]
+    frame.loc[3:8, "dose"] = [1e12, -1e12, 1e300, -np.inf, 700.0, 0.0]
+    return frame
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("bounds", [None, BOUNDS, {"age": (18, 90)}])
+@pytest.mark.parametrize("rp_dim", [0, 2])
+def test_law(formula, bounds, rp_dim):
+    check_lengths(formula, bounds, rp_dim)
+
+
+def test_projection_alone_would_lengthen_rows():
+    """Unless rows are bounded again, many of them leave the ball (privacy.md 6)."""
+    frame = pd.DataFrame(np.eye(20), columns=[f"x{i}" for i in range(20)]).assign(y=0)
+    spec = dplr("y ~ .", frame).spec
+    projected = project(spec, np.random.default_rng(0).standard_normal((20, 5)))
+    rows = read_design(projected, frame, DenseRows).rows
+    assert np.linalg.norm(np.eye(20) @ projected.projection, axis=1).max() > 1
+    assert np.linalg.norm(rows.x, axis=1).max() <= rows.radius
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """Rows that keep their length after projection, as in PrivateLR."""
+
+    def unbounded(covariates, bound, intercept, projection=None):
+        first = np.full((len(covariates), 1), intercept)
+        return np.hstack([first, np.nan_to_num(covariates).clip(-1e3, 1e3)])
+
+    monkeypatch.setattr(privatelr.numerics.rows, "bounded_rows", unbounded)
+    with pytest.raises(AssertionError):
+        check_lengths(FORMULAS[0], None, 2)

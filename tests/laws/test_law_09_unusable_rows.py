@@ -1,0 +1,89 @@
+"""Law 9: a record that cannot be used becomes a row of zeros; n stays, and nothing is said."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import clinic, fit_clinic, replaced
+
+import privatelr.frames.design
+from privatelr.frames.design import read_design
+from privatelr.numerics.rows import DenseRows
+
+BAD_NUMBERS = [np.nan, np.inf, -np.inf, None, pd.NA, "abc", [1, 2], {}, 10**400, 1j, object()]
+BAD_LEVELS = ["perhaps", None, np.nan, pd.NA, 3, ["no"], b"no"]
+BAD_RESPONSES = [np.nan, None, 2, -1, 0.5, "yes", [1]]
+CASES = [
+    *(("age", value) for value in BAD_NUMBERS),
+    *(("smoker", value) for value in BAD_LEVELS),
+    *(("y", value) for value in BAD_RESPONSES),
+]
+
+
+def as_objects(frame):
+    """All columns as objects, so that one record cannot change a type."""
+    return frame.astype({"age": object, "smoker": object})
+
+
+def check_zero_row(column, value):
+    frame = as_objects(clinic())
+    bad = replaced(frame, 3, **{column: value})
+    if column == "y":  # the response is numeric: what is not a number is missing
+        bad["y"] = pd.to_numeric(
+            pd.Series([v if np.isscalar(v) else None for v in bad["y"]]), errors="coerce"
+        )
+    fit = fit_clinic(bad)
+    rows = read_design(fit.spec, bad, DenseRows).rows
+    assert rows.n == fit.nobs == len(frame)
+    np.testing.assert_array_equal(rows.x[3], 0.0)
+    kept = np.arange(len(frame)) != 3
+    clean = read_design(fit.spec, frame, DenseRows).rows
+    np.testing.assert_array_equal(rows.x[kept], clean.x[kept])
+    assert len(fit.predict(bad)) == len(bad)
+
+
+@pytest.mark.parametrize(("column", "value"), CASES, ids=[repr(c)[:40] for c in CASES])
+def test_law(column, value):
+    check_zero_row(column, value)
+
+
+def test_all_records_unusable():
+    fit = fit_clinic(clinic().assign(age=np.nan))
+    assert np.isfinite(fit.coef).all()
+    assert fit.nobs == 40
+
+
+@pytest.mark.parametrize("formula", ["log(dose)", "1/dose", "sqrt(dose - 2)", "I(dose^-1)"])
+def test_undefined_values_of_a_term(formula):
+    """A value that a function is not defined for is like a missing one; no warning either."""
+    from privatelr import dplr
+
+    frame = clinic()
+    frame.loc[[2, 5], "dose"] = [0.0, -3.0]
+    text = f"y ~ I({formula})" if "/" in formula or "^" not in formula else f"y ~ {formula}"
+    assert np.isfinite(dplr(text, frame).coef).all()
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """Dropping the record changes n."""
+    honest = privatelr.frames.design.read_covariates
+
+    def dropping(spec, frame, names):
+        covariates, usable, values = honest(spec, frame, names)
+        return covariates[usable], usable[usable], {k: v[usable] for k, v in values.items()}
+
+    monkeypatch.setattr(privatelr.frames.design, "read_covariates", dropping)
+    with pytest.raises(ValueError, match="do not fit"):
+        check_zero_row("age", np.nan)
+
+
+def test_planted_imputation_is_caught(monkeypatch):
+    """Keeping the record with an invented value is not a row of zeros."""
+    honest = privatelr.frames.design.read_covariates
+
+    def imputing(spec, frame, names):
+        covariates, usable, values = honest(spec, frame, names)
+        return np.nan_to_num(covariates), np.ones_like(usable), values
+
+    monkeypatch.setattr(privatelr.frames.design, "read_covariates", imputing)
+    with pytest.raises(AssertionError):
+        check_zero_row("age", np.nan)

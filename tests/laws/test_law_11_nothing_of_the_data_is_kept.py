@@ -1,0 +1,123 @@
+"""Law 11: under one fixed draw, changing a record changes what was paid for and nothing else."""
+
+import copy
+import io
+import pickle
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from frames_for_laws import clinic, fit_clinic, fixed_noise, replaced, stored
+
+import privatelr.model
+from privatelr import GuaranteeError
+
+MARK = 61.12345678901234
+RULE = "not private"
+
+
+def unpaid(fit, printed):
+    """All that a user can see or store, with the paid-for coefficients blanked out."""
+    release = replace(fit.release, coef=np.zeros_like(fit.release.coef))
+    blank = replace(fit, release=release)
+    above = str(blank).split(RULE)[0]
+    html = blank._repr_html_().split(RULE)[0]
+    tables = blank.tidy().to_csv() + blank.glance().to_csv()
+    return stored(blank), repr(blank), above, html, tables, str(fit.calibration), printed
+
+
+def run(frame, **options):
+    """Fit, and collect what is printed or warned on the way."""
+    output = io.StringIO()
+    with warnings.catch_warnings(record=True) as caught, redirect_stdout(output):
+        warnings.simplefilter("always")
+        fit = fit_clinic(frame, verbose=1, **options)
+    return fit, output.getvalue() + "".join(str(w.message) for w in caught)
+
+
+def check_nothing_kept(monkeypatch, frame=None, row=0, **values):
+    frame = clinic() if frame is None else frame
+    # the same types on both sides, because a type is a public fact
+    frame = frame.astype(dict.fromkeys(values, object)) if "y" not in values else frame
+    with fixed_noise(monkeypatch):
+        first = unpaid(*run(frame))
+        second = unpaid(*run(replaced(frame, row, **values)))
+    assert first == second
+
+
+CHANGES = [
+    {"age": MARK},
+    {"age": 1e300},
+    {"age": np.nan},
+    {"dose": -5.0},
+    {"smoker": "undeclared"},
+    {"y": 1},
+    {"y": 0},
+]
+
+
+@pytest.mark.parametrize("values", CHANGES, ids=str)
+def test_law(monkeypatch, values):
+    check_nothing_kept(monkeypatch, **values)
+
+
+def test_a_stored_fit_holds_no_value_of_the_data():
+    frame = clinic()
+    frame.loc[0, "age"] = MARK
+    fit = fit_clinic(frame, row_norm=1.0)
+    needle = np.float64(MARK).tobytes()
+    for data in (stored(fit), pickle.dumps(fit, protocol=2)):
+        assert needle not in data
+        assert needle[::-1] not in data
+        assert str(MARK).encode() not in data
+    # the search works: public bounds are found
+    assert np.float64(90.0).tobytes()[::-1] in stored(fit)
+
+
+def test_diagnostics_and_learned_thresholds_stay_behind():
+    frame = clinic()
+    fit = fit_clinic(frame, threshold="youden")
+    loaded = pickle.loads(stored(fit))
+    np.testing.assert_array_equal(loaded.predict(frame), fit.predict(frame))
+    np.testing.assert_array_equal(loaded.coef, fit.coef)
+    with pytest.raises(GuaranteeError, match="not kept"):
+        loaded.predict(frame, type="classes")
+    with pytest.raises(GuaranteeError, match="not kept"):
+        _ = loaded.diagnostics
+    with pytest.raises(GuaranteeError, match="cannot be saved"):
+        pickle.dumps(fit.diagnostics)
+    assert set(loaded.predict(frame, type="classes", threshold=0.5)) <= {0, 1}
+    assert "not kept" in str(loaded)
+    assert copy.deepcopy(fit).diagnostics is fit.diagnostics
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """A plan that remembers the longest row, as a scale learned from the data would be."""
+    honest = privatelr.model.plan_design
+
+    def curious(formula, frame, schema):
+        spec = honest(formula, frame, schema)
+        return replace(spec, bound=spec.bound + float(frame["dose"].max() > 4))
+
+    monkeypatch.setattr(privatelr.model, "plan_design", curious)
+    frame = clinic().assign(dose=1.0)
+    frame.loc[0, "dose"] = 5.0
+    with pytest.raises(AssertionError):
+        check_nothing_kept(monkeypatch, frame, dose=1.0)
+
+
+def test_planted_warning_is_caught(monkeypatch):
+    """A warning that counts."""
+    honest = privatelr.model.read_design
+
+    def talkative(spec, frame, backend):
+        missing = int(frame["age"].isna().sum())
+        if missing:
+            warnings.warn(f"{missing} rows", UserWarning, stacklevel=2)
+        return honest(spec, frame, backend)
+
+    monkeypatch.setattr(privatelr.model, "read_design", talkative)
+    with pytest.raises(AssertionError):
+        check_nothing_kept(monkeypatch, age=np.nan)

@@ -1,0 +1,56 @@
+"""Law 13: levels come from the type or from levels=; an unseen level predicts NaN."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import clinic, fit_clinic
+
+import privatelr.frames.variables
+from privatelr import SchemaError, dplr
+
+
+def categorical(frame):
+    return frame.astype({"smoker": pd.CategoricalDtype(["no", "yes"])})
+
+
+def check_unseen(fit):
+    new = pd.DataFrame({"age": 40.0, "dose": 1.0, "smoker": ["no", "sometimes", "yes", None]})
+    predicted = fit.predict(new)
+    np.testing.assert_array_equal(predicted.isna(), [False, True, False, True])
+    assert predicted.iloc[0] != predicted.iloc[2]
+
+
+def test_law():
+    check_unseen(fit_clinic(clinic()))
+    check_unseen(dplr("y ~ age + dose + smoker", categorical(clinic())))
+
+
+def test_levels_do_not_depend_on_what_occurs():
+    """A declared level that nobody has keeps its column."""
+    frame = clinic().assign(smoker="no")
+    assert list(fit_clinic(frame).coef.index) == list(fit_clinic(clinic()).coef.index)
+    assert "smoker[T.yes]" in dplr("y ~ smoker", categorical(frame)).coef.index
+
+
+@pytest.mark.parametrize("formula", ["y ~ smoker", "y ~ C(smoker)", "smoker ~ age", "y ~ ."])
+def test_undeclared_strings_are_refused_with_the_remedy(formula):
+    with pytest.raises(SchemaError, match="levels=") as caught:
+        dplr(formula, clinic())
+    assert "smoker" in str(caught.value)
+
+
+def test_undeclared_numbers_as_levels_are_refused():
+    with pytest.raises(SchemaError, match="levels="):
+        dplr("y ~ factor(age)", clinic())
+    fit = dplr("y ~ factor(age)", clinic(), levels={"age": [20.0, 30.0, 40.0]})
+    assert len(fit.coef) == 3
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """An unseen level that becomes the reference level, as in formulaic."""
+    honest = privatelr.frames.variables._codes
+    monkeypatch.setattr(
+        privatelr.frames.variables, "_codes", lambda s, levels: np.maximum(honest(s, levels), 0)
+    )
+    with pytest.raises(AssertionError):
+        check_unseen(fit_clinic(clinic()))

@@ -1,0 +1,72 @@
+"""Law 16: noise comes from the operating system; a seed is explicit and voids the guarantee."""
+
+import inspect
+
+import numpy as np
+import pytest
+from frames_for_laws import clinic, fit_clinic
+
+import privatelr.model
+from privatelr import NonPrivate, PrivacyWarning, PureDP, dplr
+from privatelr.privacy.randomness import SeededRandomness
+
+
+def check_fresh_noise():
+    frame = clinic()
+    np.random.seed(0)  # noqa: NPY002  # the global generator must have no say
+    first = fit_clinic(frame)
+    np.random.seed(0)  # noqa: NPY002
+    second = fit_clinic(frame)
+    assert (first.coef != second.coef).all()
+
+
+@pytest.mark.parametrize("op", [True, False])
+def test_law(op):
+    check_fresh_noise()
+    assert fit_clinic(clinic(), op=op).guarantee == PureDP(1.0)
+
+
+def test_no_seed_by_default():
+    assert inspect.signature(dplr).parameters["seed"].default is None
+
+
+def test_a_seed_warns_repeats_and_voids():
+    frame = clinic()
+    fits = []
+    for _ in range(2):
+        with pytest.warns(PrivacyWarning, match="seed=3"):
+            fits.append(fit_clinic(frame, seed=3, rp_dim=2))
+    np.testing.assert_array_equal(fits[0].coef, fits[1].coef)
+    assert fits[0].guarantee == NonPrivate("void: seeded noise")
+    assert "void: seeded noise" in str(fits[0])
+    assert "epsilon = 1" not in str(fits[0])
+
+
+def test_one_draw_per_fit(monkeypatch):
+    """No redraw: the noise of a fit is drawn once, whatever the solver meets."""
+    from privatelr.privacy.noise import SphericalLaplace
+
+    draws = []
+    honest = SphericalLaplace.draw
+    monkeypatch.setattr(
+        SphericalLaplace, "draw", lambda self, r: draws.append(1) or honest(self, r)
+    )
+    fit_clinic(clinic(), op=False)
+    fit_clinic(clinic().assign(y=1.0), op=True)
+    assert len(draws) == 2
+
+
+def test_the_noise_is_not_kept():
+    """b and w together give the data's gradient away; nothing of the fit holds b."""
+    import pickle
+
+    fit = fit_clinic(clinic())
+    assert "noise" not in {name for name in dir(fit.release) if not name.startswith("_")}
+    assert len(pickle.dumps(fit.calibration.noise)) < 200  # a law: dimension and rate
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """The same noise in every run, as in lrsimple.c."""
+    monkeypatch.setattr(privatelr.model, "SystemRandomness", lambda: SeededRandomness(1))
+    with pytest.raises(AssertionError):
+        check_fresh_noise()

@@ -1,0 +1,74 @@
+"""Law 17: noise is calibrated from public facts; no calibration function has a data argument."""
+
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from frames_for_laws import clinic, fit_clinic
+
+import privatelr.model
+from privatelr.mechanisms import calibration, problem, registry, request
+
+DATA_TYPES = ("Rows", "Array", "DataFrame", "Series", "Design", "Any")
+
+
+def check_signatures(functions):
+    for function in functions:
+        for parameter in inspect.signature(function).parameters.values():
+            said = str(parameter.annotation)
+            assert not any(name in said for name in DATA_TYPES), (function, parameter)
+            assert said != "<class 'inspect._empty'>" or parameter.name == "self"
+
+
+def check_same_calibration(frames):
+    calibrations = [fit_clinic(frame).calibration for frame in frames]
+    assert all(found == calibrations[0] for found in calibrations)
+
+
+def public_functions():
+    found = [registry.calibrate]
+    for module in (calibration, problem):
+        members = vars(module).values()
+        found += [f for f in members if inspect.isfunction(f) and f.__module__ == module.__name__]
+    return found
+
+
+def frames():
+    frame = clinic()
+    huge = frame.assign(age=1e9, dose=-1e9)
+    return [frame, huge, frame.assign(y=1.0), frame.assign(age=np.nan), clinic(seed=9)]
+
+
+def test_law():
+    assert len(public_functions()) > 10
+    check_signatures(public_functions())
+    check_same_calibration(frames())
+
+
+def test_formulas_import_neither_arrays_nor_frames():
+    for module in (calibration, problem, request):
+        assert not {"np", "pd", "numpy", "pandas"} & set(vars(module))
+
+
+def test_planted_argument_is_caught():
+    def calibrate(n: int, x: np.ndarray) -> float:
+        return float(np.linalg.norm(x)) / n
+
+    calibrate.__annotations__ = {"n": "int", "x": "FloatArray", "return": "float"}
+    with pytest.raises(AssertionError):
+        check_signatures([calibrate])
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """A radius read off the data, as in PSI and DPrivStats."""
+    honest = privatelr.model.plan_design
+
+    def measured(formula, frame, schema):
+        spec = honest(formula, frame, schema)
+        longest = float(np.nanmax(np.abs(frame["age"].to_numpy()), initial=1.0))
+        return replace(spec, bound=min(spec.bound, longest / 90))
+
+    monkeypatch.setattr(privatelr.model, "plan_design", measured)
+    with pytest.raises(AssertionError):
+        check_same_calibration(frames())

@@ -1,0 +1,168 @@
+"""Constants of privacy.md 3, its tables, and the rules for lambda; no data anywhere."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privatelr import GuaranteeError, PureDP
+from privatelr.mechanisms import calibration
+from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.registry import MECHANISMS, calibrate
+from privatelr.mechanisms.request import read_request
+from privatelr.numerics.losses import LOSSES
+
+LOSS = LOSSES["logistic"]
+# privacy.md 3.1: noise scale at R = 1, n = 1e4: eps, lambda, two-log, one-log, joint
+TABLE = [
+    (0.1, 1e-4, math.inf, math.inf, math.inf),
+    (0.1, 1e-3, 39.51, 26.56, 21.50),
+    (0.1, 1e-2, 21.05, 20.51, 20.00),
+    (0.5, 1e-4, 37.24, 7.22, 5.62),
+    (0.5, 1e-3, 4.44, 4.21, 4.00),
+    (1, 1e-4, 3.61, 2.57, 2.12),
+    (1, 1e-3, 2.10, 2.05, 2.00),
+    (2, 1e-4, 1.287, 1.126, 1.000),
+    (8, 1e-4, 0.265, 0.257, 0.250),
+]
+EPS = st.floats(-3, 3).map(lambda x: 10.0**x)
+LAMBDA = st.floats(-8, 3).map(lambda x: 10.0**x)
+RADIUS = st.floats(-1, 2).map(lambda x: 10.0**x)
+
+
+def facts(n=10**4, d=5, radius=1.0):
+    return Facts(n, d, LOSS, radius)
+
+
+def calibrated(eps, lambda_=None, *, op=True, analysis="joint", small="increase", of=None):
+    return calibrate(read_request(eps, 0, None, lambda_, op, analysis, small), of or facts())
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"eps={row[0]} lambda={row[1]}")
+def test_table_of_noise_scales(row):
+    eps, lambda_, *scales = row
+    for analysis, expected in zip(("cms11", "one-log", "joint"), scales, strict=True):
+        if math.isinf(expected):
+            with pytest.raises(GuaranteeError, match="too small"):
+                calibrated(eps, lambda_, analysis=analysis, small="keep")
+            continue
+        found = calibrated(eps, lambda_, analysis=analysis, small="keep").noise.scale
+        assert found == pytest.approx(expected, abs=0.51 * 10 ** -len(f"{expected}".split(".")[1]))
+
+
+@given(EPS, LAMBDA, RADIUS)
+def test_joint_epsilon_is_the_supremum_that_it_states(eps, lambda_, radius):
+    problem = facts(radius=radius).with_lambda(lambda_)
+    rate = eps / (2 * radius)
+    g, s = rate * radius, np.linspace(0, 1, 4001)
+    brute = g + (g * s + np.log1p(problem.kappa * s * (1 - s))).max()
+    found = calibration.joint_epsilon(rate, problem)
+    assert found >= brute * (1 - 1e-12)
+    assert found == pytest.approx(brute, rel=1e-5)
+
+
+@given(EPS, LAMBDA, RADIUS, st.sampled_from(calibration.ANALYSES))
+def test_rates_err_on_the_safe_side_and_are_ordered(eps, lambda_, radius, analysis):
+    problem = facts(radius=radius).with_lambda(lambda_)
+    joint, one, two = (
+        calibration.objective_rate(problem, eps, a) for a in ("joint", "one-log", "cms11")
+    )
+    assert joint >= one * (1 - 1e-12)
+    assert one >= two
+    if joint > 0:
+        spent = calibration.joint_epsilon(joint, problem)
+        assert spent <= eps * (1 + 1e-15)
+        # and the rate is the largest: a little more would overspend
+        assert (
+            joint >= eps / (2 * radius)
+            or calibration.joint_epsilon(joint * (1 + 1e-9), problem) > eps
+        )
+    least = calibration.smallest_feasible_penalty(problem, eps, analysis)
+    rate = calibration.objective_rate(problem, eps, analysis)
+    assert (rate > 0) == (problem.penalty > least) or problem.penalty == pytest.approx(least)
+
+
+@given(EPS, LAMBDA, RADIUS, st.sampled_from(calibration.ANALYSES))
+def test_increase_never_fails_and_never_lowers_lambda(eps, lambda_, radius, analysis):
+    of = facts(radius=radius)
+    found = calibrated(eps, lambda_, analysis=analysis, of=of)
+    assert found.lambda_ >= lambda_
+    assert 0 < found.epsilon_effective <= eps * (1 + 1e-12)
+    if analysis == "joint":
+        assert found.noise.scale == pytest.approx(2 * radius / eps, rel=1e-9)
+
+
+def test_monotone_in_epsilon_and_lambda():
+    scales = [calibrated(eps, 0.01).noise.scale for eps in np.logspace(-6, 3, 40)]
+    assert (np.diff(scales) < 0).all()
+    kept = [
+        calibrated(0.5, lambda_, small="keep").noise.scale for lambda_ in np.logspace(-4, 1, 40)
+    ]
+    assert (np.diff(kept) <= 0).all()
+
+
+@pytest.mark.parametrize("eps", [0.05, 0.5, 1.0, 4.0])
+@pytest.mark.parametrize("n", [100, 10**4])
+@pytest.mark.parametrize("d", [3, 100])
+def test_automatic_lambda(eps, n, d):
+    """privacy.md 3.2b, written down again: (2R^2/eps) max(1, d sqrt(6/(n eps))) / n."""
+    radius = 1.3
+    found = calibrated(eps, of=facts(n, d, radius))
+    rule = 2 * radius**2 / eps * max(1, d * math.sqrt(6 / (n * eps))) / n
+    assert found.lambda_ == pytest.approx(rule, rel=1e-12)
+    assert calibrated(eps, "free", of=facts(n, d, radius)).lambda_ == pytest.approx(
+        2 * radius**2 / eps / n
+    )
+    named = dict(found.lambda_rules)
+    assert named["auto"] == found.lambda_
+    assert set(named) == {"auto", "free", "PrivateLR"}
+    # R's rule at radius R: 2 log(1 + c R^2 / (n lambda)) = eps / 10
+    lambda_ = calibrated(eps, "PrivateLR", analysis="cms11", of=facts(n, d, radius)).lambda_
+    assert 2 * math.log1p(0.25 * radius**2 / (n * lambda_)) == pytest.approx(eps / 10)
+
+
+def test_fallback_of_r():
+    """Where nothing is left for the noise: Lambda = c R^2 / (exp(eps/4) - 1), half of eps."""
+    found = calibrated(0.01, 1e-9, analysis="cms11")
+    assert found.problem.penalty == pytest.approx(0.25 / math.expm1(0.0025))
+    assert found.epsilon_effective == pytest.approx(0.005)
+    assert "raised from 1e-09" in found.lambda_origin
+
+
+def test_output_perturbation():
+    found = calibrated(0.7, 0.02, op=False, of=facts(radius=1.5))
+    assert found.noise.rate == pytest.approx(0.7 * 10**4 * 0.02 / (2 * 1.5))
+    assert found.coefficient_sd == pytest.approx(math.sqrt(6) / found.noise.rate)
+    assert found.epsilon_effective == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("key", MECHANISMS, ids=str)
+def test_every_registered_mechanism_calibrates(key):
+    placement, guarantee = key
+    eps = 1.0 if guarantee is PureDP else 0
+    found = calibrated(eps, op=placement == "objective")
+    assert found.placement == placement
+    assert isinstance(found.target, guarantee)
+    assert all(len(line) <= 79 for line in str(found).splitlines())
+
+
+def test_privacy_sd_is_an_upper_limit():
+    """Minimisers under many draws spread by no more than the calibration says."""
+    from privatelr.numerics.newton import Newton
+    from privatelr.numerics.objective import Objective
+    from privatelr.numerics.rows import DenseRows
+    from privatelr.privacy.randomness import SeededRandomness
+
+    rng = np.random.default_rng(1)
+    for n, d in ((1, 1), (5, 3), (200, 3)):
+        rows = DenseRows(rng.standard_normal((n, d)), np.ones(n), bound=1.0, intercept=None)
+        found = calibrated(1.0, of=Facts(n, d, LOSS, rows.radius))
+        randomness = SeededRandomness(n)
+        draws = [found.noise.draw(randomness) / n for _ in range(400)]
+        fits = [Newton()(Objective(rows, LOSS, found.lambda_, b)).w for b in draws]
+        spread = np.std(fits, axis=0)
+        assert (spread <= found.coefficient_sd * 1.05).all()
+        if n == 1:
+            assert spread.max() > found.coefficient_sd / 3

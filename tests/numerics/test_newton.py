@@ -1,0 +1,89 @@
+"""The solver ends at its certificate, everywhere a fit can lead it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privatelr import Newton, NotConvergedError
+from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.objective import Objective, hessian, value_and_gradient
+from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
+
+LOSS = LOSSES["logistic"]
+
+
+def problem(n=50, d=3, lambda_=0.01, tilt=0.0, seed=0, separable=False):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d))
+    y = np.where(x[:, 0] > 0 if separable else rng.uniform(size=n) < 0.5, 1.0, -1.0)
+    rows = DenseRows(x, y, bound=2.0, intercept=0.5)
+    return Objective(rows, LOSS, lambda_, np.full(d + 1, tilt))
+
+
+def test_derivatives_agree_with_differences():
+    objective = problem(tilt=0.3)
+    w, step = np.array([0.4, -1.0, 2.0, 0.1]), 1e-6
+    gradient = value_and_gradient(objective, w)[1]
+    for j, unit in enumerate(np.eye(4) * step):
+        up, down = value_and_gradient(objective, w + unit), value_and_gradient(objective, w - unit)
+        assert gradient[j] == pytest.approx((up[0] - down[0]) / (2 * step), abs=1e-8)
+        np.testing.assert_allclose(
+            hessian(objective, w)[j], (up[1] - down[1]) / (2 * step), atol=1e-7
+        )
+
+
+def test_folds_over_blocks_add_up():
+    n = 2 * BLOCK_ROWS + 7
+    objective = problem(n=n)
+    rows = objective.rows
+    (count,) = rows.fold(lambda x, y: (len(x),))
+    assert count == n
+    w = np.array([0.1, 0.2, -0.3, 0.4])
+    margin = rows.y * (rows.x @ w)
+    expected = np.logaddexp(0, -margin).mean() + objective.lambda_ / 2 * w @ w
+    assert value_and_gradient(objective, w)[0] == pytest.approx(expected, rel=1e-12)
+
+
+@given(
+    st.integers(1, 30),
+    st.integers(1, 6),
+    st.floats(-7, 0),
+    st.floats(-3, 5),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+@settings(max_examples=150, deadline=None)
+def test_certificate(n, d, log_lambda, log_tilt, separable, seed):
+    """Few rows, many columns, separation, tiny penalties, tilts that dwarf the data.
+
+    The tilt goes up to 1e5 times the penalty, more than any calibration makes of it: far
+    beyond, neighbouring doubles for w are too far apart for the certificate.
+    """
+    tilt = 10.0 ** (log_lambda + log_tilt) * (-1) ** seed
+    minimum = Newton()(problem(n, d, 10.0**log_lambda, tilt, seed, separable))
+    assert minimum.gradient_norm <= 1e-10
+    assert np.isfinite(minimum.w).all()
+
+
+def test_the_certificate_is_the_gradient_at_the_end():
+    objective = problem(tilt=0.2)
+    minimum = Newton()(objective)
+    norm = np.linalg.norm(value_and_gradient(objective, minimum.w)[1])
+    assert minimum.gradient_norm == norm <= 1e-10
+
+
+def test_without_penalty_it_is_the_maximum_likelihood_fit():
+    objective = problem(n=300, lambda_=0.0)
+    assert Newton()(objective).gradient_norm <= 1e-10
+
+
+def test_giving_up_releases_nothing():
+    with pytest.raises(NotConvergedError, match="nothing was released"):
+        Newton(max_iterations=1)(problem(lambda_=1e-6, separable=True))
+
+
+@pytest.mark.parametrize("options", [{"tolerance": 0.0}, {"tolerance": "x"}, {"max_iterations": 0}])
+def test_bad_options(options):
+    with pytest.raises(ValueError, match="takes a number"):
+        Newton(**options)

@@ -1,0 +1,114 @@
+"""The documents say what the package prints."""
+
+from __future__ import annotations
+
+import re
+
+import docs
+import pytest
+
+PAGE = """\
+Before.
+
+```python
+from privatelr import dplr, load_dataset, load_schema
+
+fit = dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"))
+print(fit)
+```
+
+```text random
+```
+
+```python
+print(fit.tidy())
+```
+
+```text random
+```
+
+```python
+print(fit.predict(load_dataset("iris").head(2)))
+```
+
+```text random
+```
+
+```python
+print(fit.guarantee)
+```
+
+```text
+```
+
+After.
+"""
+
+
+@pytest.mark.parametrize("path", docs.DOCUMENTS, ids=lambda path: path.name)
+def test_a_document_shows_what_its_examples_print(path):
+    examples = docs.run(path.read_text(encoding="utf-8"))
+    wrong = [
+        "\n".join([f"{path.name}:{e.line + 1}", *e.difference]) for e in examples if e.difference
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_block_is_run_or_is_not_python():
+    for path in docs.DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        found = len(docs._BLOCK.findall(text))
+        assert found == len(re.findall(r"^ *```+ *py", text, re.M)), path.name
+        shown = sum(bool(block["text"]) for block in docs._BLOCK.finditer(text))
+        assert shown == len(re.findall(r"^ *```+ *text", text, re.M)), path.name
+
+
+@pytest.fixture(scope="module")
+def page():
+    return docs.refresh(PAGE)
+
+
+def is_right(text):
+    return not any(example.difference for example in docs.run(text))
+
+
+def test_a_refreshed_page_is_right_under_fresh_noise(page):
+    assert "Differentially private" in page
+    assert page.startswith("Before.")
+    assert page.endswith("After.\n")
+    assert is_right(page)
+
+
+@pytest.mark.parametrize(
+    ("public", "planted"),
+    [
+        ("scale 4.12", "scale 4.13"),
+        ("R = 2.06", "R = 2.07"),
+        ("n = 150", "n = 151"),
+        ("0.0567", "0.0568"),
+        (" 0.664 ", " 0.665 "),  # privacy sd in the summary
+        ("0.885615", "0.885616"),  # privacy_sd in tidy()
+        ("Sepal.Width + Petal", "Petal"),
+        ("privacy sd   odds ratio", "odds ratio   privacy sd"),
+        ("epsilon = 1 (pure)\n```", "epsilon = 2 (pure)\n```"),
+        ("Name: probability", "Name: probabilities"),
+        ("C-index", "AUC"),
+        ("Do not publish it.\n", ""),
+    ],
+)
+def test_a_planted_change_is_caught(page, public, planted):
+    assert public in page
+    assert not is_right(page.replace(public, planted, 1))
+
+
+def test_a_missing_and_a_superfluous_output_are_caught(page):
+    missing = re.sub(r"```text\nepsilon.*?```\n", "", page, flags=re.S)
+    assert missing != page
+    assert not is_right(missing)
+    assert not is_right(page.replace("print(fit.guarantee)", "fit.guarantee"))
+
+
+def test_an_estimate_may_be_any_number(page):
+    line = next(line for line in page.splitlines() if line.startswith("(Intercept)"))
+    privacy_sd_and_after = line[26:]
+    assert is_right(page.replace(line, f"{'(Intercept)':<18}9.99e+09{privacy_sd_and_after}"))

@@ -1,0 +1,139 @@
+"""Bad input: one sentence that names the argument, what it got and what it takes."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import FORMULA, SCHEMA, clinic
+
+from privatelr import (
+    ArgumentError,
+    FormulaError,
+    GuaranteeError,
+    MissingDependencyError,
+    NotConvergedError,
+    PrivateLRError,
+    SchemaError,
+    dplr,
+)
+
+CASES = [
+    # formula and source
+    ({"formula": "y ~ agee"}, FormulaError, ["'agee'", "'age'"]),
+    ({"formula": "z ~ age"}, FormulaError, ["'z'", "'smoker'"]),
+    ({"formula": "y age"}, FormulaError, ["'~'"]),
+    ({"formula": "~ age"}, FormulaError, ["'~'"]),
+    ({"formula": "y ~ age ~ dose"}, FormulaError, ["'~'"]),
+    ({"formula": "y ~ log(age"}, FormulaError, ["bracket"]),
+    ({"formula": "y ~ age > 3"}, FormulaError, ["I(x > 3.2)"]),
+    ({"formula": "y ~ offset(age)"}, FormulaError, ["offset(age)"]),
+    ({"formula": "y ~ 0"}, FormulaError, ["no columns"]),
+    ({"formula": "y ~ I(smoker + 1)"}, FormulaError, ["smoker", "categories"]),
+    ({"formula": "y ~ age @ dose"}, FormulaError, ["'@'"]),
+    ({"formula": 3}, FormulaError, ["formula of type int"]),
+    ({"data": None}, FormulaError, ["data=None"]),
+    ({"data": 7}, SchemaError, ["int", "data takes"]),
+    ({"data": clinic().iloc[:0]}, SchemaError, ["empty"]),
+    ({"data": {"y": [0, 1], "age": [1]}}, SchemaError, ["equal length"]),
+    ({"target": "y"}, FormulaError, ["target='y'"]),
+    # schema
+    ({"bounds": {"age": ("a", "b")}}, SchemaError, ["bounds['age']", "'a'", "finite"]),
+    ({"bounds": {"age": (90, 18)}}, SchemaError, ["(90, 18)", "lo < hi"]),
+    ({"bounds": {"age": (18, 18)}}, SchemaError, ["lo < hi"]),
+    ({"bounds": {"age": (18, np.inf)}}, SchemaError, ["inf"]),
+    ({"bounds": {"age": (18, np.nan)}}, SchemaError, ["nan"]),
+    ({"bounds": {"age": 18}}, SchemaError, ["bounds['age']=18"]),
+    ({"bounds": {"agee": (18, 90)}}, SchemaError, ["'agee'", "'age'"]),
+    ({"bounds": [18, 90]}, SchemaError, ["bounds=[18, 90]"]),
+    ({"levels": {"smoker": "no"}}, SchemaError, ["levels['smoker']='no'"]),
+    ({"levels": {"smoker": ["no"]}}, SchemaError, ["two or more"]),
+    ({"levels": {"smoker": ["no", "no"]}}, SchemaError, ["different"]),
+    ({"levels": {"smoker": [0, 1]}}, SchemaError, ["type"]),
+    ({"levels": {"age": ["a", "b"]}}, SchemaError, ["'age'"]),
+    ({"levels": None}, SchemaError, ["smoker", "levels="]),
+    ({"row_norm": 0}, SchemaError, ["row_norm=0"]),
+    ({"row_norm": "1"}, SchemaError, ["row_norm='1'"]),
+    ({"intercept_scale": -1}, SchemaError, ["intercept_scale=-1"]),
+    # three-valued numeric responses, as far as it is public that they are
+    ({"levels": {"y": [0, 1, 2], "smoker": ["no", "yes"]}}, SchemaError, ["'y'", "0, 1, 2"]),
+    ({"bounds": {"y": (0, 2)}}, SchemaError, ["'y'", "0 and 1", "y > 1 ~"]),
+    ({"formula": "age ~ dose"}, SchemaError, ["'age'", "0 and 1"]),
+    # guarantee
+    ({"eps": -1}, GuaranteeError, ["eps=-1", "0 for the plain fit"]),
+    ({"eps": np.nan}, GuaranteeError, ["eps=nan"]),
+    ({"eps": np.inf}, GuaranteeError, ["eps=inf"]),
+    ({"eps": "1"}, GuaranteeError, ["eps='1'"]),
+    ({"eps": None}, GuaranteeError, ["eps=None"]),
+    ({"eps": True}, GuaranteeError, ["eps=True"]),
+    ({"delta": 1e-6}, GuaranteeError, ["delta=1e-06", "not available"]),
+    ({"delta": -1}, GuaranteeError, ["delta=-1"]),
+    ({"spend": "inference"}, GuaranteeError, ["spend='inference'", "not available"]),
+    ({"lambda_": -1}, GuaranteeError, ["lambda_=-1"]),
+    ({"lambda_": "best"}, GuaranteeError, ["'best'", "'PrivateLR'"]),
+    ({"lambda_": 1e-9, "on_small_lambda": "keep"}, GuaranteeError, ["1e-09", "above"]),
+    ({"analysis": "magic"}, GuaranteeError, ["'magic'", "'joint'"]),
+    ({"on_small_lambda": "x"}, GuaranteeError, ["'x'", "'increase'"]),
+    # the rest
+    ({"op": 1}, ArgumentError, ["op=1"]),
+    ({"na_action": "omit"}, ArgumentError, ["'omit'", "'zero'", "n is public"]),
+    ({"threshold": "best"}, ArgumentError, ["'best'", "'youden'"]),
+    ({"threshold": 1.5}, ArgumentError, ["1.5"]),
+    ({"rp_dim": 1.5}, SchemaError, ["rp_dim=1.5"]),
+    ({"do_scale": "yes"}, ArgumentError, ["do_scale='yes'"]),
+    ({"solver": 3}, ArgumentError, ["solver=3"]),
+    ({"seed": -1}, ArgumentError, ["seed=-1"]),
+]
+
+
+def call(change):
+    arguments = {"formula": FORMULA, "data": clinic(), **SCHEMA, **change}
+    return dplr(arguments.pop("formula"), arguments.pop("data"), **arguments)
+
+
+@pytest.mark.parametrize(("change", "error", "words"), CASES, ids=lambda x: str(x)[:50])
+def test_one_sentence(change, error, words):
+    with pytest.raises(error) as caught:
+        call(change)
+    message = str(caught.value)
+    for word in words:
+        assert word in message
+    assert message.endswith(".")
+    assert "\n" not in message
+    # one sentence: no full stop followed by a capital
+    assert not re.search(r"[a-z]\. [A-Z]", message)
+    assert caught.value.__cause__ is None
+
+
+def test_every_error_is_also_a_builtin():
+    for error, builtin in (
+        (FormulaError, ValueError),
+        (SchemaError, ValueError),
+        (GuaranteeError, ValueError),
+        (ArgumentError, ValueError),
+        (NotConvergedError, RuntimeError),
+        (MissingDependencyError, ImportError),
+    ):
+        assert issubclass(error, builtin)
+        assert issubclass(error, PrivateLRError)
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, np.nan, np.inf])
+def test_an_unheard_of_response_value_is_no_error(value):
+    """It would tell that the value is there: the record counts as missing."""
+    frame = clinic()
+    frame.loc[3, "y"] = value
+    assert dplr(FORMULA, frame, **SCHEMA).nobs == len(frame)
+
+
+@pytest.mark.parametrize(("change", "error", "words"), CASES, ids=lambda x: str(x)[:50])
+def test_errors_do_not_depend_on_values(change, error, words):
+    """The same call on other values of the same types gives the same sentence."""
+    if isinstance(change.get("data"), pd.DataFrame) or "data" in change:
+        return
+    messages = set()
+    for frame in (clinic(), clinic(seed=8), clinic().assign(age=np.nan, dose=1e300, y=7.0)):
+        with pytest.raises(error) as caught:
+            call({**change, "data": frame})
+        messages.add(str(caught.value))
+    assert len(messages) == 1
