@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TO_PYTHON = {"^": "**", "&": " and ", "&&": " and ", "|": " or ", "||": " or ", "!": " not "}
 _TO_PYTHON |= {"%in%": " in ", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
 _CONSTANTS = {"TRUE": "True", "FALSE": "False", "True": "True", "False": "False"}
-_SEPARATING = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
+_SEPARATING = (",", "=", "<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _WORDS = {"and", "or", "not", "in"}
 CODING_CALLS = frozenset({"C", "factor", "as.factor"})
 
@@ -52,7 +52,7 @@ class Expression:
 def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expression:
     """Read tokens as one expression and refuse whatever does not work row by row."""
     label = spell(tokens)
-    _require_brackets(tokens, term or label)
+    tokens = _bracket_specials(tokens)
     aliases: dict[str, str] = {}
     called: set[str] = set()
     source = ""
@@ -88,30 +88,38 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
     return expression
 
 
-def _require_brackets(tokens: Sequence[Token], term: str) -> None:
-    """Refuse ``a * b %% c``: R and Python disagree on what it means."""
-    depth, ambiguous = 0, {0: (set[str](), set[str]())}
+def _bracket_specials(tokens: Sequence[Token]) -> list[Token]:
+    """Put brackets around ``a %% b``: R binds ``%any%`` tighter than ``*``, Python does not."""
+    bracketed: list[Token] = []
+    starts, special = [0], [False]
+
+    def close() -> None:
+        if special[-1]:
+            bracketed.insert(starts[-1], Token("operator", "("))
+            bracketed.append(Token("operator", ")"))
+        starts[-1], special[-1] = len(bracketed), False
+
     for index, token in enumerate(tokens):
-        if token.kind != "operator":
-            continue
-        if token.text in ("(", "[", "{"):
-            depth += 1
-        if token.text in ("(", "[", "{", ",", *_SEPARATING):
-            ambiguous[depth] = (set(), set())
-        if token.text in (")", "]", "}"):
-            depth -= 1
-        before = tokens[index - 1] if index else token
-        binary = before.kind != "operator" or before.text in (")", "]", "}")
-        if token.text.startswith("%"):
-            ambiguous[depth][0].add(token.text)
-        elif binary and token.text in ("*", "/", "+", "-"):
-            ambiguous[depth][1].add(token.text)
-        special, usual = ambiguous[depth]
-        if special and (usual & {"*", "/"} or ("%in%" in special and usual)):
-            raise FormulaError(
-                f"formula: {term!r} mixes {min(special)} and {min(usual)}; say with brackets which "
-                "comes first."
-            )
+        before = tokens[index - 1] if index else Token("operator", "(")
+        binary = before.kind != "operator" or before.is_operator(")", "]", "}")
+        if token.is_operator(*_SEPARATING) or (binary and token.is_operator("*", "/", "+", "-")):
+            close()
+            bracketed.append(token)
+            starts[-1] = len(bracketed)
+        elif token.is_operator("(", "[", "{"):
+            bracketed.append(token)
+            starts.append(len(bracketed))
+            special.append(False)
+        elif token.is_operator(")", "]", "}") and len(starts) > 1:
+            close()
+            starts.pop()
+            special.pop()
+            bracketed.append(token)
+        else:
+            special[-1] |= token.kind == "operator" and token.text.startswith("%")
+            bracketed.append(token)
+    close()
+    return bracketed
 
 
 def unwrap(expression: Expression) -> ast.expr:

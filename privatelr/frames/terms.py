@@ -157,10 +157,11 @@ def _code(formula: Formula, factors: Sequence[Factor]) -> ModelSpec:
     try:
         spec = ModelSpec.from_spec(text, output="numpy", na_action="ignore", context={})
         coding: ModelSpec = spec.get_model_matrix(prototype).model_spec
-    except (FormulaicError, ValueError, TypeError, AttributeError) as error:
+    except (FormulaicError, ValueError, TypeError, AttributeError):
         # only a contrast can fail here: the algebra was resolved on parsing
         raise FormulaError(
-            f"formula {formula.text!r}: cannot code the contrast ({error})."
+            f"formula {formula.text!r}: a contrast takes contr.treatment, contr.sum, contr.SAS, "
+            "contr.helmert, contr.diff or contr.poly."
         ) from None
     if coding.transform_state:
         raise SchemaError(f"formula {formula.text!r}: a term learns from the data.")

@@ -176,7 +176,9 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
 def level_codes(values: FloatArray | ObjectArray, levels: tuple[Hashable, ...]) -> IntArray:
     """Position of each value that `read_variable` returned among `levels`, or -1."""
     if values.dtype == object:
-        return np.asarray(pd.Categorical(values, categories=list(levels)).codes, dtype=np.intp)
+        position = {level: index for index, level in enumerate(levels)}
+        known = (position.get(value, -1) for value in values)
+        return np.fromiter(known, dtype=np.intp, count=len(values))
     codes = np.full(len(values), -1, dtype=np.intp)
     for index, level in enumerate(levels):
         codes[values == level] = index

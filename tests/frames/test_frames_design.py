@@ -258,6 +258,8 @@ def test_coefficients_in_the_users_units_are_exact(terms, frame, width, scale):
     assert (usable & coded).all()
     weights = np.random.default_rng(1).standard_normal(spec.d)
     covariates, _, _ = read_covariates(spec, frame, spec.formula.variables)
+    if spec.projection is not None:
+        covariates = covariates @ spec.projection
     first = int(spec.intercept is not None)
     inside = covariates @ weights[first:] + (weights[0] * scale if first else 0.0)
     user = spec.user_map() @ weights

@@ -24,7 +24,7 @@ DEPARSED = [  # (as written, as R's deparse spells it)
     ("`a b`+`c`", "`a b` + c"),
     ("1.5e-3*x", "1.5e-3 * x"),
     ("x^-1", "x^-1"),
-    ("'it''s'", "'it''s'"),
+    ("'it''s'", "'it' 's'"),
     ("{x>3}", "{x > 3}"),
 ]
 
