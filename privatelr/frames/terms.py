@@ -62,7 +62,7 @@ class Columns:
     Attributes
     ----------
     names : tuple of str
-        R spelling; the intercept, if any, comes first.
+        Factors in R's spelling, levels as formulaic writes them; the intercept, if any, first.
     parent, centre, scale : ndarray of shape (d,)
         The map; parent is -1 where there is none.
     """

@@ -89,7 +89,8 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         below = "".join(f"<p>{html.escape(note)}</p>" for note in self.below)
         return (
-            f"<div class='privatelr-fit'>{_STYLE}<p><strong>{title}</strong><br><code>{formula}</code></p>"
+            f"<div class='privatelr-fit'>{_STYLE}"
+            f"<p><strong>{title}</strong><br><code>{formula}</code></p>"
             f"<table>{facts}</table>{self.html_table.as_html()}{notes}"
             "<div style='border-top:2px solid #b30000;color:#b30000'>"
             f"<p><strong>not private</strong></p>{below}</div></div>"

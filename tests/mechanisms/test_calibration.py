@@ -1,6 +1,8 @@
 """Constants of privacy.md 3, its tables, and the rules for lambda; no data anywhere."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +29,10 @@ TABLE = [
     (2, 1e-4, 1.287, 1.126, 1.000),
     (8, 1e-4, 0.265, 0.257, 0.250),
 ]
+FILE = Path(__file__).parents[1] / "reference" / "calibration.json"
+REFERENCE = [
+    row for row in json.loads(FILE.read_text(encoding="utf-8"))["pure"] if row["loss"] == LOSS.name
+]
 EPS = st.floats(-3, 3).map(lambda x: 10.0**x)
 LAMBDA = st.floats(-8, 3).map(lambda x: 10.0**x)
 RADIUS = st.floats(-1, 2).map(lambda x: 10.0**x)
@@ -50,6 +56,18 @@ def test_table_of_noise_scales(row):
             continue
         found = calibrated(eps, lambda_, analysis=analysis, small="keep").noise.scale
         assert found == pytest.approx(expected, abs=0.51 * 10 ** -len(f"{expected}".split(".")[1]))
+
+
+@pytest.mark.parametrize("row", REFERENCE, ids=lambda row: str(list(row.values())[1:4]))
+def test_reference_rates(row):
+    eps, penalty, radius = row["epsilon"], row["Lambda"], row["R"]
+    problem = Facts(1, 5, LOSS, radius).with_lambda(penalty)
+    for analysis in calibration.ANALYSES:
+        expected = row[f"gamma_{analysis.replace('-', '_')}"]
+        found = calibration.objective_rate(problem, eps, analysis)
+        assert found == pytest.approx(expected, rel=1e-9) if expected is not None else found <= 0
+    rate = eps / calibration.output_sensitivity(problem)
+    assert rate == pytest.approx(row["gamma_output"], rel=1e-9)
 
 
 @given(EPS, LAMBDA, RADIUS)
