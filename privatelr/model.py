@@ -23,7 +23,8 @@ from privatelr.privacy.guarantees import Guarantee, PureDP, void
 from privatelr.privacy.noise import normals
 from privatelr.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.diagnostics import diagnose
-from privatelr.results.fit import Fit, read_threshold
+from privatelr.results.fit import Fit
+from privatelr.results.threshold import read_threshold
 
 if TYPE_CHECKING:
     import pandas as pd

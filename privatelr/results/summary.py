@@ -17,7 +17,7 @@ from statsmodels.iolib.table import SimpleTable
 from privatelr.privacy.guarantees import NonPrivate
 
 if TYPE_CHECKING:
-    from privatelr.results.fit import Fit
+    from privatelr.results.record import FitRecord
     from privatelr.types import Placement
 
 WIDTH = 79
@@ -112,7 +112,7 @@ def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
     return [line.replace("\0", " ") for line in lines]
 
 
-def summarise(fit: Fit) -> FitSummary:
+def summarise(fit: FitRecord) -> FitSummary:
     """Lay out a fit."""
     adverb = (
         "Differentially private " if not isinstance(fit.guarantee, NonPrivate) else "Non-private "
@@ -134,13 +134,13 @@ def summarise(fit: Fit) -> FitSummary:
     )
 
 
-def _promise(fit: Fit) -> str:
+def _promise(fit: FitRecord) -> str:
     if isinstance(fit.guarantee, NonPrivate):
         return f"{fit.guarantee}; nothing on this page is private"
     return f"{fit.guarantee}, coefficients only; neighbours replace one of n = {fit.nobs} records"
 
 
-def _mechanism(fit: Fit) -> str:
+def _mechanism(fit: FitRecord) -> str:
     calibration = fit.calibration
     if calibration.noise.scale == 0:
         return "none: the regularised minimiser itself"
@@ -150,7 +150,7 @@ def _mechanism(fit: Fit) -> str:
     )
 
 
-def _rows(fit: Fit) -> str:
+def _rows(fit: FitRecord) -> str:
     spec = fit.spec
     radius = f"radius R = {spec.radius:.3g}"
     if spec.scaled_by_data:
@@ -166,7 +166,7 @@ def _rows(fit: Fit) -> str:
     )
 
 
-def _projection(fit: Fit) -> list[tuple[str, str]]:
+def _projection(fit: FitRecord) -> list[tuple[str, str]]:
     projection = fit.spec.projection
     if projection is None:
         return []
@@ -174,7 +174,7 @@ def _projection(fit: Fit) -> list[tuple[str, str]]:
     return [("Projection", f"{p} covariates onto {q} random directions, drawn without the data")]
 
 
-def _coefficients(fit: Fit, names: list[str]) -> SimpleTable:
+def _coefficients(fit: FitRecord, names: list[str]) -> SimpleTable:
     columns: dict[str, pd.Series[float]] = {"Estimate": fit.coef}
     if not isinstance(fit.guarantee, NonPrivate):
         columns["privacy sd"] = fit.privacy_sd
@@ -201,7 +201,7 @@ def _shorten(name: str) -> str:
     return f"{name[: _LONGEST_NAME - 3 - half]}...{name[-half:]}"
 
 
-def _notes(fit: Fit) -> list[str]:
+def _notes(fit: FitRecord) -> list[str]:
     if isinstance(fit.guarantee, NonPrivate):
         return []
     limit = "privacy sd: the standard deviation of what the noise adds; computed without the data."
@@ -217,14 +217,14 @@ def _notes(fit: Fit) -> list[str]:
     ]
 
 
-def _below(fit: Fit) -> list[str]:
+def _below(fit: FitRecord) -> list[str]:
     return [_diagnosed(fit), *_learned_threshold(fit), _closing(fit)]
 
 
-def _diagnosed(fit: Fit) -> str:
-    if fit._diagnostics is None:
+def _diagnosed(fit: FitRecord) -> str:
+    if not fit.has_diagnostics:
         return "Diagnostics of the training data are not kept in a saved fit."
-    value = fit._diagnostics.c_index
+    value = fit.diagnostics.c_index
     c_index = "not defined" if pd.isna(value) else f"{value:.3f}"
     if isinstance(fit.guarantee, NonPrivate):
         return f"C-index {c_index}, computed from the training data."
@@ -234,18 +234,18 @@ def _diagnosed(fit: Fit) -> str:
     )
 
 
-def _learned_threshold(fit: Fit) -> list[str]:
+def _learned_threshold(fit: FitRecord) -> list[str]:
     rule = fit.threshold.rule
     if rule is None:
         return []
-    value = "" if fit._diagnostics is None else f" {fit._diagnostics.threshold(rule):.3f}"
+    value = f" {fit.diagnostics.threshold(rule):.3f}" if fit.has_diagnostics else ""
     return [
         f"The threshold{value} ({rule}) of predict(type='classes') was learned from the training "
         "data, so the classes it gives are not private either."
     ]
 
 
-def _closing(fit: Fit) -> str:
+def _closing(fit: FitRecord) -> str:
     if fit.spec.scaled_by_data:
         return "Every number in the table above was computed from the data."
     return (

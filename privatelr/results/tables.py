@@ -10,10 +10,10 @@ import pandas as pd
 from privatelr.privacy.guarantees import PureDP
 
 if TYPE_CHECKING:
-    from privatelr.results.fit import Fit
+    from privatelr.results.record import FitRecord
 
 
-def tidy(fit: Fit, *, exponentiate: bool) -> pd.DataFrame:
+def tidy(fit: FitRecord, *, exponentiate: bool) -> pd.DataFrame:
     """One row per coefficient; `privacy_sd` is on the scale of the coefficient itself."""
     estimate = fit.odds_ratios if exponentiate else fit.coef
     return pd.DataFrame(
@@ -25,7 +25,7 @@ def tidy(fit: Fit, *, exponentiate: bool) -> pd.DataFrame:
     )
 
 
-def glance(fit: Fit) -> pd.DataFrame:
+def glance(fit: FitRecord) -> pd.DataFrame:
     """One row about the fit."""
     calibration = fit.calibration
     problem = calibration.problem

@@ -6,7 +6,7 @@ from frames_for_laws import clinic, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privatelr.results.fit
+import privatelr.results.predict
 from privatelr import PrivacyWarning, dplr, load_dataset, load_schema
 
 TYPES = ["probabilities", "classes", "link"]
@@ -60,6 +60,6 @@ def test_planted_bug_is_caught(monkeypatch):
         return (x - x.mean(axis=0)) @ coef
 
     fit = fit_clinic(clinic())
-    monkeypatch.setattr(privatelr.results.fit, "linear_predictor", centred)
+    monkeypatch.setattr(privatelr.results.predict, "linear_predictor", centred)
     with pytest.raises(AssertionError):
         check_row_wise(fit, clinic(n=5))

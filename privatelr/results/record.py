@@ -1,0 +1,102 @@
+"""What a fit carries, and the public linear map from design units to the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import GuaranteeError
+
+if TYPE_CHECKING:
+    from privatelr.frames.design import DesignSpec
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.mechanisms.release import Release
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.results.diagnostics import Diagnostics
+    from privatelr.results.threshold import Threshold
+    from privatelr.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FitRecord:
+    """A release and the public plan that says how to read it.
+
+    It holds no row of the data. Diagnostics, which are computed from the data, are kept apart
+    and may be missing.
+
+    Attributes
+    ----------
+    spec : DesignSpec
+        The plan: formula, bounds, levels, coding.
+    release : Release
+        Coefficients in design units, guarantee, calibration.
+    threshold : Threshold
+        What splits ``predict(type="classes")``.
+    """
+
+    spec: DesignSpec
+    release: Release
+    threshold: Threshold
+    _diagnostics: Diagnostics | None = None
+
+    @property
+    def coef(self) -> pd.Series[float]:
+        """Coefficients in the units of the columns, named; the intercept first."""
+        return self._named(self.spec.user_map() @ self.release.coef, "estimate")
+
+    @property
+    def odds_ratios(self) -> pd.Series[float]:
+        """Exponentials of `coef`."""
+        with np.errstate(over="ignore"):
+            return self._named(np.exp(self.coef.to_numpy()), "odds_ratio")
+
+    @property
+    def privacy_sd(self) -> pd.Series[float]:
+        """Standard deviation that the noise adds to `coef`, at most; free of the data.
+
+        See `Calibration.coefficient_sd`; design noise is carried over by the public map. (A
+        map that was learned under ``do_scale`` is not public, and neither is this then.)
+        """
+        reach = np.linalg.norm(self.spec.user_map(), axis=1)
+        return self._named(self.calibration.coefficient_sd * reach, "privacy_sd")
+
+    @property
+    def nobs(self) -> int:
+        """Number of records, public because neighbours replace a record."""
+        return self.calibration.problem.n
+
+    @property
+    def formula(self) -> str:
+        """The formula with ``.`` expanded."""
+        return self.spec.formula.text
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for the coefficients and for all that is computed from them."""
+        return self.release.guarantee
+
+    @property
+    def calibration(self) -> Calibration:
+        """How noise and lambda were chosen."""
+        return self.release.calibration
+
+    @property
+    def has_diagnostics(self) -> bool:
+        """Whether `diagnostics` are there; they are not in a fit that was stored."""
+        return self._diagnostics is not None
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Not private: C-index, ROC points and thresholds of the training data."""
+        if self._diagnostics is None:
+            raise GuaranteeError(
+                "diagnostics are computed from the training data and are not kept in a saved fit; "
+                "fit again to see them."
+            )
+        return self._diagnostics
+
+    def _named(self, values: FloatArray, name: str) -> pd.Series[float]:
+        return pd.Series(values, index=list(self.spec.columns.names), name=name)
