@@ -38,6 +38,45 @@ class PureDP:
 
 
 @dataclass(frozen=True, slots=True)
+class ZCDP:
+    """Zero-concentrated differential privacy: Renyi divergence of order a is at most ``a rho``."""
+
+    rho: float
+    neighbours: Neighbours = REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        checked = require_number(
+            GuaranteeError, "rho", self.rho, "a finite number above 0", above=0
+        )
+        object.__setattr__(self, "rho", checked)
+
+    def __str__(self) -> str:
+        return f"rho = {self.rho:.6g} (zCDP)"
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxDP:
+    """Approximate differential privacy: as `PureDP`, but for events of probability delta."""
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours = REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        epsilon = require_number(
+            GuaranteeError, "epsilon", self.epsilon, "a finite number from 0", at_least=0
+        )
+        delta = require_number(
+            GuaranteeError, "delta", self.delta, "a number above 0 and up to 1", above=0, at_most=1
+        )
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+
+    def __str__(self) -> str:
+        return f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} (approximate)"
+
+
+@dataclass(frozen=True, slots=True)
 class NonPrivate:
     """No guarantee, and in words why: the plain fit, or a promise that was made void."""
 
@@ -48,7 +87,7 @@ class NonPrivate:
         return self.reason
 
 
-Guarantee = PureDP | NonPrivate
+Guarantee = PureDP | ZCDP | ApproxDP | NonPrivate
 
 
 def void(reason: str) -> NonPrivate:

@@ -1,0 +1,164 @@
+"""What one guarantee says in the terms of another, and what several say together.
+
+Every function errs upwards, never returns a negative price, and takes no data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from scipy import optimize
+
+from privatelr.errors import GuaranteeError
+from privatelr.privacy.guarantees import (
+    REPLACE_ONE,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    Neighbours,
+    NonPrivate,
+    PureDP,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KINDS: dict[str, type[Guarantee]] = {
+    "pure": PureDP,
+    "zcdp": ZCDP,
+    "approximate": ApproxDP,
+    "none": NonPrivate,
+}
+
+
+def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
+    """The zCDP that a guarantee implies: ``rho = eps tanh(eps / 2)`` for pure epsilon.
+
+    Randomised response is the extremal case (Steinke, differentialprivacy.org, 2024).
+    """
+    if isinstance(guarantee, ZCDP):
+        return guarantee
+    epsilon = guarantee.epsilon
+    return ZCDP(epsilon * math.tanh(epsilon / 2), guarantee.neighbours)
+
+
+def to_approximate(guarantee: PureDP | ZCDP | ApproxDP, delta: float) -> ApproxDP:
+    """The approximate guarantee at this delta.
+
+    From zCDP by ``delta = min_a exp((a - 1)(a rho - eps)) / (a - 1) (1 - 1/a)^a`` (Canonne,
+    Kamath and Steinke 2020, Proposition 12).
+
+    Raises
+    ------
+    GuaranteeError
+        If an approximate guarantee is asked for at a smaller delta than its own.
+    """
+    match guarantee:
+        case PureDP():
+            by_zcdp = _zcdp_epsilon(to_zcdp(guarantee).rho, delta)
+            return ApproxDP(min(guarantee.epsilon, by_zcdp), delta, guarantee.neighbours)
+        case ZCDP():
+            return ApproxDP(_zcdp_epsilon(guarantee.rho, delta), delta, guarantee.neighbours)
+        case ApproxDP() if guarantee.delta <= delta:
+            return ApproxDP(guarantee.epsilon, delta, guarantee.neighbours)
+    raise GuaranteeError(
+        f"delta={delta!r}: {guarantee} says nothing at a smaller delta than its own."
+    )
+
+
+def _zcdp_epsilon(rho: float, delta: float) -> float:
+    """Smallest epsilon over the orders; any order gives a valid one."""
+
+    def epsilon(log_excess: float) -> float:
+        excess = math.exp(log_excess)  # order minus one
+        order = 1 + excess
+        # log(1 - 1/a) = log(a - 1) - log(a), without cancellation at either end
+        shrink = order * (log_excess - math.log1p(excess))
+        return order * rho + (-math.log(delta) - log_excess + shrink) / excess
+
+    # the best order is near 1 + sqrt(log(1/delta) / rho); search some decades around it
+    centre = 0.5 * math.log(max(-math.log(delta), 1e-3) / rho)
+    found = optimize.minimize_scalar(
+        epsilon, bounds=(centre - 12, centre + 12), method="bounded", options={"xatol": 1e-10}
+    )
+    return max(0.0, float(found.fun))
+
+
+def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """Sequential composition: what holds when all are released about the same records.
+
+    Pure adds to pure and zCDP to zCDP; pure with zCDP goes by zCDP; with an approximate
+    guarantee among them, epsilons and deltas add. Anything with `NonPrivate` is not private.
+    """
+    if not guarantees:
+        raise GuaranteeError("compose: takes one guarantee or more.")
+    return reduce(_both, guarantees)
+
+
+def _both(first: Guarantee, second: Guarantee) -> Guarantee:
+    if first.neighbours is not second.neighbours:
+        raise GuaranteeError("compose: the guarantees are about different neighbours.")
+    match first, second:
+        case (NonPrivate() as none, _) | (_, NonPrivate() as none):
+            return none
+        case PureDP(), PureDP():
+            return PureDP(first.epsilon + second.epsilon, first.neighbours)
+        case (PureDP() | ZCDP(), PureDP() | ZCDP()):
+            return ZCDP(to_zcdp(first).rho + to_zcdp(second).rho, first.neighbours)
+        case ApproxDP(), ApproxDP():
+            total = first.epsilon + second.epsilon
+            return ApproxDP(total, min(first.delta + second.delta, 1.0), first.neighbours)
+        case (ApproxDP() as approximate, PureDP() as pure) | (
+            PureDP() as pure,
+            ApproxDP() as approximate,
+        ):
+            total = approximate.epsilon + pure.epsilon
+            return ApproxDP(total, approximate.delta, first.neighbours)
+        case (ApproxDP() as approximate, ZCDP() as zcdp) | (
+            ZCDP() as zcdp,
+            ApproxDP() as approximate,
+        ):
+            return _both(approximate, to_approximate(zcdp, approximate.delta))
+    raise AssertionError("all pairs are listed")
+
+
+def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
+    """Whether whoever has the first guarantee has the second."""
+    if isinstance(weaker, NonPrivate):
+        return True
+    if isinstance(stronger, NonPrivate) or stronger.neighbours is not weaker.neighbours:
+        return False
+    match stronger, weaker:
+        case PureDP(), PureDP():
+            return stronger.epsilon <= weaker.epsilon
+        case (PureDP() | ZCDP(), ZCDP()):
+            return to_zcdp(stronger).rho <= weaker.rho
+        case ApproxDP(), ApproxDP():
+            return stronger.epsilon <= weaker.epsilon and stronger.delta <= weaker.delta
+        case (PureDP() | ZCDP(), ApproxDP()):
+            return to_approximate(stronger, weaker.delta).epsilon <= weaker.epsilon
+    return False
+
+
+def to_json(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee as plain values: its kind, its numbers, its neighbours."""
+    kind = next(name for name, cls in KINDS.items() if isinstance(guarantee, cls))
+    return {"kind": kind, **asdict(guarantee), "neighbours": guarantee.neighbours.name}
+
+
+def from_json(value: Any) -> Guarantee:
+    """Inverse of `to_json`; raises `GuaranteeError` for anything else."""
+    if not isinstance(value, dict) or value.get("kind") not in KINDS:
+        raise GuaranteeError(f"guarantee: kind takes one of {', '.join(map(repr, KINDS))}.")
+    cls = KINDS[value["kind"]]
+    numbers = {key: entry for key, entry in value.items() if key not in ("kind", "neighbours")}
+    try:
+        neighbours = Neighbours[value.get("neighbours", REPLACE_ONE.name)]
+        return cls(**numbers, neighbours=neighbours)
+    except (KeyError, TypeError):
+        raise GuaranteeError(
+            f"guarantee: {sorted(value)} are not the entries of {cls.__name__}."
+        ) from None

@@ -1,0 +1,70 @@
+"""The privacy profile of the Gaussian mechanism, in log space (privacy.md 0 and 4.1)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scipy import special
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_RELATIVE_WIDTH = 1e-13
+
+
+def log_delta(epsilon: float, mu: float) -> float:
+    """Logarithm of the delta of a Gaussian mechanism with sensitivity / sd ``mu``.
+
+    ``Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)`` (Balle and Wang 2018, Theorem 8), which
+    holds for every real epsilon and increases in mu. In the tail the two terms agree to many
+    digits; there the common factor ``phi`` is taken out.
+    """
+    if mu <= 0:
+        return -math.inf if epsilon >= 0 else math.log(-math.expm1(epsilon))
+    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    if a < 0:
+        scaled = special.erfcx(-a / math.sqrt(2)) - special.erfcx(-b / math.sqrt(2))
+        tail = -a * a / 2 - math.log(2)
+        return float(tail + math.log(scaled)) if scaled > 0 else -math.inf
+    first, second = float(special.log_ndtr(a)), epsilon + float(special.log_ndtr(b))
+    gap = second - first
+    return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
+
+
+def smallest(holds: Callable[[float], bool], start: float, limit: float) -> float:
+    """Smallest x in ``(0, limit]`` for which a monotone condition holds, to 1e-13, from above.
+
+    Parameters
+    ----------
+    holds
+        False below some point and true above it.
+    start
+        Where to begin; the bracket grows by doubling.
+
+    Returns
+    -------
+    float
+        A number for which the condition was seen to hold; infinity if it fails at `limit`.
+    """
+    high = start
+    while not holds(high):
+        if high >= limit:
+            return math.inf
+        high = min(2 * high, limit)
+    low = high / 2
+    while low > 0 and holds(low):
+        low, high = low / 2, low
+    while high > low * (1 + _RELATIVE_WIDTH):
+        middle = math.sqrt(low * high)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def gaussian_sd(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Smallest standard deviation for (epsilon, delta), exact up to rounding upwards."""
+    target = math.log(delta)
+    multiple = smallest(lambda sd: log_delta(epsilon, 1 / sd) <= target, 1.0, 1e300)
+    return sensitivity * multiple

@@ -1,0 +1,127 @@
+"""Guarantees as types: conversions, composition, implication, text and JSON."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privatelr import GuaranteeError, NonPrivate, PureDP
+from privatelr.privacy.conversions import (
+    compose,
+    from_json,
+    implies,
+    to_approximate,
+    to_json,
+    to_zcdp,
+)
+from privatelr.privacy.guarantees import ZCDP, ApproxDP
+
+FILE = Path(__file__).parent / "reference" / "calibration.json"
+REFERENCE = json.loads(FILE.read_text(encoding="utf-8"))
+PRICE = st.floats(-6, 3).map(lambda x: 10.0**x)
+DELTA = st.floats(-30, math.log10(0.5)).map(lambda x: 10.0**x)
+PRIVATE = st.one_of(PRICE.map(PureDP), PRICE.map(ZCDP), st.builds(ApproxDP, PRICE, DELTA))
+ANY = st.one_of(PRIVATE, st.just(NonPrivate("void: seeded noise")))
+
+
+@pytest.mark.parametrize("row", REFERENCE["zcdp_to_approx"], ids=str)
+def test_reference_zcdp(row):
+    found = to_approximate(ZCDP(row["rho"]), row["delta"])
+    assert found.epsilon == pytest.approx(row["epsilon"], rel=1e-9)
+
+
+@pytest.mark.parametrize("row", REFERENCE["pure_to_zcdp"], ids=str)
+def test_reference_pure(row):
+    assert to_zcdp(PureDP(row["epsilon"])).rho == pytest.approx(row["rho"], rel=1e-12)
+
+
+@given(PRICE, DELTA)
+def test_zcdp_to_approximate_holds_at_some_order(rho, delta):
+    """The stated epsilon reaches delta by Proposition 12, and no order on a grid does better."""
+    epsilon = to_approximate(ZCDP(rho), delta).epsilon
+    assert 0 <= epsilon < math.inf
+    best = math.inf
+    for k in range(-60, 61):
+        excess = 10 ** (k / 6) * math.sqrt(-math.log(delta) / rho)
+        order = 1 + excess
+        shrink = order * math.log1p(-1 / order) if order < 1e15 else -1.0
+        best = min(best, order * rho + (-math.log(delta) - math.log(excess) + shrink) / excess)
+    assert epsilon <= max(best, 0) * (1 + 1e-9) + 1e-12
+    # and it is no smaller than the exact Gaussian curve, which the bound covers
+    from privatelr.privacy.gaussian import log_delta
+
+    assert log_delta(epsilon, math.sqrt(2 * rho)) <= math.log(delta) + 1e-9
+
+
+@given(PRIVATE, PRIVATE)
+def test_composition_is_symmetric_and_costs_more_than_either(first, second):
+    both = compose([first, second])
+    assert both == compose([second, first])
+    if not isinstance(both, ApproxDP):
+        assert implies(first, both)
+        assert implies(second, both)
+
+
+@given(PRICE, PRICE, DELTA)
+def test_mixed_composition_adds_up(epsilon, rho, delta):
+    assert compose([PureDP(epsilon), PureDP(epsilon)]) == PureDP(2 * epsilon)
+    mixed = compose([PureDP(epsilon), ZCDP(rho)])
+    assert mixed.rho == pytest.approx(epsilon * math.tanh(epsilon / 2) + rho)
+    approximate = compose([ApproxDP(epsilon, delta), ZCDP(rho)])
+    assert approximate.delta == pytest.approx(2 * delta)
+    assert approximate.epsilon >= epsilon
+
+
+@given(ANY, ANY, ANY)
+def test_implication_is_an_order(first, second, third):
+    assert implies(first, first)
+    assert implies(first, NonPrivate())
+    assert not implies(NonPrivate(), PureDP(1.0))
+    if implies(first, second) and implies(second, third):
+        assert implies(first, third)
+
+
+@given(ANY)
+def test_json_and_text(guarantee):
+    text = json.dumps(to_json(guarantee))
+    assert from_json(json.loads(text)) == guarantee
+    assert "REPLACE_ONE" in text
+    assert str(guarantee)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        {},
+        {"kind": "perfect"},
+        {"kind": "pure"},
+        {"kind": "pure", "epsilon": "1"},
+        {"kind": "pure", "epsilon": -1},
+        {"kind": "pure", "epsilon": 1, "delta": 0},
+        {"kind": "zcdp", "rho": 1, "neighbours": "SOME"},
+    ],
+)
+def test_json_that_is_no_guarantee(value):
+    with pytest.raises(GuaranteeError):
+        from_json(value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: PureDP(0), lambda: ZCDP(-1), lambda: ApproxDP(1, 0), lambda: ApproxDP(1, 1.5)],
+)
+def test_numbers_that_are_no_price(make):
+    with pytest.raises(GuaranteeError, match="takes"):
+        make()
+
+
+def test_a_smaller_delta_than_its_own_is_refused():
+    with pytest.raises(GuaranteeError, match="smaller delta"):
+        to_approximate(ApproxDP(1, 1e-6), 1e-9)
+    for first, second in itertools.product([ApproxDP(1, 1e-6)], [PureDP(1), ZCDP(1)]):
+        assert not implies(first, second)
