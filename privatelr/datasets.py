@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.errors import ArgumentError
+from privatelr.errors import ArgumentError, show
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -56,6 +56,6 @@ def load_schema(name: str) -> dict[str, Any]:
 def _describe(name: str) -> dict[str, Any]:
     if name not in list_datasets():
         raise ArgumentError(
-            f"name={name!r}: name takes one of {', '.join(map(repr, list_datasets()))}."
+            f"name={show(name)}: name takes one of {', '.join(map(repr, list_datasets()))}."
         )
     return tomllib.loads((_home() / f"{name}.toml").read_text(encoding="utf-8"))

@@ -47,6 +47,22 @@ class PrivacyWarning(UserWarning):
     """What was asked for weakens the promise, or changes what it is about."""
 
 
+def show(value: Any) -> str:
+    """A value as an error may quote it: plain constants as they are, anything else by its type.
+
+    A column that was passed by mistake must not be printed: it is private.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    if isinstance(value, tuple | list) and len(value) <= 8:
+        plain = all(v is None or isinstance(v, bool | int | float | str) for v in value)
+        if plain:
+            opening, closing = "()" if isinstance(value, tuple) else "[]"
+            return f"{opening}{', '.join(show(v) for v in value)}{closing}"
+    return f"<{type(value).__name__}>"
+
+
 def require_number(
     error: type[PrivateLRError],
     name: str,
@@ -70,7 +86,7 @@ def require_number(
     above, at_least, at_most
         Open lower, closed lower and closed upper limit.
     """
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    number = _finite(value)
     inside = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -78,8 +94,18 @@ def require_number(
         and number <= at_most
     )
     if not inside:
-        raise error(f"{name}={value!r}: {name} takes {takes}.")
+        raise error(f"{name}={show(value)}: {name} takes {takes}.")
     return number
+
+
+def _finite(value: Any) -> float:
+    """The value as a float, NaN if it is not a number or too large for one."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def require_choice(
@@ -88,5 +114,5 @@ def require_choice(
     """Return `value` if it is one of `choices`, or raise `error` naming them all."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        raise error(f"{name}={value!r}: {name} takes {listed}{why}.")
+        raise error(f"{name}={show(value)}: {name} takes {listed}{why}.")
     return value

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import ArgumentError, PrivacyWarning, require_choice
+from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
 from privatelr.frames.design import DesignSpec, plan_design, read_design
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.projection import project, projection_width
@@ -154,18 +154,25 @@ def _read_options(
     why = "; records may not be dropped, because n is public"
     require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
     if not isinstance(do_scale, bool):
-        raise ArgumentError(f"do_scale={do_scale!r}: do_scale takes True or False.")
-    if not callable(solver):
-        raise ArgumentError(f"solver={solver!r}: solver takes a minimiser such as Newton().")
+        raise ArgumentError(f"do_scale={show(do_scale)}: do_scale takes True or False.")
+    if not callable(solver) or isinstance(solver, type):
+        raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
     projection_width(rp_dim, 1)
-    return Options(do_scale, rp_dim, solver, _read_randomness(seed), int(bool(verbose)))
+    verbosity = require_number(
+        ArgumentError,
+        "verbose",
+        int(verbose) if isinstance(verbose, bool) else verbose,
+        "0 or 1",
+        at_least=0,
+    )
+    return Options(do_scale, rp_dim, solver, _read_randomness(seed), int(verbosity))
 
 
 def _read_randomness(seed: Any) -> Randomness:
     if seed is None:
         return SystemRandomness()
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ArgumentError(f"seed={seed!r}: seed takes None or a whole number from 0.")
+        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
     warnings.warn(
         f"seed={seed}: the noise can be replayed, so this fit has no privacy; leave seed=None for "
         "a release.",

@@ -37,7 +37,30 @@ CASES = [
     ({"data": clinic().iloc[:0]}, SchemaError, ["empty"]),
     ({"data": {"y": [0, 1], "age": [1]}}, SchemaError, ["equal length"]),
     ({"target": "y"}, FormulaError, ["target='y'"]),
+    ({"formula": "y ~ I(age dose)"}, FormulaError, ["age dose"]),
+    ({"formula": "y age ~ dose"}, FormulaError, ["y age"]),
+    ({"formula": "y ~ age + y"}, FormulaError, ["'y'", "also a term"]),
+    ({"formula": "y ~ (age - 1)"}, FormulaError, ["intercept", "brackets"]),
+    ({"formula": "y ~ age * 1"}, FormulaError, ["intercept"]),
+    ({"formula": "y ~ age^99"}, FormulaError, ["power 99"]),
+    ({"formula": "y ~ age^1.5"}, FormulaError, ["I(x^1.5)"]),
+    ({"formula": "y ~ 2 * age"}, FormulaError, ["I(2 * x)"]),
+    ({"formula": "y ~ age %in% smoker"}, FormulaError, ["a:b"]),
+    ({"formula": "y ~ TRUE"}, FormulaError, ["'TRUE'", "reads no column"]),
+    ({"formula": "y ~ log(age, 2)"}, FormulaError, ["log", "2 arguments"]),
+    ({"formula": "y ~ factor(smoker, labels = c('a'))"}, FormulaError, ["levels = c(...)"]),
+    ({"formula": "y ~ I(smoker == 'maybe')"}, FormulaError, ["'maybe'", "'no', 'yes'"]),
+    ({"formula": "y ~ I(age == 'a')"}, FormulaError, ["'a'"]),
+    ({"formula": "log(y) ~ age"}, SchemaError, ["log(y)", "0 and 1"]),
+    ({"formula": "y + dose ~ age"}, SchemaError, ["0 and 1"]),
+    ({"formula": "y ~ I(" + "age + " * 1000 + "1)"}, FormulaError, ["at most"]),
+    ({"data": "y ~ age"}, SchemaError, ["str", "data takes"]),
+    ({"formula": clinic(), "data": "y ~ age"}, FormulaError, ["the data the second"]),
     # schema
+    ({"bounds": {"age": (0, 10**400)}}, SchemaError, ["finite"]),
+    ({"bounds": {"age": (0, 5e-324)}}, SchemaError, ["lo < hi"]),
+    ({"levels": {"smoker": ["no", pd.NA]}}, SchemaError, ["levels['smoker']"]),
+    ({"row_norm": 1e200}, SchemaError, ["1e+200"]),
     ({"bounds": {"age": ("a", "b")}}, SchemaError, ["bounds['age']", "'a'", "finite"]),
     ({"bounds": {"age": (90, 18)}}, SchemaError, ["(90, 18)", "lo < hi"]),
     ({"bounds": {"age": (18, 18)}}, SchemaError, ["lo < hi"]),
@@ -69,6 +92,7 @@ CASES = [
     ({"delta": 1e-6}, GuaranteeError, ["delta=1e-06", "not available"]),
     ({"delta": -1}, GuaranteeError, ["delta=-1"]),
     ({"spend": "inference"}, GuaranteeError, ["spend='inference'", "not available"]),
+    ({"lambda_": 1e-300}, GuaranteeError, ["1e-300", "1e-15"]),
     ({"lambda_": -1}, GuaranteeError, ["lambda_=-1"]),
     ({"lambda_": "best"}, GuaranteeError, ["'best'", "'PrivateLR'"]),
     ({"lambda_": 1e-9, "on_small_lambda": "keep"}, GuaranteeError, ["1e-09", "above"]),
@@ -116,6 +140,43 @@ def test_every_error_is_also_a_builtin():
     ):
         assert issubclass(error, builtin)
         assert issubclass(error, PrivateLRError)
+
+
+SLIPS = [
+    {"levels": {"smoker": clinic()["smoker"]}},
+    {"levels": clinic()},
+    {"bounds": {"age": clinic()["age"]}},
+    {"bounds": clinic()},
+    {"eps": clinic()["y"]},
+    {"delta": clinic()["y"]},
+    {"lambda_": clinic()["age"]},
+    {"op": clinic()["y"]},
+    {"row_norm": clinic()["age"]},
+    {"intercept_scale": clinic()["age"].to_numpy()},
+    {"threshold": clinic()["age"]},
+    {"seed": clinic()["y"]},
+    {"spend": clinic()["y"]},
+    {"na_action": clinic()["y"]},
+    {"rp_dim": clinic()["y"]},
+    {"target": clinic()["y"]},
+    {"analysis": clinic()["age"]},
+    {"on_small_lambda": clinic()["age"]},
+    {"do_scale": clinic()["age"]},
+    {"solver": clinic()["age"]},
+    {"verbose": clinic()["age"]},
+    {"formula": clinic()["age"], "data": "y ~ age"},
+]
+
+
+@pytest.mark.parametrize("change", SLIPS, ids=lambda change: str(list(change)))
+def test_a_column_passed_by_mistake_is_not_printed(change):
+    with pytest.raises(PrivateLRError) as caught:
+        call(change)
+    message = str(caught.value)
+    assert "\n" not in message
+    for column in ("age", "dose"):
+        for value in clinic()[column]:
+            assert f"{value:.3f}"[:5] not in message
 
 
 @pytest.mark.parametrize("value", [2, -1, 0.5, np.nan, np.inf])

@@ -17,8 +17,8 @@ import pandas as pd
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.evaluation import Columns as Values
 from privatelr.frames.evaluation import evaluate
-from privatelr.frames.expressions import require_kinds
 from privatelr.frames.formula import Formula, factor_key
+from privatelr.frames.kinds import foreign_constants, require_kinds
 from privatelr.frames.response import Response, labels, plan_response
 from privatelr.frames.terms import Columns, materialise, plan_columns
 from privatelr.frames.variables import Variable, describe_variables, level_codes, read_variable
@@ -116,9 +116,14 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
         One sentence with the term and the remedy.
     """
     variables = describe_variables(frame, formula.variables, schema)
-    textual = {name for name, v in variables.items() if v.kind in ("text", "categorical")}
     for expression in (formula.response, *formula.factors):
-        require_kinds(expression, textual)
+        require_kinds(expression, variables)
+    for expression in formula.factors:
+        for variable, value in foreign_constants(expression, variables):
+            raise FormulaError(
+                f"term '{expression.label}' compares {variable.name!r} with {value!r}, which is "
+                f"not one of its levels {', '.join(map(repr, variable.levels))}."
+            )
     response = plan_response(formula.response, variables)
     factors, columns = plan_columns(formula, variables)
     covariates = [

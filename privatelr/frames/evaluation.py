@@ -54,7 +54,8 @@ def _value(expression: Expression, node: ast.expr, columns: Columns) -> Any:
 
     match node:
         case ast.Constant():
-            return node.value
+            # as floats, because integers wrap around and booleans have their own arithmetic
+            return float(node.value) if isinstance(node.value, int | float) else node.value
         case ast.Name():
             return columns[expression.aliases[node.id]]
         case ast.BinOp(op=op):
@@ -113,7 +114,9 @@ def _range(expression: Expression, node: ast.expr, bounds: Mapping[str, Interval
     match node:
         case ast.Constant():
             number = node.value
-            return (number, number) if isinstance(number, int | float) else EVERYTHING
+            if isinstance(number, int | float):
+                return (float(number), float(number))
+            return EVERYTHING
         case ast.Name():
             return bounds.get(expression.aliases[node.id], EVERYTHING)
         case ast.BinOp(op=op):

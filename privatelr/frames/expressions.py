@@ -17,12 +17,13 @@ from privatelr.frames.lexer import Token, spell
 from privatelr.frames.refusals import refuse_call
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _TO_PYTHON = {"^": "**", "&": " and ", "&&": " and ", "|": " or ", "||": " or ", "!": " not "}
 _TO_PYTHON |= {"%in%": " in ", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
 _CONSTANTS = {"TRUE": "True", "FALSE": "False", "True": "True", "False": "False"}
 _SEPARATING = (",", "=", "<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
+_LONGEST = 500
 _WORDS = {"and", "or", "not", "in"}
 CODING_CALLS = frozenset({"C", "factor", "as.factor"})
 
@@ -52,36 +53,41 @@ class Expression:
 def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expression:
     """Read tokens as one expression and refuse whatever does not work row by row."""
     label = spell(tokens)
+    if len(tokens) > _LONGEST:
+        raise FormulaError(
+            f"formula: an expression takes at most {_LONGEST} words, not {len(tokens)}."
+        )
     tokens = _bracket_specials(tokens)
     aliases: dict[str, str] = {}
+    coding = bool(tokens) and tokens[0].text in CODING_CALLS
     called: set[str] = set()
     source = ""
     for index, token in enumerate(tokens):
         following = tokens[index + 1] if index + 1 < len(tokens) else None
         opens_call = following is not None and following.is_operator("(")
         if token.kind == "name" and following is not None and following.is_operator("="):
-            source += token.text
+            source += f" {token.text} "
         elif token.kind == "name" and token.text in _CONSTANTS and not opens_call:
-            source += _CONSTANTS[token.text]
+            source += f" {_CONSTANTS[token.text]} "
         elif token.kind == "name" and token.text in _WORDS:
             source += f" {token.text} "
         elif token.is_name:
-            contrast = token.text.startswith("contr.")
+            contrast = coding and token.text.startswith("contr.")
             identifier = f"v{len(aliases)}_"
             aliases[identifier] = token.text
-            source += identifier
+            source += f" {identifier} "
             if opens_call or contrast:
                 called.add(identifier)
         elif token.kind == "number":
-            source += token.text.rstrip("L")
+            source += f" {token.text.rstrip('L')} "
         else:
             source += (
                 _TO_PYTHON.get(token.text, token.text) if token.kind == "operator" else token.text
             )
     try:
         tree = ast.parse(source.strip() or "()", mode="eval").body
-    except SyntaxError:
-        raise FormulaError(f"formula: cannot read the expression {label!r}.") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise FormulaError(f"formula: cannot read the expression {label[:60]!r}.") from None
     names = tuple(dict.fromkeys(name for key, name in aliases.items() if key not in called))
     expression = Expression(label, tree, aliases, names)
     _check(expression, unwrap(expression), term or label)
@@ -140,18 +146,19 @@ def coding_call(expression: Expression) -> ast.Call | None:
 def coded_levels(expression: Expression) -> tuple[Any, ...]:
     """Levels written into the formula, as in ``factor(x, levels = c('a', 'b'))``."""
     coded = coding_call(expression)
-    for keyword in coded.keywords if coded is not None else ():
-        if keyword.arg != "levels":
-            raise FormulaError(
-                f"formula: {expression.label!r} takes levels = c(...) and no other keyword."
-            )
-        return tuple(literal_values(expression, keyword.value, expression.label))
-    return ()
+    keywords = {keyword.arg: keyword.value for keyword in coded.keywords} if coded else {}
+    if keywords.keys() - {"levels"}:
+        raise FormulaError(
+            f"formula: {expression.label!r} takes levels = c(...) and no other keyword."
+        )
+    values = keywords.get("levels")
+    return () if values is None else tuple(literal_values(expression, values, expression.label))
 
 
 def is_logical(expression: Expression) -> bool:
     """Whether the value is true or false, by the form of the expression."""
-    node = unwrap(expression)
+    coded = coding_call(expression)
+    node = coded.args[0] if coded is not None else unwrap(expression)
     negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
     return isinstance(node, ast.Compare | ast.BoolOp) or negation
 
@@ -195,6 +202,12 @@ def _check(expression: Expression, node: ast.expr, term: str) -> None:
             children = node.args[:1]
         case ast.Call() if row_function(expression, node) is not None:
             children = list(node.args)
+        case ast.Call() if _function(expression, node) in ROW_FUNCTIONS:
+            name = _function(expression, node)
+            raise FormulaError(
+                f"formula: {term!r} calls {name} with {len(node.args)} arguments; here it takes "
+                f"{ROW_FUNCTIONS[name].arity}, without keywords."
+            )
         case ast.Call():
             variable = next(iter(expression.names), "x")
             raise refuse_call(_function(expression, node) or expression.label, term, variable)
@@ -235,41 +248,3 @@ def literal_values(expression: Expression, node: ast.expr, term: str) -> list[An
         return [ast.literal_eval(item) for item in items]
     except ValueError:
         raise FormulaError(f"formula: {term!r} needs constants, as in c('a', 'b').") from None
-
-
-def require_kinds(expression: Expression, textual: Collection[str]) -> None:
-    """Refuse arithmetic on columns of categories or strings, named in `textual`.
-
-    They may stand alone, be coded as a factor, or be compared for equality with constants.
-    """
-
-    def is_textual(node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and expression.aliases[node.id] in textual
-
-    def visit(node: ast.AST, allowed: bool) -> None:
-        if isinstance(node, ast.Name) and is_textual(node) and not allowed:
-            raise FormulaError(
-                f"formula: {expression.label!r} computes with {expression.aliases[node.id]!r}, "
-                "which holds categories; compare it, as in I(x == 'a'), or use it by itself."
-            )
-        equality = isinstance(node, ast.Compare) and isinstance(
-            node.ops[0], ast.Eq | ast.NotEq | ast.In
-        )
-        children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-        if isinstance(node, ast.Compare) and not any(map(is_textual, children)):
-            texts = [
-                c
-                for c in ast.walk(node)
-                if isinstance(c, ast.Constant) and isinstance(c.value, str)
-            ]
-            if texts:
-                raise FormulaError(
-                    f"formula: {expression.label!r} compares numbers with the text "
-                    f"{texts[0].value!r}."
-                )
-        for child in children:
-            visit(child, equality)
-
-    root = unwrap(expression)
-    coded = coding_call(expression)
-    visit(coded.args[0] if coded is not None else root, True)

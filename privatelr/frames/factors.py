@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.evaluation import interval
-from privatelr.frames.expressions import Expression, coded_levels, coding_call
+from privatelr.frames.expressions import Expression, coded_levels, coding_call, is_logical
 from privatelr.frames.functions import EVERYTHING, Interval
 from privatelr.frames.variables import require_content
 
@@ -44,7 +44,8 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
     if coded is not None and isinstance(coded.args[0], ast.Name):
         name = expression.aliases[coded.args[0].id]
     variable = variables[name] if name is not None else None
-    if coded is None and (variable is None or variable.kind == "numeric"):
+    numeric = coded is None and (variable is None or variable.kind == "numeric")
+    if numeric or is_logical(expression):
         bounds = {key: value.bounds for key, value in variables.items()}
         return Factor(expression, interval(expression, bounds))
     levels = coded_levels(expression) or (variable.levels if variable is not None else ())

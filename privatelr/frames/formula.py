@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
 
-from privatelr.errors import FormulaError
+from privatelr.errors import FormulaError, show
 from privatelr.frames.expressions import Expression, parse_expression
 from privatelr.frames.lexer import Token, closing_index, spell, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-_ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")", "%in%")
+_ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
+_LARGEST_POWER = 10
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _KEY = re.compile("\ue000(\\d+)\ue001")
 
@@ -81,7 +82,7 @@ def parse_formula(text: str, columns: Sequence[str]) -> Formula:
     """
     if not isinstance(text, str):
         raise FormulaError(
-            f'formula={text!r}: formula takes a text such as "y ~ age + dose", a data frame, '
+            f'formula={show(text)}: formula takes a text such as "y ~ age + dose", a data frame, '
             "an array, or a response followed by its covariates."
         )
     left, right = _split(tokenize(text), text)
@@ -96,6 +97,10 @@ def parse_formula(text: str, columns: Sequence[str]) -> Formula:
     algebra, factors = _factorise(right)
     for factor in factors:
         _require_columns(factor, columns)
+        if factor.label == response.label or factor.bare() == (response.bare() or ""):
+            raise FormulaError(
+                f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
+            )
     terms, kept = _expand_terms(algebra, text)
     return Formula(text, response, terms, tuple(factors[index] for index in kept))
 
@@ -147,8 +152,10 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
         elif token.is_name:
             after = closing_index(tokens, after) + 1 if calls else after
             text += _factor(tokens[index:after], factors)
+        elif token.kind == "number":
+            text += _number(tokens, index)
         else:
-            text += _algebra(token, tokens[index - 1] if index else None)
+            text += _algebra(token)
         index = after
     return text, list(factors.values())
 
@@ -157,6 +164,8 @@ def _factor(tokens: Sequence[Token], factors: dict[str, Expression]) -> str:
     label = spell(tokens)
     if label not in factors:
         factors[label] = parse_expression(tokens, term=label)
+        if not factors[label].names:
+            raise FormulaError(f"formula: the term {label!r} reads no column.")
     return f"`{factor_key(list(factors).index(label))}`"
 
 
@@ -166,7 +175,7 @@ def _expand_terms(algebra: str, text: str) -> tuple[str, list[int]]:
         terms = list(SimpleFormula.from_spec(algebra))
     except (FormulaicError, ValueError, TypeError, AttributeError):
         raise FormulaError(
-            f"formula {text!r}: the right-hand side takes terms joined by + - : * / ^ and %in%."
+            f"formula {text!r}: the right-hand side takes terms joined by + - : * / and ^."
         ) from None
     indices = [[factor_index(factor.expr) for factor in term.factors] for term in terms]
     kept = sorted({index for term in indices for index in term if index is not None})
@@ -176,15 +185,36 @@ def _expand_terms(algebra: str, text: str) -> tuple[str, list[int]]:
     return " + ".join([intercept, *(product for product in products if product)]), kept
 
 
-def _algebra(token: Token, before: Token | None) -> str:
-    if token.kind == "number":
-        power = before is not None and before.is_operator("^", "**")
-        if token.text not in ("0", "1") and not (power and token.text.isdigit()):
-            raise FormulaError(
-                f"formula: the number {token.text} is not a term; write I({token.text} * x) for "
-                "a multiple of x."
-            )
-        return token.text
+def _number(tokens: Sequence[Token], index: int) -> str:
+    """A power, or the intercept as 0 or 1; the latter is about the whole formula."""
+    text = tokens[index].text
+    before, after = tokens[index - 1] if index else None, tokens[index + 1 : index + 2]
+    if before is not None and before.is_operator("^", "**"):
+        if text.isdigit() and 1 <= int(text) <= _LARGEST_POWER:
+            return text
+        raise FormulaError(
+            f"formula: the power {text} of terms takes a whole number from 1 to {_LARGEST_POWER}; "
+            f"write I(x^{text}) for a power of x."
+        )
+    inside = sum(t.is_operator("(") - t.is_operator(")") for t in tokens[:index]) > 0
+    summed = (before is None or before.is_operator("+", "-")) and (
+        not after or after[0].is_operator("+", "-")
+    )
+    if text not in ("0", "1"):
+        raise FormulaError(
+            f"formula: the number {text} is not a term; write I({text} * x) for a multiple of x."
+        )
+    if inside or not summed:
+        raise FormulaError(
+            f"formula: {text} stands for the intercept and is added to, or subtracted from, the "
+            "whole right-hand side, not inside brackets."
+        )
+    return text
+
+
+def _algebra(token: Token) -> str:
+    if token.is_operator("%in%"):
+        raise FormulaError("formula: %in% does not join terms; write a:b for b nested in a.")
     if token.is_operator(*_ALGEBRA):
         return f" {token.text} "
     if token.is_operator(*_COMPARISONS):

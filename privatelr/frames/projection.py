@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.errors import SchemaError
+from privatelr.errors import SchemaError, show
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
@@ -23,7 +23,7 @@ def projection_width(rp_dim: object, n: int) -> int:
     """
     if isinstance(rp_dim, bool) or not isinstance(rp_dim, int | np.integer):
         raise SchemaError(
-            f"rp_dim={rp_dim!r}: rp_dim takes a whole number, 0 for no projection, below 0 for "
+            f"rp_dim={show(rp_dim)}: rp_dim takes a whole number, 0 for no projection, below 0 for "
             "R's rule."
         )
     return int(rp_dim) if rp_dim >= 0 else max(1, round(0.5 * 0.5**-2 * math.log(n)))

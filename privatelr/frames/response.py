@@ -17,6 +17,7 @@ from privatelr.frames.expressions import (
     is_logical,
     unwrap,
 )
+from privatelr.frames.kinds import foreign_constants
 from privatelr.frames.variables import level_codes, require_content
 
 if TYPE_CHECKING:
@@ -43,18 +44,22 @@ class Response:
         What ``predict(type="classes")`` returns for the negative and the positive class.
     levels : tuple
         Of a factor; the first is the negative class.
+    remark : str
+        What is odd about the response, as far as that is public.
     """
 
     expression: Expression
     kind: ResponseKind
     classes: tuple[Any, Any]
     levels: tuple[Any, ...] = ()
+    remark: str = ""
 
     def describe(self) -> str:
         """A sentence part on the coding; it depends on public facts only."""
         negative, positive = self.classes
         against = f"{self.expression.label}: {positive} (positive) against {negative}"
-        return f"{against}; other values count as missing" if self.kind == "binary" else against
+        remark = "other values count as missing" if self.kind == "binary" else self.remark
+        return f"{against}; {remark}" if remark else against
 
 
 def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> Response:
@@ -63,7 +68,9 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     name = _column(expression, coded)
     variable = variables[name] if name is not None else None
     if is_logical(expression) or (variable is not None and variable.kind == "logical"):
-        return Response(expression, "logical", (False, True))
+        foreign = foreign_constants(expression, variables)
+        remarks = [f"{value!r} is not a declared level of {v.name}" for v, value in foreign]
+        return Response(expression, "logical", (False, True), remark="; ".join(remarks))
     levels = coded_levels(expression) or (variable.levels if variable is not None else ())
     if variable is not None and levels:
         require_content(variable.name, variable.content, levels)
@@ -81,7 +88,33 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
             f"this one is declared on ({low:g}, {high:g}); compare it with a public constant, as "
             f'in "{name} > {(low + high) / 2:g} ~ ...".'
         )
+    if not _keeps_zero_and_one(expression, unwrap(expression)):
+        raise SchemaError(
+            f"response {expression.label!r}: a numeric response takes the values 0 and 1, which "
+            "this expression has no reason to; compare it with a public constant, as in "
+            '"y > 3 ~ ...".'
+        )
     return Response(expression, "binary", (0, 1))
+
+
+def _keeps_zero_and_one(expression: Expression, node: ast.expr) -> bool:
+    """Whether the form is one that people code 0 and 1 with: ``y``, ``1 - y``, ``ifelse(...)``."""
+    match node:
+        case ast.Name():
+            return True
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=ast.Constant(), right=inner):
+            return _keeps_zero_and_one(expression, inner)
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=inner, right=ast.Constant()):
+            return _keeps_zero_and_one(expression, inner)
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            called = expression.aliases[name]
+            if called == "ifelse":
+                return all(isinstance(choice, ast.Constant) for choice in arguments[1:])
+            inner_is_fine = called in ("I", "as.numeric", "as.integer", "round")
+            return inner_is_fine and _keeps_zero_and_one(expression, arguments[0])
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return True
+    return False
 
 
 def _column(expression: Expression, coded: ast.Call | None) -> str | None:

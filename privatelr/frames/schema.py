@@ -6,13 +6,22 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import SchemaError, require_number
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import SchemaError, require_number, show
 
 if TYPE_CHECKING:
     from privatelr.frames.functions import Interval
 
 BoundsLike = Mapping[str, Sequence[float]]
 LevelsLike = Mapping[str, Iterable[Hashable]]
+
+
+LENGTHS = (1e-9, 1e9)
+"""Row lengths for which all formulas keep clear of overflow."""
+FARTHEST, NEAREST = 1e100, 1e-12
+"""Limits to the ends of a bound, and to its width relative to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +68,15 @@ def declare_schema(
                 "categorical (levels)."
             )
     if row_norm is not None:
-        row_norm = require_number(SchemaError, "row_norm", row_norm, "a number above 0", above=0)
-    scale = require_number(
-        SchemaError, "intercept_scale", intercept_scale, "a number above 0", above=0
-    )
+        row_norm = _length("row_norm", row_norm)
+    scale = _length("intercept_scale", intercept_scale)
     return Schema(declared_bounds, declared_levels, row_norm, scale)
+
+
+def _length(name: str, value: Any) -> float:
+    smallest, largest = LENGTHS
+    takes = f"a number from {smallest:g} to {largest:g}"
+    return require_number(SchemaError, name, value, takes, at_least=smallest, at_most=largest)
 
 
 def _items(argument: str, declared: Any) -> Iterable[tuple[str, Any]]:
@@ -71,29 +84,33 @@ def _items(argument: str, declared: Any) -> Iterable[tuple[str, Any]]:
         return ()
     example = '{"age": (18, 90)}' if argument == "bounds" else '{"smoker": ["no", "yes"]}'
     if not isinstance(declared, Mapping):
-        raise SchemaError(f"{argument}={declared!r}: {argument} takes a dict such as {example}.")
+        raise SchemaError(
+            f"{argument}={show(declared)}: {argument} takes a dict such as {example}."
+        )
     return declared.items()
 
 
 def _bounds(name: str, pair: Any) -> Interval:
     takes = "two finite numbers (lo, hi) with lo < hi"
-    ends = list(pair) if isinstance(pair, Iterable) and not isinstance(pair, str | bytes) else []
-    if len(ends) != 2:
-        raise SchemaError(f"bounds[{name!r}]={pair!r}: a bound takes {takes}.")
-    low, high = (require_number(SchemaError, f"bounds[{name!r}]", end, takes) for end in ends)
-    if low >= high:
-        raise SchemaError(f"bounds[{name!r}]={pair!r}: a bound takes {takes}.")
+    argument = f"bounds[{name!r}]"
+    if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+        raise SchemaError(f"{argument}={show(pair)}: a bound takes {takes}.")
+    low, high = (
+        require_number(SchemaError, argument, end, takes, at_least=-FARTHEST, at_most=FARTHEST)
+        for end in pair
+    )
+    if not high - low > max(abs(low), abs(high), NEAREST) * NEAREST:
+        raise SchemaError(f"{argument}={show(tuple(pair))}: a bound takes {takes}.")
     return (low, high)
 
 
 def _levels(name: str, values: Any) -> tuple[Hashable, ...]:
     takes = "a list of two or more different values, reference level first"
-    listed = (
-        [] if isinstance(values, str | bytes) or not isinstance(values, Iterable) else list(values)
-    )
-    hashable = all(
-        isinstance(value, Hashable) and value is not None and value == value for value in listed
-    )
-    if len(listed) < 2 or not hashable or len(set(listed)) != len(listed):
-        raise SchemaError(f"levels[{name!r}]={values!r}: levels takes {takes}.")
-    return tuple(value.item() if hasattr(value, "item") else value for value in listed)
+    # a Series is refused whatever it holds: it is a column of the data, not its levels
+    column = isinstance(values, str | bytes | Mapping | pd.Series | pd.DataFrame)
+    declared = isinstance(values, Iterable) and not column
+    listed = [v.item() if isinstance(v, np.generic) else v for v in values] if declared else []
+    plain = all(isinstance(v, str | bool | int | float) and v == v for v in listed)
+    if len(listed) < 2 or not plain or len(set(listed)) != len(listed):
+        raise SchemaError(f"levels[{name!r}]={show(values)}: levels takes {takes}.")
+    return tuple(listed)

@@ -9,7 +9,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import FormulaError, SchemaError
+from privatelr.errors import FormulaError, SchemaError, show
 
 
 def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
@@ -35,12 +35,17 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
     if isinstance(first, str):
         if target is not None:
             raise FormulaError(
-                f"target={target!r}: the formula names the response; target goes with a frame or "
-                "an array."
+                f"target={show(target)}: the formula names the response; target goes with a frame "
+                "or an array."
             )
         if second is None:
             raise FormulaError("data=None: data takes a frame or a mapping of columns.")
         return first, as_frame(second)
+    if isinstance(second, str):
+        raise FormulaError(
+            f"data={show(second)}: data takes a frame; the formula is the first argument, the data "
+            "the second."
+        )
     if first is None:
         raise FormulaError(
             "formula=None: dplr takes a formula and data, a frame, an array, or y and X."
@@ -49,7 +54,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
         frame = as_frame(first)
         return f"{quote(_target(frame, target))} ~ .", frame
     if target is not None:
-        raise FormulaError(f"target={target!r}: with y and X the response is y; drop target.")
+        raise FormulaError(f"target={show(target)}: with y and X the response is y; drop target.")
     return _labelled(first, second)
 
 
@@ -90,7 +95,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
         return pd.DataFrame(
             {key: v.array if isinstance(v, pd.Series) else v for key, v in data.items()}
         )
-    except ValueError:
+    except (ValueError, TypeError):
         raise SchemaError("data: a mapping of columns takes columns of equal length.") from None
 
 
@@ -106,7 +111,7 @@ def _target(frame: pd.DataFrame, target: str | int | None) -> str:
     size = frame.shape[1]
     if not whole or not -size <= position < size:
         raise FormulaError(
-            f"target={target!r}: target takes a column name or a position from {-size} to "
+            f"target={show(target)}: target takes a column name or a position from {-size} to "
             f"{size - 1}."
         )
     return str(frame.columns[position])
@@ -123,7 +128,7 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
     if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
         values = response.iloc[:, 0]
     elif not isinstance(response, pd.Series | pd.Categorical | pd.Index):
-        values = np.asarray(response)
+        values = _as_values(response)
         values = values.ravel() if values.ndim == 2 and 1 in values.shape else values
     if np.ndim(values) != 1:
         raise FormulaError(
@@ -142,6 +147,13 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
     frame = frame.copy(deep=False)
     frame[name] = values.array if isinstance(values, pd.Series | pd.Index) else values
     return f"{quote(name)} ~ .", frame
+
+
+def _as_values(response: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(response)
+    except ValueError:
+        raise SchemaError("y: dplr(y, X) takes one value per row.") from None
 
 
 def _as_columns(covariates: Any) -> np.ndarray[Any, Any]:

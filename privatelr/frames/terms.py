@@ -97,11 +97,14 @@ def plan_columns(
     blocks = _blocks(coding)
     # columns without numeric factor, by the categorical factors they code
     pure = {frozenset(used): cols for used, cols in blocks if _all_categorical(factors, used)}
+    grids: dict[frozenset[int], FloatArray] = {}  # many terms share one: the numeric ones
     terms: list[Term] = []
     parent, centre, scale = np.full(len(names), -1), np.zeros(len(names)), np.ones(len(names))
     for used, columns in blocks:
         categorical = frozenset(index for index in used if factors[index].is_categorical)
-        grid = code_levels(coding, factors, categorical)
+        if categorical not in grids:
+            grids[categorical] = code_levels(coding, factors, categorical)
+        grid = grids[categorical]
         span = _numeric_span(factors, used)
         if len(categorical) < len(used):
             for column in columns:

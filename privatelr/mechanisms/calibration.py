@@ -27,6 +27,8 @@ LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
 PLAIN_LAMBDA = 0.001
 """Penalty of the plain fit when none is given, as in R."""
 LARGEST_EXPONENT = 700.0
+LARGEST_SHARE = 20.0
+"""No rule lets the curvature cost more: beyond, lambda would be lost against rounding."""
 ROUNDING = 1e-12
 """A lambda this close below its limit is the limit; the rate is always computed from lambda."""
 
@@ -128,11 +130,10 @@ def joint_epsilon(rate: float, problem: Problem) -> float:
     kappa = problem.kappa * factor
     if kappa <= g:
         return 2 * g
-    # stationary point: g kappa s^2 - (g - 2) kappa s - (kappa + g) = 0, without cancellation
-    linear = (g - 2) * kappa
-    root = math.sqrt(linear**2 + 4 * g * kappa * (kappa + g))
-    s = (linear + root) / (2 * g * kappa) if linear > 0 else 2 * (kappa + g) / (root - linear)
-    s = min(s, 1.0)
+    # stationary point: g s^2 - (g - 2) s - (1 + g / kappa) = 0, without cancellation
+    linear, constant = g - 2, 1 + g / kappa
+    root = math.sqrt(linear**2 + 4 * g * constant)
+    s = min((linear + root) / (2 * g) if linear > 0 else 2 * constant / (root - linear), 1.0)
     return g + max(g * s + math.log1p(kappa * s * (1 - s)), g)
 
 
@@ -176,7 +177,8 @@ def smallest_feasible_penalty(problem: Problem, epsilon: float, analysis: Analys
             * r2
             / (4 * math.expm1(min(epsilon, LARGEST_EXPONENT)))
         )
-    return _penalty_costing(problem, epsilon / (2 if analysis == "cms11" else 1))
+    share = epsilon / (2 if analysis == "cms11" else 1)
+    return _penalty_costing(problem, min(share, LARGEST_EXPONENT))
 
 
 # -- lambda (privacy.md 3.2, 3.2b) -----------------------------------------------------------
@@ -184,14 +186,15 @@ def smallest_feasible_penalty(problem: Problem, epsilon: float, analysis: Analys
 
 def _penalty_costing(facts: Facts, share: float) -> float:
     """Lambda at which the curvature costs ``log(1 + c kappa) = share``."""
-    return facts.loss.curvature_bound * facts.radius**2 / math.expm1(min(share, LARGEST_EXPONENT))
+    return facts.loss.curvature_bound * facts.radius**2 / math.expm1(share)
 
 
 def free_penalty(facts: Facts, epsilon: float, analysis: Analysis) -> float:
     """Smallest Lambda whose curvature is free (joint) or costs a tenth of epsilon."""
     if analysis == "joint":
         return 2 * (facts.loss.joint_factor or 0.0) * facts.radius**2 / epsilon
-    return _penalty_costing(facts, epsilon / (20 if analysis == "cms11" else 10))
+    share = epsilon / (20 if analysis == "cms11" else 10)
+    return _penalty_costing(facts, min(share, LARGEST_SHARE))
 
 
 def lambda_by_rule(rule: LambdaRule, facts: Facts, epsilon: float, analysis: Analysis) -> float:
@@ -203,7 +206,7 @@ def lambda_by_rule(rule: LambdaRule, facts: Facts, epsilon: float, analysis: Ana
     goes below the free penalty. Under ``analysis="cms11"`` all rules are R's.
     """
     if rule == "PrivateLR" or analysis == "cms11":
-        return _penalty_costing(facts, epsilon / 20) / facts.n
+        return _penalty_costing(facts, min(epsilon / 20, LARGEST_SHARE)) / facts.n
     free = free_penalty(facts, epsilon, analysis)
     if rule == "free":
         return free / facts.n

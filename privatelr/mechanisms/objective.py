@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privatelr.mechanisms.release import Release, require_match
+from privatelr.mechanisms.release import Release, certified_minimum, require_match
 from privatelr.numerics.objective import Objective
 
 if TYPE_CHECKING:
@@ -33,4 +33,4 @@ def release(rows: Rows, calibration: Calibration, noise: FloatArray, solver: Sol
     require_match(rows, calibration, noise)
     problem = calibration.problem
     objective = Objective(rows, problem.loss, problem.lambda_, noise / problem.n)
-    return Release(solver(objective).w, calibration.target, calibration)
+    return Release(certified_minimum(objective, solver), calibration.target, calibration)

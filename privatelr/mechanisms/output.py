@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.mechanisms.release import Release, require_match
+from privatelr.mechanisms.release import Release, certified_minimum, require_match
 from privatelr.numerics.objective import Objective
 
 if TYPE_CHECKING:
@@ -27,4 +27,4 @@ def release(rows: Rows, calibration: Calibration, noise: FloatArray, solver: Sol
     require_match(rows, calibration, noise)
     problem = calibration.problem
     objective = Objective(rows, problem.loss, problem.lambda_, np.zeros(problem.d))
-    return Release(solver(objective).w + noise, calibration.target, calibration)
+    return Release(certified_minimum(objective, solver) + noise, calibration.target, calibration)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from privatelr.errors import GuaranteeError
+import numpy as np
+
+from privatelr.errors import GuaranteeError, NotConvergedError
+from privatelr.numerics.newton import certificate
+from privatelr.numerics.objective import value_and_gradient
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics.newton import Solver
+    from privatelr.numerics.objective import Objective
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.types import FloatArray, Rows
 
@@ -33,6 +39,26 @@ class Release:
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
+
+
+def certified_minimum(objective: Objective, solver: Solver) -> FloatArray:
+    """Minimise, and check here what the proof needs: that the gradient vanishes.
+
+    Raises
+    ------
+    NotConvergedError
+        If the gradient at what the solver returned is above `certificate`; nothing is released
+        then. The check is made on the rows themselves, whatever the solver says of itself.
+    """
+    w = solver(objective).w
+    with np.errstate(all="ignore"):
+        norm = float(np.linalg.norm(value_and_gradient(objective, w)[1]))
+    if not norm <= certificate(objective):
+        raise NotConvergedError(
+            "solver: what it returned is not certified to a gradient of 1e-10, so nothing was "
+            "released; leave solver=Newton()."
+        )
+    return w
 
 
 def require_match(rows: Rows, calibration: Calibration, noise: FloatArray) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.mechanisms.calibration import (
     ANALYSES,
     LAMBDA_RULES,
@@ -18,6 +18,7 @@ from privatelr.privacy.guarantees import Guarantee, NonPrivate, PureDP
 if TYPE_CHECKING:
     from privatelr.types import Placement
 
+SMALLEST_LAMBDA, LARGEST_LAMBDA = 1e-15, 1e12
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e4
 _EPS_TAKES = f"0 for the plain fit, or a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
 
@@ -44,11 +45,13 @@ def read_request(
         One sentence that names the argument, what it got and what it takes.
     """
     if not isinstance(op, bool):
-        raise ArgumentError(f"op={op!r}: op takes True (objective perturbation) or False (output).")
+        raise ArgumentError(
+            f"op={show(op)}: op takes True (objective perturbation) or False (output)."
+        )
     if spend is not None:
         raise GuaranteeError(
-            f"spend={spend!r}: sharing eps between coefficients and inference is not available in "
-            "this version; leave spend=None, and eps pays for the coefficients."
+            f"spend={show(spend)}: sharing eps between coefficients and inference is not available "
+            "in this version; leave spend=None, and eps pays for the coefficients."
         )
     return Request(
         target=read_target(eps, delta),
@@ -69,8 +72,8 @@ def read_target(eps: Any, delta: Any) -> Guarantee:
     delta_takes = "0, the pure guarantee, in this version"
     if require_number(GuaranteeError, "delta", delta, delta_takes, at_least=0, at_most=1) > 0:
         raise GuaranteeError(
-            f"delta={delta!r}: Gaussian mechanisms are not available in this version; delta takes "
-            "0, pure privacy."
+            f"delta={show(delta)}: Gaussian mechanisms are not available in this version; delta "
+            "takes 0, pure privacy."
         )
     epsilon = require_number(
         GuaranteeError, "eps", eps, _EPS_TAKES, at_least=0, at_most=LARGEST_EPSILON
@@ -85,9 +88,13 @@ def _read_lambda(lambda_: Any) -> float | LambdaRule:
     if lambda_ is None:
         return "auto"
     rules = ", ".join(repr(rule) for rule in LAMBDA_RULES)
-    takes = f"a number from 0, or a rule: None, {rules}"
+    takes = f"0, a number from {SMALLEST_LAMBDA:g} to {LARGEST_LAMBDA:g}, or a rule: None, {rules}"
     if isinstance(lambda_, str):
         if lambda_ not in LAMBDA_RULES:
-            raise GuaranteeError(f"lambda_={lambda_!r}: lambda_ takes {takes}.")
+            raise GuaranteeError(f"lambda_={show(lambda_)}: lambda_ takes {takes}.")
         return lambda_
-    return require_number(GuaranteeError, "lambda_", lambda_, takes, at_least=0, at_most=1e12)
+    limits = {"at_least": 0.0, "at_most": LARGEST_LAMBDA}
+    value = require_number(GuaranteeError, "lambda_", lambda_, takes, **limits)
+    if 0 < value < SMALLEST_LAMBDA:
+        raise GuaranteeError(f"lambda_={value:g}: lambda_ takes {takes}.")
+    return value

@@ -15,9 +15,20 @@ from privatelr.numerics.objective import Objective, hessian, value_and_gradient
 if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
+CERTIFICATE = 1e-10
+"""Largest gradient norm of the mean objective at which coefficients are released."""
 _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-60
 _RESOLUTION = 1e-11
+
+
+def certificate(objective: Objective, tolerance: float = CERTIFICATE) -> float:
+    """Largest gradient norm that certifies a minimum of this objective.
+
+    A tilt longer than one is met relative to its length: doubles that represent it are no
+    closer together, and next to its noise the remaining distance is as small as ever.
+    """
+    return tolerance * max(1.0, float(np.linalg.norm(objective.tilt)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +56,7 @@ class Newton:
     Parameters
     ----------
     tolerance : float
-        Largest gradient norm of the mean objective at the end.
+        Largest gradient norm of the mean objective at the end, at most 1e-10; see `certificate`.
     max_iterations : int
         Public limit; beyond it `NotConvergedError` is raised and nothing is released.
 
@@ -57,14 +68,20 @@ class Newton:
     last ones cost little and the proofs are about the exact minimiser.
     """
 
-    tolerance: float = 1e-10
+    tolerance: float = CERTIFICATE
     max_iterations: int = 500
 
     def __post_init__(self) -> None:
-        require_number(ArgumentError, "tolerance", self.tolerance, "a number above 0", above=0)
+        takes = f"a number above 0 and up to {CERTIFICATE:g}"
         require_number(
-            ArgumentError, "max_iterations", self.max_iterations, "a number from 1", at_least=1
+            ArgumentError, "tolerance", self.tolerance, takes, above=0, at_most=CERTIFICATE
         )
+        takes = "a whole number from 1"
+        limit = require_number(
+            ArgumentError, "max_iterations", self.max_iterations, takes, at_least=1
+        )
+        if not limit.is_integer():
+            raise ArgumentError(f"max_iterations={limit:g}: max_iterations takes {takes}.")
 
     def __call__(self, objective: Objective) -> Minimum:
         """Minimise from ``w = 0``.
@@ -75,23 +92,24 @@ class Newton:
             If the gradient norm stays above `tolerance`.
         """
         w = np.zeros(objective.rows.d)
+        enough = certificate(objective, self.tolerance)
         with np.errstate(all="ignore"):
             value, gradient = value_and_gradient(objective, w)
             for _ in range(self.max_iterations):
                 norm = _norm(gradient)
-                certified = norm <= self.tolerance
+                certified = norm <= enough
                 step = _newton_step(objective, w, gradient)
                 smallest = 1.0 if certified else _SMALLEST_STEP
                 trial = _search(objective, w, step, value, gradient, smallest)
                 if trial is None or (certified and _norm(trial[2]) >= norm / 2):
                     break
                 w, value, gradient = trial
-        if _norm(gradient) <= self.tolerance:
+        if _norm(gradient) <= enough:
             return Minimum(w, _norm(gradient))
         raise NotConvergedError(
-            f"solver: the minimiser was not certified to a gradient of {self.tolerance:g} within "
-            f"{self.max_iterations} iterations, so nothing was released; raise lambda_ or eps, or "
-            "pass solver=Newton(tolerance=..., max_iterations=...)."
+            f"solver: the minimiser was not certified to a gradient of {self.tolerance:g} in at "
+            f"most {self.max_iterations} iterations, so nothing was released; raise lambda_ or "
+            "max_iterations."
         )
 
 

@@ -8,7 +8,7 @@ tilt of shape ``(d,)``. Every solver and every caller uses this one normalisatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class Objective:
     """J as a value: rows, loss, ``lambda_ >= 0`` and tilt ``(d,)``."""
 
-    rows: Rows
+    rows: Rows = field(repr=False)
     loss: Loss
     lambda_: float
-    tilt: FloatArray
+    tilt: FloatArray = field(repr=False)
 
 
 def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, FloatArray]:

@@ -99,6 +99,18 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
     def _repr_html_(self) -> str:
         return self.as_html()
 
+    def as_latex(self, label: str = "") -> str:
+        """The coefficient table in LaTeX, the rest of the page in comments above it."""
+        return f"{self._commented('%')}\n{self.tables[0].as_latex_tabular()}"
+
+    def as_csv(self) -> str:
+        """The coefficient table as CSV, the rest of the page in comments above it."""
+        return f"{self._commented('#')}\n{self.tables[0].as_csv()}"
+
+    def _commented(self, mark: str) -> str:
+        facts = [f"{label}: {text}" for label, text in self.facts]
+        return "\n".join(f"{mark} {line}" for line in [*self.title, *facts, *self.notes])
+
 
 def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
     """Break into lines, but not around an equals sign."""
@@ -249,6 +261,6 @@ def _closing(fit: FitRecord) -> str:
     if fit.spec.scaled_by_data:
         return "Every number in the table above was computed from the data."
     return (
-        "The estimates and their odds ratios apart, no other number on this page was computed "
-        "from the data."
+        "The estimates, their odds ratios and what stands below the line apart, no other number on "
+        "this page was computed from the data."
     )

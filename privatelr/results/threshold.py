@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import ArgumentError, require_number
+from privatelr.errors import ArgumentError, require_number, show
 
 if TYPE_CHECKING:
     from privatelr.numerics.roc import ThresholdRule
@@ -28,7 +28,7 @@ def read_threshold(threshold: Any) -> Threshold:
             return Threshold()
         if threshold in ("youden", "topleft"):
             return Threshold(rule="youden" if threshold == "youden" else "topleft")
-        raise ArgumentError(f"threshold={threshold!r}: threshold takes {_TAKES}.")
+        raise ArgumentError(f"threshold={show(threshold)}: threshold takes {_TAKES}.")
     return Threshold(require_probability(threshold, _TAKES))
 
 

@@ -74,7 +74,7 @@ def responses(formula, frame, **schema):
         ("(x + z)**2", "(Intercept) x z x:z"),
         ("x^2", "(Intercept) x"),
         ("h/x", "(Intercept) h[T.v] h[u]:x h[v]:x"),
-        ("h + x %in% h", "(Intercept) h[T.v] h[u]:x h[v]:x"),
+        ("h + h:x", "(Intercept) h[T.v] h[u]:x h[v]:x"),
         ("g", "(Intercept) g[T.b] g[T.c]"),
         ("g - 1", "g[a] g[b] g[c]"),
         ("flag", "(Intercept) flag[T.True]"),

@@ -1,13 +1,12 @@
 """Law 3: the radius includes the intercept column, and the intercept is regularised."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from frames_for_laws import clinic, fit_clinic
 
-from privatelr import dplr
+from privatelr import Newton, dplr
 from privatelr.frames.design import DesignSpec, read_design
+from privatelr.mechanisms import objective
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
@@ -67,4 +66,6 @@ def test_a_calibration_for_shorter_rows_is_refused():
     fit = fit_clinic(frame)
     facts = Facts(len(frame), fit.spec.d, LOSSES["logistic"], fit.spec.radius * 0.99)
     small = calibrate(read_request(1.0, 0, None, None, True, "joint", "increase"), facts)
-    assert dataclasses.astuple(small.problem)[3] < fit.spec.radius
+    rows = read_design(fit.spec, frame, DenseRows).rows
+    with pytest.raises(ValueError, match="longer than the radius"):
+        objective.release(rows, small, np.zeros(rows.d), Newton())

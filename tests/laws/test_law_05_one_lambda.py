@@ -9,7 +9,8 @@ from scipy import optimize
 
 from privatelr import dplr
 from privatelr.frames.design import read_design
-from privatelr.mechanisms import objective
+from privatelr.mechanisms import objective, output
+from privatelr.mechanisms.calibration import output_sensitivity
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.guarantees import PureDP
@@ -44,8 +45,20 @@ def check_one_lambda(monkeypatch):
     np.testing.assert_allclose(fit.release.coef, expected, atol=1e-7)
 
 
+def check_output_noise(monkeypatch):
+    """The released coefficients are the plain fit plus one draw of the calibrated noise."""
+    frame = clinic()
+    with fixed_noise(monkeypatch):
+        fit = fit_clinic(frame, lambda_=0.7, op=False)
+    noise = fit.calibration.noise.draw(FixedRandomness())
+    assert fit.calibration.noise.rate == 1.0 / output_sensitivity(fit.calibration.problem)
+    plain = fit_clinic(frame, eps=0, lambda_=0.7, op=False)
+    np.testing.assert_allclose(fit.release.coef - plain.release.coef, noise, rtol=1e-9)
+
+
 def test_law(monkeypatch):
     check_one_lambda(monkeypatch)
+    check_output_noise(monkeypatch)
 
 
 @pytest.mark.parametrize("op", [True, False])
@@ -73,6 +86,18 @@ def test_coefficients_shrink_in_lambda():
         for lambda_ in (1e-4, 1e-2, 1.0, 100.0)
     ]
     assert lengths == sorted(lengths, reverse=True)
+
+
+def test_planted_output_noise_is_caught(monkeypatch):
+    """Noise a tenth too small."""
+
+    def meagre(rows, calibration, noise, solver):
+        return output.release(rows, calibration, 0.9 * noise, solver)
+
+    key = ("output", PureDP)
+    monkeypatch.setitem(MECHANISMS, key, Mechanism(MECHANISMS[key].calibrate, meagre))
+    with pytest.raises(AssertionError):
+        check_output_noise(monkeypatch)
 
 
 def test_planted_bug_is_caught(monkeypatch):

@@ -1,5 +1,7 @@
 """Law 7: rows are inside the radius after projection, interactions, contrasts and transforms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ from frames_for_laws import clinic
 
 import privatelr.numerics.rows
 from privatelr import dplr
-from privatelr.frames.design import read_design
+from privatelr.frames.design import raw_design, read_design, read_values
 from privatelr.frames.projection import project
 from privatelr.numerics.rows import DenseRows
 
@@ -55,6 +57,17 @@ def test_projection_alone_would_lengthen_rows():
     rows = read_design(projected, frame, DenseRows).rows
     assert np.linalg.norm(np.eye(20) @ projected.projection, axis=1).max() > 1
     assert np.linalg.norm(rows.x, axis=1).max() <= rows.radius
+
+
+def test_a_term_is_clipped_to_its_range():
+    """Should a range ever be too narrow, the column keeps to it all the same."""
+    frame = clinic()
+    spec = dplr("y ~ log(dose + 1)", frame, bounds=BOUNDS).spec
+    narrow = replace(spec, factors=(replace(spec.factors[0], interval=(0.5, 1.0)),))
+    values, _ = read_values(narrow.variables, frame, narrow.formula.covariates)
+    raw, _ = raw_design(narrow, values, len(frame))
+    assert raw[:, 1].min() == 0.5
+    assert raw[:, 1].max() == 1.0
 
 
 def test_planted_bug_is_caught(monkeypatch):

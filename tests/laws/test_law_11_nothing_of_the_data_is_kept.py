@@ -37,13 +37,11 @@ def run(frame, **options):
     return fit, output.getvalue() + "".join(str(w.message) for w in caught)
 
 
-def check_nothing_kept(monkeypatch, frame=None, row=0, **values):
+def check_nothing_kept(monkeypatch, frame=None, row=0, options=None, **values):
     frame = clinic() if frame is None else frame
-    # the same types on both sides, because a type is a public fact
-    frame = frame.astype(dict.fromkeys(values, object)) if "y" not in values else frame
     with fixed_noise(monkeypatch):
-        first = unpaid(*run(frame))
-        second = unpaid(*run(replaced(frame, row, **values)))
+        first = unpaid(*run(frame, **(options or {})))
+        second = unpaid(*run(replaced(frame, row, **values), **(options or {})))
     assert first == second
 
 
@@ -59,8 +57,13 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("values", CHANGES, ids=str)
-def test_law(monkeypatch, values):
-    check_nothing_kept(monkeypatch, **values)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"op": False}, {"rp_dim": 2}, {"threshold": "youden"}, {"bounds": None}, {"eps": 0}],
+    ids=str,
+)
+def test_law(monkeypatch, values, options):
+    check_nothing_kept(monkeypatch, options=options, **values)
 
 
 def test_a_stored_fit_holds_no_value_of_the_data():

@@ -11,18 +11,18 @@ from privatelr import NonPrivate, PrivacyWarning, PureDP, dplr
 from privatelr.privacy.randomness import SeededRandomness
 
 
-def check_fresh_noise():
+def check_fresh_noise(op=True):
     frame = clinic()
     np.random.seed(0)  # noqa: NPY002  # the global generator must have no say
-    first = fit_clinic(frame)
+    first = fit_clinic(frame, op=op)
     np.random.seed(0)  # noqa: NPY002
-    second = fit_clinic(frame)
+    second = fit_clinic(frame, op=op)
     assert (first.coef != second.coef).all()
 
 
 @pytest.mark.parametrize("op", [True, False])
 def test_law(op):
-    check_fresh_noise()
+    check_fresh_noise(op)
     assert fit_clinic(clinic(), op=op).guarantee == PureDP(1.0)
 
 
@@ -65,8 +65,9 @@ def test_the_noise_is_not_kept():
     assert len(pickle.dumps(fit.calibration.noise)) < 200  # a law: dimension and rate
 
 
-def test_planted_bug_is_caught(monkeypatch):
+@pytest.mark.parametrize("op", [True, False])
+def test_planted_bug_is_caught(monkeypatch, op):
     """The same noise in every run, as in lrsimple.c."""
     monkeypatch.setattr(privatelr.model, "SystemRandomness", lambda: SeededRandomness(1))
     with pytest.raises(AssertionError):
-        check_fresh_noise()
+        check_fresh_noise(op)

@@ -76,6 +76,18 @@ def test_words(options, words):
     assert words in " ".join(str(page(**options)).split())
 
 
+def test_a_level_that_is_none_is_named():
+    fit = dplr("smoker == 'maybe' ~ age", clinic(), levels={"smoker": ["no", "yes"]})
+    assert "'maybe' is not a declared level of smoker" in " ".join(str(fit).split())
+
+
+def test_other_formats_keep_the_promise():
+    summary = page().summary()
+    for text in (summary.as_latex(), summary.as_csv()):
+        assert "epsilon = 1 (pure)" in text
+        assert "smoker" in text
+
+
 def test_no_promise_where_there_is_none():
     for options in ({"eps": 0}, {"seed": 1}, {"do_scale": True}):
         text = str(page(**options))

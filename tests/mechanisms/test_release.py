@@ -1,0 +1,54 @@
+"""What is checked where rows and calibration meet."""
+
+import numpy as np
+import pytest
+from frames_for_laws import clinic, fit_clinic
+
+from privatelr import ArgumentError, NotConvergedError
+from privatelr.numerics.newton import Minimum, Newton
+
+
+@pytest.mark.parametrize("op", [True, False])
+def test_a_solver_that_lies_is_caught(op):
+    """The certificate is checked on the rows, whatever the solver says of itself."""
+
+    def liar(objective):
+        return Minimum(np.full(objective.rows.d, 9.0), 0.0)
+
+    with pytest.raises(NotConvergedError, match="nothing was released"):
+        fit_clinic(clinic(), op=op, solver=liar)
+
+
+@pytest.mark.parametrize("op", [True, False])
+def test_giving_up_early_releases_nothing(op):
+    with pytest.raises(NotConvergedError, match="nothing was released"):
+        fit_clinic(clinic(n=200), op=op, solver=Newton(max_iterations=1), lambda_=1e-3)
+
+
+def test_another_honest_solver_is_welcome():
+    def patient(objective):
+        return Newton(tolerance=1e-13)(objective)
+
+    fit = fit_clinic(clinic(), eps=0, solver=patient)
+    np.testing.assert_allclose(fit.coef, fit_clinic(clinic(), eps=0).coef, rtol=1e-6)
+
+
+def test_the_class_in_place_of_a_solver():
+    """Calling it would make a tolerance of the objective, noise included."""
+    with pytest.raises(ArgumentError, match=r"such as Newton\(\)"):
+        fit_clinic(clinic(), solver=Newton)
+
+
+@pytest.mark.parametrize("eps", [1e-9, 1e-6, 1e-3, 1e4])
+@pytest.mark.parametrize("analysis", ["joint", "one-log", "cms11"])
+def test_the_ends_of_the_range_of_epsilon(eps, analysis):
+    for op in (True, False):
+        for lambda_ in (None, "free", "PrivateLR", 1e-15, 1e6):
+            fit = fit_clinic(clinic(), eps=eps, analysis=analysis, op=op, lambda_=lambda_)
+            assert np.isfinite(fit.coef).all()
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_the_ends_of_the_range_of_lengths(scale):
+    for options in ({"intercept_scale": scale}, {"row_norm": scale, "bounds": None}):
+        assert np.isfinite(fit_clinic(clinic(), **options).coef).all()
