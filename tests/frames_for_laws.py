@@ -51,15 +51,14 @@ def fit_clinic(frame, **options):
 
 
 def replaced(frame, row, **values):
-    """The neighbour with other values in one row; a numeric column stays numeric."""
+    """The neighbour with other values in one row; where it can, a column keeps its type."""
     neighbour = frame.copy()
     for name, value in values.items():
         column = list(neighbour[name])
         column[row] = value
-        numeric = neighbour[name].dtype.kind in "iuf" and isinstance(value, int | float)
-        neighbour[name] = pd.Series(
-            column, index=frame.index, dtype=neighbour[name].dtype if numeric else object
-        )
+        kept = isinstance(value, int | float if frame[name].dtype.kind in "iuf" else str)
+        dtype = frame[name].dtype if kept else object
+        neighbour[name] = pd.Series(column, index=frame.index, dtype=dtype)
     return neighbour
 
 
