@@ -19,8 +19,8 @@ from privatelr.frames.refusals import refuse_call
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_TO_PYTHON = {"^": "**", "&": " and ", "&&": " and ", "|": " or ", "||": " or ", "!": " not "}
-_TO_PYTHON |= {"%in%": " in ", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
+_TO_PYTHON = {"^": "**", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
+_TO_PYTHON |= {"%in%": "in", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
 _CONSTANTS = {"TRUE": "True", "FALSE": "False", "True": "True", "False": "False"}
 _SEPARATING = (",", "=", "<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _LONGEST = 500
@@ -57,41 +57,40 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
         raise FormulaError(
             f"formula: an expression takes at most {_LONGEST} words, not {len(tokens)}."
         )
-    tokens = _bracket_specials(tokens)
-    aliases: dict[str, str] = {}
-    coding = bool(tokens) and tokens[0].text in CODING_CALLS
-    called: set[str] = set()
-    source = ""
-    for index, token in enumerate(tokens):
-        following = tokens[index + 1] if index + 1 < len(tokens) else None
-        opens_call = following is not None and following.is_operator("(")
-        if token.kind == "name" and following is not None and following.is_operator("="):
-            source += f" {token.text} "
-        elif token.kind == "name" and token.text in _CONSTANTS and not opens_call:
-            source += f" {_CONSTANTS[token.text]} "
-        elif token.kind == "name" and token.text in _WORDS:
-            source += f" {token.text} "
-        elif token.is_name:
-            contrast = coding and token.text.startswith("contr.")
-            identifier = f"v{len(aliases)}_"
-            aliases[identifier] = token.text
-            source += f" {identifier} "
-            if opens_call or contrast:
-                called.add(identifier)
-        elif token.kind == "number":
-            source += f" {token.text.rstrip('L')} "
-        else:
-            source += (
-                _TO_PYTHON.get(token.text, token.text) if token.kind == "operator" else token.text
-            )
+    source, aliases, called = _to_python(_bracket_specials(tokens))
     try:
-        tree = ast.parse(source.strip() or "()", mode="eval").body
+        tree = ast.parse(source or "()", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise FormulaError(f"formula: cannot read the expression {label[:60]!r}.") from None
     names = tuple(dict.fromkeys(name for key, name in aliases.items() if key not in called))
     expression = Expression(label, tree, aliases, names)
     _check(expression, unwrap(expression), term or label)
     return expression
+
+
+def _to_python(tokens: Sequence[Token]) -> tuple[str, dict[str, str], set[str]]:
+    """Python source with placeholders for names, what they stand for, and which are no columns."""
+    aliases: dict[str, str] = {}
+    called: set[str] = set()
+    coding = bool(tokens) and tokens[0].text in CODING_CALLS
+    words = []
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else Token("operator", "")
+        if token.kind == "name" and (following.is_operator("=") or token.text in _WORDS):
+            words.append(token.text)
+        elif token.kind == "name" and token.text in _CONSTANTS and not following.is_operator("("):
+            words.append(_CONSTANTS[token.text])
+        elif token.is_name:
+            identifier = f"v{len(aliases)}_"
+            aliases[identifier] = token.text
+            words.append(identifier)
+            if following.is_operator("(") or (coding and token.text.startswith("contr.")):
+                called.add(identifier)
+        elif token.kind == "number":
+            words.append(token.text.rstrip("L"))
+        else:
+            words.append(_TO_PYTHON.get(token.text, token.text))
+    return " ".join(words), aliases, called
 
 
 def _bracket_specials(tokens: Sequence[Token]) -> list[Token]:

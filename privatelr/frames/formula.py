@@ -97,11 +97,12 @@ def parse_formula(text: str, columns: Sequence[str]) -> Formula:
     algebra, factors = _factorise(right)
     for factor in factors:
         _require_columns(factor, columns)
+    terms, kept = _expand_terms(algebra, text)
+    for factor in (factors[index] for index in kept):
         if factor.label == response.label or factor.bare() == (response.bare() or ""):
             raise FormulaError(
                 f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
             )
-    terms, kept = _expand_terms(algebra, text)
     return Formula(text, response, terms, tuple(factors[index] for index in kept))
 
 
