@@ -18,6 +18,7 @@ from privatelr import (
     dplr,
 )
 
+TYPED = clinic().astype({"smoker": "string"})  # a plain string column is an object before pandas 3
 CASES = [
     # formula and source
     ({"formula": "y ~ agee"}, FormulaError, ["'agee'", "'age'"]),
@@ -72,7 +73,7 @@ CASES = [
     ({"levels": {"smoker": "no"}}, SchemaError, ["levels['smoker']='no'"]),
     ({"levels": {"smoker": ["no"]}}, SchemaError, ["two or more"]),
     ({"levels": {"smoker": ["no", "no"]}}, SchemaError, ["different"]),
-    ({"levels": {"smoker": [0, 1]}}, SchemaError, ["type"]),
+    ({"levels": {"smoker": [0, 1]}, "data": TYPED}, SchemaError, ["strings", "type"]),
     ({"levels": {"age": ["a", "b"]}}, SchemaError, ["'age'"]),
     ({"levels": None}, SchemaError, ["smoker", "levels="]),
     ({"row_norm": 0}, SchemaError, ["row_norm=0"]),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import exact_loss
 import numpy as np
 import pytest
+from scipy import integrate
 
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
@@ -106,4 +107,4 @@ def test_the_density_integrates_to_one():
     tilt = np.array([-exact_loss.shared_gradient(pair, problem, np.array([w]))[0] for w in grid])
     slope = [exact_loss.shared_hessian(pair, problem, np.array([w]))[0, 0] for w in grid]
     density = calibration.noise.rate / 2 * np.exp(-calibration.noise.rate * np.abs(tilt)) * slope
-    assert np.trapezoid(density, grid) == pytest.approx(1, abs=1e-4)
+    assert integrate.trapezoid(density, grid) == pytest.approx(1, abs=1e-4)

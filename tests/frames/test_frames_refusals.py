@@ -12,7 +12,7 @@ from privatelr.frames.schema import declare_schema
 
 FRAME = pd.DataFrame(
     {"y": [0, 1], "x": [1.0, 2.0], "Sepal.Length": [1.0, 2.0], "s": ["u", "v"], "o": [1, "a"]}
-)
+).astype({"s": "string"})
 
 
 def plan(formula, **schema):

@@ -154,7 +154,7 @@ def test_bounds_on_a_categorical_column_are_refused():
     ("series", "levels"),
     [
         (pd.Series([1, 2]), ["1", "2"]),
-        (pd.Series(["1", "2"]), [1, 2]),
+        (pd.Series(["1", "2"], dtype="string"), [1, 2]),
         (pd.Series([True]), ["T", "F"]),
     ],
 )
