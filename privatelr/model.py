@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
 from privatelr.frames.design import DesignSpec, plan_design, read_design
 from privatelr.frames.formula import parse_formula
@@ -72,6 +74,8 @@ def dplr(
     formula, data
         ``dplr("y ~ age + dose", data)`` with a frame or a mapping of columns; or a frame or
         an array alone, with `target`; or the response and the covariates, ``dplr(y, X)``.
+        Columns of an array are called X1, X2, and so on. A list has no type but the one that
+        NumPy infers from all its values, and a type counts as public: pass typed columns.
         The response is a comparison, a factor (first level against the others), a boolean,
         or the numbers 0 and 1.
     eps : float
@@ -171,7 +175,7 @@ def _read_options(
 def _read_randomness(seed: Any) -> Randomness:
     if seed is None:
         return SystemRandomness()
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
     warnings.warn(
         f"seed={seed}: the noise can be replayed, so this fit has no privacy; leave seed=None for "
@@ -179,7 +183,7 @@ def _read_randomness(seed: Any) -> Randomness:
         PrivacyWarning,
         stacklevel=4,
     )
-    return SeededRandomness(seed)
+    return SeededRandomness(int(seed))
 
 
 def _fit(

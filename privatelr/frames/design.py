@@ -238,17 +238,19 @@ def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, Bo
     frame: dict[str, Any] = {}
     usable = np.ones(n, dtype=bool)
     for index, factor in enumerate(spec.factors):
-        if factor.source is not None:
-            codes = level_codes(values[factor.source], factor.levels)
+        if factor.is_categorical:
+            named = factor.source is not None
+            column = values[str(factor.source)] if named else evaluate(factor.expression, values)
+            codes = level_codes(column, factor.levels)
             usable &= codes >= 0
             frame[factor_key(index)] = pd.Categorical.from_codes(
                 np.maximum(codes, 0), categories=list(factor.levels)
             )
         else:
-            column = np.broadcast_to(evaluate(factor.expression, values), (n,))
+            number = np.broadcast_to(evaluate(factor.expression, values), (n,))
             # undefined values must not reach formulaic, which would treat them as missing
-            defined = np.isfinite(column.astype(np.float64))
+            defined = np.isfinite(number)
             usable &= defined
-            frame[factor_key(index)] = np.clip(np.where(defined, column, 0.0), *factor.interval)
+            frame[factor_key(index)] = np.clip(np.where(defined, number, 0.0), *factor.interval)
     with np.errstate(all="ignore"):
         return materialise(spec.columns.coding, pd.DataFrame(frame, index=range(n))), usable

@@ -17,7 +17,7 @@ import numpy as np
 
 from privatelr.frames.expressions import Expression, literal_values, row_function, unwrap
 from privatelr.frames.functions import EVERYTHING, Interval, product_range
-from privatelr.types import BoolArray, FloatArray, ObjectArray
+from privatelr.types import FloatArray, ObjectArray
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
@@ -39,7 +39,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 Columns = Mapping[str, FloatArray | ObjectArray]
 
 
-def evaluate(expression: Expression, columns: Columns) -> FloatArray | BoolArray | ObjectArray:
+def evaluate(expression: Expression, columns: Columns) -> FloatArray:
     """Value in every row, shape ``(n,)``; undefined operations give NaN or infinity.
 
     Floating-point warnings are silenced: one that depended on a row would tell of it.
@@ -61,7 +61,7 @@ def _value(expression: Expression, node: ast.expr, columns: Columns) -> Any:
         case ast.BinOp(op=op):
             return _ARITHMETIC[type(op)](_number(value(node.left)), _number(value(node.right)))
         case ast.UnaryOp(op=ast.Not()):
-            return ~_truth(value(node.operand))
+            return 1.0 - _truth(value(node.operand))
         case ast.UnaryOp(op=op):
             return (
                 np.negative(_number(value(node.operand)))
@@ -69,14 +69,17 @@ def _value(expression: Expression, node: ast.expr, columns: Columns) -> Any:
                 else value(node.operand)
             )
         case ast.BoolOp(op=op):
-            combine = np.logical_and if isinstance(op, ast.And) else np.logical_or
+            decisive = 0.0 if isinstance(op, ast.And) else 1.0
+            combine = functools.partial(_combined, decisive)
             return functools.reduce(combine, [_truth(value(child)) for child in node.values])
         case ast.Compare(left=left, ops=[ast.In()], comparators=[right]):
             column = value(left)
             options = literal_values(expression, right, expression.label)
-            return functools.reduce(np.logical_or, [column == option for option in options], False)
+            found = functools.reduce(np.logical_or, [column == option for option in options], False)
+            return _where_defined(found, column)
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return np.asarray(_COMPARISONS[type(op)](value(left), value(right)), dtype=bool)
+            first, second = value(left), value(right)
+            return _where_defined(_COMPARISONS[type(op)](first, second), first, second)
         case ast.Call():
             function = row_function(expression, node)
             if function is None:
@@ -89,8 +92,25 @@ def _number(value: Any) -> Any:
     return np.asarray(value, dtype=np.float64)
 
 
-def _truth(value: Any) -> BoolArray:
-    return np.asarray(np.asarray(value) != 0)
+def _truth(value: Any) -> FloatArray:
+    """1 for true, 0 for false, NaN for undefined."""
+    return _where_defined(np.asarray(value) != 0, value)
+
+
+def _where_defined(truth: Any, *operands: Any) -> FloatArray:
+    """A truth value as a number, NaN where a numeric operand is undefined, as R's NA."""
+    result = np.asarray(truth, dtype=np.float64)
+    for operand in map(np.asarray, operands):
+        if operand.dtype.kind == "f":
+            result = np.where(np.isnan(operand), np.nan, result)
+    return result
+
+
+def _combined(decisive: float, first: FloatArray, second: FloatArray) -> FloatArray:
+    """Conjunction (decided by a 0) or disjunction (decided by a 1) of truth values."""
+    decided = (first == decisive) | (second == decisive)
+    undefined = np.isnan(first) | np.isnan(second)
+    return np.where(decided, decisive, np.where(undefined, np.nan, 1.0 - decisive))
 
 
 def interval(expression: Expression, bounds: Mapping[str, Interval]) -> Interval:

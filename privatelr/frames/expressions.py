@@ -145,13 +145,38 @@ def coding_call(expression: Expression) -> ast.Call | None:
 def coded_levels(expression: Expression) -> tuple[Any, ...]:
     """Levels written into the formula, as in ``factor(x, levels = c('a', 'b'))``."""
     coded = coding_call(expression)
-    keywords = {keyword.arg: keyword.value for keyword in coded.keywords} if coded else {}
-    if keywords.keys() - {"levels"}:
+    if coded is None:
+        return ()
+    keywords = {keyword.arg: keyword.value for keyword in coded.keywords}
+    if keywords.keys() - {"levels"} or len(coded.args) > 2:
         raise FormulaError(
             f"formula: {expression.label!r} takes levels = c(...) and no other keyword."
         )
-    values = keywords.get("levels")
-    return () if values is None else tuple(literal_values(expression, values, expression.label))
+    listed = [node for node in coded.args[1:] if _is_list(expression, node)]
+    listed += [keywords["levels"]] if "levels" in keywords else []
+    return tuple(literal_values(expression, listed[0], expression.label)) if listed else ()
+
+
+def coded_contrast(expression: Expression) -> str | None:
+    """The contrast written into the formula, as formulaic spells it, such as ``contr.sum``."""
+    coded = coding_call(expression)
+    nodes = [n for n in coded.args[1:] if not _is_list(expression, n)] if coded else []
+    if not nodes:
+        return None
+    text = ast.unparse(nodes[0])
+    for key, value in expression.aliases.items():
+        text = text.replace(key, value) if value.startswith("contr.") else text
+    if not text.startswith("contr."):
+        raise FormulaError(
+            f"formula: {expression.label!r} takes a contrast such as contr.sum or "
+            "contr.treatment('b') after the column."
+        )
+    return text
+
+
+def _is_list(expression: Expression, node: ast.expr) -> bool:
+    calls_c = isinstance(node, ast.Call) and _function(expression, node) == "c"
+    return calls_c or isinstance(node, ast.List | ast.Tuple)
 
 
 def is_logical(expression: Expression) -> bool:
@@ -202,9 +227,9 @@ def _check(expression: Expression, node: ast.expr, term: str) -> None:
         case ast.Call() if row_function(expression, node) is not None:
             children = list(node.args)
         case ast.Call() if _function(expression, node) in ROW_FUNCTIONS:
-            name = _function(expression, node)
+            name, given = _function(expression, node), len(node.args) + len(node.keywords)
             raise FormulaError(
-                f"formula: {term!r} calls {name} with {len(node.args)} arguments; here it takes "
+                f"formula: {term!r} calls {name} with {given} arguments; here it takes "
                 f"{ROW_FUNCTIONS[name].arity}, without keywords."
             )
         case ast.Call():

@@ -6,9 +6,16 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import FormulaError, SchemaError
+from privatelr.errors import SchemaError
 from privatelr.frames.evaluation import interval
-from privatelr.frames.expressions import Expression, coded_levels, coding_call, is_logical
+from privatelr.frames.expressions import (
+    Expression,
+    coded_contrast,
+    coded_levels,
+    coding_call,
+    is_logical,
+    unwrap,
+)
 from privatelr.frames.functions import EVERYTHING, Interval
 from privatelr.frames.variables import require_content
 
@@ -22,8 +29,9 @@ if TYPE_CHECKING:
 class Factor:
     """One factor of the right-hand side.
 
-    A numeric factor has a range, to which its column is clipped; a categorical one has the
-    levels of the column `source`, and possibly a named contrast.
+    A numeric factor has a range, to which its column is clipped. A categorical one has levels,
+    possibly a named contrast, and the values of the column `source`, or of the expression if
+    that is a comparison.
     """
 
     expression: Expression
@@ -34,22 +42,25 @@ class Factor:
 
     @property
     def is_categorical(self) -> bool:
-        return self.source is not None
+        return bool(self.levels)
 
 
 def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Factor:
-    """Decide whether a factor is numeric or categorical, from public facts."""
+    """Decide whether a factor is numeric or categorical, from public facts.
+
+    A comparison is a factor with the levels False and True, as it is in R.
+    """
     coded = coding_call(expression)
-    name = expression.bare() if coded is None else None
-    if coded is not None and isinstance(coded.args[0], ast.Name):
-        name = expression.aliases[coded.args[0].id]
+    inner = coded.args[0] if coded is not None else unwrap(expression)
+    name = expression.aliases[inner.id] if isinstance(inner, ast.Name) else None
     variable = variables[name] if name is not None else None
-    numeric = coded is None and (variable is None or variable.kind == "numeric")
-    if numeric or is_logical(expression):
+    logical = is_logical(expression)
+    if coded is None and not logical and (variable is None or variable.kind == "numeric"):
         bounds = {key: value.bounds for key, value in variables.items()}
         return Factor(expression, interval(expression, bounds))
-    levels = coded_levels(expression) or (variable.levels if variable is not None else ())
-    if variable is None or not levels:
+    levels = coded_levels(expression) or ((False, True) if logical else ())
+    levels = levels or (variable.levels if variable is not None else ())
+    if not levels or (variable is None and not logical):
         raise SchemaError(
             f"term '{expression.label}' would read its levels off the data; declare "
             f'levels={{"{name or "the column"}": [...]}}, or bounds= if it holds numbers, or pass '
@@ -57,21 +68,6 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
         )
     if len(levels) < 2:
         raise SchemaError(f"term '{expression.label}' has one level; a term takes two or more.")
-    require_content(variable.name, variable.content, levels)
-    return Factor(expression, source=name, levels=levels, contrast=_contrast(expression, coded))
-
-
-def _contrast(expression: Expression, coded: ast.Call | None) -> str | None:
-    """The contrast as formulaic spells it, such as ``contr.sum``."""
-    if coded is None or len(coded.args) < 2:
-        return None
-    names = {key: value for key, value in expression.aliases.items() if value.startswith("contr.")}
-    text = ast.unparse(coded.args[1])
-    for key, value in names.items():
-        text = text.replace(key, value)
-    if not text.startswith("contr."):
-        raise FormulaError(
-            f"formula: {expression.label!r} takes a contrast such as contr.sum or "
-            "contr.treatment('b') after the column."
-        )
-    return text
+    if variable is not None:
+        require_content(variable.name, variable.content, levels)
+    return Factor(expression, source=name, levels=levels, contrast=coded_contrast(expression))

@@ -104,7 +104,9 @@ ROW_FUNCTIONS: dict[str, RowFunction] = {
     "pmin": RowFunction(np.minimum, lambda x, y: (min(x[0], y[0]), min(x[1], y[1])), arity=2),
     "pmax": RowFunction(np.maximum, lambda x, y: (max(x[0], y[0]), max(x[1], y[1])), arity=2),
     "ifelse": RowFunction(
-        lambda test, yes, no: np.where(np.asarray(test) != 0, yes, no),
+        lambda test, yes, no: np.where(
+            np.isnan(test), np.nan, np.where(np.asarray(test) != 0, yes, no)
+        ),
         lambda _, yes, no: hull(yes, no),
         arity=3,
     ),

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privatelr.errors import SchemaError
+from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.evaluation import Columns, evaluate
 from privatelr.frames.expressions import (
     Expression,
+    coded_contrast,
     coded_levels,
     coding_call,
     is_logical,
@@ -58,8 +59,7 @@ class Response:
         """A sentence part on the coding; it depends on public facts only."""
         negative, positive = self.classes
         against = f"{self.expression.label}: {positive} (positive) against {negative}"
-        remark = "other values count as missing" if self.kind == "binary" else self.remark
-        return f"{against}; {remark}" if remark else against
+        return f"{against}; {self.remark}" if self.remark else against
 
 
 def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> Response:
@@ -67,14 +67,19 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     coded = coding_call(expression)
     name = _column(expression, coded)
     variable = variables[name] if name is not None else None
-    if is_logical(expression) or (variable is not None and variable.kind == "logical"):
+    if coded_contrast(expression) is not None:
+        raise FormulaError(f"formula: the response {expression.label!r} takes no contrast.")
+    logical = is_logical(expression) or (variable is not None and variable.kind == "logical")
+    levels = coded_levels(expression)
+    if logical and not levels:
         foreign = foreign_constants(expression, variables)
         remarks = [f"{value!r} is not a declared level of {v.name}" for v, value in foreign]
         return Response(expression, "logical", (False, True), remark="; ".join(remarks))
-    levels = coded_levels(expression) or (variable.levels if variable is not None else ())
-    if variable is not None and levels:
-        require_content(variable.name, variable.content, levels)
-        return Response(expression, "factor", _factor_classes(variable.name, levels), levels)
+    levels = levels or (variable.levels if variable is not None else ())
+    if levels and (logical or variable is not None):
+        if variable is not None:
+            require_content(variable.name, variable.content, levels)
+        return Response(expression, "factor", _factor_classes(expression.label, levels), levels)
     if coded is not None or (variable is not None and variable.kind == "text"):
         raise SchemaError(
             f"response {expression.label!r}: its levels would be read off the data; declare "
@@ -94,7 +99,9 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
             "this expression has no reason to; compare it with a public constant, as in "
             '"y > 3 ~ ...".'
         )
-    return Response(expression, "binary", (0, 1))
+    clipped = variable is not None and variable.is_bounded
+    remark = "values beyond (0, 1) are clipped" if clipped else "other values count as missing"
+    return Response(expression, "binary", (0, 1), remark=remark)
 
 
 def _keeps_zero_and_one(expression: Expression, node: ast.expr) -> bool:
@@ -109,7 +116,8 @@ def _keeps_zero_and_one(expression: Expression, node: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id=name), args=arguments):
             called = expression.aliases[name]
             if called == "ifelse":
-                return all(isinstance(choice, ast.Constant) for choice in arguments[1:])
+                choices = [c.value for c in arguments[1:] if isinstance(c, ast.Constant)]
+                return len(choices) == 2 and set(choices) <= {0, 1}
             inner_is_fine = called in ("I", "as.numeric", "as.integer", "round")
             return inner_is_fine and _keeps_zero_and_one(expression, arguments[0])
         case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
@@ -140,9 +148,9 @@ def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
 def labels(response: Response, columns: Columns) -> tuple[FloatArray, BoolArray]:
     """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value."""
     if response.kind == "factor":
-        coded = coding_call(response.expression)
-        name = _column(response.expression, coded)
-        codes = level_codes(columns[str(name)], response.levels)
+        name = _column(response.expression, coding_call(response.expression))
+        values = columns[name] if name is not None else evaluate(response.expression, columns)
+        codes = level_codes(values, response.levels)
         return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
     values = evaluate(response.expression, columns).astype(np.float64)
     return np.where(values == 1.0, 1.0, -1.0), (values == 0.0) | (values == 1.0)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import PrivacyWarning
+from privatelr.errors import FormulaError, PrivacyWarning
 from privatelr.frames.design import DesignSpec, plan_design, read_covariates
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.schema import Schema, declare_schema
@@ -106,6 +106,12 @@ def scaled(formula: str, data: Any, *, levels: Any = None) -> ScaledData:
     )
     schema: Schema = declare_schema(levels=levels)
     parsed = parse_formula(formula, list(frame.columns))
+    for name in parsed.response.names:
+        if name in parsed.covariates:
+            raise FormulaError(
+                f"formula: scaled() returns {name!r} once, and it is in the response and among the "
+                "covariates; take it out of one."
+            )
     spec, factor = scale_by_data(plan_design(parsed, frame, schema), frame)
     covariates, usable, _ = read_covariates(spec, frame, parsed.covariates)
     covariates[~usable] = np.nan

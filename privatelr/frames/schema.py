@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,7 @@ def _items(argument: str, declared: Any) -> Iterable[tuple[str, Any]]:
         raise SchemaError(
             f"{argument}={show(declared)}: {argument} takes a dict such as {example}."
         )
-    return declared.items()
+    return [(str(name), value) for name, value in declared.items()]
 
 
 def _bounds(name: str, pair: Any) -> Interval:
@@ -107,7 +107,8 @@ def _bounds(name: str, pair: Any) -> Interval:
 def _levels(name: str, values: Any) -> tuple[Hashable, ...]:
     takes = "a list of two or more different values, reference level first"
     # a Series is refused whatever it holds: it is a column of the data, not its levels
-    column = isinstance(values, str | bytes | Mapping | pd.Series | pd.DataFrame)
+    # neither has a set an order, which would leave the reference level to chance
+    column = isinstance(values, str | bytes | Mapping | Set | pd.Series | pd.DataFrame)
     declared = isinstance(values, Iterable) and not column
     listed = [v.item() if isinstance(v, np.generic) else v for v in values] if declared else []
     plain = all(isinstance(v, str | bool | int | float) and v == v for v in listed)

@@ -41,6 +41,8 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
         if second is None:
             raise FormulaError("data=None: data takes a frame or a mapping of columns.")
         return first, as_frame(second)
+    if first is None and second is not None:
+        first, second = second, None
     if isinstance(second, str):
         raise FormulaError(
             f"data={show(second)}: data takes a frame; the formula is the first argument, the data "

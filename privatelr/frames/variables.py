@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import SchemaError
+from privatelr.errors import SchemaError, show
 from privatelr.frames.functions import EVERYTHING, Interval
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
         return Variable(name, "numeric", bounds, content=content)
     if levels is not None:
         require_content(name, content, levels)
+        if categorical and not set(levels) & set(dtype.categories):
+            raise SchemaError(
+                f"levels[{name!r}]={show(list(levels))}: the column {name!r} is categorical and "
+                f"has none of these levels; its type lists {show(dtype.categories.tolist())}."
+            )
         return Variable(name, "categorical", levels=levels, content=content)
     if categorical:
         declared = tuple(dtype.categories.tolist())
@@ -164,13 +169,19 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
         return positions.take(np.asarray(series.cat.codes))
     if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
         return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
-    position = {level: index for index, level in enumerate(levels)}
+    position = {_as_stored(level, series.dtype): index for index, level in enumerate(levels)}
     values = series.to_numpy(dtype=object)
     return np.fromiter(
         (position.get(value, -1) if _is_scalar(value) else -1 for value in values),
         dtype=np.intp,
         count=len(values),
     )
+
+
+def _as_stored(level: Hashable, dtype: Any) -> Hashable:
+    """A level as a column of short floats holds it: 0.1 is another number there."""
+    short = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
+    return dtype.type(level).item() if short and isinstance(level, float) else level
 
 
 def level_codes(values: FloatArray | ObjectArray, levels: tuple[Hashable, ...]) -> IntArray:

@@ -24,16 +24,11 @@ from privatelr.privacy.noise import NoNoise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from privatelr.mechanisms.calibration import LambdaRule
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.mechanisms.release import Release
     from privatelr.mechanisms.request import Request
     from privatelr.types import Placement
-
-_ORIGINS = {
-    "auto": "automatic, balances noise and shrinkage for a public guess of the coefficients",
-    "free": "automatic, the smallest whose curvature costs no privacy",
-    "PrivateLR": "automatic, R's rule: curvature takes a tenth of eps",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,5 +89,18 @@ def calibrate(request: Request, facts: Facts) -> Calibration:
     rule, epsilon, analysis = request.lambda_, request.target.epsilon, request.analysis
     value = lambda_by_rule(rule, facts, epsilon, analysis)
     if rule == "auto" and value == lambda_by_rule("free", facts, epsilon, analysis):
-        rule = "PrivateLR" if analysis == "cms11" else "free"
-    return mechanism.calibrate(facts.with_lambda(value), request, _ORIGINS[rule])
+        rule = "free"
+    return mechanism.calibrate(facts.with_lambda(value), request, _origin(request, rule))
+
+
+def _origin(request: Request, rule: LambdaRule) -> str:
+    """Where an automatic lambda comes from, in words."""
+    if rule == "PrivateLR" or request.analysis == "cms11":
+        return "automatic, PrivateLR's rule"
+    if rule == "auto":
+        return "automatic, balances noise and shrinkage for a public guess of the coefficients"
+    if request.placement == "output":
+        return "automatic, what would be free in objective perturbation"
+    if request.analysis == "joint":
+        return "automatic, the smallest whose curvature costs no privacy"
+    return "automatic, the smallest whose curvature costs a tenth of eps"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray, Rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Diagnostics:
     """Not private: exact functions of the training data, to be looked at and not published.
 
@@ -31,10 +29,11 @@ class Diagnostics:
         the distance to the corner (0, 1); NaN for one class.
     """
 
-    c_index: float
-    roc: pd.DataFrame
-    youden: float
-    topleft: float
+    __slots__ = ("c_index", "roc", "topleft", "youden")
+
+    # not a dataclass: asdict() and replace() would take the label off
+    def __init__(self, c_index: float, roc: pd.DataFrame, youden: float, topleft: float) -> None:
+        self.c_index, self.roc, self.youden, self.topleft = c_index, roc, youden, topleft
 
     def threshold(self, rule: ThresholdRule) -> float:
         """The learned threshold; one half where one class is missing."""

@@ -173,8 +173,9 @@ def _rows(fit: FitRecord) -> str:
     if not spec.unbounded:
         return f"{shortened}, below what the declared bounds give"
     return (
-        f"{shortened}: no bounds for {', '.join(spec.unbounded)}; bounds={{name: (lo, hi)}} would "
-        "put each variable on [-1, 1] instead of shortening whole rows, which loses less"
+        f"{shortened}: no bounds for {', '.join(spec.unbounded)}; "
+        "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1], and usually loses "
+        "less than shortening whole rows"
     )
 
 

@@ -99,9 +99,9 @@ def test_columns_of_the_right_hand_side(terms, names):
         ("log(`blood pressure`)", ["(Intercept)", "log(`blood pressure`)"]),
         ("I(`blood pressure`^2):x", ["(Intercept)", "I(`blood pressure`^2):x"]),
         ("I((x-1)/2):log(z)", ["(Intercept)", "I((x - 1)/2):log(z)"]),
-        ("I(x > 1)", ["(Intercept)", "I(x > 1)"]),
-        ("I(text == 'p')", ["(Intercept)", "I(text == 'p')"]),
-        ("{x > 1}", ["(Intercept)", "x > 1"]),
+        ("I(x > 1)", ["(Intercept)", "I(x > 1)[T.True]"]),
+        ("I(text == 'p')", ["(Intercept)", "I(text == 'p')[T.True]"]),
+        ("{x > 1}", ["(Intercept)", "x > 1[T.True]"]),
     ],
 )
 def test_names_that_hold_spaces(terms, names):

@@ -59,8 +59,8 @@ def test_what_is_private_stands_above_and_the_rest_below():
     ("options", "words"),
     [
         ({}, "radius R = 1.8 from declared bounds; nothing was estimated from the data"),
-        ({"bounds": None}, "no bounds for age, dose; bounds={name: (lo, hi)} would put each"),
-        ({"bounds": {"age": (18, 90)}}, "no bounds for dose; bounds="),
+        ({"bounds": None}, "no bounds for age, dose; declaring bounds={name: (lo, hi)} maps each"),
+        ({"bounds": {"age": (18, 90)}}, "no bounds for dose; declaring bounds="),
         ({"row_norm": 0.5}, "shortened to length 0.5 (row_norm), below what the declared"),
         ({"rp_dim": 1}, "3 covariates onto 1 random directions, drawn without the data"),
         ({"lambda_": 1e-9}, "raised from 1e-09"),
