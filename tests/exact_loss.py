@@ -4,6 +4,7 @@ Rows are signed, ``u = y x``, and carry counts, so that a large dataset is a few
 Differences between neighbours are formed before they are added to large sums.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,3 +153,35 @@ def random_outputs(rng, d, radius, count=60):
     directions = rng.standard_normal((count, d))
     sizes = 10.0 ** rng.uniform(-2, 2.5, size=(count, 1)) / radius
     return list(directions / np.linalg.norm(directions, axis=1, keepdims=True) * sizes)
+
+
+def table():
+    """Exact loss over claim on the pairs that attain it: ``python -m tests.exact_loss``."""
+    from privatelr.mechanisms.problem import Facts
+    from privatelr.mechanisms.registry import calibrate
+    from privatelr.mechanisms.request import read_request
+    from privatelr.numerics.losses import LOSSES
+
+    print(f"{'mechanism':<12}{'eps':>6}{'R':>8}{'kappa/free':>12}{'loss/eps':>10}")
+    for op, eps, radius in itertools.product((True, False), (0.1, 1.0, 4.0), (0.1, 1.0, 100.0)):
+        for multiple in (0.25, 1.0, 4.0) if op else (1.0,):
+            n = 10**6
+            lambda_ = 2 * radius**2 / eps / n / multiple
+            request = read_request(eps, 0, None, lambda_, op, "joint", "keep")
+            calibration = calibrate(request, Facts(n, 2, LOSSES["logistic"], radius))
+            worst = 0.0
+            for old in (0.0, 0.2, 0.5, 1.0, 2.0, 7.0):
+                pair, w = attaining_pair(radius, calibration.problem.penalty, old=old)
+                alone = Pair(pair.rows[:1], pair.counts[:1], pair.old, pair.new)
+                found = (
+                    worst_objective_loss(pair, calibration, [w])
+                    if op
+                    else output_loss(alone, calibration)
+                )
+                worst = max(worst, found)
+            name = "objective" if op else "output"
+            print(f"{name:<12}{eps:>6g}{radius:>8g}{multiple:>12g}{worst / eps:>10.4f}")
+
+
+if __name__ == "__main__":
+    table()

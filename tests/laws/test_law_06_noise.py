@@ -57,3 +57,12 @@ def test_planted_bug_is_caught(monkeypatch, shape):
     monkeypatch.setattr(SphericalLaplace, "draw", draw)
     with pytest.raises(AssertionError):
         check_noise(SphericalLaplace(5, 1.0), 1.0, 5)
+
+
+def test_density_and_draws_are_of_one_law():
+    """The length has the density ``r^(d-1) exp(log_density)``: its mean by quadrature."""
+    law = SphericalLaplace(3, 0.5)
+    r = np.linspace(1e-6, 120, 200_001)
+    weight = r**2 * np.exp([law.log_density(np.array([0.0, x, 0.0])) for x in r])
+    draws = [np.linalg.norm(law.draw(SeededRandomness(seed))) for seed in range(3000)]
+    assert np.mean(draws) == pytest.approx((weight @ r) / weight.sum(), rel=0.05)
