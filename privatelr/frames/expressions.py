@@ -44,6 +44,12 @@ class Expression:
     aliases: Mapping[str, str]
     names: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        """What a column of the design is called: a bare column as in the frame, else `label`."""
+        node = self.tree
+        return self.aliases[node.id] if isinstance(node, ast.Name) else self.label
+
     def bare(self) -> str | None:
         """The column's name if the expression is nothing but a column."""
         node = unwrap(self)

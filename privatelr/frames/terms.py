@@ -62,7 +62,8 @@ class Columns:
     Attributes
     ----------
     names : tuple of str
-        Factors in R's spelling, levels as formulaic writes them; the intercept, if any, first.
+        Columns by their names, other factors in R's spelling, levels as formulaic writes them;
+        the intercept, if any, first.
     parent, centre, scale : ndarray of shape (d,)
         The map; parent is -1 where there is none.
     """
@@ -112,7 +113,7 @@ def plan_columns(
                 centre[column], scale[column] = _to_unit(span, centred=parent[column] >= 0)
         length = float(np.sqrt(np.max(np.sum(grid[:, list(columns)] ** 2, axis=1), initial=0.0)))
         bounded = all(math.isfinite(end) for end in span)
-        label = ":".join(factors[index].expression.label for index in used) or INTERCEPT
+        label = ":".join(factors[index].expression.title for index in used) or INTERCEPT
         terms.append(Term(label, columns, length if bounded else math.inf))
     return factors, Columns(names, coding, tuple(terms), parent, centre, scale)
 
@@ -216,7 +217,7 @@ def _display(name: str, factors: Sequence[Factor]) -> str:
     if name == "Intercept":
         return INTERCEPT
     for index, factor in enumerate(factors):
-        key, label = factor_key(index), factor.expression.label
+        key, label = factor_key(index), factor.expression.title
         for spelled in (f"C(`{key}`, {factor.contrast})", f"C({key}, {factor.contrast})", key):
             name = name.replace(spelled, label)
     return name
