@@ -197,7 +197,7 @@ def _fit(
     """Plan from public facts, calibrate, draw, read the rows, release."""
     text, frame = source
     cut = read_threshold(threshold)
-    find_mechanism(request)
+    mechanism = find_mechanism(request)
     spec = plan_design(parse_formula(text, list(frame.columns)), frame, schema)
     if options.do_scale:
         spec = _scaled(spec, frame)
@@ -207,7 +207,7 @@ def _fit(
         print(calibration)
     noise = calibration.noise.draw(options.randomness)
     design = read_design(spec, frame, DenseRows)
-    release = find_mechanism(request).release(design.rows, calibration, noise, options.solver)
+    release = mechanism.release(design.rows, calibration, noise, options.solver)
     guarantee = _standing(release.guarantee, spec, options)
     diagnostics = diagnose(design.rows, release.coef, loss)
     return Fit(spec, replace(release, guarantee=guarantee), cut, diagnostics)

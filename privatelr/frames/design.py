@@ -126,9 +126,7 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
             )
     response = plan_response(formula.response, variables)
     factors, columns = plan_columns(formula, variables)
-    covariates = [
-        term for term in columns.terms if term.columns != (0,) or not columns.has_intercept
-    ]
+    covariates = columns.terms[int(columns.has_intercept) :]
     unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
     if unbounded and schema.row_norm is None:
         _require_boundable(formula, variables, factors)
@@ -179,8 +177,7 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
     covariates, usable, values = read_covariates(spec, frame, spec.formula.variables)
-    with np.errstate(all="ignore"):
-        label, labelled = labels(spec.response, values)
+    label, labelled = labels(spec.response, values)
     covariates[~(usable & labelled)] = np.nan  # the backend makes this a row of zeros
     rows = backend(
         covariates,

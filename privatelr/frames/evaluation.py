@@ -62,12 +62,10 @@ def _value(expression: Expression, node: ast.expr, columns: Columns) -> Any:
             return _ARITHMETIC[type(op)](_number(value(node.left)), _number(value(node.right)))
         case ast.UnaryOp(op=ast.Not()):
             return 1.0 - _truth(value(node.operand))
-        case ast.UnaryOp(op=op):
-            return (
-                np.negative(_number(value(node.operand)))
-                if isinstance(op, ast.USub)
-                else value(node.operand)
-            )
+        case ast.UnaryOp(op=ast.USub()):
+            return np.negative(_number(value(node.operand)))
+        case ast.UnaryOp():
+            return value(node.operand)
         case ast.BoolOp(op=op):
             decisive = 0.0 if isinstance(op, ast.And) else 1.0
             combine = functools.partial(_combined, decisive)

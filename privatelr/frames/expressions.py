@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from privatelr.errors import FormulaError
 from privatelr.frames.functions import ROW_FUNCTIONS, RowFunction
-from privatelr.frames.lexer import Token, spell
+from privatelr.frames.lexer import CLOSING, CONSTANTS, OPENING, WORDS, Token, spell
 from privatelr.frames.refusals import refuse_call
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 _TO_PYTHON = {"^": "**", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
 _TO_PYTHON |= {"%in%": "in", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
-_CONSTANTS = {"TRUE": "True", "FALSE": "False", "True": "True", "False": "False"}
 _SEPARATING = (",", "=", "<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _LONGEST = 500
-_WORDS = {"and", "or", "not", "in"}
 CODING_CALLS = frozenset({"C", "factor", "as.factor"})
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv)
@@ -52,8 +50,7 @@ class Expression:
 
     def bare(self) -> str | None:
         """The column's name if the expression is nothing but a column."""
-        node = unwrap(self)
-        return self.aliases[node.id] if isinstance(node, ast.Name) else None
+        return _column(self, unwrap(self))
 
 
 def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expression:
@@ -82,10 +79,10 @@ def _to_python(tokens: Sequence[Token]) -> tuple[str, dict[str, str], set[str]]:
     words = []
     for index, token in enumerate(tokens):
         following = tokens[index + 1] if index + 1 < len(tokens) else Token("operator", "")
-        if token.kind == "name" and (following.is_operator("=") or token.text in _WORDS):
+        if token.kind == "name" and (following.is_operator("=") or token.text in WORDS):
             words.append(token.text)
-        elif token.kind == "name" and token.text in _CONSTANTS and not following.is_operator("("):
-            words.append(_CONSTANTS[token.text])
+        elif token.kind == "name" and token.text in CONSTANTS and not following.is_operator("("):
+            words.append(CONSTANTS[token.text])
         elif token.is_name:
             identifier = f"v{len(aliases)}_"
             aliases[identifier] = token.text
@@ -112,16 +109,16 @@ def _bracket_specials(tokens: Sequence[Token]) -> list[Token]:
 
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else Token("operator", "(")
-        binary = before.kind != "operator" or before.is_operator(")", "]", "}")
+        binary = before.kind != "operator" or before.is_operator(*CLOSING)
         if token.is_operator(*_SEPARATING) or (binary and token.is_operator("*", "/", "+", "-")):
             close()
             bracketed.append(token)
             starts[-1] = len(bracketed)
-        elif token.is_operator("(", "[", "{"):
+        elif token.is_operator(*OPENING):
             bracketed.append(token)
             starts.append(len(bracketed))
             special.append(False)
-        elif token.is_operator(")", "]", "}") and len(starts) > 1:
+        elif token.is_operator(*CLOSING) and len(starts) > 1:
             close()
             starts.pop()
             special.pop()
@@ -148,6 +145,21 @@ def coding_call(expression: Expression) -> ast.Call | None:
     return cast("ast.Call", node) if is_coding else None
 
 
+def core(expression: Expression) -> ast.expr:
+    """The tree without ``I(...)`` and without a coding call: what is coded, if anything is."""
+    coded = coding_call(expression)
+    return coded.args[0] if coded is not None else unwrap(expression)
+
+
+def coded_column(expression: Expression) -> str | None:
+    """The column that the expression is or codes, as ``x`` in ``x``, ``I(x)`` and ``factor(x)``."""
+    return _column(expression, core(expression))
+
+
+def _column(expression: Expression, node: ast.expr) -> str | None:
+    return expression.aliases[node.id] if isinstance(node, ast.Name) else None
+
+
 def coded_levels(expression: Expression) -> tuple[Any, ...]:
     """Levels written into the formula, as in ``factor(x, levels = c('a', 'b'))``."""
     coded = coding_call(expression)
@@ -158,7 +170,7 @@ def coded_levels(expression: Expression) -> tuple[Any, ...]:
         raise FormulaError(
             f"formula: {expression.label!r} takes levels = c(...) and no other keyword."
         )
-    listed = [node for node in coded.args[1:] if _is_list(expression, node)]
+    listed = [node for node in coded.args[1:] if _items(expression, node) is not None]
     listed += [keywords["levels"]] if "levels" in keywords else []
     return tuple(literal_values(expression, listed[0], expression.label)) if listed else ()
 
@@ -166,7 +178,7 @@ def coded_levels(expression: Expression) -> tuple[Any, ...]:
 def coded_contrast(expression: Expression) -> str | None:
     """The contrast written into the formula, as formulaic spells it, such as ``contr.sum``."""
     coded = coding_call(expression)
-    nodes = [n for n in coded.args[1:] if not _is_list(expression, n)] if coded else []
+    nodes = [n for n in coded.args[1:] if _items(expression, n) is None] if coded else []
     if not nodes:
         return None
     text = ast.unparse(nodes[0])
@@ -180,15 +192,16 @@ def coded_contrast(expression: Expression) -> str | None:
     return text
 
 
-def _is_list(expression: Expression, node: ast.expr) -> bool:
-    calls_c = isinstance(node, ast.Call) and _function(expression, node) == "c"
-    return calls_c or isinstance(node, ast.List | ast.Tuple)
+def _items(expression: Expression, node: ast.expr) -> list[ast.expr] | None:
+    """What ``c(...)``, ``[...]`` or ``(..., ...)`` lists; None for anything else."""
+    if isinstance(node, ast.Call) and _function(expression, node) == "c":
+        return node.args
+    return node.elts if isinstance(node, ast.List | ast.Tuple) else None
 
 
 def is_logical(expression: Expression) -> bool:
     """Whether the value is true or false, by the form of the expression."""
-    coded = coding_call(expression)
-    node = coded.args[0] if coded is not None else unwrap(expression)
+    node = core(expression)
     negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
     return isinstance(node, ast.Compare | ast.BoolOp) or negation
 
@@ -267,14 +280,9 @@ def _require_number(value: object, term: str) -> None:
 
 
 def literal_values(expression: Expression, node: ast.expr, term: str) -> list[Any]:
-    """The constants of ``c('a', 'b')`` or ``['a', 'b']``."""
-    if isinstance(node, ast.Call) and _function(expression, node) == "c":
-        items = list(node.args)
-    elif isinstance(node, ast.List | ast.Tuple):
-        items = list(node.elts)
-    else:
-        items = [node]
+    """The constants of ``c('a', 'b')`` or ``['a', 'b']``, or one constant by itself."""
+    items = _items(expression, node)
     try:
-        return [ast.literal_eval(item) for item in items]
+        return [ast.literal_eval(item) for item in ([node] if items is None else items)]
     except ValueError:
         raise FormulaError(f"formula: {term!r} needs constants, as in c('a', 'b').") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,11 @@ from privatelr.errors import SchemaError
 from privatelr.frames.evaluation import interval
 from privatelr.frames.expressions import (
     Expression,
+    coded_column,
     coded_contrast,
     coded_levels,
     coding_call,
     is_logical,
-    unwrap,
 )
 from privatelr.frames.functions import EVERYTHING, Interval
 from privatelr.frames.variables import require_content
@@ -50,12 +49,14 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
 
     A comparison is a factor with the levels False and True, as it is in R.
     """
-    coded = coding_call(expression)
-    inner = coded.args[0] if coded is not None else unwrap(expression)
-    name = expression.aliases[inner.id] if isinstance(inner, ast.Name) else None
+    name = coded_column(expression)
     variable = variables[name] if name is not None else None
     logical = is_logical(expression)
-    if coded is None and not logical and (variable is None or variable.kind == "numeric"):
+    if (
+        coding_call(expression) is None
+        and not logical
+        and (variable is None or variable.kind == "numeric")
+    ):
         bounds = {key: value.bounds for key, value in variables.items()}
         return Factor(expression, interval(expression, bounds))
     levels = coded_levels(expression) or ((False, True) if logical else ())

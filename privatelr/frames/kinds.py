@@ -6,14 +6,12 @@ import ast
 from typing import TYPE_CHECKING
 
 from privatelr.errors import FormulaError
-from privatelr.frames.expressions import Expression, coding_call, literal_values, unwrap
+from privatelr.frames.expressions import Expression, core, literal_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from privatelr.frames.variables import Variable
-
-_EQUALITY = ast.Eq | ast.NotEq | ast.In
 
 
 def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> None:
@@ -22,8 +20,20 @@ def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> 
     Columns of categories or strings may stand alone, be coded as a factor, or be compared for
     equality with constants.
     """
-    coded = coding_call(expression)
-    _visit(expression, coded.args[0] if coded is not None else unwrap(expression), variables, True)
+    _visit(expression, core(expression), variables, True)
+    for variable, value in _compared(expression, variables):
+        _require_value(expression, variable, value)
+
+
+def foreign_constants(
+    expression: Expression, variables: Mapping[str, Variable]
+) -> list[tuple[Variable, object]]:
+    """Constants that a column is compared with and that are not among its declared levels."""
+    return [
+        (variable, value)
+        for variable, value in _compared(expression, variables)
+        if variable is not None and variable.kind == "categorical" and value not in variable.levels
+    ]
 
 
 def _visit(
@@ -35,51 +45,29 @@ def _visit(
             f"formula: {expression.label!r} computes with {variable.name!r}, which holds "
             "categories; compare it, as in I(x == 'a'), or use it by itself."
         )
-    equality = isinstance(node, ast.Compare) and isinstance(node.ops[0], _EQUALITY)
-    if isinstance(node, ast.Compare) and equality:
-        _require_comparable(expression, node, variables)
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
-            _visit(expression, child, variables, equality)
+            _visit(expression, child, variables, _is_equality(node))
 
 
-def _require_comparable(
-    expression: Expression, node: ast.Compare, variables: Mapping[str, Variable]
-) -> None:
-    """Both sides of an equality must be able to be equal."""
-    for variable, value in _compared(expression, node, variables):
-        _require_value(expression, variable, value)
-
-
-def foreign_constants(
-    expression: Expression, variables: Mapping[str, Variable]
-) -> list[tuple[Variable, object]]:
-    """Constants that a column is compared with and that are not among its declared levels."""
-    found = []
-    for node in ast.walk(unwrap(expression)):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], _EQUALITY):
-            found += [
-                (variable, value)
-                for variable, value in _compared(expression, node, variables)
-                if variable is not None
-                and variable.kind == "categorical"
-                and value not in variable.levels
-            ]
-    return found
+def _is_equality(node: ast.AST) -> bool:
+    return isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In)
 
 
 def _compared(
-    expression: Expression, node: ast.Compare, variables: Mapping[str, Variable]
+    expression: Expression, variables: Mapping[str, Variable]
 ) -> Iterator[tuple[Variable | None, object]]:
     """Each constant of an equality with the column on its other side, if that is a column."""
-    left, right = node.left, node.comparators[0]
-    if isinstance(node.ops[0], ast.In):
+    for node in ast.walk(core(expression)):
+        if not isinstance(node, ast.Compare) or not _is_equality(node):
+            continue
+        left, right = node.left, node.comparators[0]
         pairs = [(left, right)]
-    else:
-        pairs = [(a, b) for a, b in ((left, right), (right, left)) if isinstance(b, ast.Constant)]
-    for side, constants in pairs:
-        for value in literal_values(expression, constants, expression.label):
-            yield _variable(expression, side, variables), value
+        if not isinstance(node.ops[0], ast.In):
+            pairs = [(a, b) for a, b in (*pairs, (right, left)) if isinstance(b, ast.Constant)]
+        for side, constants in pairs:
+            for value in literal_values(expression, constants, expression.label):
+                yield _variable(expression, side, variables), value
 
 
 def _require_value(expression: Expression, variable: Variable | None, value: object) -> None:

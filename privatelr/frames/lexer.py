@@ -28,10 +28,12 @@ _PATTERN = re.compile(
     """,
     re.VERBOSE,
 )
-RESERVED = frozenset({"in", "and", "or", "not", "TRUE", "FALSE", "True", "False"})
+WORDS = frozenset({"and", "or", "not", "in"})
+CONSTANTS = {"TRUE": "True", "FALSE": "False", "True": "True", "False": "False"}
+RESERVED = WORDS | CONSTANTS.keys()
 """Words that mean something inside an expression, so that a column needs backticks for them."""
 _TIGHT = {"^", "**", "/", ":", "!"}
-_OPENING, _CLOSING = {"(", "[", "{"}, {")", "]", "}"}
+OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def closing_index(tokens: Sequence[Token], opening: int) -> int:
     depth = 0
     for index in range(opening, len(tokens)):
         token = tokens[index]
-        depth += token.is_operator(*_OPENING) - token.is_operator(*_CLOSING)
+        depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)
         if depth == 0:
             return index
     raise FormulaError(f"formula: {spell(tokens)!r} opens a bracket that it does not close.")
@@ -85,13 +87,13 @@ def spell(tokens: Sequence[Token]) -> str:
     text = ""
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
-        unary = before is None or (before.kind == "operator" and before.text not in _CLOSING)
+        unary = before is None or (before.kind == "operator" and before.text not in CLOSING)
         word = _quoted(token.text) if token.kind == "quoted" else token.text
         if before is not None and token.kind != "operator" and before.kind != "operator":
             word = f" {word}"  # two words that nothing joins are an error to be shown as it is
         if token.is_operator(","):
             text += ", "
-        elif token.kind != "operator" or token.text in _OPENING | _CLOSING | _TIGHT or unary:
+        elif token.kind != "operator" or token.text in OPENING | CLOSING | _TIGHT or unary:
             text += word
         else:
             text += f" {word} "

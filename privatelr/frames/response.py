@@ -12,6 +12,7 @@ from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.evaluation import Columns, evaluate
 from privatelr.frames.expressions import (
     Expression,
+    coded_column,
     coded_contrast,
     coded_levels,
     coding_call,
@@ -44,7 +45,7 @@ class Response:
     classes : tuple
         What ``predict(type="classes")`` returns for the negative and the positive class.
     levels : tuple
-        Of a factor; the first is the negative class.
+        The values that count; the first is the negative class.
     remark : str
         What is odd about the response, as far as that is public.
     """
@@ -52,7 +53,7 @@ class Response:
     expression: Expression
     kind: ResponseKind
     classes: tuple[Any, Any]
-    levels: tuple[Any, ...] = ()
+    levels: tuple[Any, ...]
     remark: str = ""
 
     def describe(self) -> str:
@@ -64,8 +65,7 @@ class Response:
 
 def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> Response:
     """Decide the coding from the form of the expression and the kinds of its variables."""
-    coded = coding_call(expression)
-    name = _column(expression, coded)
+    name = coded_column(expression)
     variable = variables[name] if name is not None else None
     if coded_contrast(expression) is not None:
         raise FormulaError(f"formula: the response {expression.label!r} takes no contrast.")
@@ -74,13 +74,14 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     if logical and not levels:
         foreign = foreign_constants(expression, variables)
         remarks = [f"{value!r} is not a declared level of {v.name}" for v, value in foreign]
-        return Response(expression, "logical", (False, True), remark="; ".join(remarks))
+        both = (False, True)
+        return Response(expression, "logical", both, both, remark="; ".join(remarks))
     levels = levels or (variable.levels if variable is not None else ())
     if levels and (logical or variable is not None):
         if variable is not None:
             require_content(variable.name, variable.content, levels)
         return Response(expression, "factor", _factor_classes(expression.label, levels), levels)
-    if coded is not None or (variable is not None and variable.kind == "text"):
+    if coding_call(expression) is not None or (variable is not None and variable.kind == "text"):
         raise SchemaError(
             f"response {expression.label!r}: its levels would be read off the data; declare "
             f"levels={{{name!r}: [first, second]}} or compare, as in "
@@ -101,7 +102,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
         )
     clipped = variable is not None and variable.is_bounded
     remark = "values beyond (0, 1) are clipped" if clipped else "other values count as missing"
-    return Response(expression, "binary", (0, 1), remark=remark)
+    return Response(expression, "binary", (0, 1), (0, 1), remark=remark)
 
 
 def _keeps_zero_and_one(expression: Expression, node: ast.expr) -> bool:
@@ -125,11 +126,6 @@ def _keeps_zero_and_one(expression: Expression, node: ast.expr) -> bool:
     return False
 
 
-def _column(expression: Expression, coded: ast.Call | None) -> str | None:
-    node = coded.args[0] if coded is not None else unwrap(expression)
-    return expression.aliases[node.id] if isinstance(node, ast.Name) else None
-
-
 def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
     numeric = all(
         isinstance(level, int | float) and not isinstance(level, bool) for level in levels
@@ -147,10 +143,7 @@ def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def labels(response: Response, columns: Columns) -> tuple[FloatArray, BoolArray]:
     """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value."""
-    if response.kind == "factor":
-        name = _column(response.expression, coding_call(response.expression))
-        values = columns[name] if name is not None else evaluate(response.expression, columns)
-        codes = level_codes(values, response.levels)
-        return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
-    values = evaluate(response.expression, columns).astype(np.float64)
-    return np.where(values == 1.0, 1.0, -1.0), (values == 0.0) | (values == 1.0)
+    name = coded_column(response.expression)
+    values = columns[name] if name is not None else evaluate(response.expression, columns)
+    codes = level_codes(values, response.levels)
+    return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
