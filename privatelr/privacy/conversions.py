@@ -45,6 +45,16 @@ def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
     return ZCDP(epsilon * math.tanh(epsilon / 2), guarantee.neighbours)
 
 
+def pure_within(rho: float) -> float:
+    """Largest epsilon whose pure guarantee implies this rho: the inverse of `to_zcdp`."""
+    low, high = 0.0, 1.0
+    while high * math.tanh(high / 2) <= rho:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if middle * math.tanh(middle / 2) <= rho else (low, middle)
+    return low * (1 - 2.0**-50)
+
+
 def to_approximate(guarantee: PureDP | ZCDP | ApproxDP, delta: float) -> ApproxDP:
     """The approximate guarantee at this delta.
 
@@ -151,9 +161,10 @@ def to_json(guarantee: Guarantee) -> dict[str, Any]:
 
 def from_json(value: Any) -> Guarantee:
     """Inverse of `to_json`; raises `GuaranteeError` for anything else."""
-    if not isinstance(value, dict) or value.get("kind") not in KINDS:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
         raise GuaranteeError(f"guarantee: kind takes one of {', '.join(map(repr, KINDS))}.")
-    cls = KINDS[value["kind"]]
+    cls = KINDS[kind]
     numbers = {key: entry for key, entry in value.items() if key not in ("kind", "neighbours")}
     try:
         neighbours = Neighbours[value.get("neighbours", REPLACE_ONE.name)]

@@ -10,6 +10,8 @@ from scipy import special
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+RESOLUTION = 1e-10
+"""Logarithms of delta are known at least this well; noise is solved for a delta below by it."""
 _RELATIVE_WIDTH = 1e-13
 
 
@@ -23,13 +25,23 @@ def log_delta(epsilon: float, mu: float) -> float:
     if mu <= 0:
         return -math.inf if epsilon >= 0 else math.log(-math.expm1(epsilon))
     a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-    if a < 0:
-        scaled = special.erfcx(-a / math.sqrt(2)) - special.erfcx(-b / math.sqrt(2))
+    if a < 0 or mu < 1e-3:
+        scaled = _erfcx_drop(epsilon / mu / math.sqrt(2), mu / math.sqrt(2))
         tail = -a * a / 2 - math.log(2)
         return float(tail + math.log(scaled)) if scaled > 0 else -math.inf
     first, second = float(special.log_ndtr(a)), epsilon + float(special.log_ndtr(b))
     gap = second - first
     return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
+
+
+def _erfcx_drop(middle: float, step: float) -> float:
+    """What erfcx loses over an interval, by derivatives at its middle where it is short."""
+    if step > 1e-3:
+        return float(special.erfcx(middle - step / 2) - special.erfcx(middle + step / 2))
+    value = float(special.erfcx(middle))
+    first = 2 * middle * value - 2 / math.sqrt(math.pi)
+    third = 4 * first + 2 * middle * (2 * value + 2 * middle * first)
+    return -step * (first + step * step / 24 * third)
 
 
 def smallest(holds: Callable[[float], bool], start: float, limit: float) -> float:
@@ -65,6 +77,6 @@ def smallest(holds: Callable[[float], bool], start: float, limit: float) -> floa
 
 def gaussian_sd(epsilon: float, delta: float, sensitivity: float) -> float:
     """Smallest standard deviation for (epsilon, delta), exact up to rounding upwards."""
-    target = math.log(delta)
+    target = math.log(delta) - RESOLUTION
     multiple = smallest(lambda sd: log_delta(epsilon, 1 / sd) <= target, 1.0, 1e300)
     return sensitivity * multiple

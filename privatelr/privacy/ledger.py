@@ -1,0 +1,305 @@
+"""A budget, and everything that was released from it.
+
+A ledger is one account however it is passed on: copies, clones and pickles of it within the
+process are the ledger itself, and threads share it. Another process gets a page to read that
+refuses every charge, so that nothing is spent unseen.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from privatelr.errors import GuaranteeError, require_number
+from privatelr.privacy import ledger_page
+from privatelr.privacy.accounting import Entry, priced
+from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours
+from privatelr.privacy.statement import Statement, charged, left, spent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privatelr.privacy.events import Event
+
+_LOCK = threading.RLock()
+"""Of all ledgers at once: a charge to several is all or nothing, and nothing can deadlock."""
+_OPEN: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
+_ACTIVE: list[Ledger] = []
+_MARK = "PRIVATELR_LEDGER"
+"""Environment variable that tells a process started inside a block who keeps the ledger."""
+
+_ELSEWHERE = (
+    "ledger: it is kept in another process, and this one can only read it; charge it there "
+    "(threads share it), or resume it with Ledger.from_json(ledger.to_json()) once that process "
+    "is gone."
+)
+
+
+class Account:
+    """Whatever can be charged: a ledger, a part of one, or all that are active.
+
+    Attributes
+    ----------
+    ledgers : tuple of Ledger
+        Where a charge is recorded: in all of them, or in none.
+    name : str or None
+        The part of the rows that it is about; None for all of them.
+    """
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str | None:
+        return None
+
+    def charge(
+        self,
+        guarantee: Guarantee,
+        events: Sequence[Event] = (),
+        label: str = "",
+        *,
+        times: int = 1,
+    ) -> Entry:
+        """Record a release, or refuse it if it does not fit into the budget.
+
+        Parameters
+        ----------
+        guarantee
+            What the release promises.
+        events
+            The same release in more detail, which may compose to less.
+        label
+            What is released, for the page; it may not depend on private values.
+        times
+            How many such releases are made of the same records: all draws of a bootstrap,
+            say. If a record can stand several times in what one release is made from, charge
+            `privatelr.privacy.events.grouped` of its guarantee. Only what is resampled from
+            releases, not from records, costs nothing.
+
+        Returns
+        -------
+        Entry
+
+        Raises
+        ------
+        GuaranteeError
+            If it would overdraw the budget, has no guarantee or is about other neighbours,
+            or if this process does not keep the ledger. Nothing is recorded then.
+        """
+        entry = Entry(label, priced(guarantee), tuple(events), self.name, times)
+        for ledger in self.ledgers:
+            _require_kept(ledger)
+        with _LOCK:
+            statements = [charged(ledger._statement, entry) for ledger in self.ledgers]
+            for ledger, statement in zip(self.ledgers, statements, strict=True):
+                ledger._statement = statement
+        return entry
+
+
+class Ledger(Account):
+    """A privacy budget that is charged before data is touched.
+
+    Parameters
+    ----------
+    epsilon : float
+        The whole budget.
+    delta : float, default 0.0
+        The delta at which it is counted; with 0, only pure releases fit.
+    neighbours : Neighbours
+        What every guarantee in it is about.
+
+    Notes
+    -----
+    As a context (``with Ledger(1.0):``) it is charged by every fitting function that is given
+    no other ledger, in every thread of the process. Of nested blocks all ledgers are charged
+    or none, so that an inner block can be an allowance within the outer budget. A charge is
+    never taken back, not even if the release fails afterwards.
+
+    **Privacy.** *Covered*: all recorded releases together, each of which may use the results
+    of the ones before. *Neighbours*: one record replaced, the same in all of them. *Assumed
+    public*: the budget, labels, parts, and which prices are charged: where less than the sum
+    of the prices is counted, they may not be chosen by what earlier releases showed. *Not
+    covered*: releases that the ledger is not told of.
+    """
+
+    def __init__(
+        self, epsilon: float, delta: float = 0.0, *, neighbours: Neighbours = REPLACE_ONE
+    ) -> None:
+        self._statement = Statement(epsilon, delta, neighbours)
+        self._key = uuid.uuid4().hex
+        self._keeper: int | None = os.getpid()
+        _OPEN[self._key] = self
+
+    @property
+    def epsilon(self) -> float:
+        """The budget."""
+        return self._statement.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta at which the budget is counted."""
+        return self._statement.delta
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every charge so far."""
+        return self._statement.entries
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        return (self,)
+
+    @property
+    def can_be_charged(self) -> bool:
+        """Whether this process keeps the ledger; elsewhere it is a page to read."""
+        return self._keeper == os.getpid()
+
+    def part(self, name: str) -> Part:
+        """An account for some of the rows; disjoint parts cost what the worst of them does.
+
+        The parts must be disjoint and fixed in advance by the public positions of the rows
+        (the first 800, say), never by a value in them: when one record replaces another, a
+        value may carry it from one part into the next, and both would pay. What is charged to
+        the ledger itself is about all rows, and adds to every part.
+        """
+        return Part(self, name)
+
+    def spent(self, delta: float | None = None) -> float:
+        """Epsilon of everything so far at this delta, or at the delta of the budget."""
+        return spent(self._statement, self.delta if delta is None else _delta(delta))
+
+    def left(self, delta: float = 0.0) -> float:
+        """Largest epsilon of one more release from all rows, pure or with its own delta."""
+        return left(self._statement, None, _delta(delta))
+
+    def to_json(self) -> dict[str, Any]:
+        """The budget and every entry as plain values."""
+        return ledger_page.to_json(self._statement)
+
+    @classmethod
+    def from_json(cls, value: Any) -> Ledger:
+        """Resume a ledger from `to_json`, in a later session.
+
+        This opens a new account with the old entries. Resuming one that is still in use, or
+        resuming it twice, spends its budget twice.
+        """
+        statement = ledger_page.from_json(value)
+        ledger = cls(statement.epsilon, statement.delta, neighbours=statement.neighbours)
+        ledger._statement = statement
+        return ledger
+
+    def __enter__(self) -> Ledger:
+        _require_kept(self)
+        with _LOCK:
+            _ACTIVE.append(self)
+            os.environ[_MARK] = str(os.getpid())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _LOCK:
+            _ACTIVE.reverse()
+            _ACTIVE.remove(self)
+            _ACTIVE.reverse()
+            if not _ACTIVE:
+                os.environ.pop(_MARK, None)
+
+    def __copy__(self) -> Ledger:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self._key, self.to_json())
+
+    def __repr__(self) -> str:
+        budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
+        return f"<Ledger {budget}, {len(self.entries)} entries>"
+
+    def __str__(self) -> str:
+        return ledger_page.page(self._statement)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+class Part(Account):
+    """The account of some of the rows, accepted wherever a ledger is; see `Ledger.part`."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        self._ledger, self._name = ledger, name
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        return (self._ledger,)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def left(self, delta: float = 0.0) -> float:
+        """Largest epsilon of one more release from this part, pure or with its own delta."""
+        return left(self._ledger._statement, self._name, _delta(delta))
+
+
+class _Several(Account):
+    """The ledgers of nested blocks."""
+
+    def __init__(self, ledgers: tuple[Ledger, ...]) -> None:
+        self._ledgers = ledgers
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        return self._ledgers
+
+
+class _Elsewhere(Account):
+    """Stands for a block of the process that started this one; refuses every charge."""
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        raise GuaranteeError(_ELSEWHERE)
+
+
+def active_ledger() -> Account | None:
+    """What a fitting function charges if it is given no ledger; None outside of every block.
+
+    All ledgers whose blocks are open in this process, whichever thread opened them. In a
+    process that was started inside a block, an account that refuses. (A pool of workers that
+    was started before the block cannot know of it: give those ``ledger=``, which refuses.)
+    """
+    ledgers = tuple(dict.fromkeys(_ACTIVE))
+    if len(ledgers) > 1:
+        return _Several(ledgers)
+    if ledgers:
+        return ledgers[0]
+    here = str(os.getpid())
+    return None if os.environ.get(_MARK, here) == here else _Elsewhere()
+
+
+def _require_kept(ledger: Ledger) -> None:
+    # before the lock: a forked process may have copied it while another thread held it
+    if not ledger.can_be_charged:
+        raise GuaranteeError(_ELSEWHERE)
+
+
+def _delta(delta: float) -> float:
+    takes = "a number from 0 to 1"
+    return require_number(GuaranteeError, "delta", delta, takes, at_least=0, at_most=1)
+
+
+def _unpickle(key: str, value: Any) -> Ledger:
+    """The ledger itself if this process keeps it; otherwise a page that refuses charges."""
+    kept = _OPEN.get(key)
+    if kept is not None:
+        return kept
+    page = Ledger.from_json(value)
+    del _OPEN[page._key]
+    page._key, page._keeper = key, None
+    return page

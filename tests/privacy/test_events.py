@@ -1,0 +1,159 @@
+"""Accounting events: Renyi divergences that bound, group prices, JSON."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special
+
+from privatelr import GuaranteeError, NonPrivate, PureDP
+from privatelr.privacy.conversions import to_json
+from privatelr.privacy.events import (
+    GaussianEvent,
+    TiltEvent,
+    event_from_json,
+    event_to_json,
+    grouped,
+    renyi,
+)
+from privatelr.privacy.guarantees import ZCDP, ApproxDP
+
+PRICE = st.floats(-6, 2).map(lambda x: 10.0**x)
+ORDER = st.floats(-2, 3).map(lambda x: 1 + 10.0**x)
+TILT = st.builds(
+    TiltEvent,
+    m=st.floats(0.01, 2),
+    kappa=st.floats(0, 5),
+    curvature_bound=st.just(0.25),
+    joint_factor=st.sampled_from([None, 1.0]),
+)
+EXACT = st.one_of(PRICE.map(PureDP), PRICE.map(ZCDP), PRICE.map(GaussianEvent))
+EVENT = st.one_of(EXACT, st.builds(ApproxDP, PRICE, st.floats(1e-9, 0.1)), TILT)
+
+
+@given(PRICE, ORDER)
+def test_renyi_of_the_kinds(price, order):
+    assert renyi(ZCDP(price), order) == order * price
+    assert renyi(GaussianEvent(price), order) == order * price**2 / 2
+    assert renyi(ApproxDP(price, 1e-6), order) == math.inf
+
+
+@given(st.floats(-3, 1.5).map(lambda x: 10.0**x), ORDER)
+def test_renyi_of_pure_is_that_of_randomised_response(epsilon, order):
+    p, q = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
+    exact = np.logaddexp(order * p + (1 - order) * q, order * q + (1 - order) * p) / (order - 1)
+    assert renyi(PureDP(epsilon), order) == pytest.approx(exact, rel=1e-6, abs=1e-13)
+    assert renyi(PureDP(epsilon), order) <= epsilon
+
+
+@given(PRICE, ORDER)
+def test_renyi_of_pure_never_falls_below_what_rounding_allows(epsilon, order):
+    """The leading terms of the divergence, an alternating series, where it would cancel."""
+    small = min(epsilon, 1e-3 / order)
+    series = order * small**2 / 2
+    assert renyi(PureDP(small), order) >= series * (1 - (order * small) ** 2)
+
+
+def tilt_moment(m, kappa, angle, order, steps=500):
+    """Renyi divergence of the relaxed loss in privacy.md 4.2, by quadrature over the plane.
+
+    The slopes are at the vertices, and the curvature is paid in full: the largest loss is
+    ``a + max(0, x1, x2, x12)``, for two gradients of length m at an angle.
+    """
+    reach = 8 + 2 * m * order
+    grid = np.linspace(-reach, reach, steps)
+    x, y = np.meshgrid(grid, grid, indexing="ij")
+    old, new = np.array([m, 0.0]), m * np.array([math.cos(angle), math.sin(angle)])
+    loss = np.zeros_like(x)
+    for change in (old, new, old + new):
+        loss = np.maximum(loss, change[0] * x + change[1] * y + change @ change / 2)
+    weights = -(x**2 + y**2) / 2 - math.log(2 * math.pi) + 2 * math.log(grid[1] - grid[0])
+    moment = special.logsumexp((order - 1) * loss + weights) / (order - 1)
+    return moment + math.log1p(kappa / 4)
+
+
+@pytest.mark.parametrize("m", [0.1, 0.5, 1.5])
+@pytest.mark.parametrize("order", [1.1, 2, 12])
+def test_renyi_of_a_tilt_bounds_every_angle(m, order):
+    bound = renyi(TiltEvent(m, 0.5, 0.25), order)
+    for angle in np.linspace(0, math.pi, 5):
+        assert tilt_moment(m, 0.5, angle, order) <= bound * (1 + 1e-6)
+    assert tilt_moment(m, 0.5, 0.0, order) > renyi(GaussianEvent(2 * m), order) * (1 - 1e-6)
+
+
+@given(TILT, ORDER)
+def test_a_tilt_costs_more_than_the_gaussian_release(event, order):
+    assert renyi(event, order) > renyi(GaussianEvent(2 * event.m), order)
+
+
+def test_the_curvature_is_free_only_where_the_joint_bound_is_convex():
+    assert TiltEvent(1.0, 0.5, 0.25, 1.0).curvature_cost == 0
+    assert TiltEvent(1.0, 0.5, 0.25, 1.01).curvature_cost == math.log1p(0.125)
+    assert TiltEvent(1.0, 0.5, 0.25).curvature_cost == math.log1p(0.125)
+
+
+@given(EXACT, ORDER)
+def test_a_larger_order_costs_more(event, order):
+    assert 0 <= renyi(event, order) <= renyi(event, order * 1.5) + 1e-9
+
+
+def test_prices_of_a_record_in_several_rows():
+    assert grouped(PureDP(0.5), 3) == PureDP(1.5)
+    assert grouped(ZCDP(0.5), 3) == ZCDP(4.5)
+    assert grouped(GaussianEvent(0.5), 3) == GaussianEvent(1.5)
+    found = grouped(ApproxDP(0.5, 1e-6), 3)
+    assert found.epsilon == 1.5
+    assert found.delta == pytest.approx(1e-6 * (1 + math.exp(0.5) + math.exp(1)))
+    assert grouped(ApproxDP(400, 1e-6), 3).delta == 1
+    with pytest.raises(GuaranteeError, match="no proven price"):
+        grouped(TiltEvent(1, 1, 0.25), 2)
+    for rows in (0, 1.5, True):
+        with pytest.raises(GuaranteeError, match="from 1"):
+            grouped(PureDP(1), rows)
+
+
+@given(EVENT)
+def test_json(event):
+    assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {},
+        {"kind": []},
+        {"kind": "laplace"},
+        {"kind": "gaussian", "neighbours": "REPLACE_ONE"},
+        {"kind": "gaussian", "mu": 1},
+        {"kind": "gaussian", "mu": -1, "neighbours": "REPLACE_ONE"},
+        {"kind": "gaussian", "mu": "1", "neighbours": "REPLACE_ONE"},
+        {"kind": "gaussian", "mu": 1, "neighbours": "OTHER"},
+        {"kind": "tilt", "m": 1, "kappa": 1, "neighbours": "REPLACE_ONE"},
+        {"kind": "gaussian", "mu": 1, "sigma": 1, "neighbours": "REPLACE_ONE"},
+        to_json(NonPrivate()),
+    ],
+)
+def test_json_that_is_no_event(value):
+    with pytest.raises(GuaranteeError):
+        event_from_json(value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GaussianEvent(0),
+        lambda: GaussianEvent(math.inf),
+        lambda: TiltEvent(0, 1, 0.25),
+        lambda: TiltEvent(1, math.inf, 0.25),
+        lambda: TiltEvent(1, 1, -1),
+        lambda: TiltEvent(1, 1, 1, 0),
+    ],
+)
+def test_numbers_that_are_no_event(make):
+    with pytest.raises(GuaranteeError, match="takes"):
+        make()
