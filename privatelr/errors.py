@@ -35,6 +35,10 @@ class GuaranteeError(PrivateLRError, ValueError):
     """The privacy that was asked for is not defined, not proven, or not available."""
 
 
+class ReleaseFileError(PrivateLRError, ValueError):
+    """A file is not a release, was changed, or is newer than this version; nothing was loaded."""
+
+
 class NotConvergedError(PrivateLRError, RuntimeError):
     """The minimiser did not reach its certificate; nothing was released."""
 

@@ -17,19 +17,30 @@ from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_sche
 from privatelr.frames.source import read_source
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate, find_mechanism
+from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import Request, read_request
 from privatelr.numerics.losses import LOSSES, Loss
 from privatelr.numerics.newton import Newton, Solver
 from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.guarantees import Guarantee, PureDP, void
-from privatelr.privacy.noise import normals
-from privatelr.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
+from privatelr.privacy.guarantees import Guarantee, NonPrivate, void
+from privatelr.privacy.ledger import Account, active_ledger
+from privatelr.privacy.randomness import (
+    Randomness,
+    SeededRandomness,
+    SystemRandomness,
+    normals,
+)
 from privatelr.results.diagnostics import diagnose
 from privatelr.results.fit import Fit
 from privatelr.results.threshold import read_threshold
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
+
+    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.privacy.accounting import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +51,14 @@ class Options:
     rp_dim: int
     solver: Solver
     randomness: Randomness
+    ledger: Account | None
     verbose: int
 
 
 def dplr(
     formula: Any = None,
     data: Any = None,
-    eps: float = 1.0,
+    eps: float | Guarantee = 1.0,
     lambda_: float | str | None = None,
     op: bool = True,
     *,
@@ -56,7 +68,8 @@ def dplr(
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
     intercept_scale: float = 0.5,
-    spend: Any = None,
+    spend: Mapping[str, float] | None = None,
+    ledger: Account | None = None,
     threshold: float | str = "fixed",
     do_scale: bool = False,
     rp_dim: int = 0,
@@ -78,8 +91,10 @@ def dplr(
         NumPy infers from all its values, and a type counts as public: pass typed columns.
         The response is a comparison, a factor (first level against the others), a boolean,
         or the numbers 0 and 1.
-    eps : float
-        Total price, epsilon of pure differential privacy; 0 gives the plain regularised fit.
+    eps : float or guarantee
+        Total price: epsilon of pure differential privacy, or with `delta` of the approximate
+        kind; 0 gives the plain regularised fit. A guarantee in its place says all of it:
+        ``eps=ZCDP(0.1)``.
     lambda_ : float or str, optional
         Penalty of the mean objective ``(1/n) sum loss + (lambda_/2) |w|**2``. By default, and
         for the names ``"free"`` and ``"PrivateLR"``, chosen from public facts; see
@@ -90,7 +105,8 @@ def dplr(
         Response column of a frame or an array, by name or position from 0; by default the
         last.
     delta : float
-        0, pure privacy.
+        0 for pure privacy and Laplace noise; above it, from 1e-30 to 0.5, Gaussian noise. Take
+        it far below 1/n.
     bounds : mapping, optional
         Variable to ``(lo, hi)``, public: ``{"age": (18, 90)}``. Values are clipped to it, and
         the column is mapped onto [-1, 1] inside.
@@ -100,8 +116,11 @@ def dplr(
         Public limit to the length of the covariates of a row; 1 where bounds are missing.
     intercept_scale : float
         Constant in the intercept column of the design. The intercept is regularised.
-    spend
-        None.
+    spend : mapping, optional
+        Shares of the price, ``{"coefficients": 1}``.
+    ledger : Ledger, optional
+        Account to charge before the data is read; it refuses what it cannot cover. Inside
+        ``with Ledger(...):`` that ledger is charged without being named.
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (0.5), a number, or ``"youden"`` or
         ``"topleft"``, which are learned from the data and not private.
@@ -132,28 +151,33 @@ def dplr(
     FormulaError, SchemaError, GuaranteeError, ArgumentError
         One sentence each, on public facts only.
     NotConvergedError
-        If the minimiser was not certified; nothing is released.
+        If the plain fit of ``eps=0`` was not certified. A private fit never raises for the data.
 
     Notes
     -----
     **Privacy.** *Covered*: ``fit.coef`` and all that is computed from it, by
     ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one record.
     *Assumed public*: n, names, types, declared bounds and levels, and every argument.
-    *Not covered*: ``fit.diagnostics``, a learned threshold, whether `NotConvergedError` was
-    raised, time and memory.
+    *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     return _fit(
         LOSSES["logistic"],
         read_source(formula, data, target),
         declare_schema(bounds, levels, row_norm, intercept_scale),
         read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda),
-        _read_options(do_scale, rp_dim, na_action, solver, seed, verbose),
+        _read_options(do_scale, rp_dim, na_action, solver, seed, ledger, verbose),
         threshold,
     )
 
 
 def _read_options(
-    do_scale: Any, rp_dim: Any, na_action: Any, solver: Any, seed: Any, verbose: Any
+    do_scale: Any,
+    rp_dim: Any,
+    na_action: Any,
+    solver: Any,
+    seed: Any,
+    ledger: Any,
+    verbose: Any,
 ) -> Options:
     why = "; records may not be dropped, because n is public"
     require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
@@ -169,7 +193,15 @@ def _read_options(
         "0 or 1",
         at_least=0,
     )
-    return Options(do_scale, rp_dim, solver, _read_randomness(seed), int(verbosity))
+    return Options(
+        do_scale, rp_dim, solver, _read_randomness(seed), _read_ledger(ledger), int(verbosity)
+    )
+
+
+def _read_ledger(ledger: Any) -> Account | None:
+    if ledger is not None and not isinstance(ledger, Account):
+        raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
+    return ledger if ledger is not None else active_ledger()
 
 
 def _read_randomness(seed: Any) -> Randomness:
@@ -194,23 +226,35 @@ def _fit(
     options: Options,
     threshold: Any,
 ) -> Fit:
-    """Plan from public facts, calibrate, draw, read the rows, release."""
+    """Plan from public facts, calibrate, pay, draw, read the rows, release."""
     text, frame = source
     cut = read_threshold(threshold)
     mechanism = find_mechanism(request)
     spec = plan_design(parse_formula(text, list(frame.columns)), frame, schema)
+    guarantee = _standing(request.target, options)
+    if isinstance(guarantee, NonPrivate):
+        _charge(options.ledger, guarantee, None, text)  # refused before the data is read
     if options.do_scale:
         spec = _scaled(spec, frame)
     spec = _projected(spec, options, len(frame))
-    calibration = calibrate(request, Facts(len(frame), spec.d, loss, spec.radius))
+    calibration = calibrate(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
     if options.verbose:
         print(calibration)
-    noise = calibration.noise.draw(options.randomness)
+    entry = _charge(options.ledger, guarantee, calibration, spec.formula.text)
+    draws = draw(calibration, options.randomness)
     design = read_design(spec, frame, DenseRows)
-    release = mechanism.release(design.rows, calibration, noise, options.solver)
-    guarantee = _standing(release.guarantee, spec, options)
+    release = mechanism.release(design.rows, calibration, draws, options.solver)
     diagnostics = diagnose(design.rows, release.coef, loss)
-    return Fit(spec, replace(release, guarantee=guarantee), cut, diagnostics)
+    return Fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
+
+
+def _charge(
+    ledger: Account | None, guarantee: Guarantee, calibration: Calibration | None, label: str
+) -> Entry | None:
+    if ledger is None:
+        return None
+    events = calibration.events if calibration is not None else ()
+    return ledger.charge(guarantee, events, label)
 
 
 def _scaled(spec: DesignSpec, frame: pd.DataFrame) -> DesignSpec:
@@ -238,10 +282,10 @@ def _projected(spec: DesignSpec, options: Options, n: int) -> DesignSpec:
     return project(spec, normals(options.randomness, spec.p * width).reshape(spec.p, width))
 
 
-def _standing(guarantee: Guarantee, spec: DesignSpec, options: Options) -> Guarantee:
+def _standing(target: Guarantee, options: Options) -> Guarantee:
     """What is left of a guarantee after what the options did to its assumptions."""
-    if not isinstance(guarantee, PureDP):
-        return guarantee
-    if spec.scaled_by_data:
+    if isinstance(target, NonPrivate):
+        return target
+    if options.do_scale:
         return void("scaled by the data")
-    return guarantee if options.randomness.is_secret else void("seeded noise")
+    return target if options.randomness.is_secret else void("seeded noise")

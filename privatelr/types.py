@@ -35,6 +35,14 @@ class RowLimit:
         return math.nextafter(math.hypot(self.bound, self.intercept or 0.0), math.inf)
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Columns that belong together: their number, and the largest sum of their sizes in a row."""
+
+    size: int
+    bound: float
+
+
 class Rows(Protocol):
     """Labelled rows inside a known ball, seen through folds only.
 
@@ -44,6 +52,8 @@ class Rows(Protocol):
         Rows and columns, both public; the intercept counts as a column.
     radius : float
         No row is longer than this, by construction.
+    blocks : tuple of Block
+        In no row is the sum of sizes of a block above its bound; empty if nothing is known.
     """
 
     @property
@@ -54,6 +64,9 @@ class Rows(Protocol):
 
     @property
     def radius(self) -> float: ...
+
+    @property
+    def blocks(self) -> tuple[Block, ...]: ...
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over all blocks of rows."""
@@ -75,4 +88,5 @@ class RowsBackend(Protocol):
         bound: float,
         intercept: float | None,
         projection: FloatArray | None,
+        blocks: tuple[Block, ...],
     ) -> Rows: ...

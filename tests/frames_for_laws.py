@@ -8,6 +8,7 @@ import pandas as pd
 
 import privatelr.model
 from privatelr import dplr
+from privatelr.privacy.randomness import SeededRandomness
 
 FORMULA = "y ~ age + dose + smoker"
 SCHEMA = {
@@ -33,6 +34,9 @@ class FixedRandomness:
     """The same numbers at every draw, posing as secret: a draw injected at the front door."""
 
     is_secret = True
+
+    def draw(self, recipe):
+        return SeededRandomness(7).draw(recipe)
 
     def uniforms(self, count):
         return np.random.default_rng(7).uniform(size=count)

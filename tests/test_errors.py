@@ -8,10 +8,12 @@ import pytest
 from frames_for_laws import FORMULA, SCHEMA, clinic
 
 from privatelr import (
+    ZCDP,
     ArgumentError,
     FormulaError,
     GuaranteeError,
     MissingDependencyError,
+    NonPrivate,
     NotConvergedError,
     PrivateLRError,
     SchemaError,
@@ -83,6 +85,18 @@ CASES = [
     ({"levels": {"y": [0, 1, 2], "smoker": ["no", "yes"]}}, SchemaError, ["'y'", "0, 1, 2"]),
     ({"bounds": {"y": (0, 2)}}, SchemaError, ["'y'", "0 and 1", "y > 1 ~"]),
     ({"formula": "age ~ dose"}, SchemaError, ["'age'", "0 and 1"]),
+    ({"formula": "y ~ I(age %foo% dose)"}, FormulaError, ["cannot read '%'"]),
+    ({"formula": "y ~ age^" + "9" * 5000}, FormulaError, ["power 99999999999999999..."]),
+    (
+        {"formula": "y ~ C(smoker, contr.treatment('n' + 'o'))"},
+        FormulaError,
+        ["contr.sum", "constants only"],
+    ),
+    (
+        {"formula": "y ~ C(smoker, contr.treatment(9**9**9**9))"},
+        FormulaError,
+        ["contr.sum", "constants only"],
+    ),
     # guarantee
     ({"eps": -1}, GuaranteeError, ["eps=-1", "0 for the plain fit"]),
     ({"eps": np.nan}, GuaranteeError, ["eps=nan"]),
@@ -90,9 +104,18 @@ CASES = [
     ({"eps": "1"}, GuaranteeError, ["eps='1'"]),
     ({"eps": None}, GuaranteeError, ["eps=None"]),
     ({"eps": True}, GuaranteeError, ["eps=True"]),
-    ({"delta": 1e-6}, GuaranteeError, ["delta=1e-06", "not available"]),
+    ({"delta": 0.6}, GuaranteeError, ["delta=0.6", "1e-30 to 0.5"]),
+    ({"delta": 1e-31}, GuaranteeError, ["delta=1e-31", "0 (pure privacy)"]),
     ({"delta": -1}, GuaranteeError, ["delta=-1"]),
-    ({"spend": "inference"}, GuaranteeError, ["spend='inference'", "not available"]),
+    ({"eps": ZCDP(1.0), "delta": 1e-6}, GuaranteeError, ["delta=1e-06", "beside a guarantee"]),
+    ({"eps": ZCDP(1e-12)}, GuaranteeError, ["rho=1e-12", "1e-09"]),
+    ({"eps": NonPrivate()}, GuaranteeError, ["eps=<NonPrivate>", "0 for the plain fit"]),
+    ({"spend": "inference"}, GuaranteeError, ["spend='inference'", "'coefficients'"]),
+    ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, ["roc", "yet"]),
+    ({"spend": {"coefficients": 0.5}}, GuaranteeError, ["0.5"]),
+    ({"delta": 1e-6, "analysis": "cms11"}, GuaranteeError, ["'cms11'", "'one-log'"]),
+    ({"delta": 1e-6, "lambda_": 1e-9, "on_small_lambda": "keep"}, GuaranteeError, ["take lambda_"]),
+    ({"eps": ZCDP(0.1), "lambda_": 0, "on_small_lambda": "keep"}, GuaranteeError, ["lambda_=0"]),
     ({"lambda_": 1e-300}, GuaranteeError, ["1e-300", "1e-15"]),
     ({"lambda_": -1}, GuaranteeError, ["lambda_=-1"]),
     ({"lambda_": "best"}, GuaranteeError, ["'best'", "'PrivateLR'"]),
@@ -108,6 +131,7 @@ CASES = [
     ({"do_scale": "yes"}, ArgumentError, ["do_scale='yes'"]),
     ({"solver": 3}, ArgumentError, ["solver=3"]),
     ({"seed": -1}, ArgumentError, ["seed=-1"]),
+    ({"ledger": 3.0}, ArgumentError, ["ledger=3.0", "a Ledger"]),
 ]
 
 
@@ -164,6 +188,7 @@ SLIPS = [
     {"on_small_lambda": clinic()["age"]},
     {"do_scale": clinic()["age"]},
     {"solver": clinic()["age"]},
+    {"ledger": clinic()["age"]},
     {"verbose": clinic()["age"]},
     {"formula": clinic()["age"], "data": "y ~ age"},
 ]

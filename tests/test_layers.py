@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "privatelr"
-ANYWHERE = {"errors", "types"}
+ANYWHERE = {"errors", "precision", "types"}
 ABOVE = {
     "frames": set(),
     "numerics": set(),
@@ -16,7 +16,7 @@ ABOVE = {
     "results": {"inference", "mechanisms", "numerics", "privacy", "frames"},
     "model": {"results", "inference", "mechanisms", "numerics", "privacy", "frames"},
 }
-EVERYTHING = {*ABOVE, "datasets", "cli"}  # for the edges
+EVERYTHING = {*ABOVE, "datasets", "cli", "audit"}  # for the edges
 OPTIONAL = {"dask", "distributed", "matplotlib", "sklearn", "dp_accounting"}
 
 

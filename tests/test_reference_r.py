@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privatelr import PrivacyWarning, dplr, load_dataset, scaled
+from privatelr import NonPrivate, PrivacyWarning, dplr, load_dataset, scaled
 from privatelr.frames.design import plan_design, read_design
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.schema import declare_schema
+from privatelr.mechanisms.calibration.output import output_sensitivity
+from privatelr.mechanisms.calibration.pure import objective_rate
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
@@ -60,11 +62,21 @@ def calibration_of(case, facts):
     return calibrate(request, facts)
 
 
+def noise_scale(calibration):
+    """R's scale: all of epsilon, nothing of it kept back for the solver."""
+    problem, target = calibration.problem, calibration.target
+    if isinstance(target, NonPrivate):
+        return 0.0
+    if calibration.placement == "output":
+        return output_sensitivity(problem) / target.epsilon
+    return 1 / objective_rate(problem, target.epsilon, "cms11")
+
+
 def objective_of(case):
     """The tilted objective of a case, and what is added to its minimiser."""
     rows = rows_of(case).rows
     calibration = calibration_of(case, Facts(rows.n, rows.d, LOSS, 1.0))
-    noise = np.array(case["noise"] or np.zeros(rows.d)) * calibration.noise.scale
+    noise = np.array(case["noise"] or np.zeros(rows.d)) * noise_scale(calibration)
     tilted = calibration.placement == "objective"
     tilt = noise / rows.n if tilted else np.zeros(rows.d)
     return Objective(rows, LOSS, calibration.lambda_, tilt), 0 * noise if tilted else noise

@@ -22,7 +22,7 @@ from privatelr.frames.kinds import foreign_constants, require_kinds
 from privatelr.frames.response import Response, labels, plan_response
 from privatelr.frames.terms import Columns, materialise, plan_columns
 from privatelr.frames.variables import Variable, describe_variables, level_codes, read_variable
-from privatelr.types import RowLimit
+from privatelr.types import Block, RowLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from privatelr.types import BoolArray, FloatArray, ObjectArray, Rows, RowsBackend
 
 BoundSource = Literal["declared bounds", "row_norm"]
+_MAPPED = 1 + 2.0**-40
+"""Mapping a value onto [-1, 1] rounds, and a block must hold what comes out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +83,25 @@ class DesignSpec:
     def radius(self) -> float:
         """R, the largest length of a design row, the intercept entry included."""
         return RowLimit(self.bound, self.intercept).radius
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The intercept and the terms, with the largest sum of sizes that a row has in each.
+
+        Empty where a row is not a product of bounded terms: unbounded, projected, or scaled by
+        the data. Rows that are shortened stay within the blocks.
+        """
+        if self.projection is not None or self.scaled_by_data or self.unbounded:
+            return ()
+        sums = [
+            self.intercept if self.intercept is not None and term.columns == (0,) else term.absolute
+            for term in self.columns.terms
+        ]
+        sizes = [len(term.columns) for term in self.columns.terms]
+        # a term without columns, or of zeros only, is no block
+        if min(sums) <= 0 or min(sizes) == 0:
+            return ()
+        return tuple(Block(n, s * _MAPPED) for n, s in zip(sizes, sums, strict=True))
 
     def user_map(self) -> FloatArray:
         """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units."""
@@ -185,6 +206,7 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
         bound=spec.bound,
         intercept=spec.intercept,
         projection=spec.projection,
+        blocks=spec.blocks,
     )
     return Design(rows, spec)
 

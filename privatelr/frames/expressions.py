@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from privatelr.errors import FormulaError
+from privatelr.frames.contrasts import is_plain_contrast
 from privatelr.frames.functions import ROW_FUNCTIONS, RowFunction
 from privatelr.frames.lexer import CLOSING, CONSTANTS, OPENING, WORDS, Token, spell
 from privatelr.frames.refusals import refuse_call
@@ -184,10 +185,10 @@ def coded_contrast(expression: Expression) -> str | None:
     text = ast.unparse(nodes[0])
     for key, value in expression.aliases.items():
         text = text.replace(key, value) if value.startswith("contr.") else text
-    if not text.startswith("contr."):
+    if not is_plain_contrast(text):
         raise FormulaError(
             f"formula: {expression.label!r} takes a contrast such as contr.sum or "
-            "contr.treatment('b') after the column."
+            "contr.treatment('b') after the column, with constants only."
         )
     return text
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10
+_POWERS = frozenset(map(str, range(1, _LARGEST_POWER + 1)))
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _KEY = re.compile("\ue000(\\d+)\ue001")
 
@@ -191,11 +192,12 @@ def _number(tokens: Sequence[Token], index: int) -> str:
     text = tokens[index].text
     before, after = tokens[index - 1] if index else None, tokens[index + 1 : index + 2]
     if before is not None and before.is_operator("^", "**"):
-        if text.isdigit() and 1 <= int(text) <= _LARGEST_POWER:
+        if text in _POWERS:
             return text
+        shown = text if len(text) <= 20 else f"{text[:17]}..."
         raise FormulaError(
-            f"formula: the power {text} of terms takes a whole number from 1 to {_LARGEST_POWER}; "
-            f"write I(x^{text}) for a power of x."
+            f"formula: the power {shown} of terms takes a whole number from 1 to {_LARGEST_POWER}; "
+            f"write I(x^{shown}) for a power of x."
         )
     inside = sum(t.is_operator("(") - t.is_operator(")") for t in tokens[:index]) > 0
     summed = (before is None or before.is_operator("+", "-")) and (

@@ -44,11 +44,14 @@ class Term:
     radius : float
         Largest Euclidean length of the block in a row once it is mapped; infinite if a
         numeric factor is unbounded.
+    absolute : float
+        Largest sum of the sizes of its entries, as `radius`.
     """
 
     label: str
     columns: tuple[int, ...]
     radius: float
+    absolute: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,11 +114,17 @@ def plan_columns(
             for column in columns:
                 parent[column] = _parent(grid, column, pure.get(categorical, ()))
                 centre[column], scale[column] = _to_unit(span, centred=parent[column] >= 0)
-        length = float(np.sqrt(np.max(np.sum(grid[:, list(columns)] ** 2, axis=1), initial=0.0)))
         bounded = all(math.isfinite(end) for end in span)
         label = ":".join(factors[index].expression.title for index in used) or INTERCEPT
-        terms.append(Term(label, columns, length if bounded else math.inf))
+        sizes = _largest_sizes(grid[:, list(columns)]) if bounded else (math.inf, math.inf)
+        terms.append(Term(label, columns, *sizes))
     return factors, Columns(names, coding, tuple(terms), parent, centre, scale)
+
+
+def _largest_sizes(grid: FloatArray) -> tuple[float, float]:
+    """Largest Euclidean length and largest sum of sizes among the rows of a grid."""
+    lengths, sums = np.sqrt(np.sum(grid**2, axis=1)), np.sum(np.abs(grid), axis=1)
+    return float(np.max(lengths, initial=0.0)), float(np.max(sums, initial=0.0))
 
 
 def _blocks(coding: ModelSpec) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

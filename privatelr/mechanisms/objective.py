@@ -4,33 +4,71 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privatelr.mechanisms.release import Release, certified_minimum, require_match
-from privatelr.numerics.objective import Objective
+import numpy as np
+
+from privatelr.errors import NotConvergedError
+from privatelr.mechanisms.release import Release, require_match, rounded_sum
+from privatelr.numerics.certified import certified_minimum
+from privatelr.numerics.newton import certificate
+from privatelr.numerics.objective import Objective, value_and_gradient
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.release import Draws
     from privatelr.numerics.newton import Solver
-    from privatelr.types import FloatArray, Rows
+    from privatelr.types import Rows
 
 
-def release(rows: Rows, calibration: Calibration, noise: FloatArray, solver: Solver) -> Release:
-    """Minimise ``J(w) + noise.w / n`` and release the minimiser.
+def release(rows: Rows, calibration: Calibration, draws: Draws, solver: Solver) -> Release:
+    """Minimise ``J(w) + b.w / n`` to a certified gradient, shield the result, release it.
 
     Parameters
     ----------
     rows : Rows
     calibration : Calibration
-    noise : ndarray of shape (d,)
-        One draw from ``calibration.noise``, b in the sum form.
+    draws : Draws
+        Of ``calibration.noise``, the tilt b in the sum form, and of ``calibration.shield``.
     solver : Solver
+        Where it stops short, a slower method goes on; the result is the same to tau.
 
     Notes
     -----
     **Privacy.** *Covered*: the coefficients, by ``calibration.target``. *Neighbours*: replace
-    one record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: the
-    distance to the exact minimiser that the proof is about, time and memory.
+    one record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: time
+    and memory.
     """
-    require_match(rows, calibration, noise)
+    require_match(rows, calibration)
     problem = calibration.problem
-    objective = Objective(rows, problem.loss, problem.lambda_, noise / problem.n)
-    return Release(certified_minimum(objective, solver), calibration.target, calibration)
+    tilt = draws.noise.nearest() / problem.n
+    objective = Objective(rows, problem.loss, problem.lambda_, tilt)
+    minimum = certified_minimum(objective, solver, calibration.tau, draws.noise.enclose)
+    coef = rounded_sum(minimum, draws.shield, calibration.grid)
+    return Release(coef, calibration.target, calibration)
+
+
+def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: Solver) -> Release:
+    """The plain fit: minimise J and release the minimiser, which nothing protects.
+
+    Raises
+    ------
+    NotConvergedError
+        If the gradient at what the solver returned is above `certificate`. The check is made on
+        the rows themselves, whatever the solver says of itself.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing. *Neighbours*, *Assumed public*: none. *Not covered*:
+    everything.
+    """
+    require_match(rows, calibration)
+    problem = calibration.problem
+    objective = Objective(rows, problem.loss, problem.lambda_, np.zeros(problem.d))
+    w = solver(objective).w
+    with np.errstate(all="ignore"):
+        norm = float(np.linalg.norm(value_and_gradient(objective, w)[1]))
+    if not norm <= certificate(objective):
+        raise NotConvergedError(
+            "solver: what it returned is not certified to a gradient of 1e-10, so nothing was "
+            "released; leave solver=Newton()."
+        )
+    return Release(w, calibration.target, calibration)

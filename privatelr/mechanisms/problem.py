@@ -10,6 +10,7 @@ from privatelr.errors import GuaranteeError
 
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
+    from privatelr.types import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,15 @@ class Facts:
     loss : Loss
     radius : float
         R, the largest length of a row, the intercept entry included.
+    blocks : tuple of Block
+        The blocks of columns that the design is a product of, in order; empty if it is none.
     """
 
     n: int
     d: int
     loss: Loss
     radius: float
+    blocks: tuple[Block, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):
@@ -36,17 +40,19 @@ class Facts:
                 f"a fit with n={self.n}, d={self.d}, radius={self.radius}: takes n and d from 1 "
                 "and a radius above 0."
             )
+        if self.blocks and sum(block.size for block in self.blocks) != self.d:
+            raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
 
     def with_lambda(self, lambda_: float) -> Problem:
         """These facts and a penalty."""
-        return Problem(self.n, self.d, self.loss, self.radius, lambda_)
+        return Problem(self.n, self.d, self.loss, self.radius, self.blocks, lambda_)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem(Facts):
     """Public facts and the penalty ``lambda_`` of the mean objective."""
 
-    lambda_: float
+    lambda_: float = 0.0
 
     @property
     def penalty(self) -> float:

@@ -1,30 +1,30 @@
 """The table of mechanisms: placement x kind of guarantee; the laws run over its rows.
 
-Any registered loss goes with any row. To add a mechanism, write a module with `release` (and
-its formulas in `privatelr.mechanisms.calibration`) and list it here.
+Any registered loss goes with any row. To add a mechanism, write its formulas in
+`privatelr.mechanisms.calibration`, a module with `release`, and list both here.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import objective, output
-from privatelr.mechanisms.calibration import (
-    PLAIN_LAMBDA,
-    Calibration,
+from privatelr.mechanisms.calibration.lambdas import PLAIN_LAMBDA, lambda_by_rule
+from privatelr.mechanisms.calibration.settle import (
     calibrate_objective,
     calibrate_output,
-    lambda_by_rule,
+    calibrate_plain,
 )
-from privatelr.privacy.guarantees import NonPrivate, PureDP
-from privatelr.privacy.noise import NoNoise
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privatelr.mechanisms.calibration import LambdaRule
+    from privatelr.mechanisms.calibration.lambdas import LambdaRule
+    from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.mechanisms.release import Release
     from privatelr.mechanisms.request import Request
@@ -39,32 +39,15 @@ class Mechanism:
     release: Callable[..., Release]
 
 
-def _objective_pure(problem: Problem, request: Request, origin: str) -> Calibration:
-    return calibrate_objective(
-        problem,
-        cast("PureDP", request.target),
-        analysis=request.analysis,
-        on_small_lambda=request.on_small_lambda,
-        lambda_origin=origin,
-    )
-
-
-def _output_pure(problem: Problem, request: Request, origin: str) -> Calibration:
-    target = cast("PureDP", request.target)
-    return calibrate_output(problem, target, analysis=request.analysis, lambda_origin=origin)
-
-
-def _plain(problem: Problem, request: Request, origin: str) -> Calibration:
-    return Calibration(
-        problem, request.target, request.placement, "none", NoNoise(problem.d), origin
-    )
-
-
 MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
-    ("objective", PureDP): Mechanism(_objective_pure, objective.release),
-    ("output", PureDP): Mechanism(_output_pure, output.release),
-    ("objective", NonPrivate): Mechanism(_plain, objective.release),
-    ("output", NonPrivate): Mechanism(_plain, output.release),
+    ("objective", PureDP): Mechanism(calibrate_objective, objective.release),
+    ("objective", ZCDP): Mechanism(calibrate_objective, objective.release),
+    ("objective", ApproxDP): Mechanism(calibrate_objective, objective.release),
+    ("output", PureDP): Mechanism(calibrate_output, output.release),
+    ("output", ZCDP): Mechanism(calibrate_output, output.release),
+    ("output", ApproxDP): Mechanism(calibrate_output, output.release),
+    ("objective", NonPrivate): Mechanism(calibrate_plain, objective.release_plain),
+    ("output", NonPrivate): Mechanism(calibrate_plain, objective.release_plain),
 }
 
 
@@ -83,13 +66,14 @@ def calibrate(request: Request, facts: Facts) -> Calibration:
     mechanism = find_mechanism(request)
     if not isinstance(request.lambda_, str):
         return mechanism.calibrate(facts.with_lambda(request.lambda_), request, "as given")
-    if not isinstance(request.target, PureDP):
+    target, rule, analysis = request.target, request.lambda_, request.analysis
+    if isinstance(target, NonPrivate):
         plain = facts.with_lambda(PLAIN_LAMBDA)
         return mechanism.calibrate(plain, request, "the default of a plain fit")
-    rule, epsilon, analysis = request.lambda_, request.target.epsilon, request.analysis
-    value = lambda_by_rule(rule, facts, epsilon, analysis)
-    if rule == "auto" and value == lambda_by_rule("free", facts, epsilon, analysis):
-        rule = "free"
+    value = lambda_by_rule(rule, facts, target, analysis)
+    free = lambda_by_rule("free", facts, target, analysis)
+    if rule == "auto" and math.isclose(value, free, rel_tol=1e-9):
+        rule = "free"  # in words: the two rules agree
     return mechanism.calibrate(facts.with_lambda(value), request, _origin(request, rule))
 
 
@@ -98,9 +82,11 @@ def _origin(request: Request, rule: LambdaRule) -> str:
     if rule == "PrivateLR" or request.analysis == "cms11":
         return "automatic, PrivateLR's rule"
     if rule == "auto":
-        return "automatic, balances noise and shrinkage for a public guess of the coefficients"
+        return "automatic, balances noise and shrinkage for a guess of the coefficients"
     if request.placement == "output":
         return "automatic, what would be free in objective perturbation"
+    if not isinstance(request.target, PureDP):
+        return "automatic, the smallest whose curvature adds at most 2 % to the noise"
     if request.analysis == "joint":
         return "automatic, the smallest whose curvature costs no privacy"
     return "automatic, the smallest whose curvature costs a tenth of eps"

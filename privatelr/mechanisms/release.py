@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from flint import arb
 
-from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.numerics.newton import certificate
-from privatelr.numerics.objective import value_and_gradient
+from privatelr.errors import GuaranteeError
+from privatelr.precision import working_precision
+from privatelr.privacy.draws import FIRST_PRECISION
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.numerics.newton import Solver
-    from privatelr.numerics.objective import Objective
+    from collections.abc import Sequence
+
+    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.draws import Draw
     from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy.randomness import Randomness
     from privatelr.types import FloatArray, Rows
 
 
@@ -31,46 +35,74 @@ class Release:
         What holds for `coef`.
     calibration : Calibration
         How it was reached.
+    entry : Entry or None
+        What a ledger was charged for it.
     """
 
     coef: FloatArray
     guarantee: Guarantee
     calibration: Calibration
+    entry: Entry | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
 
 
-def certified_minimum(objective: Objective, solver: Solver) -> FloatArray:
-    """Minimise, and check here what the proof needs: that the gradient vanishes.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Draws:
+    """The noise of one release, drawn once: of the calibration's `noise` and of its `shield`."""
 
-    Raises
-    ------
-    NotConvergedError
-        If the gradient at what the solver returned is above `certificate`; nothing is released
-        then. The check is made on the rows themselves, whatever the solver says of itself.
+    noise: Draw
+    shield: Draw
+
+
+def draw(calibration: Calibration, randomness: Randomness) -> Draws:
+    """All the noise that a release under this calibration takes."""
+    return Draws(randomness.draw(calibration.noise), randomness.draw(calibration.shield))
+
+
+def rounded_sum(centre: Sequence[arb], noise: Draw, grid: float) -> FloatArray:
+    """Multiples of `grid` nearest to ``centre + noise``, decided exactly (privacy.md 10.1).
+
+    Rounding an ideal real number is a function of it, so its privacy is that of the ideal
+    mechanism, whatever doubles would have done to the sum.
+
+    Parameters
+    ----------
+    centre
+        Exact numbers, d of them.
+    noise
+        Enclosed as tightly as it takes until no coordinate is in doubt.
     """
-    w = solver(objective).w
-    with np.errstate(all="ignore"):
-        norm = float(np.linalg.norm(value_and_gradient(objective, w)[1]))
-    if not norm <= certificate(objective):
-        raise NotConvergedError(
-            "solver: what it returned is not certified to a gradient of 1e-10, so nothing was "
-            "released; leave solver=Newton()."
-        )
-    return w
+    precision = FIRST_PRECISION
+    while True:
+        enclosed = noise.enclose(precision)
+        with working_precision(precision):
+            step, half = arb(grid), arb(0.5)
+            cells = [
+                ((number + ball) / step + half).floor().unique_fmpz()
+                for number, ball in zip(centre, enclosed, strict=True)
+            ]
+        known = [int(cell) for cell in cells if cell is not None]
+        if len(known) == len(cells):
+            return np.array([float(cell) * grid for cell in known])
+        precision *= 2
 
 
-def require_match(rows: Rows, calibration: Calibration, noise: FloatArray) -> None:
+def require_match(rows: Rows, calibration: Calibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
-    if rows.n != problem.n or rows.d != problem.d or noise.shape != (problem.d,):
+    if rows.n != problem.n or rows.d != problem.d:
         raise GuaranteeError(
-            f"rows of shape ({rows.n}, {rows.d}) and noise of shape {noise.shape} do not fit a "
-            f"calibration for n={problem.n}, d={problem.d}."
+            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
+            f"d={problem.d}."
         )
     if rows.radius > problem.radius:
         raise GuaranteeError(
             f"rows of radius {rows.radius:g} are longer than the radius {problem.radius:g} that "
             "the noise was calibrated for."
+        )
+    if problem.blocks and rows.blocks != problem.blocks:
+        raise GuaranteeError(
+            "rows: they are not held in the blocks of columns that the noise was calibrated for."
         )

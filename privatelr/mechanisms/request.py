@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
-from privatelr.mechanisms.calibration import (
-    ANALYSES,
-    LAMBDA_RULES,
-    Analysis,
-    LambdaRule,
-    SmallLambda,
-)
-from privatelr.privacy.guarantees import Guarantee, NonPrivate, PureDP
+from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES, LambdaRule, SmallLambda
+from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy.shares import split
 
 if TYPE_CHECKING:
     from privatelr.types import Placement
 
 SMALLEST_LAMBDA, LARGEST_LAMBDA = 1e-15, 1e12
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e4
+SMALLEST_DELTA, LARGEST_DELTA = 1e-30, 0.5
 _EPS_TAKES = f"0 for the plain fit, or a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
 
 
@@ -48,13 +46,8 @@ def read_request(
         raise ArgumentError(
             f"op={show(op)}: op takes True (objective perturbation) or False (output)."
         )
-    if spend is not None:
-        raise GuaranteeError(
-            f"spend={show(spend)}: sharing eps between coefficients and inference is not available "
-            "in this version; leave spend=None, and eps pays for the coefficients."
-        )
     return Request(
-        target=read_target(eps, delta),
+        target=_spent_on_coefficients(read_target(eps, delta), spend),
         placement="objective" if op else "output",
         analysis=cast("Analysis", require_choice(GuaranteeError, "analysis", analysis, ANALYSES)),
         lambda_=_read_lambda(lambda_),
@@ -68,20 +61,53 @@ def read_request(
 
 
 def read_target(eps: Any, delta: Any) -> Guarantee:
-    """The guarantee that ``eps`` and ``delta`` ask for; ``eps=0`` asks for none."""
-    delta_takes = "0, the pure guarantee, in this version"
-    if require_number(GuaranteeError, "delta", delta, delta_takes, at_least=0, at_most=1) > 0:
-        raise GuaranteeError(
-            f"delta={show(delta)}: Gaussian mechanisms are not available in this version; delta "
-            "takes 0, pure privacy."
+    """The guarantee that ``eps`` and ``delta`` ask for; ``eps=0`` asks for none.
+
+    A guarantee itself may stand in the place of ``eps``: ``eps=ZCDP(0.1)``.
+    """
+    if isinstance(eps, PureDP | ZCDP | ApproxDP):
+        require_number(
+            GuaranteeError, "delta", delta, "0 beside a guarantee as eps", at_least=0, at_most=0
         )
+        return _require_usual(eps)
+    takes = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
+    limits = {"at_least": 0.0, "at_most": LARGEST_DELTA}
+    excess = require_number(GuaranteeError, "delta", delta, takes, **limits)
     epsilon = require_number(
         GuaranteeError, "eps", eps, _EPS_TAKES, at_least=0, at_most=LARGEST_EPSILON
     )
     if epsilon == 0:
         return NonPrivate("none: eps=0 asks for the plain fit")
-    require_number(GuaranteeError, "eps", eps, _EPS_TAKES, at_least=SMALLEST_EPSILON)
-    return PureDP(epsilon)
+    return _require_usual(PureDP(epsilon) if excess == 0 else ApproxDP(epsilon, excess))
+
+
+def _require_usual(target: PureDP | ZCDP | ApproxDP) -> Guarantee:
+    """Refuse numbers that no formula here was checked for."""
+    limits = {"at_least": SMALLEST_EPSILON, "at_most": LARGEST_EPSILON}
+    if isinstance(target, ZCDP):
+        takes = f"a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+        require_number(GuaranteeError, "rho", target.rho, takes, **limits)
+        return target
+    require_number(GuaranteeError, "eps", target.epsilon, _EPS_TAKES, **limits)
+    if isinstance(target, ApproxDP):
+        takes = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
+        bounds = {"at_least": SMALLEST_DELTA, "at_most": LARGEST_DELTA}
+        require_number(GuaranteeError, "delta", target.delta, takes, **bounds)
+    return target
+
+
+def _spent_on_coefficients(target: Guarantee, spend: Any) -> Guarantee:
+    """The share of a target that pays for the coefficients."""
+    if spend is None:
+        return target
+    if not isinstance(spend, Mapping) or set(spend) != {"coefficients"}:
+        raise GuaranteeError(
+            f"spend={show(spend)}: in this version spend takes None or {{'coefficients': 1}}; "
+            "inference and roc cannot be bought yet."
+        )
+    if isinstance(target, NonPrivate):
+        return target
+    return split(target, spend)["coefficients"]
 
 
 def _read_lambda(lambda_: Any) -> float | LambdaRule:

@@ -15,11 +15,25 @@ from scipy import special
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flint import arb
+
     from privatelr.types import FloatArray
+
+EVALUATION_ERROR = 8 * 2.0**-53
+"""Relative error of a computed slope: 4 units in the last place."""
+MARGIN_ERROR = 4 * 2.0**-53
+"""Relative to ``1 + |z|``: how far from z the margin may lie that a computed slope belongs to."""
 
 
 class Loss(Protocol):
     """One loss. To add one, write a frozen class like `Logistic` and list it in `LOSSES`.
+
+    `value`, `slope` and `curvature` compute in doubles. The slope at z has to be the exact one
+    at a margin within ``MARGIN_ERROR (1 + |z|)`` of z, up to a relative `EVALUATION_ERROR`
+    and to numbers below 1e-307, which may vanish; certificates build on this. `enclose` gives
+    value, slope and curvature as balls that hold the exact ones at every margin in the given
+    ball, at the working precision. At a kink of the slope the ball of the curvature holds all
+    values around; for a wide margin a ball may be wide, or not finite.
 
     Attributes
     ----------
@@ -53,6 +67,7 @@ class Loss(Protocol):
     def value(self, margin: FloatArray) -> FloatArray: ...
     def slope(self, margin: FloatArray) -> FloatArray: ...
     def curvature(self, margin: FloatArray) -> FloatArray: ...
+    def enclose(self, margin: arb) -> tuple[arb, arb, arb]: ...
 
 
 def _expit(link: FloatArray) -> FloatArray:
@@ -81,6 +96,16 @@ class Logistic:
 
     def curvature(self, margin: FloatArray) -> FloatArray:
         return _expit(margin) * _expit(-margin)
+
+    def enclose(self, margin: arb) -> tuple[arb, arb, arb]:
+        # the exponential that is at most 1 loses no digits to the other terms
+        if margin.mid() >= 0:
+            small = (-margin).exp()
+            share = 1 / (1 + small)
+            return small.log1p(), -small * share, small * share * share
+        small = margin.exp()
+        share = 1 / (1 + small)
+        return small.log1p() - margin, -share, small * share * share
 
 
 LOSSES: dict[str, Loss] = {"logistic": Logistic()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -91,26 +92,35 @@ class Newton:
         NotConvergedError
             If the gradient norm stays above `tolerance`.
         """
-        w = np.zeros(objective.rows.d)
         enough = certificate(objective, self.tolerance)
-        with np.errstate(all="ignore"):
-            value, gradient = value_and_gradient(objective, w)
-            for _ in range(self.max_iterations):
-                norm = _norm(gradient)
-                certified = norm <= enough
-                step = _newton_step(objective, w, gradient)
-                smallest = 1.0 if certified else _SMALLEST_STEP
-                trial = _search(objective, w, step, value, gradient, smallest)
-                if trial is None or (certified and _norm(trial[2]) >= norm / 2):
-                    break
-                w, value, gradient = trial
-        if _norm(gradient) <= enough:
-            return Minimum(w, _norm(gradient))
+        start = np.zeros(objective.rows.d)
+        minimum = descend(objective, start, enough, int(self.max_iterations))
+        if minimum.gradient_norm <= enough:
+            return minimum
         raise NotConvergedError(
             f"solver: the minimiser was not certified to a gradient of {self.tolerance:g} in at "
             f"most {self.max_iterations} iterations, so nothing was released; raise lambda_ or "
             "max_iterations."
         )
+
+
+def descend(objective: Objective, start: FloatArray, enough: float, max_iterations: int) -> Minimum:
+    """Newton iterations from `start` as far as they lead; the end may be above `enough`."""
+    w = start
+    with np.errstate(all="ignore"):
+        value, gradient = value_and_gradient(objective, w)
+        for _ in range(max_iterations):
+            norm = _norm(gradient)
+            if norm == math.inf:
+                break
+            certified = norm <= enough
+            step = _newton_step(objective, w, gradient)
+            smallest = 1.0 if certified else _SMALLEST_STEP
+            trial = _search(objective, w, step, value, gradient, smallest)
+            if trial is None or (certified and _norm(trial[2]) >= norm / 2):
+                break
+            w, value, gradient = trial
+        return Minimum(w, _norm(gradient))
 
 
 def _norm(vector: FloatArray) -> float:
@@ -120,11 +130,13 @@ def _norm(vector: FloatArray) -> float:
 
 def _newton_step(objective: Objective, w: FloatArray, gradient: FloatArray) -> FloatArray:
     matrix = hessian(objective, w)
-    try:
-        return np.asarray(-linalg.cho_solve(linalg.cho_factor(matrix), gradient))
-    except linalg.LinAlgError:
+    if np.isfinite(matrix).all():
+        with suppress(linalg.LinAlgError):
+            return np.asarray(-linalg.cho_solve(linalg.cho_factor(matrix), gradient))
         # columns that coincide under a tiny lambda: invert on the part that is resolved
-        return np.asarray(-linalg.pinvh(matrix) @ gradient)
+        with suppress(linalg.LinAlgError):
+            return np.asarray(-linalg.pinvh(matrix) @ gradient)
+    return -gradient
 
 
 def _search(

@@ -10,7 +10,7 @@ import numpy as np
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
-    from privatelr.types import BoolArray, FloatArray, Kernel
+    from privatelr.types import Block, BoolArray, FloatArray, Kernel
 
 BLOCK_ROWS = 4096
 _SAFETY = 1.0 - 2.0**-40
@@ -51,6 +51,22 @@ def bounded_rows(
         short = np.column_stack([np.where(usable, intercept, 0.0), short])
     short.flags.writeable = False
     return short
+
+
+def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
+    """Rows ``(n, d)`` with each block of columns scaled down to its bound where it exceeds it."""
+    held = x.copy()
+    start = 0
+    for block in blocks:
+        part = held[:, start : start + block.size]
+        size = np.zeros(len(x))
+        for column in part.T:
+            size += np.abs(column)
+        too_large: BoolArray = np.greater(size, block.bound)
+        part[too_large] *= (block.bound * _SAFETY / size[too_large])[:, None]
+        start += block.size
+    held.flags.writeable = False
+    return held
 
 
 def _shortened(x: FloatArray, bound: float) -> FloatArray:
@@ -107,6 +123,8 @@ class DenseRows:
         Constant of the intercept column.
     projection : ndarray of shape (p, q), optional
         Applied to the covariates between two shortenings.
+    blocks : tuple of Block, optional
+        Blocks of the d columns, whose sums of sizes are held to their bounds.
 
     Attributes
     ----------
@@ -120,6 +138,7 @@ class DenseRows:
     x: FloatArray
     y: FloatArray
     radius: float
+    blocks: tuple[Block, ...]
 
     def __init__(
         self,
@@ -129,13 +148,17 @@ class DenseRows:
         bound: float,
         intercept: float | None,
         projection: FloatArray | None = None,
+        blocks: tuple[Block, ...] = (),
     ) -> None:
         x = bounded_rows(covariates, bound, intercept, projection)
+        if blocks:
+            x = held_in_blocks(x, blocks)
         y = np.where(np.isfinite(covariates).all(axis=1), labels, 0.0)
         y.flags.writeable = False
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "radius", RowLimit(bound, intercept).radius)
+        object.__setattr__(self, "blocks", blocks)
 
     @property
     def n(self) -> int:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy import special
+
+from privatelr.privacy.draws import Recipe, exponentials, normal_uniforms, normals, total
 
 if TYPE_CHECKING:
-    from privatelr.privacy.randomness import Randomness
+    from collections.abc import Sequence
+
+    from privatelr.privacy.draws import Arithmetic
     from privatelr.types import FloatArray
 
 
-class NoiseLaw(Protocol):
-    """A distribution on vectors ``(dimension,)``."""
-
-    @property
-    def dimension(self) -> int: ...
+class NoiseLaw(Recipe, Protocol):
+    """A distribution on vectors ``(dimension,)``, symmetric about zero."""
 
     @property
     def title(self) -> str: ...
@@ -29,8 +29,13 @@ class NoiseLaw(Protocol):
         ...
 
     @property
-    def coordinate_sd(self) -> float:
-        """Standard deviation of one coordinate."""
+    def variances(self) -> FloatArray:
+        """Diagonal ``(dimension,)`` of the covariance, which has no other entries."""
+        ...
+
+    @property
+    def mean_length(self) -> float:
+        """Mean Euclidean length, from above."""
         ...
 
     @property
@@ -42,8 +47,8 @@ class NoiseLaw(Protocol):
         """Logarithm of the density at ``b``, up to a constant."""
         ...
 
-    def draw(self, randomness: Randomness) -> FloatArray:
-        """One vector."""
+    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
+        """``log_density(b) - log_density(b - change)``, accurate for a small change."""
         ...
 
 
@@ -67,8 +72,12 @@ class SphericalLaplace:
         return 1.0 / self.rate
 
     @property
-    def coordinate_sd(self) -> float:
-        return math.sqrt(self.dimension + 1) / self.rate
+    def variances(self) -> FloatArray:
+        return np.full(self.dimension, (self.dimension + 1) / self.rate / self.rate)
+
+    @property
+    def mean_length(self) -> float:
+        return self.dimension / self.rate
 
     @property
     def lipschitz_sd(self) -> float:
@@ -82,10 +91,74 @@ class SphericalLaplace:
     def log_density(self, b: FloatArray) -> float:
         return -self.rate * float(np.linalg.norm(b))
 
-    def draw(self, randomness: Randomness) -> FloatArray:
-        direction = normals(randomness, self.dimension)
-        length = -np.log(randomness.uniforms(self.dimension)).sum() / self.rate
-        return np.asarray(length * direction / np.linalg.norm(direction))
+    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
+        lengths = float(np.linalg.norm(b) + np.linalg.norm(b - change))
+        return -self.rate * float(change @ (2 * b - change)) / lengths if lengths > 0 else 0.0
+
+    @property
+    def uniforms(self) -> int:
+        return normal_uniforms(self.dimension) + self.dimension
+
+    @property
+    def signs(self) -> int:
+        return 0
+
+    def transform(
+        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
+    ) -> list[Any]:
+        d = self.dimension
+        direction = normals(uniforms[d:], d, arithmetic)
+        gamma = total(exponentials(uniforms[:d], arithmetic)) / self.rate
+        length = arithmetic.sqrt(total([x * x for x in direction]))
+        return [x * gamma / length for x in direction]
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianNoise:
+    """Independent normal coordinates of standard deviation `sd`."""
+
+    dimension: int
+    sd: float
+
+    @property
+    def title(self) -> str:
+        return "Gaussian"
+
+    @property
+    def scale(self) -> float:
+        return self.sd
+
+    @property
+    def variances(self) -> FloatArray:
+        return np.full(self.dimension, self.sd**2)
+
+    @property
+    def mean_length(self) -> float:
+        return self.sd * math.sqrt(self.dimension)
+
+    @property
+    def lipschitz_sd(self) -> float:
+        """By Poincare's inequality for the normal law."""
+        return self.sd
+
+    def log_density(self, b: FloatArray) -> float:
+        return -float(b @ b) / (2 * self.sd**2)
+
+    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
+        return -float(change @ (2 * b - change)) / (2 * self.sd**2)
+
+    @property
+    def uniforms(self) -> int:
+        return normal_uniforms(self.dimension)
+
+    @property
+    def signs(self) -> int:
+        return 0
+
+    def transform(
+        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
+    ) -> list[Any]:
+        return [x * self.sd for x in normals(uniforms, self.dimension, arithmetic)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +176,11 @@ class NoNoise:
         return 0.0
 
     @property
-    def coordinate_sd(self) -> float:
+    def variances(self) -> FloatArray:
+        return np.zeros(self.dimension)
+
+    @property
+    def mean_length(self) -> float:
         return 0.0
 
     @property
@@ -113,10 +190,18 @@ class NoNoise:
     def log_density(self, b: FloatArray) -> float:
         return 0.0 if not np.any(b) else -math.inf
 
-    def draw(self, randomness: Randomness) -> FloatArray:
-        return np.zeros(self.dimension)
+    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
+        return 0.0 if not np.any(change) else math.nan
 
+    @property
+    def uniforms(self) -> int:
+        return 0
 
-def normals(randomness: Randomness, count: int) -> FloatArray:
-    """Independent standard normal numbers, by inversion."""
-    return np.asarray(special.ndtri(randomness.uniforms(count)))
+    @property
+    def signs(self) -> int:
+        return 0
+
+    def transform(
+        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
+    ) -> list[Any]:
+        return [0.0] * self.dimension

@@ -7,17 +7,25 @@ guesses it can subtract it: it exists for tests and lectures, and voids the guar
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from scipy import special
+
+from privatelr.privacy.draws import Draw, ExactDraw, FloatDraw, Floats, Recipe
 
 if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
 
 class Randomness(Protocol):
-    """A source of independent uniform numbers."""
+    """A source of noise, and of independent uniform numbers."""
+
+    def draw(self, recipe: Recipe) -> Draw:
+        """One draw of a law."""
+        ...
 
     @property
     def is_secret(self) -> bool:
@@ -32,6 +40,10 @@ class Randomness(Protocol):
 @dataclass(frozen=True, slots=True)
 class SystemRandomness:
     """The cryptographic generator of the operating system; nothing to seed or to save."""
+
+    def draw(self, recipe: Recipe) -> Draw:
+        """A draw that is exact to as many bits as are asked for (privacy.md 10.2)."""
+        return ExactDraw(recipe, secrets.randbits)
 
     @property
     def is_secret(self) -> bool:
@@ -52,6 +64,12 @@ class SeededRandomness:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_generator", np.random.default_rng(self.seed))
 
+    def draw(self, recipe: Recipe) -> Draw:
+        """A draw in doubles, which may show through what is added to it."""
+        uniforms = self.uniforms(recipe.uniforms).tolist()
+        signs = [1 if u < 0.5 else -1 for u in self.uniforms(recipe.signs)]
+        return FloatDraw(np.array(recipe.transform(uniforms, signs, Floats()), dtype=np.float64))
+
     @property
     def is_secret(self) -> bool:
         return False
@@ -63,3 +81,8 @@ class SeededRandomness:
 def _open_unit(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> FloatArray:
     """Middle points of ``2**52`` equal cells of (0, 1); neither end can occur."""
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def normals(randomness: Randomness, count: int) -> FloatArray:
+    """Independent standard normal doubles, by inversion; for what may be published."""
+    return np.asarray(special.ndtri(randomness.uniforms(count)))

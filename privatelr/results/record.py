@@ -12,7 +12,7 @@ from privatelr.errors import GuaranteeError
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
-    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.release import Release
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.results.diagnostics import Diagnostics

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privatelr.privacy.guarantees import PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 
 if TYPE_CHECKING:
+    from privatelr.privacy.guarantees import Guarantee
     from privatelr.results.record import FitRecord
 
 
@@ -29,13 +30,14 @@ def glance(fit: FitRecord) -> pd.DataFrame:
     """One row about the fit."""
     calibration = fit.calibration
     problem = calibration.problem
-    private = isinstance(fit.guarantee, PureDP)
+    epsilon, delta, rho = _numbers(fit.guarantee)
     row = {
         "nobs": problem.n,
         "d": problem.d,
         "guarantee": str(fit.guarantee),
-        "epsilon": fit.guarantee.epsilon if isinstance(fit.guarantee, PureDP) else np.inf,
-        "delta": 0.0 if private else np.nan,
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": rho,
         "mechanism": f"{calibration.placement} perturbation" if calibration.noise.scale else "none",
         "analysis": calibration.analysis,
         "noise": calibration.noise.title,
@@ -45,3 +47,16 @@ def glance(fit: FitRecord) -> pd.DataFrame:
         "loss": problem.loss.name,
     }
     return pd.DataFrame([row])
+
+
+def _numbers(guarantee: Guarantee) -> tuple[float, float, float]:
+    """Epsilon, delta and rho; NaN where the guarantee does not speak of one."""
+    match guarantee:
+        case PureDP():
+            return guarantee.epsilon, 0.0, np.nan
+        case ApproxDP():
+            return guarantee.epsilon, guarantee.delta, np.nan
+        case ZCDP():
+            return np.nan, np.nan, guarantee.rho
+        case NonPrivate():
+            return np.inf, np.nan, np.nan

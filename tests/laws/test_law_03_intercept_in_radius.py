@@ -51,8 +51,8 @@ def test_planted_bug_in_the_rows_is_caught(monkeypatch):
     """Rows that hide their intercept from the check are still caught by their length."""
     original = DenseRows.__init__
 
-    def understated(self, covariates, labels, *, bound, intercept, projection=None):
-        original(self, covariates, labels, bound=bound, intercept=intercept, projection=projection)
+    def understated(self, covariates, labels, *, bound, **options):
+        original(self, covariates, labels, bound=bound, **options)
         object.__setattr__(self, "radius", bound)
 
     monkeypatch.setattr(DesignSpec, "radius", property(lambda self: self.bound))

@@ -10,9 +10,10 @@ from scipy import optimize
 from privatelr import dplr
 from privatelr.frames.design import read_design
 from privatelr.mechanisms import objective, output
-from privatelr.mechanisms.calibration import output_sensitivity
+from privatelr.mechanisms.calibration.output import output_sensitivity
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.draws import FloatDraw
 from privatelr.privacy.guarantees import PureDP
 
 
@@ -38,11 +39,12 @@ def check_one_lambda(monkeypatch):
     with fixed_noise(monkeypatch):
         fit = fit_clinic(frame, lambda_=0.7)
         again = fit_clinic(frame, lambda_=0.7)
-        noise = fit.calibration.noise.draw(FixedRandomness())
+        noise = FixedRandomness().draw(fit.calibration.noise).nearest()
+        shield = FixedRandomness().draw(fit.calibration.shield).nearest()
     rows = read_design(fit.spec, frame, DenseRows).rows
     expected = plain_minimiser(rows.x, rows.y, fit.calibration.lambda_, noise / rows.n)
     np.testing.assert_array_equal(fit.coef, again.coef)
-    np.testing.assert_allclose(fit.release.coef, expected, atol=1e-7)
+    np.testing.assert_allclose(fit.release.coef, expected + shield, atol=1e-7)
 
 
 def check_output_noise(monkeypatch):
@@ -50,10 +52,14 @@ def check_output_noise(monkeypatch):
     frame = clinic()
     with fixed_noise(monkeypatch):
         fit = fit_clinic(frame, lambda_=0.7, op=False)
-    noise = fit.calibration.noise.draw(FixedRandomness())
-    assert fit.calibration.noise.rate == 1.0 / output_sensitivity(fit.calibration.problem)
+    calibration = fit.calibration
+    noise = FixedRandomness().draw(calibration.noise).nearest()
+    reach = output_sensitivity(calibration.problem, calibration.tau)
+    assert calibration.noise.rate == pytest.approx(1.0 / reach, rel=1e-14)
+    assert calibration.noise.rate <= 1.0 / reach
     plain = fit_clinic(frame, eps=0, lambda_=0.7, op=False)
-    np.testing.assert_allclose(fit.release.coef - plain.release.coef, noise, rtol=1e-9)
+    found = fit.release.coef - plain.release.coef
+    np.testing.assert_allclose(found, noise, rtol=1e-9, atol=calibration.grid)
 
 
 def test_law(monkeypatch):
@@ -91,8 +97,9 @@ def test_coefficients_shrink_in_lambda():
 def test_planted_output_noise_is_caught(monkeypatch):
     """Noise a tenth too small."""
 
-    def meagre(rows, calibration, noise, solver):
-        return output.release(rows, calibration, 0.9 * noise, solver)
+    def meagre(rows, calibration, draws, solver):
+        less = FloatDraw(0.9 * draws.noise.nearest())
+        return output.release(rows, calibration, replace(draws, noise=less), solver)
 
     key = ("output", PureDP)
     monkeypatch.setitem(MECHANISMS, key, Mechanism(MECHANISMS[key].calibrate, meagre))
@@ -103,10 +110,10 @@ def test_planted_output_noise_is_caught(monkeypatch):
 def test_planted_bug_is_caught(monkeypatch):
     """Another lambda in the objective than in the noise, as in DPpack."""
 
-    def mismatched(rows, calibration, noise, solver):
+    def mismatched(rows, calibration, draws, solver):
         problem = replace(calibration.problem, lambda_=calibration.lambda_ / rows.n)
         broken = replace(calibration, problem=problem)
-        return replace(objective.release(rows, broken, noise, solver), calibration=calibration)
+        return replace(objective.release(rows, broken, draws, solver), calibration=calibration)
 
     key = ("objective", PureDP)
     monkeypatch.setitem(MECHANISMS, key, Mechanism(MECHANISMS[key].calibrate, mismatched))

@@ -1,38 +1,77 @@
-"""Law 6: the length of the noise is Gamma(d), its direction uniform, and d counts the intercept."""
+"""Law 6: each noise law draws what its density says, and d counts the intercept."""
+
+import math
 
 import numpy as np
 import pytest
+from flint import arb
 from frames_for_laws import clinic, fit_clinic
-from scipy import stats
+from scipy import integrate, special, stats
 
-from privatelr.privacy.noise import SphericalLaplace, normals
-from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.draws import ExactDraw
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+from privatelr.privacy.randomness import SeededRandomness, SystemRandomness, normals
+from privatelr.types import Block
 
 LEVEL = 1e-7  # a fresh draw of the system may look odd once in ten million runs
+BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(4, 1.0), Block(3, 2.0))
+LAWS = [
+    *(SphericalLaplace(d, 0.25) for d in (1, 2, 5, 30)),
+    GaussianNoise(1, 3.0),
+    GaussianNoise(6, 0.2),
+    BlockLaplace(BLOCKS, 0.25),
+    BlockLaplace((Block(1, 2.0),), 3.0),
+    BlockLaplace((Block(30, 1.0),), 1.0),
+]
 
 
-def check_noise(law, rate, d):
-    randomness = SeededRandomness(d)
-    draws = np.array([law.draw(randomness) for _ in range(4000)])
-    lengths = np.linalg.norm(draws, axis=1)
-    assert stats.kstest(lengths, stats.gamma(d, scale=1 / rate).cdf).pvalue > LEVEL
-    # a coordinate of a uniform direction: its square is Beta(1/2, (d - 1)/2)
-    squared = (draws[:, 0] / lengths) ** 2
-    if d > 1:
+def size_law(law):
+    """What the norm of a draw is, and how that is distributed: from the density alone."""
+    if isinstance(law, GaussianNoise):
+        return np.linalg.norm, stats.chi(law.dimension, scale=law.sd)
+    gamma = stats.gamma(law.dimension, scale=1 / law.rate)
+    return (law.norm if isinstance(law, BlockLaplace) else np.linalg.norm), gamma
+
+
+def check_noise(law, randomness=None, count=4000):
+    randomness = randomness or SeededRandomness(law.dimension)
+    draws = np.array([randomness.draw(law).nearest() for _ in range(count)])
+    norm, distribution = size_law(law)
+    sizes = [norm(b) for b in draws]
+    assert stats.kstest(sizes, distribution.cdf).pvalue > LEVEL
+    np.testing.assert_allclose(draws.var(axis=0), law.variances, rtol=6 * math.sqrt(10 / count))
+    assert abs(stats.norm.ppf((draws > 0).mean(axis=0))).max() < 5 / math.sqrt(count)
+    correlated = np.corrcoef(draws.T) if law.dimension > 1 else np.eye(1)
+    assert abs(correlated - np.eye(law.dimension)).max() < 6 / math.sqrt(count)
+    length = np.linalg.norm(draws, axis=1).mean()
+    assert 0.75 * law.mean_length < length < 1.05 * law.mean_length
+    # no function of slope one spreads by more than the law says
+    for f in (np.linalg.norm(draws, axis=1), *draws.T):
+        assert f.std() <= law.lipschitz_sd * 1.1
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_law(law):
+    check_noise(law)
+
+
+@pytest.mark.parametrize("law", [LAWS[2], LAWS[5], LAWS[6]], ids=repr)
+def test_secret_draws_are_of_the_same_law(law):
+    check_noise(law, SystemRandomness(), count=1500)
+
+
+def test_direction_is_uniform():
+    randomness = SeededRandomness(5)
+    for d in (2, 5, 30):
+        draws = np.array([randomness.draw(SphericalLaplace(d, 1.0)).nearest() for _ in range(4000)])
+        squared = (draws[:, 0] / np.linalg.norm(draws, axis=1)) ** 2
         assert stats.kstest(squared, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > LEVEL
-    sd = np.sqrt((draws**2).mean(axis=0))
-    np.testing.assert_allclose(sd, law.coordinate_sd, rtol=0.1)
-    assert abs(stats.norm.ppf((draws > 0).mean(axis=0))).max() < 0.08
-
-
-@pytest.mark.parametrize("d", [1, 2, 5, 30])
-def test_law(d):
-    check_noise(SphericalLaplace(d, 0.25), 0.25, d)
 
 
 def test_dimension_counts_the_intercept():
-    fit = fit_clinic(clinic())
-    assert fit.calibration.noise.dimension == len(fit.coef) == 4
+    calibration = fit_clinic(clinic()).calibration
+    assert calibration.noise.dimension == calibration.shield.dimension == 4
 
 
 @pytest.mark.parametrize("randomness", [SystemRandomness(), SeededRandomness(3)])
@@ -44,25 +83,76 @@ def test_uniforms_are_uniform_and_never_reach_the_ends(randomness):
     assert stats.kstest(normals(randomness, 100_000), "norm").pvalue > LEVEL
 
 
-@pytest.mark.parametrize("shape", [1, "d - 1"])
-def test_planted_bug_is_caught(monkeypatch, shape):
-    """A length that is Gamma(1), as in PSI, or that forgets the intercept."""
+@pytest.mark.parametrize("bug", ["length Gamma(1)", "length Gamma(d - 1)", "one sign", "half"])
+def test_planted_bug_is_caught(monkeypatch, bug):
+    """A length that is Gamma(1), as in PSI, or that forgets the intercept, and two more."""
+    law = BlockLaplace(BLOCKS, 1.0) if bug == "one sign" else SphericalLaplace(5, 1.0)
+    honest = type(law).transform
 
-    def draw(self, randomness):
-        count = 1 if shape == 1 else self.dimension - 1
-        length = -np.log(randomness.uniforms(count)).sum() / self.rate
-        direction = normals(randomness, self.dimension)
-        return length * direction / np.linalg.norm(direction)
+    def transform(self, uniforms, signs, arithmetic):
+        if bug == "one sign":
+            return honest(self, uniforms, [signs[0]] * len(signs), arithmetic)
+        used = {"length Gamma(1)": 1, "length Gamma(d - 1)": 4, "half": 5}[bug]
+        kept = [*uniforms[:used], *[1.0] * (5 - used), *uniforms[5:]]
+        shrink = 0.5 if bug == "half" else 1.0
+        return [shrink * x for x in honest(self, kept, signs, arithmetic)]
 
-    monkeypatch.setattr(SphericalLaplace, "draw", draw)
+    monkeypatch.setattr(type(law), "transform", transform)
     with pytest.raises(AssertionError):
-        check_noise(SphericalLaplace(5, 1.0), 1.0, 5)
+        check_noise(law)
 
 
-def test_density_and_draws_are_of_one_law():
-    """The length has the density ``r^(d-1) exp(log_density)``: its mean by quadrature."""
-    law = SphericalLaplace(3, 0.5)
-    r = np.linspace(1e-6, 120, 200_001)
-    weight = r**2 * np.exp([law.log_density(np.array([0.0, x, 0.0])) for x in r])
-    draws = [np.linalg.norm(law.draw(SeededRandomness(seed))) for seed in range(3000)]
-    assert np.mean(draws) == pytest.approx((weight @ r) / weight.sum(), rel=0.05)
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_density_and_ratio_agree(law):
+    rng = np.random.default_rng(0)
+    for scale in (1e-3, 1.0, 1e3):
+        b, change = scale * rng.standard_normal((2, law.dimension))
+        expected = law.log_density(b) - law.log_density(b - change)
+        assert law.log_ratio(b, change) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    far = np.full(law.dimension, 1e8)
+    tiny = np.full(law.dimension, 1e-8)
+    assert abs(law.log_ratio(far, tiny)) < 1e4
+
+
+def test_block_density_integrates_to_the_volume_of_its_ball():
+    """``int exp(-N) = d! vol(N <= 1)``: two blocks of one and a block of two, by quadrature."""
+    law = BlockLaplace((Block(1, 0.5), Block(2, 1.0)), 1.0)
+    volume = (2 * 0.5) * (2.0**2 / 2)
+
+    def shell(x, y, z):
+        return math.exp(law.log_density(np.array([x, y, z])))
+
+    # by symmetry one octant; the tail beyond 40 is below 1e-12
+    found, _ = integrate.tplquad(shell, 0, 25, 0, 25, 0, 12.5, epsabs=1e-4, epsrel=1e-4)
+    assert 8 * found == pytest.approx(special.factorial(3) * volume, rel=2e-3)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_an_exact_draw_is_one_number_at_every_precision(law):
+    draw = SystemRandomness().draw(law)
+    wide, narrow = draw.enclose(128), draw.enclose(512)
+    again = draw.enclose(128)
+    for first, second, third in zip(wide, narrow, again, strict=True):
+        assert first.overlaps(second)
+        assert third.overlaps(second)
+        assert second.rad() < first.rad() or first.is_exact()
+    np.testing.assert_array_equal(draw.nearest(), draw.nearest())
+
+
+def test_an_exact_draw_asks_for_each_bit_once():
+    asked = []
+
+    def bits(count):
+        asked.append(count)
+        return (1 << count) - 1
+
+    law = SphericalLaplace(3, 1.0)
+    draw = ExactDraw(law, bits)
+    draw.enclose(128)
+    draw.enclose(96)
+    draw.enclose(300)
+    assert sum(asked) == law.uniforms * (300 - 32)
+    # all bits one: the ball of a uniform ends at one and holds every longer prefix of ones
+    ball = draw._uniform(draw._prefixes[0])
+    assert ball.contains(arb(1))
+    assert not ball.contains(arb(0))

@@ -124,3 +124,49 @@ def test_planted_warning_is_caught(monkeypatch):
     monkeypatch.setattr(privatelr.model, "read_design", talkative)
     with pytest.raises(AssertionError):
         check_nothing_kept(monkeypatch, age=np.nan)
+
+
+def written(fit, folder):
+    """The release file and the cards, with the paid-for coefficients blanked out."""
+    blank = replace(fit, release=replace(fit.release, coef=np.zeros_like(fit.release.coef)))
+    blank.save(folder / "model.json")
+    return (folder / "model.json").read_bytes(), blank.card(), blank.card("html")
+
+
+def check_nothing_written(monkeypatch, folder, frame=None, options=None, **values):
+    frame = clinic() if frame is None else frame
+    with fixed_noise(monkeypatch):
+        first, _ = run(frame, **(options or {}))
+        second, _ = run(replaced(frame, 0, **values), **(options or {}))
+    assert written(first, folder) == written(second, folder)
+
+
+@pytest.mark.parametrize("values", CHANGES, ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"op": False}, {"rp_dim": 2, "bounds": None, "threshold": "youden"}], ids=str
+)
+def test_release_files_and_cards(monkeypatch, tmp_path, values, options):
+    check_nothing_written(monkeypatch, tmp_path, options=options, **values)
+
+
+def test_a_release_file_holds_no_value_of_the_data(tmp_path):
+    frame = clinic()
+    frame.loc[0, "age"] = MARK
+    fit = fit_clinic(frame, row_norm=1.0)
+    fit.save(tmp_path / "model.json")
+    text = (tmp_path / "model.json").read_text(encoding="utf-8") + fit.card() + fit.card("html")
+    assert str(MARK)[:8] not in text
+    assert "90.0" in text  # the search works: public bounds are found
+
+
+def test_planted_bug_in_the_file_is_caught(monkeypatch, tmp_path):
+    """A plan that declares as bounds what it saw."""
+    honest = privatelr.model.plan_design
+
+    def curious(formula, frame, schema):
+        seen = (18.0, float(frame["age"].max()))
+        return honest(formula, frame, replace(schema, bounds={**schema.bounds, "age": seen}))
+
+    monkeypatch.setattr(privatelr.model, "plan_design", curious)
+    with pytest.raises(AssertionError):
+        check_nothing_written(monkeypatch, tmp_path, age=95.0)

@@ -7,8 +7,9 @@ import pytest
 from frames_for_laws import clinic, fit_clinic
 
 import privatelr.model
-from privatelr import NonPrivate, PrivacyWarning, PureDP, dplr
-from privatelr.privacy.randomness import SeededRandomness
+from privatelr import Newton, NonPrivate, PrivacyWarning, PureDP, dplr
+from privatelr.mechanisms.release import draw
+from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
 
 
 def check_fresh_noise(op=True):
@@ -44,16 +45,15 @@ def test_a_seed_warns_repeats_and_voids():
 
 def test_one_draw_per_fit(monkeypatch):
     """No redraw: the noise of a fit is drawn once, whatever the solver meets."""
-    from privatelr.privacy.noise import SphericalLaplace
-
     draws = []
-    honest = SphericalLaplace.draw
+    honest = SystemRandomness.draw
     monkeypatch.setattr(
-        SphericalLaplace, "draw", lambda self, r: draws.append(1) or honest(self, r)
+        SystemRandomness, "draw", lambda self, law: draws.append(law) or honest(self, law)
     )
-    fit_clinic(clinic(), op=False)
-    fit_clinic(clinic().assign(y=1.0), op=True)
-    assert len(draws) == 2
+    for op in (False, True):
+        fit = fit_clinic(clinic().assign(y=1.0), op=op, solver=Newton(max_iterations=1))
+        assert draws == [fit.calibration.noise, fit.calibration.shield]
+        draws.clear()
 
 
 def test_the_noise_is_not_kept():
@@ -62,7 +62,11 @@ def test_the_noise_is_not_kept():
 
     fit = fit_clinic(clinic())
     assert "noise" not in {name for name in dir(fit.release) if not name.startswith("_")}
-    assert len(pickle.dumps(fit.calibration.noise)) < 200  # a law: dimension and rate
+    assert len(pickle.dumps(fit.calibration.noise)) < 500  # a law: blocks and rate
+    held = draw(fit.calibration, SystemRandomness()).noise
+    with pytest.raises(TypeError, match="not copied"):
+        pickle.dumps(held)
+    assert repr(held).startswith("<privatelr")  # no bits in it
 
 
 @pytest.mark.parametrize("op", [True, False])

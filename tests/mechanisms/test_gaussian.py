@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privatelr.mechanisms import gaussian
+from privatelr.mechanisms.calibration import gaussian
 from privatelr.mechanisms.problem import Facts
 from privatelr.numerics.losses import LOSSES, Logistic
 from privatelr.privacy.gaussian import gaussian_sd, smallest

@@ -1,0 +1,1 @@
+"""Every privacy formula of the package; a function in here takes public facts, never data."""

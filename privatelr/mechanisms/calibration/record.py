@@ -1,0 +1,179 @@
+"""A mechanism with all its numbers, and how it reads."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from privatelr.mechanisms.calibration import pure
+from privatelr.mechanisms.calibration.output import output_sensitivity
+from privatelr.privacy.events import GaussianEvent, TiltEvent
+from privatelr.privacy.gaussian import log_delta, smallest
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.problem import Problem
+    from privatelr.privacy.events import Event
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.types import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Noise that was not chosen: what it is, and its root mean square length over the chosen."""
+
+    title: str
+    ratio: float
+
+    def __str__(self) -> str:
+        if math.isinf(self.ratio):
+            return f"{self.title}: not possible at this lambda"
+        return f"{self.title}: {self.ratio:.3g} times the noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A mechanism with all its numbers, computed before any data is touched.
+
+    Attributes
+    ----------
+    problem : Problem
+        With the lambda that is used.
+    target : Guarantee
+        What the release will satisfy.
+    placement : str
+        ``"objective"`` or ``"output"``.
+    analysis : str
+        The bound that fixed the size of the noise.
+    noise : NoiseLaw
+        Law of the tilt b of the sum form, or of what is added to the minimiser.
+    shield : NoiseLaw
+        Law of what is added to the minimiser of a tilted objective, because it is known only
+        to within ``tau / Lambda``; no noise for output perturbation, whose own noise does it.
+    tau : float
+        Certified norm of the gradient of the sum form; 0 for the plain fit.
+    grid : float
+        Power of two whose multiples are released; 0 for the plain fit.
+    lambda_origin : str
+        Where lambda comes from, in words.
+    lambda_rules : tuple of (str, float)
+        What each automatic rule would choose.
+    alternatives : tuple of Alternative
+        What other noise would cost at this lambda.
+    """
+
+    problem: Problem
+    target: Guarantee
+    placement: Placement
+    analysis: str
+    noise: NoiseLaw
+    shield: NoiseLaw
+    tau: float
+    grid: float
+    lambda_origin: str
+    lambda_rules: tuple[tuple[str, float], ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def lambda_(self) -> float:
+        return self.problem.lambda_
+
+    @property
+    def distance(self) -> float:
+        """``2 tau / Lambda``: how much further apart neighbours may be for want of exactness."""
+        return 2 * self.tau / self.problem.penalty
+
+    @property
+    def epsilon_effective(self) -> float:
+        """The part of epsilon that buys noise; the rest pays for the curvature.
+
+        NaN under zCDP, which has no epsilon, and 0 for the plain fit.
+        """
+        target, problem = self.target, self.problem
+        if isinstance(target, NonPrivate) or self.placement == "output":
+            return target.epsilon if isinstance(target, PureDP | ApproxDP) else _none(target)
+        if isinstance(target, ZCDP):
+            return math.nan
+        if isinstance(target, PureDP):
+            tilt = 2 * problem.loss.slope_bound * relative_rate(self)
+            return min(target.epsilon, tilt + self.distance / self.shield.scale)
+        mu = math.hypot(2 * self._m, self.distance / self.shield.scale)
+        goal = math.log(target.delta)
+        needed = smallest(lambda e: log_delta(e, mu) <= goal, target.epsilon, 1e6)
+        return min(target.epsilon, needed)
+
+    @property
+    def _m(self) -> float:
+        return self.problem.loss.slope_bound * self.problem.radius / self.noise.scale
+
+    @property
+    def coefficient_sd(self) -> float:
+        """Standard deviation that the noise gives a design coefficient, at most.
+
+        Exact for output perturbation. Under objective perturbation the coefficients are a
+        function of the noise with slope at most ``1 / Lambda``, so their deviation is at most
+        the noise's `lipschitz_sd` over Lambda; how much smaller it is depends on the data and
+        is not free. The same holds for a combination of coefficients of length one.
+        """
+        if self.placement == "output" or self.noise.scale == 0:
+            return math.sqrt(float(self.noise.variances.max()))
+        shield = math.sqrt(float(self.shield.variances.max()))
+        return math.hypot(self.noise.lipschitz_sd / self.problem.penalty, shield)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What a ledger composes for this release."""
+        target = self.target
+        if isinstance(target, PureDP | NonPrivate):
+            return (target,) if isinstance(target, PureDP) else ()
+        problem, noise = self.problem, self.noise
+        if self.placement == "output":
+            reach = output_sensitivity(problem, self.tau)
+            return (GaussianEvent(reach / noise.scale, target.neighbours),)
+        shield = GaussianEvent(self.distance / self.shield.scale, target.neighbours)
+        if not isinstance(noise, GaussianNoise):
+            rate = relative_rate(self)
+            spent = pure.objective_epsilon(rate, problem, pure.named(self.analysis))
+            return (PureDP(spent, target.neighbours), shield)
+        loss = problem.loss
+        m, kappa = self._m, problem.kappa
+        tilt = TiltEvent(m, kappa, loss.curvature_bound, loss.joint_factor, target.neighbours)
+        return (tilt, shield)
+
+    def __str__(self) -> str:
+        problem = self.problem
+        lines = [
+            f"{self.placement} perturbation, {self.noise.title}",
+            f"target {self.target}",
+            f"n = {problem.n}, d = {problem.d}, R = {problem.radius:.6g}",
+            f"lambda = {self.lambda_:.6g}",
+            f"  {self.lambda_origin}",
+        ]
+        if self.noise.scale > 0:
+            effective = self.epsilon_effective
+            bought = "" if math.isnan(effective) else f", effective epsilon {effective:.6g}"
+            lines += [
+                f"noise scale {self.noise.scale:.6g} ({self.analysis} bound){bought}",
+                f"minimum certified to a gradient of {self.tau:.3g}, released as multiples of "
+                f"{self.grid:.3g}",
+            ]
+        if self.alternatives:
+            lines.append(f"alternatives at this lambda and d = {problem.d}:")
+            lines += [f"  {other}" for other in self.alternatives]
+        if self.lambda_rules:
+            listed = ", ".join(f"{name} {value:.4g}" for name, value in self.lambda_rules)
+            lines.append(f"lambda by rule: {listed}")
+        return "\n".join(lines)
+
+
+def _none(target: Guarantee) -> float:
+    return math.nan if isinstance(target, ZCDP) else 0.0
+
+
+def relative_rate(calibration: Calibration) -> float:
+    """Rate of a Laplace tilt relative to R, whatever its shape; see `calibration.pure`."""
+    rate = 1.0 / calibration.noise.scale
+    spherical = isinstance(calibration.noise, SphericalLaplace)
+    return rate * calibration.problem.radius if spherical else rate

@@ -1,0 +1,149 @@
+"""From a request and public facts to a calibration."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration import pure
+from privatelr.mechanisms.calibration.lambdas import Target, all_rules, require_tilt, settle_lambda
+from privatelr.mechanisms.calibration.output import output_noise
+from privatelr.mechanisms.calibration.record import Alternative, Calibration
+from privatelr.mechanisms.calibration.shield import (
+    SHIELD_RATIO,
+    certified_norm,
+    grid_for,
+    shield_epsilon,
+    shield_for,
+    tilt_epsilon,
+)
+from privatelr.mechanisms.calibration.tilt import (
+    laplace_tilts,
+    mean_square,
+    possible_tilts,
+    smallest_tilt,
+)
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoNoise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from privatelr.mechanisms.problem import Problem
+    from privatelr.mechanisms.request import Request
+    from privatelr.privacy.noise import NoiseLaw
+
+
+_SAME = 1e-3
+"""Noise this close in size is not worth a line."""
+
+
+def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
+    """Objective perturbation under any target; lambda is raised or refused as requested."""
+    target = cast("Target", request.target)
+    settled = settle_lambda(problem, target, request.analysis, request.on_small_lambda)
+    if settled is not problem:
+        lambda_origin = f"raised from {problem.lambda_:.6g}, which is too small for this target"
+    noise = require_tilt(settled, target, request.analysis)
+    tau = certified_norm(settled, noise)
+    shield = shield_for(settled, tau, _shield_share(settled, target, noise))
+    return Calibration(
+        problem=settled,
+        target=target,
+        placement="objective",
+        analysis=request.analysis,
+        noise=noise,
+        shield=shield,
+        tau=tau,
+        grid=grid_for(shield),
+        lambda_origin=lambda_origin,
+        lambda_rules=all_rules(problem, target, request.analysis),
+        alternatives=tuple(_other_tilts(settled, target, request.analysis, noise)),
+    )
+
+
+def _shield_share(problem: Problem, target: Target, noise: NoiseLaw) -> PureDP | ZCDP | float:
+    match target:
+        case PureDP():
+            return PureDP(shield_epsilon(target.epsilon), target.neighbours)
+        case ZCDP():
+            return ZCDP(shield_epsilon(target.rho), target.neighbours)
+    return SHIELD_RATIO * problem.loss.slope_bound * problem.radius / noise.scale
+
+
+def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
+    """Output perturbation under any target; needs no condition but lambda above 0."""
+    if problem.lambda_ <= 0:
+        raise GuaranteeError(
+            "lambda_=0: output perturbation takes lambda_ above 0, since the minimiser of an "
+            "unregularised fit can move without limit."
+        )
+    target = cast("Target", request.target)
+    tau = certified_norm(problem, NoNoise(problem.d))
+    noise = output_noise(problem, target, tau)
+    return Calibration(
+        problem=problem,
+        target=target,
+        placement="output",
+        analysis="analytic" if isinstance(target, ApproxDP) else "sensitivity",
+        noise=noise,
+        shield=NoNoise(problem.d),
+        tau=tau,
+        grid=grid_for(noise),
+        lambda_origin=lambda_origin,
+        lambda_rules=all_rules(problem, target, request.analysis),
+        alternatives=tuple(_other_outputs(problem, target, tau, noise)),
+    )
+
+
+def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
+    """No noise at all: the regularised fit itself."""
+    nothing = NoNoise(problem.d)
+    return Calibration(
+        problem=problem,
+        target=request.target,
+        placement=request.placement,
+        analysis="none",
+        noise=nothing,
+        shield=nothing,
+        tau=0.0,
+        grid=0.0,
+        lambda_origin=lambda_origin,
+    )
+
+
+def _other_tilts(
+    problem: Problem, target: Target, chosen: pure.Analysis, noise: NoiseLaw
+) -> Iterator[Alternative]:
+    """Other shapes of noise under the same bound, then the same shape under other bounds."""
+    if isinstance(target, ApproxDP):
+        for law in laplace_tilts(problem, tilt_epsilon(target.epsilon), chosen):
+            yield _compared(f"{law.title} noise at delta = 0", law, noise)
+    else:
+        for law in possible_tilts(problem, target, chosen):
+            if type(law) is not type(noise):
+                yield _compared(f"{law.title} noise", law, noise)
+    for analysis in pure.ANALYSES:
+        unproven = analysis == "joint" and problem.loss.joint_factor is None
+        gaussian = isinstance(noise, GaussianNoise) and analysis == "cms11"
+        if analysis != chosen and not unproven and not gaussian:
+            smallest = smallest_tilt(problem, target, analysis)
+            other = _compared(f"the {analysis} bound", smallest, noise)
+            if not math.isclose(other.ratio, 1.0, rel_tol=_SAME):
+                yield other
+
+
+def _other_outputs(
+    problem: Problem, target: Target, tau: float, noise: NoiseLaw
+) -> Iterator[Alternative]:
+    """Laplace beside Gaussian noise, where the target allows both."""
+    if isinstance(target, ApproxDP):
+        law = output_noise(problem, PureDP(target.epsilon), tau)
+        yield _compared(f"{law.title} noise at delta = 0", law, noise)
+
+
+def _compared(title: str, law: NoiseLaw | None, chosen: NoiseLaw) -> Alternative:
+    if law is None:
+        return Alternative(title, math.inf)
+    return Alternative(title, math.sqrt(mean_square(law) / mean_square(chosen)))

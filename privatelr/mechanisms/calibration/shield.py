@@ -1,0 +1,66 @@
+"""What covers the distance between what a solver returns and the minimiser of the proofs.
+
+A certified gradient of norm tau (sum form) puts the solver's result within ``tau / Lambda`` of
+the minimiser, so neighbours with the same minimiser differ by at most ``2 tau / Lambda`` and
+noise for that sensitivity hides it (approximate minima perturbation, Iyengar et al. 2019, with
+the factor 2 of privacy.md 5). It takes a hundredth of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from privatelr.privacy.guarantees import ZCDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.problem import Facts, Problem
+    from privatelr.privacy.noise import NoiseLaw
+
+SHARE = 0.01
+"""Of epsilon, or of rho."""
+SHIELD_RATIO = 0.2
+"""``mu_out / m`` of a Gaussian shield: a tenth of the tilt's ``2 m``, a hundredth of rho."""
+_RESOLUTION = 2.0**-47
+_BASE_COLUMNS = 16
+_GRID = 1e-3
+_UP, _DOWN = 1 + 2.0**-50, 1 - 2.0**-50
+
+
+def certified_norm(facts: Facts, noise: NoiseLaw) -> float:
+    """tau: the gradient norm of the sum form that a release is certified to; public.
+
+    A multiple of what doubles resolve: n rows of length R in d columns, and the tilt.
+    """
+    rows = (facts.d + _BASE_COLUMNS) * facts.n * facts.loss.slope_bound * facts.radius
+    return _RESOLUTION * (rows + math.sqrt(float(noise.variances.sum())))
+
+
+def tilt_epsilon(epsilon: float) -> float:
+    """What is left of epsilon, or of rho, for the tilt; with `shield_epsilon` at most the whole."""
+    return math.nextafter(epsilon - shield_epsilon(epsilon), 0.0)
+
+
+def shield_epsilon(epsilon: float) -> float:
+    """The shield's share of epsilon, or of rho."""
+    return SHARE * epsilon
+
+
+def shield_for(problem: Problem, tau: float, share: PureDP | ZCDP | float) -> NoiseLaw:
+    """Noise for sensitivity ``2 tau / Lambda``: pure, zCDP, or Gaussian of a given mu."""
+    reach = 2 * tau / problem.penalty
+    match share:
+        case PureDP():
+            return SphericalLaplace(problem.d, share.epsilon / reach * _DOWN)
+        case ZCDP():
+            return GaussianNoise(problem.d, reach / math.sqrt(2 * share.rho) * _UP)
+    return GaussianNoise(problem.d, reach / share * _UP)
+
+
+def grid_for(noise: NoiseLaw) -> float:
+    """Power of two at most a thousandth of the noise's deviation: what releases are rounded to."""
+    if isinstance(noise, NoNoise):
+        return 0.0
+    spread = math.sqrt(float(noise.variances.min()))
+    return float(2.0 ** math.floor(math.log2(_GRID * spread)))

@@ -1,0 +1,82 @@
+"""The law of the tilt b of objective perturbation: the smallest noise for a target."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration import concentrated, gaussian, pure
+from privatelr.mechanisms.calibration.shield import SHIELD_RATIO, tilt_epsilon
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.conversions import pure_within
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.calibration.pure import Analysis
+    from privatelr.mechanisms.problem import Problem
+
+_DOWN = 1 - 2.0**-50
+
+
+def laplace_tilts(problem: Problem, epsilon: float, analysis: Analysis) -> list[NoiseLaw]:
+    """The Laplace laws that are epsilon-DP for these rows, the shortest first.
+
+    Spherical noise is always valid; noise in the shape of the blocks where the design has
+    blocks (Theorem 3.1b). They are compared by ``E|b|^2``, which is a public fact. Empty if
+    the curvature leaves nothing of epsilon.
+    """
+    rate = pure.objective_rate(problem, epsilon, analysis) * _DOWN
+    if rate <= 0:
+        return []
+    laws: list[NoiseLaw] = [SphericalLaplace(problem.d, rate / problem.radius * _DOWN)]
+    if problem.blocks:
+        laws.append(BlockLaplace(problem.blocks, rate))
+    return sorted(laws, key=mean_square)
+
+
+def mean_square(law: NoiseLaw) -> float:
+    """``E|b|^2``."""
+    return float(law.variances.sum())
+
+
+def smallest_tilt(
+    problem: Problem, target: PureDP | ZCDP | ApproxDP, analysis: Analysis
+) -> NoiseLaw | None:
+    """The shortest of `possible_tilts` by ``E|b|^2``, or None if no noise suffices here."""
+    return min(possible_tilts(problem, target, analysis), key=mean_square, default=None)
+
+
+def possible_tilts(
+    problem: Problem, target: PureDP | ZCDP | ApproxDP, analysis: Analysis
+) -> list[NoiseLaw]:
+    """Every law that is proven for a target at this lambda.
+
+    Laplace under pure epsilon, Gaussian under (epsilon, delta), and both under zCDP, which a
+    pure guarantee implies.
+    """
+    match target:
+        case PureDP():
+            return laplace_tilts(problem, tilt_epsilon(target.epsilon), analysis)
+        case ZCDP():
+            rho = tilt_epsilon(target.rho)
+            sigma = concentrated.objective_sigma(problem, rho, analysis)
+            laplace = laplace_tilts(problem, pure_within(rho), analysis)
+            return laplace + _gaussian(problem, sigma)
+    return _gaussian(problem, _approximate_sigma(problem, target, analysis))
+
+
+def _approximate_sigma(problem: Problem, target: ApproxDP, analysis: Analysis) -> float:
+    if analysis == "cms11":
+        raise GuaranteeError(
+            "analysis='cms11': that bound is about pure epsilon; with delta above 0 analysis takes "
+            "'joint' or 'one-log'."
+        )
+    return gaussian.objective_sigma(
+        problem, target.epsilon, target.delta, shield_ratio=SHIELD_RATIO, analysis=analysis
+    )
+
+
+def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
+    return [GaussianNoise(problem.d, sigma)] if math.isfinite(sigma) else []

@@ -1,0 +1,94 @@
+"""The guarantee that follows from the numbers of a calibration, recomputed from them alone."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration import concentrated, gaussian, pure
+from privatelr.mechanisms.calibration.output import output_sensitivity
+from privatelr.mechanisms.calibration.record import relative_rate
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.conversions import to_zcdp
+from privatelr.privacy.gaussian import log_delta
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.calibration.record import Calibration
+
+
+def achieved(calibration: Calibration) -> Guarantee:
+    """What the noise of a calibration is worth for its problem; takes no data.
+
+    The way back from noise to guarantee: whoever is handed a release can redo it, and the
+    audit does.
+
+    Raises
+    ------
+    GuaranteeError
+        If the noise is of no kind that a proof speaks of.
+    """
+    if isinstance(calibration.target, NonPrivate):
+        return calibration.target
+    if calibration.placement == "output":
+        return _output(calibration)
+    return _objective(calibration)
+
+
+def _output(calibration: Calibration) -> Guarantee:
+    noise, target = calibration.noise, calibration.target
+    reach = output_sensitivity(calibration.problem, calibration.tau)
+    match noise, target:
+        case SphericalLaplace(), PureDP():
+            return PureDP(reach * noise.rate, target.neighbours)
+        case GaussianNoise(), ZCDP():
+            return ZCDP((reach / noise.sd) ** 2 / 2, target.neighbours)
+        case GaussianNoise(), ApproxDP():
+            delta = math.exp(log_delta(target.epsilon, reach / noise.sd))
+            return ApproxDP(target.epsilon, max(delta, 5e-324), target.neighbours)
+    raise _unproven(calibration)
+
+
+def _objective(calibration: Calibration) -> Guarantee:
+    problem, noise, target = calibration.problem, calibration.noise, calibration.target
+    shield = calibration.shield
+    if calibration.analysis not in pure.ANALYSES:
+        raise _unproven(calibration)
+    analysis = pure.named(calibration.analysis)
+    match noise, shield, target:
+        case (SphericalLaplace() | BlockLaplace(), SphericalLaplace(), PureDP()):
+            tilt = _laplace_epsilon(calibration)
+            return PureDP(tilt + calibration.distance * shield.rate, target.neighbours)
+        case (SphericalLaplace() | BlockLaplace(), GaussianNoise(), ZCDP()):
+            rho = to_zcdp(PureDP(_laplace_epsilon(calibration))).rho
+            return ZCDP(rho + (calibration.distance / shield.sd) ** 2 / 2, target.neighbours)
+        case GaussianNoise(), GaussianNoise(), ZCDP():
+            rho = concentrated.objective_rho(problem, noise.sd, analysis)
+            return ZCDP(rho + (calibration.distance / shield.sd) ** 2 / 2, target.neighbours)
+        case GaussianNoise(), GaussianNoise(), ApproxDP():
+            m = problem.loss.slope_bound * problem.radius / noise.sd
+            ratio = calibration.distance / shield.sd / m
+            delta = math.exp(
+                gaussian.objective_log_delta(
+                    problem, target.epsilon, noise.sd, shield_ratio=ratio, analysis=analysis
+                )
+            )
+            return ApproxDP(target.epsilon, max(delta, 5e-324), target.neighbours)
+    raise _unproven(calibration)
+
+
+def _laplace_epsilon(calibration: Calibration) -> float:
+    problem, noise = calibration.problem, calibration.noise
+    if isinstance(noise, BlockLaplace) and noise.blocks != problem.blocks:
+        raise _unproven(calibration)
+    analysis = pure.named(calibration.analysis)
+    return pure.objective_epsilon(relative_rate(calibration), problem, analysis)
+
+
+def _unproven(calibration: Calibration) -> GuaranteeError:
+    return GuaranteeError(
+        f"{calibration.placement} perturbation with {calibration.noise.title} noise under "
+        f"{calibration.target}: nothing is proven about it."
+    )

@@ -1,0 +1,209 @@
+"""Newton's method in ball arithmetic, for minima that doubles cannot certify.
+
+    F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + b.w
+
+Rows, penalty and w are exact numbers here, and b is known to as many bits as are asked for, so
+every value and gradient is enclosed, and precision is doubled until the enclosure is enough.
+F is strongly convex, so this ends for every data set: nothing of the data can make it give up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from flint import arb, arb_mat
+
+from privatelr.precision import working_precision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from privatelr.numerics.losses import Loss
+    from privatelr.numerics.objective import Objective
+    from privatelr.types import FloatArray, Rows
+
+    Tilt = Callable[[int], list[arb]]
+
+FIRST_PRECISION = 128
+_SUFFICIENT_DECREASE = 2.0**-10
+_WIDTH = 1 / 16
+"""Part of the width of the kink, ``L / c``, within which a loss is as good as quadratic."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactObjective:
+    """F as a value: rows, loss, penalty Lambda > 0 and tilt b ``(d,)``, at a precision."""
+
+    rows: Rows = field(repr=False)
+    loss: Loss
+    penalty: arb
+    tilt: list[arb] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Exact w ``(d,)``, enclosures of F and of its gradient ``(d,)`` there, and the step to it."""
+
+    w: list[arb]
+    value: arb
+    gradient: list[arb]
+    step: list[arb]
+
+
+def precise_minimum(objective: Objective, start: FloatArray, tau: float, tilt: Tilt) -> list[arb]:
+    """Exact w ``(d,)`` at which the gradient of F is certainly no longer than `tau`.
+
+    Parameters
+    ----------
+    objective : Objective
+        Rows, loss and ``lambda_ > 0``; Lambda is the double ``n lambda_``, and the tilt, a
+        rounded one, is not used.
+    start : ndarray of shape (d,)
+        Any finite numbers.
+    tau : float
+        Above 0.
+    tilt : callable
+        Enclosures of b ``(d,)`` at a number of bits; they tighten as the bits grow.
+    """
+    w, precision = [arb(float(entry)) for entry in start], FIRST_PRECISION
+    rows, loss, penalty = objective.rows, objective.loss, objective.rows.n * objective.lambda_
+    while True:
+        with working_precision(precision):
+            exact = ExactObjective(rows, loss, arb(penalty), tilt(precision))
+            for descent in (_direct(exact, w), _along_path(exact, precision // 4)):
+                for point in descent:
+                    if length_bound(point.gradient) <= tau:
+                        return point.w
+                    w = point.w
+        precision *= 2
+
+
+def length_bound(vector: list[arb]) -> arb:
+    """At least the Euclidean length of every vector in these balls."""
+    return sum((entry.abs_upper() ** 2 for entry in vector), arb(0)).sqrt().upper()
+
+
+def enclose(objective: ExactObjective, w: list[arb]) -> tuple[arb, list[arb]]:
+    """F and its gradient ``(d,)`` at w, in one pass over the rows."""
+    column = arb_mat(len(w), 1, w)
+
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[arb, arb_mat]:
+        signed = arb_mat((x * y[:, None]).tolist())
+        parts = [objective.loss.enclose(margin) for margin in (signed * column).entries()]
+        slopes = arb_mat(1, len(parts), [slope for _, slope, _ in parts])
+        return sum((value for value, _, _ in parts), arb(0)), slopes * signed
+
+    total, slopes = objective.rows.fold(kernel)
+    penalty, tilt = objective.penalty, objective.tilt
+    terms = zip(slopes.entries(), w, tilt, strict=True)
+    gradient = [slope + penalty * entry + b for slope, entry, b in terms]
+    return total + penalty / 2 * _dot(w, w) + _dot(tilt, w), gradient
+
+
+def hessian(objective: ExactObjective, w: list[arb]) -> arb_mat:
+    """Second derivative ``(d, d)`` at w, one of its values at kinks; one pass over the rows."""
+    column = arb_mat(len(w), 1, w)
+
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[arb_mat]:
+        signed = arb_mat((x * y[:, None]).tolist())
+        margins = (signed * column).entries()
+        weights = [objective.loss.enclose(margin)[2].mid() for margin in margins]
+        pairs = zip(weights, signed.tolist(), strict=True)
+        weighted = [[weight * entry for entry in row] for weight, row in pairs]
+        return (signed.transpose() * arb_mat(weighted),)
+
+    (total,) = objective.rows.fold(kernel)
+    matrix: arb_mat = total
+    for j in range(len(w)):
+        matrix[j, j] += objective.penalty
+    return matrix
+
+
+def _newton(objective: ExactObjective, w: list[arb]) -> Iterator[Point]:
+    """Newton iterations from `w`, as far as the precision can tell them to be descents."""
+    point: Point | None = Point(w, *enclose(objective, w), step=[])
+    while point is not None:
+        yield point
+        step = _solve(hessian(objective, point.w), [-entry for entry in point.gradient])
+        point = None if step is None else _search(objective, point, [v.mid() for v in step])
+
+
+def _search(objective: ExactObjective, point: Point, step: list[arb]) -> Point | None:
+    """The first of the steps 1, 1/2, ... that certainly makes progress, or None if none can.
+
+    Progress is a lower F, as Armijo asks, or half the gradient where F is no higher as far as
+    the precision can tell.
+    """
+    promised = -_dot(point.gradient, step) * _SUFFICIENT_DECREASE
+    target = length_bound(point.gradient) / 2
+    while True:
+        w = _moved(point.w, step)
+        value, gradient = enclose(objective, w)
+        # a comparison of balls holds only if it holds for all that they contain
+        lower = value + promised <= point.value
+        if lower or (not value > point.value and length_bound(gradient) <= target):
+            return Point(w, value, gradient, step)
+        if not promised > 2 * point.value.rad():
+            return None
+        promised, step = promised / 2, [entry / 2 for entry in step]
+
+
+def _direct(objective: ExactObjective, w: list[arb]) -> Iterator[Point]:
+    """Newton iterations from `w` for as long as each halves the gradient."""
+    target = arb("inf")
+    for point in _newton(objective, w):
+        yield point
+        length = length_bound(point.gradient)
+        if not length <= target:
+            return
+        target = length / 2
+
+
+def _along_path(objective: ExactObjective, limit: int) -> Iterator[Point]:
+    """Newton iterations after the minima of larger penalties have led the way.
+
+    Where margins at the minimum are large, the loss is a sharp kink for Newton's method, which
+    then takes forever. With a penalty that keeps margins below 1 it is smooth. As the penalty
+    falls by a factor q, minima move along w(Lambda) with ``dw = (q - 1) Lambda H^-1 w``: exactly
+    so both for rows beyond the kink, whose margins grow by q, and for rows held in it.
+    """
+    radius, loss = arb(objective.rows.radius), objective.loss
+    width = arb(_WIDTH) * loss.slope_bound / loss.curvature_bound
+    slopes = objective.rows.n * loss.slope_bound * radius
+    penalty = radius * (length_bound(objective.tilt) + slopes)
+    w, factor = [arb(0)] * objective.rows.d, 4
+    while penalty > objective.penalty:
+        relaxed = replace(objective, penalty=penalty)
+        for iterations, point in enumerate(islice(_newton(relaxed, w), limit)):  # noqa: B007
+            if point.step and radius * length_bound(point.step) <= width:
+                break
+        matrix = hessian(relaxed, point.w)
+        rest = _solve(matrix, [-entry for entry in point.gradient])
+        ahead = (penalty / factor).max(objective.penalty)
+        lead = _solve(matrix, [(penalty / ahead - 1) * penalty * entry for entry in point.w])
+        if rest is None or lead is None:
+            return
+        doubt = length_bound(rest) + length_bound([entry.rad() for entry in lead])
+        if not radius * doubt <= width:
+            return  # the precision is not enough to stay near the path
+        w, penalty = _moved(point.w, lead), ahead
+        factor = factor * 4 if iterations <= 4 else 4
+    yield from islice(_newton(objective, w), limit)
+
+
+def _solve(matrix: arb_mat, right: list[arb]) -> list[arb] | None:
+    """The solution, enclosed, or None if the matrix may be singular."""
+    try:
+        return list(matrix.solve(arb_mat(len(right), 1, right)).entries())
+    except ZeroDivisionError:
+        return None
+
+
+def _moved(w: list[arb], step: list[arb]) -> list[arb]:
+    return [(entry + change).mid() for entry, change in zip(w, step, strict=True)]
+
+
+def _dot(a: list[arb], b: list[arb]) -> arb:
+    return sum((left * right for left, right in zip(a, b, strict=True)), arb(0))

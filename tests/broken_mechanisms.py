@@ -1,0 +1,187 @@
+"""Mechanisms that are wrong the way others were, for the audit to catch; and losses to audit."""
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from privatelr.audit.exact import minimisers
+from privatelr.audit.pairs import signed_rows
+from privatelr.mechanisms.problem import Facts, Problem
+from privatelr.mechanisms.registry import calibrate
+from privatelr.mechanisms.request import Request
+from privatelr.numerics.losses import LOSSES, Logistic
+from privatelr.privacy.guarantees import PureDP
+from privatelr.privacy.noise import NoNoise, SphericalLaplace
+
+LOGISTIC = LOSSES["logistic"]
+RECORDS = 10**8
+
+
+def calibrated(
+    target,
+    *,
+    placement="objective",
+    radius=1.0,
+    small=1.0,
+    loss=LOGISTIC,
+    n=RECORDS,
+    d=2,
+    blocks=(),
+    analysis=None,
+):
+    """A registered mechanism at the free lambda over `small`."""
+    analysis = analysis or ("one-log" if loss.joint_factor is None else "joint")
+    facts = Facts(n, d, loss, radius, blocks)
+    free = calibrate(Request(target, placement, analysis, "free", "keep"), facts).lambda_
+    return calibrate(Request(target, placement, analysis, free / small, "keep"), facts)
+
+
+def bare(calibration, **changes):
+    """A calibration with other noise and no shield, as papers and peers have it."""
+    noise = changes.get("noise", calibration.noise)
+    return replace(
+        calibration, **{**changes, "shield": NoNoise(noise.dimension), "tau": 0.0, "grid": 2.0**-40}
+    )
+
+
+def private_lr(n, epsilon=1.0):
+    """R's PrivateLR: R = 1 in every formula, and an intercept of 1 beside rows of length 1."""
+    penalty = 0.25 / math.expm1(epsilon / 20)
+    rest = epsilon - 2 * math.log1p(0.25 / penalty)
+    facts = Facts(n, 2, LOGISTIC, 1.0)
+    return bare(
+        calibrated(PureDP(epsilon), n=n),
+        problem=facts.with_lambda(penalty / n),
+        noise=SphericalLaplace(2, rest / 2),
+    )
+
+
+def diffprivlib_vector(radius, epsilon=1.0):
+    """c R in the place of c R^2, on the branch that its default penalty takes."""
+    penalty = 0.25 * radius / math.expm1(epsilon / 4)
+    facts = Facts(RECORDS, 2, LOGISTIC, radius)
+    return bare(
+        calibrated(PureDP(epsilon), radius=radius),
+        problem=facts.with_lambda(penalty / RECORDS),
+        noise=SphericalLaplace(2, epsilon / 2 / (2 * radius)),
+    )
+
+
+def halved(calibration):
+    """Half the noise."""
+    return replace(calibration, noise=replace(calibration.noise, rate=2 * calibration.noise.rate))
+
+
+def jain_thakurta_sigma(radius, epsilon, delta):
+    """Jain and Thakurta 2014, Theorem 2, as printed."""
+    return 2 * radius * math.sqrt(math.log(1 / delta) + epsilon) / epsilon
+
+
+class FreeIntercept(Problem):
+    """A problem whose first coefficient is not penalised."""
+
+    @property
+    def penalty(self):
+        return np.array([0.0, *[self.n * self.lambda_] * (self.d - 1)])
+
+
+# -- mechanisms of one coefficient, as callables: data is a list of signed records ------------
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """Output perturbation of one coefficient, epsilon = 1, records of length one at most."""
+
+    penalty: float = 2.0
+    radius: float = 1.0
+
+    def __call__(self, data, rng):
+        scale = 2 * self.radius / self.penalty
+        return scalar_minimiser(tuple(data), self.penalty) + rng.laplace(scale=scale)
+
+
+@lru_cache
+def scalar_minimiser(data, penalty):
+    problem = Problem(len(data), 1, LOGISTIC, 1.0, (), penalty / len(data))
+    rows = np.array(data)[:, None]
+    return minimisers(signed_rows(rows, np.ones(len(data))), problem, np.zeros((1, 1)))[0, 0]
+
+
+def redraws(data, rng):
+    """Draws again until more than half of the records are classified correctly."""
+    while True:
+        w = Scalar()(data, rng)
+        if np.mean(np.array(data) * w > 0) > 0.5:
+            return w
+
+
+def one_class_shortcut(data, rng):
+    """Data of one class gets a constant, as PrivateLR's `unique.outcome` does."""
+    return 0.5 if len(np.unique(np.sign(data))) == 1 else Scalar()(data, rng)
+
+
+def radius_from_data(data, rng):
+    """The largest record stands in for the declared bound."""
+    return Scalar(radius=np.abs(data).max())(data, rng)
+
+
+def refuses_outliers(data, rng):
+    """Raises where a record is beyond the bound, which only the data can tell."""
+    if np.abs(data).max() > 1:
+        raise ValueError("a record is too long")
+    return Scalar()(data, rng)
+
+
+def warns_of_one_class(data, rng):
+    if len(np.unique(np.sign(data))) == 1:
+        warnings.warn("only one class", stacklevel=1)
+    return Scalar()(data, rng)
+
+
+# -- losses that are not registered ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Huber:
+    """The smoothed hinge with h = 1/2; its curvature jumps, so it has no joint bound."""
+
+    name: str = "huber"
+    title: str = "support vector machine"
+    slope_bound: float = 1.0
+    curvature_bound: float = 1.0
+    joint_factor: float | None = None
+    probability: None = None
+
+    def value(self, z):
+        inside = (1.5 - z) ** 2 / 2
+        return np.where(z > 1.5, 0.0, np.where(z < 0.5, 1 - z, inside))
+
+    def slope(self, z):
+        return -np.clip(1.5 - z, 0.0, 1.0)
+
+    def curvature(self, z):
+        return ((z > 0.5) & (z < 1.5)).astype(float)
+
+
+@dataclass(frozen=True)
+class SoftHinge(Logistic):
+    """``h log(1 + exp((1 - z) / h))`` with h = 1/2."""
+
+    name: str = "soft hinge"
+    curvature_bound: float = 0.5
+    joint_factor: float | None = 2.0
+
+    def value(self, z):
+        return 0.5 * Logistic.value(self, 2 * (z - 1))
+
+    def slope(self, z):
+        return Logistic.slope(self, 2 * (z - 1))
+
+    def curvature(self, z):
+        return 2 * Logistic.curvature(self, 2 * (z - 1))
+
+
+AUDITED_LOSSES = {**LOSSES, "test huber": Huber(), "test soft hinge": SoftHinge()}

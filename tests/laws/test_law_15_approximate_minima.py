@@ -1,0 +1,193 @@
+"""Law 15: an approximate minimum is certified, whatever the solver did; nothing is drawn again."""
+
+import warnings
+
+import numpy as np
+import pytest
+from exact_minimum import exact_gradient, exact_minimum, exact_norm
+from flint import arb
+from frames_for_laws import clinic, fit_clinic, fixed_noise
+
+from privatelr import Newton
+from privatelr.numerics import certified
+from privatelr.numerics.certified import certified_minimum
+from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.newton import Minimum
+from privatelr.numerics.objective import Objective
+from privatelr.numerics.rows import DenseRows
+from privatelr.precision import working_precision
+
+TAU = 1e-6
+
+
+def case(n=40, d=3, lambda_=1e-2, tilt=5.0, kind="noisy"):
+    """An objective, and its exact tilt, of which the objective holds a rounded one."""
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((n, d))
+    y = np.where(rng.uniform(size=n) < 0.5, 1.0, -1.0)
+    if kind == "one class":
+        y[:] = 1.0
+    elif kind == "separable":
+        y = np.where(x[:, 0] > 0, 1.0, -1.0)
+    elif kind == "zero rows":
+        x[:] = np.nan
+    elif kind == "identical":
+        x[:] = x[0]
+    rows = DenseRows(x, y, bound=1.0, intercept=0.5)
+    noise = tilt * rng.standard_normal(d + 1)
+
+    def exact(precision):
+        """Three tenths more than the doubles: no double, and known as well as asked for."""
+        with working_precision(precision):
+            return [arb(float(b)) * 13 / 10 for b in noise]
+
+    return Objective(rows, LOSSES["logistic"], lambda_, 1.3 * noise / n), exact
+
+
+CASES = {
+    "plain": {},
+    "one class": {"kind": "one class"},
+    "separable": {"kind": "separable", "tilt": 0.0, "lambda_": 1e-13},
+    "zero rows": {"kind": "zero rows"},
+    "zero rows, huge tilt": {"kind": "zero rows", "tilt": 1e12},
+    "identical": {"kind": "identical", "lambda_": 1e-13},
+    "one row": {"n": 1},
+    "many columns": {"n": 5, "d": 20, "lambda_": 1e-9},
+    "huge tilt": {"tilt": 1e12},
+    "huge tilt, tiny lambda": {"tilt": 1e12, "lambda_": 1e-13},
+    # the tilt is a match for the rows, so margins at the minimum are near zero or near 1e12
+    "sharp": {"tilt": 3.0, "lambda_": 1e-13},
+    "sharper": {"tilt": 3.0, "lambda_": 1e-40},
+}
+
+
+def trusted(objective):
+    return Newton()(objective)
+
+
+def early(objective):
+    """Stops after a step that is too short, and says nothing of it."""
+    return Minimum(-1e-3 * objective.tilt, 0.0)
+
+
+def garbage(objective):
+    return Minimum(np.linspace(-1e8, 1e8, objective.rows.d), 0.0)
+
+
+def overflowing(objective):
+    return Minimum(np.full(objective.rows.d, 1e300), 0.0)
+
+
+def missing(objective):
+    return Minimum(np.full(objective.rows.d, np.nan), 0.0)
+
+
+def shapeless(objective):
+    return Minimum(np.zeros((2, objective.rows.d)), 0.0)
+
+
+def wordless(objective):
+    return None
+
+
+def worded(objective):
+    return Minimum(["a", "b"], 0.0)
+
+
+def raising(objective):
+    raise ValueError(f"the first row is {objective.rows.x[0]}")
+
+
+def warning(objective):
+    warnings.warn(f"labels are {objective.rows.y}", UserWarning, stacklevel=1)
+    return Minimum(np.zeros(objective.rows.d), 0.0)
+
+
+SOLVERS = [
+    trusted, early, garbage, overflowing, missing, shapeless, wordless, worded, raising, warning
+]  # fmt: skip
+
+
+def check(objective, tilt, w):
+    """The point is exact and lies within tau / Lambda of the minimiser, at 900 bits."""
+    assert len(w) == objective.rows.d
+    assert all(entry.is_exact() for entry in w)
+    assert exact_norm(exact_gradient(objective, w, tilt(900), 900), 900) <= TAU
+    reference = exact_minimum(objective, w, tilt(900), 900)
+    with working_precision(900):
+        distance = exact_norm([a - b for a, b in zip(w, reference, strict=True)], 900)
+        assert distance <= arb(TAU) / (objective.rows.n * objective.lambda_)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.__name__)
+@pytest.mark.parametrize("name", CASES)
+def test_law(name, solver, capfd):
+    objective, tilt = case(**CASES[name])
+    check(objective, tilt, certified_minimum(objective, solver, TAU, tilt))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_tilt_is_drawn_once():
+    """However far it has to go, the tilt is the one that was handed over, enclosed more tightly."""
+    objective, tilt = case(**CASES["sharper"])
+    asked = []
+
+    def recorded(precision):
+        asked.append(precision)
+        return tilt(precision)
+
+    certified_minimum(objective, raising, TAU, recorded)
+    assert asked == sorted(asked)
+    assert asked[-1] > asked[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"op": False}, {"delta": 1e-6}], ids=str)
+def test_front_door(options, monkeypatch):
+    """A fit is what it would have been with the exact minimiser, to the grid it is rounded to."""
+    frame = clinic()
+    with fixed_noise(monkeypatch):
+        usual, *others = (
+            fit_clinic(frame, solver=solver, **options) for solver in (Newton(), early, raising)
+        )
+    for other in others:
+        reach = usual.calibration.grid + 2 * usual.calibration.tau / (
+            usual.calibration.problem.penalty
+        )
+        assert np.abs(other.release.coef - usual.release.coef).max() <= reach
+        assert other.guarantee == usual.guarantee
+
+
+def test_a_solver_that_is_trusted_is_caught():
+    objective, tilt = case()
+    check(objective, tilt, [arb(float(entry)) for entry in trusted(objective).w])
+    with pytest.raises(AssertionError):
+        check(objective, tilt, [arb(float(entry)) for entry in early(objective).w])
+
+
+def test_a_certificate_without_rounding_is_caught(monkeypatch):
+    objective, tilt = case(**CASES["zero rows, huge tilt"])
+    monkeypatch.setattr(certified, "_rounding_error", lambda objective, w: 0.0)
+    monkeypatch.setattr(certified, "_rounding_of_tilt", lambda objective, tilt: arb(0))
+    with pytest.raises(AssertionError):
+        check(objective, tilt, certified_minimum(objective, trusted, TAU, tilt))
+
+
+def test_a_tilt_that_is_taken_as_exact_is_caught(monkeypatch):
+    objective, tilt = case()
+    off = Objective(objective.rows, objective.loss, objective.lambda_, objective.tilt + TAU)
+    check(off, tilt, certified_minimum(off, trusted, TAU, tilt))
+    monkeypatch.setattr(certified, "_rounding_of_tilt", lambda objective, tilt: arb(0))
+    with pytest.raises(AssertionError):
+        check(off, tilt, certified_minimum(off, trusted, TAU, tilt))
+
+
+def test_a_failure_that_is_passed_on_is_caught(monkeypatch):
+    """NotConvergedError, and noise drawn anew after it, both tell that the data were hard."""
+
+    def passed_on(objective, solver):
+        return solver(objective).w
+
+    monkeypatch.setattr(certified, "_attempt", passed_on)
+    objective, tilt = case()
+    with pytest.raises(ValueError, match="the first row"):
+        certified_minimum(objective, raising, TAU, tilt)

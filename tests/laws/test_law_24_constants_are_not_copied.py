@@ -1,0 +1,47 @@
+"""Law 24: sigma is calibrated for replace-one; the one that Jain and Thakurta print is too small.
+
+Their Theorem 2 (2014) defines neighbours by replacement, as this package does, and its sigma
+misses the claimed delta by several times on an explicit pair.
+"""
+
+import pytest
+from broken_mechanisms import bare, calibrated, jain_thakurta_sigma
+
+from privatelr.audit.loss import loss_of
+from privatelr.audit.search import deep_pair
+from privatelr.privacy.guarantees import ApproxDP
+from privatelr.privacy.noise import GaussianNoise
+
+DELTA = 1e-6
+
+
+def check_delta(calibration):
+    found = loss_of(deep_pair(calibration), calibration)
+    assert found.ratio <= 1 + 1e-6
+    return found.ratio
+
+
+@pytest.mark.parametrize("radius", [1.0, 1.118, 12.0])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
+def test_law(epsilon, radius):
+    calibration = calibrated(ApproxDP(epsilon, DELTA), radius=radius, small=0.25)
+    assert check_delta(calibration) > 0.8
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(0.5, 2.0), (1.0, 4.0), (2.0, 7.0), (4.0, 10.0)])
+def test_planted_bug_is_caught(epsilon, least):
+    honest = calibrated(ApproxDP(epsilon, DELTA))
+    sigma = jain_thakurta_sigma(1.0, epsilon, DELTA)
+    assert sigma < honest.noise.sd
+    copied = bare(honest, noise=GaussianNoise(2, sigma))
+    with pytest.raises(AssertionError):
+        check_delta(copied)
+    assert loss_of(deep_pair(copied), copied).ratio > least
+
+
+def test_constants_for_add_or_remove_are_caught():
+    """Half of the sensitivity, as in papers whose neighbours differ by one record more or less."""
+    honest = calibrated(ApproxDP(1.0, DELTA))
+    copied = bare(honest, noise=GaussianNoise(2, honest.noise.sd / 2))
+    with pytest.raises(AssertionError):
+        check_delta(copied)

@@ -1,0 +1,147 @@
+"""Every fitting function pays before it reads the data, or does not read it."""
+
+import threading
+
+import pytest
+from frames_for_laws import clinic, fit_clinic
+
+import privatelr.model
+from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PrivacyWarning, PureDP
+
+
+def unread(monkeypatch):
+    """From here on, reading the rows is an error of its own."""
+
+    def read_design(*_):
+        raise AssertionError("the data was read")
+
+    monkeypatch.setattr(privatelr.model, "read_design", read_design)
+
+
+def check_charged_before_reading(monkeypatch):
+    ledger = Ledger(1.0)
+    with monkeypatch.context() as patch:
+        unread(patch)
+        with pytest.raises(AssertionError, match="was read"):
+            fit_clinic(clinic(), eps=0.4, ledger=ledger)
+    assert ledger.spent() == 0.4
+
+
+def test_charged_before_the_data_is_read(monkeypatch):
+    check_charged_before_reading(monkeypatch)
+
+
+def test_planted_late_payment_is_caught(monkeypatch):
+    """Paying afterwards, as an accountant that is told of results does."""
+    honest = privatelr.model._charge
+    monkeypatch.setattr(privatelr.model, "_charge", lambda *_: None)
+    with pytest.raises(AssertionError):
+        check_charged_before_reading(monkeypatch)
+    assert honest is not privatelr.model._charge
+
+
+@pytest.mark.parametrize("op", [True, False])
+def test_an_overdraw_is_refused_before_the_data_is_read(monkeypatch, op):
+    ledger = Ledger(1.0)
+    fit = fit_clinic(clinic(), eps=0.7, ledger=ledger, op=op)
+    assert fit.release.entry == ledger.entries[0]
+    unread(monkeypatch)
+    with pytest.raises(GuaranteeError, match=r"0\.3"):
+        fit_clinic(clinic(), eps=0.4, ledger=ledger, op=op)
+    assert ledger.spent() == 0.7
+
+
+@pytest.mark.parametrize("options", [{"eps": 0}, {"seed": 1}, {"do_scale": True}], ids=str)
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, options):
+    unread(monkeypatch)
+    monkeypatch.setattr(privatelr.model, "_scaled", privatelr.model.read_design)
+    ledger = Ledger(10.0)
+    with pytest.raises(GuaranteeError, match="ledger"):
+        fit_clinic(clinic(), ledger=ledger, **options)
+    with ledger, pytest.raises(GuaranteeError, match="ledger"):
+        fit_clinic(clinic(), **options)
+    assert ledger.entries == ()
+
+
+def test_a_public_slip_costs_nothing():
+    ledger = Ledger(1.0)
+    for slip in ({"bounds": {"age": (9, 1)}}, {"lambda_": -1}, {"solver": 3}, {"op": 1}):
+        with pytest.raises(ValueError, match=r"."):
+            fit_clinic(clinic(), ledger=ledger, **slip)
+    assert ledger.entries == ()
+
+
+def test_a_block_charges_fits_that_do_not_name_it():
+    with Ledger(1.0) as ledger:
+        fit_clinic(clinic(), eps=0.5)
+        with pytest.raises(GuaranteeError):
+            fit_clinic(clinic(), eps=0.6)
+    fit_clinic(clinic(), eps=0.6)
+    assert ledger.spent() == 0.5
+
+
+def test_a_block_charges_threads():
+    refused = []
+
+    def work():
+        try:
+            fit_clinic(clinic(), eps=0.1)
+        except GuaranteeError:
+            refused.append(1)
+
+    with Ledger(0.5) as ledger:
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(ledger.entries) == 5
+    assert len(refused) == 3
+    assert ledger.spent() == 0.5
+
+
+def test_disjoint_parts_cost_what_the_worst_does():
+    ledger, frame = Ledger(1.0), clinic(n=80)
+    for part in range(4):
+        fit_clinic(frame[part::4], eps=0.8, ledger=ledger.part(f"every fourth from {part}"))
+    assert ledger.spent() == 0.8
+    fit_clinic(frame, eps=0.2, ledger=ledger)
+    with pytest.raises(GuaranteeError):
+        fit_clinic(frame, eps=0.1, ledger=ledger)
+
+
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
+def test_one_fit_fits_into_a_ledger_of_its_own_price(op, eps):
+    """Also a Gaussian tilt, whose own bound is tighter than its Renyi divergence."""
+    for target, ledger in (
+        (ApproxDP(eps, 1e-6), Ledger(eps, 1e-6)),
+        (PureDP(eps), Ledger(eps)),
+        (PureDP(eps), Ledger(eps, 1e-6)),
+    ):
+        fit_clinic(clinic(), eps=target, op=op, ledger=ledger)
+        assert len(ledger.entries) == 1
+
+
+def test_gaussian_releases_compose_better_than_their_guarantees():
+    single = ApproxDP(0.5, 1e-6)
+    output, tilt = Ledger(10.0, 1e-6), Ledger(10.0, 1e-5)
+    for _ in range(4):
+        fit_clinic(clinic(), eps=single, op=False, ledger=output)
+        fit_clinic(clinic(), eps=single, op=True, ledger=tilt)
+    # plain Gaussians: mu adds in squares; privacy.md 4.3 has 4-fold eps=1 at 2.123
+    assert output.spent() < 1.2
+    assert tilt.spent() <= 2.0 * (1 + 1e-12)
+
+
+def test_concentrated_releases_are_charged():
+    ledger = Ledger(3.0, 1e-6)
+    for op in (True, False):
+        fit_clinic(clinic(), eps=ZCDP(0.05), op=op, ledger=ledger)
+    assert 0 < ledger.spent() < 3.0
+
+
+def test_the_seed_warning_is_not_lost():
+    with pytest.warns(PrivacyWarning, match="seed"), pytest.raises(GuaranteeError, match="ledger"):
+        fit_clinic(clinic(), seed=3, ledger=Ledger(1.0))
