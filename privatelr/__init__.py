@@ -5,6 +5,7 @@ fit = dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"
 print(fit)
 """
 
+from privatelr import audit
 from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import (
     ArgumentError,
@@ -14,27 +15,33 @@ from privatelr.errors import (
     NotConvergedError,
     PrivacyWarning,
     PrivateLRError,
+    ReleaseFileError,
     SchemaError,
 )
 from privatelr.frames.scaling import ScaledData, scaled
-from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.calibration.record import Calibration
 from privatelr.mechanisms.release import Release
 from privatelr.model import dplr
 from privatelr.numerics.newton import Newton
-from privatelr.privacy.guarantees import REPLACE_ONE, NonPrivate, PureDP
+from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.ledger import Ledger
 from privatelr.results.diagnostics import Diagnostics
 from privatelr.results.fit import Fit
+from privatelr.results.load import load
 
 __version__ = "0.1.0"
 
 __all__ = [
     "REPLACE_ONE",
+    "ZCDP",
+    "ApproxDP",
     "ArgumentError",
     "Calibration",
     "Diagnostics",
     "Fit",
     "FormulaError",
     "GuaranteeError",
+    "Ledger",
     "MissingDependencyError",
     "Newton",
     "NonPrivate",
@@ -43,10 +50,13 @@ __all__ = [
     "PrivateLRError",
     "PureDP",
     "Release",
+    "ReleaseFileError",
     "ScaledData",
     "SchemaError",
     "__version__",
+    "audit",
     "dplr",
+    "load",
     "load_dataset",
     "load_schema",
     "scaled",

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from privatelr.results import predict, tables
+from privatelr.results import predict, release_file, tables
+from privatelr.results.card import CardFormat, write_card
 from privatelr.results.record import FitRecord
 from privatelr.results.summary import FitSummary, summarise
 
 if TYPE_CHECKING:
+    import os
+
     import pandas as pd
 
 
@@ -71,6 +74,49 @@ class Fit(FitRecord):
     def summary(self) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``."""
         return summarise(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to a release file, for `privatelr.load` and for other programs.
+
+        The file is JSON: formula, bounds and levels, coefficients, guarantee, calibration,
+        ledger entry, versions and a content hash. A file that is there is replaced, whole or
+        not at all.
+
+        Parameters
+        ----------
+        path
+            Name of the file, such as ``"model.json"``.
+
+        Raises
+        ------
+        GuaranteeError
+            If the columns were scaled by the data, whose means the file would then hold.
+        ReleaseFileError
+            If a level is neither a text, a number nor a boolean.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: everything in the file, by ``fit.guarantee``; a plain or seeded
+        fit says in its file that nothing is. *Neighbours*: those of the guarantee. *Assumed
+        public*: n, names, types, declared bounds and levels. *Not covered*: nothing that is in
+        the file; diagnostics and a learned threshold are not.
+        """
+        release_file.write_release(self, path)
+
+    def card(self, format: CardFormat = "markdown") -> str:
+        """The privacy card: what is promised to whom, what is not, and how to check it.
+
+        Parameters
+        ----------
+        format
+            ``"markdown"``, or ``"html"`` for a page of its own.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the card repeats what the release file holds. *Neighbours*: those
+        of the guarantee. *Assumed public*: as for `save`. *Not covered*: nothing that is on it.
+        """
+        return write_card(self, format)
 
     def __str__(self) -> str:
         return self.summary().as_text()

@@ -1,0 +1,267 @@
+"""A fit as one JSON value, and back again with every part checked against the others."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+import privatelr
+from privatelr.errors import GuaranteeError, ReleaseFileError, show
+from privatelr.mechanisms.release import Release
+from privatelr.privacy.accounting import Entry
+from privatelr.privacy.conversions import to_json
+from privatelr.privacy.events import event_to_json
+from privatelr.privacy.guarantees import NonPrivate
+from privatelr.results.calibration_file import (
+    calibration_entry,
+    restore_calibration,
+    restore_guarantee,
+)
+from privatelr.results.design_file import design_entry, restore_design
+from privatelr.results.json_values import (
+    CLOSE,
+    canonical,
+    choice,
+    entries,
+    listing,
+    number,
+    numbers,
+    require_same,
+    text,
+    whole,
+)
+from privatelr.results.record import FitRecord
+from privatelr.results.threshold import Threshold
+
+if TYPE_CHECKING:
+    from privatelr.frames.design import DesignSpec
+    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.types import FloatArray
+
+FORMAT = "privatelr release"
+VERSION = 1
+_ENTRIES = (
+    *("format", "version", "notice", "written_by", "guarantee", "randomness", "calibration"),
+    *("ledger", "design", "coefficients", "threshold", "sha256"),
+)
+_LONGEST_LABEL = 10**6
+_LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def release_document(fit: FitRecord) -> dict[str, Any]:
+    """A fit as plain values, with its content hash.
+
+    Raises
+    ------
+    GuaranteeError
+        If the columns were scaled by the data: their map is made of moments of the data.
+    """
+    if fit.spec.scaled_by_data:
+        raise GuaranteeError(
+            "do_scale=True: the columns were scaled by means and deviations of the data, which a "
+            "release may not hold; declare bounds= instead, and fit again."
+        )
+    coef = fit.release.coef
+    if not np.isfinite(coef).all():
+        raise ReleaseFileError("a coefficient is not a finite number")
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "notice": _notice(fit.guarantee),
+        "written_by": _versions(),
+        "guarantee": to_json(fit.guarantee),
+        "randomness": _randomness(fit.guarantee, fit.calibration),
+        "calibration": calibration_entry(fit.calibration),
+        "ledger": _ledger_entry(fit.release.entry),
+        "design": design_entry(fit.spec),
+        "coefficients": {
+            "names": list(fit.spec.columns.names),
+            "user_units": _user_units(fit.spec, coef),
+            "design_units": coef.tolist(),
+        },
+        "threshold": {
+            "rule": fit.threshold.rule or "fixed",
+            "value": None if fit.threshold.rule else fit.threshold.value,
+        },
+    }
+    return {**document, "sha256": content_hash(document)}
+
+
+def content_hash(document: dict[str, Any]) -> str:
+    """SHA-256 of all entries but the hash itself, in canonical spelling."""
+    rest = {name: value for name, value in document.items() if name != "sha256"}
+    return hashlib.sha256(canonical(rest)).hexdigest()
+
+
+def _ledger_entry(entry: Entry | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    return {
+        "label": entry.label,
+        "part": entry.part,
+        "times": entry.times,
+        "guarantee": to_json(entry.guarantee),
+        "events": [event_to_json(event) for event in entry.events],
+    }
+
+
+def _notice(guarantee: Guarantee) -> str:
+    """What a person who opens the file reads first."""
+    if isinstance(guarantee, NonPrivate):
+        return f"NOT PRIVATE: nothing in this file is covered by a guarantee ({guarantee.reason})"
+    return f"covered by {guarantee}; holds no row and no moment of the data"
+
+
+def _versions() -> dict[str, str]:
+    libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    return {
+        "privatelr": privatelr.__version__,
+        "python": platform.python_version(),
+        **libraries,
+    }
+
+
+def _randomness(guarantee: Guarantee, calibration: Calibration) -> str:
+    """Where the noise came from, as far as the guarantee tells."""
+    if isinstance(calibration.target, NonPrivate):
+        return "no noise"
+    return "seed" if isinstance(guarantee, NonPrivate) else "operating system"
+
+
+def _user_units(spec: DesignSpec, coef: FloatArray) -> list[float | None]:
+    with np.errstate(all="ignore"):
+        estimates = (spec.user_map() @ coef).tolist()
+    return [value if np.isfinite(value) else None for value in estimates]
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def restore(document: Any) -> FitRecord:
+    """The fit that `release_document` describes, without diagnostics.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence that says what is wrong.
+    """
+    _require_format(document)
+    given = entries(document, "the file", _ENTRIES)
+    if given["sha256"] != content_hash(given):
+        raise ReleaseFileError(
+            "its content does not have the hash that it states, so it was changed after saving"
+        )
+    _require_versions(given["written_by"])
+    calibration = restore_calibration(given["calibration"])
+    guarantee = _standing(given["guarantee"], calibration)
+    require_same(given["notice"], _notice(guarantee), "notice")
+    require_same(given["randomness"], _randomness(guarantee, calibration), "randomness")
+    entry = _read_ledger(given["ledger"], guarantee, calibration)
+    spec = restore_design(given["design"])
+    _require_match(spec, calibration)
+    coef = _read_coefficients(given["coefficients"], spec, calibration)
+    release = Release(coef, guarantee, calibration, entry)
+    return FitRecord(spec, release, _read_threshold(given["threshold"]))
+
+
+def _require_format(document: Any) -> None:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ReleaseFileError("the file is JSON, and not a release of privatelr")
+    version = document.get("version")
+    if type(version) is int and version > VERSION:
+        raise ReleaseFileError(
+            f"the file has version {version} of the format, and privatelr {privatelr.__version__} "
+            f"reads up to version {VERSION}; upgrade privatelr"
+        )
+    if type(version) is not int or version != VERSION:
+        raise ReleaseFileError(f"version takes {VERSION}, not {show(version)}")
+
+
+def _require_versions(value: Any) -> None:
+    for name, version in entries(value, "written_by", ("privatelr", "python", *_LIBRARIES)).items():
+        text(version, f"written_by.{name}", longest=100)
+
+
+def _standing(value: Any, calibration: Calibration) -> Guarantee:
+    """The target of the calibration, or what is left of it once it is void."""
+    guarantee, target = restore_guarantee(value, "guarantee"), calibration.target
+    if isinstance(guarantee, NonPrivate) and not isinstance(target, NonPrivate):
+        if not guarantee.reason.startswith("void: "):
+            raise ReleaseFileError("guarantee.reason takes 'void: ' and why, beside noise")
+    elif guarantee != target:
+        raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {target}")
+    return guarantee
+
+
+def _read_ledger(value: Any, guarantee: Guarantee, calibration: Calibration) -> Entry | None:
+    """What a ledger was charged: this guarantee, and the events of this calibration."""
+    if value is None:
+        return None
+    given = entries(value, "ledger", ("label", "part", "times", "guarantee", "events"))
+    if isinstance(guarantee, NonPrivate):
+        raise ReleaseFileError("ledger takes null beside a release without a guarantee")
+    part = given["part"]
+    entry = Entry(
+        label=text(given["label"], "ledger.label", _LONGEST_LABEL),
+        guarantee=guarantee,
+        events=calibration.events if given["events"] else (),
+        part=None if part is None else text(part, "ledger.part", _LONGEST_LABEL),
+        times=whole(given["times"], "ledger.times", 1, 10**9),
+    )
+    require_same(given, _ledger_entry(entry), "ledger")
+    return entry
+
+
+def _require_match(spec: DesignSpec, calibration: Calibration) -> None:
+    """Refuse a calibration that was made for other rows."""
+    problem = calibration.problem
+    require_same(problem.d, spec.d, "calibration.d")
+    require_same(problem.radius, spec.radius, "calibration.radius")
+    if problem.blocks:
+        given = [[block.size, block.bound] for block in problem.blocks]
+        expected = [[block.size, block.bound] for block in spec.blocks]
+        require_same(given, expected, "calibration.blocks")
+
+
+def _read_coefficients(value: Any, spec: DesignSpec, calibration: Calibration) -> FloatArray:
+    where = "coefficients"
+    given = entries(value, where, ("names", "user_units", "design_units"))
+    require_same(given["names"], list(spec.columns.names), f"{where}.names")
+    coef = numbers(given["design_units"], f"{where}.design_units", spec.d)
+    grid = calibration.grid
+    if grid and np.any(np.fmod(coef, grid)):
+        raise ReleaseFileError(f"{where}.design_units takes multiples of the grid")
+    units = listing(given["user_units"], f"{where}.user_units")
+    with np.errstate(all="ignore"):
+        slack = CLOSE * (np.abs(spec.user_map()) @ np.abs(coef))
+    expected = _user_units(spec, coef)
+    if len(units) != len(expected):
+        raise ReleaseFileError(f"{where}.user_units takes {len(expected)} numbers")
+    for index, (item, true, room) in enumerate(zip(units, expected, slack.tolist(), strict=True)):
+        at = f"{where}.user_units[{index}]"
+        if item is None or true is None:
+            require_same(item, true, at)
+        elif not abs(number(item, at) - true) <= room:
+            raise ReleaseFileError(f"{at} is not what the coefficients in design units give")
+    return coef
+
+
+def _read_threshold(value: Any) -> Threshold:
+    given = entries(value, "threshold", ("rule", "value"))
+    rule = choice(given["rule"], "threshold.rule", ("fixed", "youden", "topleft"))
+    if rule != "fixed":
+        # the value of a learned rule is a function of the data and never in a file
+        require_same(given["value"], None, "threshold.value")
+        return Threshold(rule=cast("Any", rule))
+    cut = number(given["value"], "threshold.value", at_least=0.0)
+    if cut > 1:
+        raise ReleaseFileError("threshold.value takes a number from 0 to 1")
+    return Threshold(cut)

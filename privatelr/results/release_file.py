@@ -1,0 +1,102 @@
+"""The release file: a fit as JSON, without a row, a moment of the data, or code.
+
+The file holds what is public and what was paid for: the plan of the design, the coefficients,
+the guarantee and the calibration that gives it. `release.schema.json` beside this module
+describes it to a machine. The entry ``sha256`` is the hash of everything else in its canonical
+spelling: it finds accidents, not forgers, who can compute it too. Reading therefore recomputes
+what can be recomputed, and imports or runs nothing that the file names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privatelr.errors import ArgumentError, ReleaseFileError, show
+from privatelr.results.json_values import LARGEST_FILE, canonical, parse
+from privatelr.results.release_document import release_document, restore
+
+if TYPE_CHECKING:
+    from privatelr.results.record import FitRecord
+
+_LONGEST_SHOWN = 120
+
+
+def write_release(fit: FitRecord, path: str | os.PathLike[str]) -> None:
+    """Write a release file, whole or not at all; see `Fit.save`."""
+    name = _require_path(path)
+    try:
+        document = release_document(fit)
+        data = f"{_spell(document)}\n".encode()
+        again = release_document(restore(parse(data)))
+    except ReleaseFileError as error:
+        raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
+    if canonical(again) != canonical(document):
+        raise ReleaseFileError(f"{_shown(name)} was not written: the fit would not be read back.")
+    _write_whole(Path(os.path.realpath(name)), data)
+
+
+def _write_whole(target: Path, data: bytes) -> None:
+    """Put a complete file in place of whatever is there."""
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _spell(value: Any, indent: str = "") -> str:
+    """JSON with one entry a line, and lists of plain values on one line."""
+    inner = f"{indent}  "
+    if isinstance(value, dict) and value:
+        items = [f"{inner}{_scalar(key)}: {_spell(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        items = [f"{inner}{_spell(item, inner)}" for item in value]
+        return "[\n" + ",\n".join(items) + f"\n{indent}]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def read_release(path: str | os.PathLike[str]) -> FitRecord:
+    """Read a release file; see `privatelr.load`."""
+    name = _require_path(path)
+    try:
+        return restore(parse(_read_bytes(name)))
+    except ReleaseFileError as error:
+        raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
+
+
+def _read_bytes(name: str) -> bytes:
+    try:
+        with open(name, "rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
+
+
+def _require_path(path: Any) -> str:
+    if not isinstance(path, str | os.PathLike) or "\0" in os.fsdecode(path):
+        raise ArgumentError(f"path={show(path)}: path takes the name of a file.")
+    return os.fsdecode(path)
+
+
+def _shown(name: str) -> str:
+    """A path as an error quotes it: its end tells files apart."""
+    return repr(name if len(name) <= _LONGEST_SHOWN else f"...{name[-_LONGEST_SHOWN:]}")

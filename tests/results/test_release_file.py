@@ -1,0 +1,612 @@
+"""A release file holds a fit, reads back as the same fit, and says what is wrong with it if not."""
+
+import hashlib
+import json
+import math
+import os
+import re
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import clinic, fit_clinic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privatelr.results.release_document
+from privatelr import (
+    ZCDP,
+    ArgumentError,
+    GuaranteeError,
+    Ledger,
+    NonPrivate,
+    PrivacyWarning,
+    PrivateLRError,
+    ReleaseFileError,
+    dplr,
+    load,
+    load_dataset,
+    load_schema,
+)
+from privatelr.numerics.losses import LOSSES
+from privatelr.results.design_limits import expansion_work, least_columns, read_tokens
+from privatelr.results.release_document import content_hash, release_document, restore
+
+N = 60
+RNG = np.random.default_rng(5)
+FRAME = pd.DataFrame(
+    {
+        "x": RNG.uniform(0.5, 9, N),
+        "z": RNG.uniform(0, 1, N),
+        "flag": RNG.integers(0, 2, N) == 1,
+        "f": pd.Categorical(RNG.choice(list("abc"), N)),
+        "s": RNG.choice(["u", "v"], N).astype(object),
+        "t": pd.Series(RNG.choice(["u", "v"], N), dtype="string"),
+        "k": RNG.integers(1, 4, N),
+        "one": pd.Categorical(["only"] * N),
+        "y": RNG.integers(0, 2, N),
+        "odd name": RNG.uniform(0, 1, N),
+        "q'uo\"te": RNG.uniform(0, 1, N),
+        "größe <b>": RNG.uniform(0, 1, N),
+        ".": RNG.uniform(0, 1, N),
+        "TRUE": RNG.uniform(0, 1, N),
+    }
+)
+BOUNDS = {"x": (0.5, 9), "z": (0, 1)}
+TEXTS = {"s": ["u", "v"], "t": ["v", "u"]}
+MODELS = [
+    ("y ~ x + z", {"bounds": BOUNDS}),
+    ("y ~ x * f", {"bounds": BOUNDS}),
+    ("y ~ x:f - 1", {"bounds": BOUNDS}),
+    ("y ~ 1", {}),
+    ("f ~ x + flag", {}),
+    ("flag ~ log(x) + I(x^2) + exp(z)", {"bounds": BOUNDS}),
+    ("x > 3 ~ z + C(f, contr.sum)", {}),
+    ("y ~ C(f, contr.helmert) + C(f, contr.poly):z", {"bounds": BOUNDS}),
+    ("y ~ C(f, contr.treatment('b')) * z + factor(k, levels = c(3, 1, 2))", {}),
+    ("y ~ k + s + t", {"levels": {"k": [1, 2, 3], **TEXTS}}),
+    ("y ~ k", {"levels": {"k": [1.0, 2.0, 3.0]}}),
+    ("y ~ flag", {"levels": {"flag": [True, False]}}),
+    ("y ~ `odd name` + `q'uo\"te` + `größe <b>` + `.` + `TRUE`", {}),
+    ("s == 'u' ~ I(t == 'v') + I(one == 'only') + z", {}),
+    ("y ~ x - x + (z + f)^2 - z:f", {}),
+    ("{x > 3} ~ pmin(x, 4) + ifelse(z > .5, x, 0)", {"bounds": BOUNDS}),
+    ("y ~ exp(x)", {"bounds": {"x": (1000, 2000)}, "row_norm": 2.0}),
+    ("y ~ x + z", {"bounds": BOUNDS, "row_norm": 0.4, "intercept_scale": 1.5}),
+    ("y ~ x + z + f", {"rp_dim": 2}),
+    ("k ~ x", {"levels": {"k": [1, 2]}}),
+    ("f ~ . - one", {"levels": TEXTS}),
+    ("y ~ x", {"bounds": {**BOUNDS, "y": (0, 1)}, "threshold": "youden"}),
+]
+PRICES = [
+    {},
+    {"op": False},
+    {"delta": 1e-6},
+    {"op": False, "delta": 1e-6},
+    {"eps": ZCDP(0.1)},
+    {"op": False, "eps": ZCDP(0.1)},
+    {"eps": 0},
+    {"analysis": "cms11", "lambda_": 0.3, "threshold": 0.25},
+]
+
+
+def above(fit):
+    return str(fit).split("not private")[0]
+
+
+def check_same(loaded, fit, data):
+    """Nothing that a user can see or compute differs, to the last bit."""
+    for type in ("link", "probabilities"):
+        pd.testing.assert_series_equal(
+            loaded.predict(data, type=type), fit.predict(data, type=type), check_exact=True
+        )
+    cut = {"threshold": 0.5} if fit.threshold.rule else {}
+    pd.testing.assert_series_equal(
+        loaded.predict(data, type="classes", **cut), fit.predict(data, type="classes", **cut)
+    )
+    assert above(loaded) == above(fit)
+    assert repr(loaded) == repr(fit)
+    for table in ("tidy", "glance"):
+        pd.testing.assert_frame_equal(
+            getattr(loaded, table)(), getattr(fit, table)(), check_exact=True
+        )
+    assert loaded.guarantee == fit.guarantee
+    assert loaded.calibration == fit.calibration
+    assert loaded.threshold == fit.threshold
+    assert loaded.release.entry == fit.release.entry
+    assert loaded.release.coef.tobytes() == fit.release.coef.tobytes()
+    assert not loaded.has_diagnostics
+
+
+def check_round_trip(fit, data, path):
+    fit.save(path)
+    loaded = load(path)
+    check_same(loaded, fit, data)
+    first = path.read_bytes()
+    loaded.save(path)
+    assert path.read_bytes() == first
+    return json.loads(first)
+
+
+@pytest.mark.parametrize(("formula", "options"), MODELS, ids=lambda x: str(x)[:40])
+def test_every_model_reads_back(tmp_path, formula, options):
+    fit = dplr(formula, FRAME, **options)
+    check_round_trip(fit, FRAME, tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("price", PRICES, ids=str)
+@pytest.mark.parametrize("options", [{}, {"bounds": None}, {"rp_dim": 2}], ids=str)
+def test_every_mechanism_reads_back(tmp_path, price, options):
+    fit = fit_clinic(clinic(), **options, **price)
+    document = check_round_trip(fit, clinic(seed=9), tmp_path / "model.json")
+    VALIDATOR.validate(document)
+
+
+@pytest.mark.parametrize("call", [lambda f: (f.to_numpy(),), lambda f: (f["y"], f[["x", "z"]])])
+def test_arrays_read_back(tmp_path, call):
+    frame = FRAME[["x", "z", "y"]]
+    fit = dplr(*call(frame))
+    new = pd.DataFrame(RNG.uniform(0, 9, (7, 3)), columns=["X1", "X2", "X3"])
+    data = new if "X1" in fit.spec.variables else frame
+    check_round_trip(fit, data, tmp_path / "model.json")
+
+
+# what `parse_formula` cannot read back are backticks, halves of characters and its own keys
+NAMES = st.text(
+    st.characters(exclude_characters="`", exclude_categories=["Cs", "Co"]), min_size=1, max_size=8
+)
+LEVELS = st.one_of(
+    st.lists(NAMES, min_size=2, max_size=4, unique=True),
+    st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=4, unique=True),
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=4, unique=True),
+)
+
+
+@settings(max_examples=30)
+@given(
+    names=st.lists(NAMES, min_size=2, max_size=4, unique=True).filter(lambda n: "y" not in n),
+    levels=LEVELS,
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(0.1, 1e6),
+    joint=st.sampled_from(["+", "*", ":"]),
+    seed=st.integers(0, 99),
+)
+def test_any_names_levels_and_bounds(names, levels, low, width, joint, seed):
+    rng = np.random.default_rng(seed)
+    factor, *numeric = names
+    data = {name: rng.uniform(low, low + width, 20) for name in numeric}
+    data[factor] = pd.Categorical([levels[i] for i in rng.integers(0, len(levels), 20)], levels)
+    frame = pd.DataFrame({**data, "y": rng.integers(0, 2, 20)})
+    terms = f" {joint} ".join(f"`{name}`" for name in names)
+    bounds = {numeric[0]: (low, low + width)}
+    fit = dplr(f"y ~ {terms}", frame, bounds=bounds, row_norm=1.0)
+    document = json.loads(json.dumps(release_document(fit)))
+    VALIDATOR.validate(document)
+    loaded = restore(document)
+    check_same(
+        replace(fit, spec=loaded.spec, release=loaded.release, _diagnostics=None), fit, frame
+    )
+
+
+def test_a_charged_ledger_is_on_record(tmp_path):
+    ledger = Ledger(3.0, 1e-6)
+    fit = fit_clinic(clinic(), eps=1.0, delta=1e-7, ledger=ledger.part("first half"))
+    document = check_round_trip(fit, clinic(), tmp_path / "model.json")
+    assert document["ledger"]["part"] == "first half"
+    VALIDATOR.validate(document)
+
+
+def test_nothing_of_the_data_and_no_learned_value_is_in_the_file(tmp_path):
+    frame = clinic()
+    frame.loc[0, "age"] = 61.12345678901234
+    fit = fit_clinic(frame, threshold="youden")
+    fit.save(tmp_path / "model.json")
+    text = (tmp_path / "model.json").read_text(encoding="utf-8")
+    learned = [fit.diagnostics.youden, fit.diagnostics.c_index, 61.12345678901234]
+    for value in learned:
+        assert repr(float(value)) not in text
+    assert repr(90.0) in text  # the search works: a public bound is found
+    assert json.loads(text)["threshold"] == {"rule": "youden", "value": None}
+
+
+def test_scaling_by_the_data_is_not_written(tmp_path):
+    with pytest.warns(PrivacyWarning, match="do_scale"):
+        fit = fit_clinic(clinic(), do_scale=True)
+    for view in (lambda: fit.save(tmp_path / "model.json"), fit.card):
+        with pytest.raises(GuaranteeError, match=r"do_scale=True.*declare bounds="):
+            view()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plain_and_seeded_fits_say_so(tmp_path):
+    with pytest.warns(PrivacyWarning, match="seed"):
+        seeded = fit_clinic(clinic(), seed=1)
+    for fit, reason in ((seeded, "void: seeded noise"), (fit_clinic(clinic(), eps=0), "eps=0")):
+        document = check_round_trip(fit, clinic(), tmp_path / "model.json")
+        assert isinstance(load(tmp_path / "model.json").guarantee, NonPrivate)
+        assert document["notice"].startswith("NOT PRIVATE")
+        assert reason in document["notice"]
+        VALIDATOR.validate(document)
+
+
+def test_levels_that_json_cannot_hold_are_refused(tmp_path):
+    cut = pd.cut(FRAME["x"], [0, 3, 6, 10])
+    fit = dplr("y ~ g", FRAME.assign(g=cut))
+    with pytest.raises(
+        ReleaseFileError, match=r"model\.json' was not written: .*Interval.*levels="
+    ):
+        fit.save(tmp_path / "model.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- the file --------------------------------------------------------------------------------
+
+SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_the_schema_is_one_and_knows_every_loss():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    calibration = SCHEMA["properties"]["calibration"]["properties"]
+    assert calibration["loss"]["enum"] == list(LOSSES)
+
+
+def test_the_hash_can_be_computed_without_the_package(tmp_path):
+    fit_clinic(clinic()).save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    stated = document.pop("sha256")
+    spelled = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    assert hashlib.sha256(spelled.encode()).hexdigest() == stated
+
+
+def test_white_space_and_the_order_of_keys_do_not_matter(tmp_path):
+    path = tmp_path / "model.json"
+    fit = fit_clinic(clinic())
+    fit.save(path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(dict(reversed(document.items())), indent=7), encoding="utf-8")
+    check_same(load(path), fit, clinic())
+
+
+def test_saving_replaces_the_file_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "model.json"
+    path.write_text("before", encoding="utf-8")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            fit_clinic(clinic()).save(path)
+    assert path.read_text(encoding="utf-8") == "before"
+    fit_clinic(clinic()).save(str(path))
+    assert load(str(path)).nobs == 40
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.json"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text("before", encoding="utf-8")
+    try:
+        link.symlink_to(target)
+    except OSError:
+        pytest.skip("no symbolic links here")
+    fit_clinic(clinic()).save(link)
+    assert link.is_symlink()
+    assert load(target).nobs == 40
+
+
+@pytest.mark.parametrize("path", [3, None, b"model.json", "a\0b"])
+def test_paths(path):
+    with pytest.raises(ArgumentError, match="path takes the name of a file"):
+        load(path)
+    with pytest.raises(ArgumentError, match="path takes the name of a file"):
+        fit_clinic(clinic()).save(path)
+
+
+def test_the_error_is_one_class():
+    assert issubclass(ReleaseFileError, ValueError)
+    assert issubclass(ReleaseFileError, PrivateLRError)
+
+
+def test_a_missing_file_is_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "model.json")
+    with pytest.raises(ReleaseFileError, match="cannot be opened"):
+        load(tmp_path)
+
+
+# -- what is wrong with a file ---------------------------------------------------------------
+
+DOCUMENT = json.loads(
+    json.dumps(
+        release_document(
+            dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"))
+        )
+    )
+)
+
+
+def changed(*path, to, document=DOCUMENT):
+    """The document with one entry changed and the hash made right again."""
+    copy = json.loads(json.dumps(document))
+    place = copy
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = to(place[path[-1]]) if callable(to) else to
+    copy["sha256"] = content_hash(copy)
+    return copy
+
+
+def longer(value):
+    return [*value, value[-1]]
+
+
+FORMULA = DOCUMENT["design"]["formula"]
+WRONG = [
+    (("format",), "a novel", "not a release of privatelr"),
+    (("version",), 2, "upgrade privatelr"),
+    (("version",), "1", "version takes 1"),
+    (("version",), True, "version takes 1"),
+    (("notice",), "covered by angels", "notice"),
+    (("written_by", "numpy"), 2, "written_by.numpy"),
+    (("guarantee", "epsilon"), 0.5, "the noise was made for epsilon = 1"),
+    (("guarantee", "kind"), ["pure"], "guarantee.kind"),
+    (("guarantee", "neighbours"), "ADD_ONE", "guarantee.neighbours"),
+    (("guarantee",), {"kind": "zcdp", "rho": 1e-9, "neighbours": "REPLACE_ONE"}, "made for"),
+    (("guarantee",), {"kind": "none", "reason": "eps = 0.1", "neighbours": "REPLACE_ONE"}, "void"),
+    (("randomness",), "seed", "randomness"),
+    (("ledger",), {}, "ledger"),
+    (("calibration", "target", "epsilon"), 0.9, "noise gives"),
+    (("calibration", "target", "epsilon"), -1, "from 0"),
+    (("calibration", "noise", "rate"), lambda r: 1.1 * r, "the noise gives epsilon = 1.0"),
+    (("calibration", "noise", "rate"), 0, "above 0"),
+    (("calibration", "noise", "rate"), 1e300, "1e\\+100"),
+    (("calibration", "noise", "law"), "gaussian", "no entry 'dimension'"),
+    (("calibration", "noise", "law"), "uniform", "noise.law takes"),
+    (("calibration", "noise", "blocks"), longer, "add up to d"),
+    (("calibration", "shield", "rate"), lambda r: 1e3 * r, "the noise gives"),
+    (("calibration", "shield", "dimension"), 4, "shield.dimension"),
+    (("calibration", "shield"), {"law": "none", "dimension": 5}, "nothing is proven"),
+    (("calibration", "tau"), lambda t: 1e3 * t, "the noise gives"),
+    (("calibration", "tau"), -1.0, "tau takes a number from 0"),
+    (("calibration", "grid"), 0.3, "power of two"),
+    (("calibration", "grid"), 0.0, "power of two"),
+    (("calibration", "grid"), 1.0, "multiples of the grid"),
+    (("calibration", "lambda"), lambda x: x / 100, "the noise gives"),
+    (("calibration", "lambda"), 0, "above 0"),
+    (("calibration", "n"), 10, "the noise gives"),
+    (("calibration", "n"), 150.0, "whole number"),
+    (("calibration", "n"), 10**17, "whole number"),
+    (("calibration", "d"), 6, "sizes that add up to d = 6"),
+    (("calibration", "radius"), 1.0, "calibration.radius"),
+    (("calibration", "loss"), "hinge", "loss takes 'logistic'"),
+    (("calibration", "placement"), "input", "placement"),
+    (("calibration", "analysis"), 3, "analysis"),
+    (("calibration", "alternatives", 0, "ratio"), "twice", "ratio takes a number"),
+    (("design", "formula"), "Species ~ Sepal.Length", "design"),
+    (("design", "formula"), FORMULA + "+ Sepal.Area", "columns that the formula reads"),
+    (("design", "formula"), FORMULA + " )", "design"),
+    (("design", "formula"), FORMULA + "  ", "design.formula"),
+    (("design", "formula"), None, "design.formula takes a text"),
+    (("design", "variables", 1, "bounds"), [4.0, 9.0], "bounds do not give"),
+    (("design", "variables", 1, "bounds"), [8.0, 4.0], "lo < hi"),
+    (("design", "variables", 1, "bounds"), [4.0], "2 numbers"),
+    (("design", "variables", 1, "kind"), "text", "design"),
+    (("design", "variables", 0, "levels"), ["setosa", None], "levels\\[1\\]"),
+    (("design", "variables", 0, "levels"), ["a", "b"], "not a declared level"),
+    (("design", "variables"), longer, "columns that the formula reads"),
+    (("design", "columns"), longer, "design"),
+    (("design", "columns", 1, "centre"), 6.1, "centre"),
+    (("design", "columns", 1, "scale"), 2.1, "scale"),
+    (("design", "columns", 1, "scale"), 0.0, "scale"),
+    (("design", "columns", 1, "parent"), 2, "parent"),
+    (("design", "columns", 1, "name"), "Sepal.Width", "columns\\[1\\].name"),
+    (("design", "factors", 0, "range"), [4.0, 8.1], "range"),
+    (("design", "factors"), [], "design.factors"),
+    (("design", "bound"), 1.0, "design.bound"),
+    (("design", "bound"), -1.0, "design.bound"),
+    (("design", "bound_source"), "row_norm", "bound_source"),
+    (("design", "radius"), 1.0, "design.radius"),
+    (("design", "intercept"), 0.25, "radius"),
+    (("design", "intercept"), None, "design.intercept"),
+    (("design", "intercept"), -0.5, "intercept_scale"),
+    (("design", "projection"), [], "projection"),
+    (("design", "projection"), [[1.0]] * 4, "calibration.d"),
+    (("design", "projection"), [[1.0] * 5] * 4, "1 to 4 numbers"),
+    (("design", "response", "classes"), [True, False], "response.classes"),
+    (("design", "response", "kind"), "binary", "response.kind"),
+    (("coefficients", "names"), longer, "coefficients.names"),
+    (("coefficients", "user_units"), longer, "takes 5 numbers"),
+    (("coefficients", "user_units", 1), 7.0, "design units give"),
+    (("coefficients", "user_units", 1), None, "user_units"),
+    (("coefficients", "design_units"), longer, "takes 5 numbers"),
+    (("coefficients", "design_units", 0), math.pi, "multiples of the grid"),
+    (("coefficients", "design_units", 0), "1", "design_units\\[0\\]"),
+    (("threshold", "value"), 1.5, "from 0 to 1"),
+    (("threshold", "value"), None, "threshold.value"),
+    (("threshold", "rule"), "youden", "threshold.value"),
+]
+
+
+def refusal(path, data):
+    path.write_bytes(data)
+    with pytest.raises(ReleaseFileError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert path.name in message
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert not re.search(r"[a-z]\. [A-Z]", message)
+    assert caught.value.__cause__ is None
+    return message
+
+
+def test_the_document_itself_is_right(tmp_path):
+    (tmp_path / "model.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    assert load(tmp_path / "model.json").nobs == 150
+
+
+@pytest.mark.parametrize(("place", "to", "words"), WRONG, ids=lambda x: str(x)[:50])
+def test_one_sentence_for_every_entry(tmp_path, place, to, words):
+    data = json.dumps(changed(*place, to=to)).encode()
+    assert re.search(words, refusal(tmp_path / "model.json", data))
+
+
+@pytest.mark.parametrize("place", [(), ("calibration",), ("design",), ("design", "variables", 0)])
+def test_entries_are_all_there_and_no_others(tmp_path, place):
+    inner = DOCUMENT
+    for key in place:
+        inner = inner[key]
+    for name in inner.keys() - {"sha256"}:
+        copy = json.loads(json.dumps(DOCUMENT))
+        short = copy
+        for key in place:
+            short = short[key]
+        del short[name]
+        copy["sha256"] = content_hash(copy)
+        assert refusal(tmp_path / "model.json", json.dumps(copy).encode())
+    copy = json.loads(json.dumps(DOCUMENT))
+    more = copy
+    for key in place:
+        more = more[key]
+    more["rows"] = [1, 2]
+    copy["sha256"] = content_hash(copy)
+    assert "'rows'" in refusal(tmp_path / "model.json", json.dumps(copy).encode())
+
+
+TEXT = json.dumps(DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not JSON"),
+        (TEXT.encode()[:-40], "not JSON, or was cut off"),
+        (TEXT.encode("utf-16"), "UTF-8"),
+        (b"\x80\x04\x95.", "UTF-8"),
+        (b"[1, 2]", "not a release"),
+        (b'"text"', "not a release"),
+        (b"[" * 100_000, "nests"),
+        (b"[" * 500 + b"]" * 500, "nests"),
+        (b'{"a": ' * 20 + b"1" + b"}" * 20, "nests"),
+        (b'{"a": 1, "a": 1}', "same key twice"),
+        (b'{"a": NaN}', "NaN"),
+        (b'{"a": -Infinity}', "-Infinity"),
+        (b'{"a": 1e999}', "too large"),
+        (b'{"a": ' + b"9" * 10_000 + b"}", "digits"),
+        (b'{"a": "\\ud800"}', "half a character"),
+        (b" " * (2**25 + 1), "at most"),
+        (TEXT.replace("150", "151").encode(), "changed after saving"),
+        (TEXT.replace(DOCUMENT["sha256"], "0" * 64).encode(), "changed after saving"),
+        (TEXT.replace('"version": 1', '"version": 2').encode(), "version 2.*upgrade"),
+    ],
+    ids=lambda x: str(x[:20]),
+)
+def test_files_that_are_no_releases(tmp_path, data, words):
+    assert re.search(words, refusal(tmp_path / "model.json", data))
+
+
+# -- work and code that a formula asks for ---------------------------------------------------
+
+BINARY = [f"b{i}" for i in range(20)]
+MANY = "(" + " + ".join(f"a{i}" for i in range(50)) + ")^10"
+
+
+def declared(name, size):
+    """A factor, or a number if it has no levels."""
+    levels = [f"l{i}" for i in range(size)]
+    if not levels:
+        return {**DOCUMENT["design"]["variables"][1], "name": name}
+    return {**DOCUMENT["design"]["variables"][0], "name": name, "levels": levels}
+
+
+@pytest.mark.parametrize(
+    ("right", "reads", "words"),
+    [
+        (MANY, {}, "more terms"),
+        ("*".join(f"a{i}" for i in range(40)), {}, "more terms"),
+        ("((" * 40 + "a" + "))" * 40, {}, "brackets"),
+        ("a + " * 60_000 + "a", {}, "characters"),
+        (". : . : a", {"a": 0}, "stands for other columns"),
+        ("a^2^9^9^9^9", {"a": 0}, "design"),
+        ("C(f, contr.treatment(9**9**9**9))", {"f": 2}, "constants only"),
+        ("C(f, contr.treatment('%99999d' %% 1))", {"f": 2}, "constants only"),
+        ("C(f, contr.sum %__import__% 1)", {"f": 2}, "cannot read '%'"),
+        ("C(f, contr.custom(f))", {"f": 2}, "constants only"),
+        ("C(f, contr.nothing)", {"f": 2}, "constants only"),
+        ("C(f, contr.treatment(open('canary', 'w')))", {"f": 2}, "constants only"),
+        ("I(__import__('os').system('touch canary'))", {}, "design"),
+        ("I(open('canary', 'w'))", {}, "calls open"),
+        ("I(eval(\"open('canary', 'w')\"))", {}, "calls eval"),
+        ("I(a %__import__% 2)", {"a": 0}, "cannot read '%'"),
+        ("np.save('canary', a)", {"a": 0}, "calls save"),
+        ("f:g:h", {"f": 900, "g": 900, "h": 900}, "columns of the formula"),
+        (":".join(BINARY), dict.fromkeys(BINARY, 2), "columns of the formula"),
+        ("a + b", {"a": 0}, "that the formula reads"),
+    ],
+    ids=lambda x: str(x)[:40],
+)
+def test_a_formula_runs_nothing_and_asks_for_little(tmp_path, monkeypatch, right, reads, words):
+    monkeypatch.chdir(tmp_path)
+    design = json.loads(json.dumps(DOCUMENT["design"]))
+    design["formula"] = f"Species == 'setosa' ~ {right}"
+    design["variables"] = [
+        DOCUMENT["design"]["variables"][0],
+        *(declared(name, size) for name, size in reads.items()),
+    ]
+    document = changed("design", to=design)
+    assert re.search(words, refusal(tmp_path / "model.json", json.dumps(document).encode()))
+    assert not Path("canary").exists()
+
+
+@pytest.mark.parametrize(
+    ("right", "least"),
+    [
+        ("a", 0),
+        ("a + b + c", 4),
+        ("(a + b + c)^4", 81),
+        ("a * b * c", 7),
+        ("log(a):{b + c}:I(d / e)", 1),
+        ("-1 + a", 1),
+    ],
+)
+def test_the_work_of_an_expansion_is_bounded_from_above(right, least):
+    work = expansion_work(read_tokens(right))
+    assert least <= work <= 200 * max(least, 1)
+
+
+@pytest.mark.parametrize(("formula", "options"), MODELS, ids=lambda x: str(x)[:40])
+def test_columns_are_counted_before_they_are_made(formula, options):
+    spec = dplr(formula, FRAME, **options).spec
+    products = [product for product in spec.formula.terms.split(" + ") if product != "0"]
+    count = least_columns(products, [len(factor.levels) for factor in spec.factors])
+    assert count == len(spec.columns.names)
+
+
+def test_planted_trust_in_the_noise_is_caught(tmp_path, monkeypatch):
+    """A reader that takes the guarantee from the file."""
+    data = json.dumps(changed("calibration", "noise", "rate", to=lambda r: 2 * r)).encode()
+    trusting = privatelr.results.calibration_file
+    monkeypatch.setattr(trusting, "_require_consistent", lambda calibration: None)
+    with pytest.raises(pytest.fail.Exception):
+        refusal(tmp_path / "model.json", data)
+
+
+def test_planted_loss_of_a_bit_is_caught(tmp_path, monkeypatch):
+    """A writer that rounds."""
+    honest = privatelr.results.release_document.restore_design
+
+    def rounded(value):
+        spec = honest(value)
+        scale = np.nextafter(spec.columns.scale, np.inf)
+        return replace(spec, columns=replace(spec.columns, scale=scale))
+
+    monkeypatch.setattr(privatelr.results.release_document, "restore_design", rounded)
+    with pytest.raises(ReleaseFileError, match="would not be read back"):
+        fit_clinic(clinic()).save(tmp_path / "model.json")

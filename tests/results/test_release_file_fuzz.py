@@ -1,0 +1,337 @@
+"""Ten thousand damaged release files: each is refused in one sentence, or is the same model."""
+
+import json
+import math
+import random
+import sys
+import warnings
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib.resources import files
+
+import jsonschema
+import numpy as np
+import pytest
+from frames_for_laws import SCHEMA as DECLARED
+from frames_for_laws import clinic
+
+from privatelr import ZCDP, GuaranteeError, NonPrivate, ReleaseFileError, dplr, load
+from privatelr.mechanisms.verification import achieved
+from privatelr.privacy.conversions import from_json, implies, to_json
+from privatelr.results import calibration_file, design_file, release_file
+from privatelr.results import release_document as release_document_module
+from privatelr.results.json_values import canonical
+from privatelr.results.release_document import content_hash, release_document
+
+SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+NEW = clinic(n=12, seed=3)
+NEW.loc[0, "age"] = np.nan
+NEW.loc[1, "smoker"] = "undeclared"
+OPTIONS = [
+    {},
+    {"delta": 1e-6, "bounds": None, "rp_dim": 2, "threshold": "youden"},
+    {"op": False, "eps": ZCDP(0.1), "formula": "age > 50 ~ dose * C(smoker, contr.sum)"},
+    {"eps": 0},
+]
+
+
+def model(formula="y ~ age + dose + smoker", **options):
+    """A fit with the same coefficients and projection in every run."""
+    fit = dplr(formula, clinic(), **{**DECLARED, **options})
+    spec, grid = fit.spec, fit.calibration.grid or 2.0**-20
+    coef = grid * np.arange(3.0, 3.0 + spec.d) ** 5
+    if spec.projection is not None:
+        drawn = np.linspace(-1, 1, spec.projection.size).reshape(spec.projection.shape)
+        spec = replace(spec, projection=drawn)
+    return replace(fit, spec=spec, release=replace(fit.release, coef=coef))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Each fit with its bytes and its document."""
+    found = []
+    for index, options in enumerate(OPTIONS):
+        fit = model(**options)
+        path = tmp_path_factory.mktemp("whole") / f"{index}.json"
+        fit.save(path)
+        found.append((fit, path.read_bytes(), json.loads(path.read_bytes())))
+    return found
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Load bytes as if they were a file, and plan each design once: planning is a function."""
+    planned, plan = {}, design_file._planned
+    names = ("formula", "variables", "intercept", "bound", "bound_source")
+
+    def remembered(given):
+        # what decides the plan is in these entries, and in the number of columns
+        columns = given["columns"]
+        size = len(columns) if isinstance(columns, list) else None
+        key = repr([[given[name] for name in names], size])
+        if key not in planned:
+            planned[key] = plan(given)
+        return planned[key]
+
+    def read(data):
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            patch.setattr(release_file, "_read_bytes", lambda name: data)
+            patch.setattr(design_file, "_planned", remembered)
+            warnings.simplefilter("error")
+            try:
+                return load("model.json")
+            except ReleaseFileError as error:
+                assert_one_sentence(error)
+                return None
+
+    return read
+
+
+def assert_one_sentence(error):
+    message = str(error)
+    assert message.startswith("'model.json': ")
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert error.__cause__ is None
+
+
+# -- damage ----------------------------------------------------------------------------------
+
+NASTY = [
+    *(None, True, False, 0, 1, -1, 2, 0.0, -0.0, 0.5, 1e-300, -1e300, 5e-324, 10**17, 1e100),
+    *(math.nan, math.inf, -math.inf, 10**30, -(10**400), 1.7976931348623157e308),
+    *("", "1", "x", "\x00", "\u202e", "`", "é" * 300, "a" * 5000, "NaN", "__import__('os')"),
+    *([], {}, [[]], [None], {"": 0}, [0] * 1000, {"kind": "pure"}, {"__class__": "os.system"}),
+    *("none", "pure", "zcdp", "void: x", "gaussian", "youden", "seed", "REPLACE_ONE", "text"),
+    *("y ~ .", "y ~ age", "age + dose", "row_norm", "contr.sum", "logical", [True, 1.0]),
+]
+
+
+def flipped(data, rng):
+    """One to three bytes changed, dropped, added or doubled; or the end cut off."""
+    damaged = bytearray(data)
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(damaged))
+        match rng.randrange(6):
+            case 0:
+                damaged[at] ^= 1 << rng.randrange(8)
+            case 1:
+                damaged[at] = rng.choice(b'0123456789"{}[],:.-eE \n\\')
+            case 2:
+                del damaged[at : at + rng.choice([1, 1, 2, 30])]
+            case 3:
+                damaged[at:at] = rng.choice([b" ", b"\n", b"0", b"1", b"-", b",", b"[", b"\xff"])
+            case 4:
+                damaged[at:at] = damaged[at : at + rng.randint(1, 60)]
+            case 5:
+                del damaged[at if rng.random() < 0.3 else len(damaged) - 1 :]
+        if not damaged:
+            break
+    return bytes(damaged)
+
+
+def places(value, path=()):
+    """Every node below the top."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield (*path, key)
+        if isinstance(item, dict | list):
+            yield from places(item, (*path, key))
+
+
+def at(document, path):
+    for key in path:
+        document = document[key]
+    return document
+
+
+def broken(document, rng):
+    """A document with one or two nodes damaged."""
+    copy = json.loads(json.dumps(document))
+    for _ in range(rng.choice([1, 1, 1, 2])):
+        path = rng.choice([p for p in places(copy) if p != ("sha256",)])
+        parent, key, value = at(copy, path[:-1]), path[-1], at(copy, path)
+        match rng.randrange(8):
+            case 0 | 1:
+                parent[key] = rng.choice(NASTY)
+            case 2 if isinstance(value, int | float) and not isinstance(value, bool):
+                factor = rng.choice([-1, 0.5, 0.999999, 1 + 1e-12, 1.000001, 2, 10, 1e6])
+                parent[key] = value * factor
+            case 3 if isinstance(value, int | float) and not isinstance(value, bool):
+                parent[key] = rng.choice([str(value), float(value), bool(value), [value]])
+            case 2 | 3 if isinstance(value, str):
+                parent[key] = rng.choice([value[:-1], value + value, value.upper(), [value]])
+            case 4:
+                del parent[key]
+            case 5 if isinstance(parent, list):
+                parent.insert(key, value)
+            case 5:
+                parent[f"{key}_"] = value
+            case 6:
+                other = rng.choice(list(places(copy)))
+                at(copy, other[:-1])[other[-1]], parent[key] = value, at(copy, other)
+                # a node may now hold itself, which JSON cannot spell
+                return nothing_round(copy) or json.loads(json.dumps(document))
+            case _:
+                parent[key] = bomb(rng)
+    return copy
+
+
+def nothing_round(value):
+    try:
+        json.dumps(value)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def bomb(rng):
+    value = rng.choice([0, "x"])
+    for _ in range(rng.choice([2, 5, 11, 30, 400])):
+        value = [value] if rng.random() < 0.5 else {"a": value}
+    return value
+
+
+def spelled(document, rng):
+    """The document as bytes, sometimes with a key twice."""
+    data = json.dumps(document)
+    if rng.random() < 0.02:
+        data = data.replace('"version":', '"version": 1, "version":', 1)
+    return data.encode()
+
+
+# -- what may come out -----------------------------------------------------------------------
+
+
+def check_same(found, fit, document):
+    assert canonical(release_document(found)) == canonical(document)
+    for type in ("link", "probabilities"):
+        assert found.predict(NEW, type=type).equals(fit.predict(NEW, type=type))
+    assert found.guarantee == fit.guarantee
+
+
+def check_consistent(found, data):
+    """The guarantee is no stronger than the numbers, and everything a user may ask works."""
+    VALIDATOR.validate(json.loads(data))
+    assert not found.has_diagnostics
+    guarantee, calibration = found.guarantee, found.calibration
+    if not isinstance(guarantee, NonPrivate):
+        claimed = to_json(guarantee)
+        claimed |= {k: v * (1 + 2e-9) for k, v in claimed.items() if isinstance(v, float)}
+        assert implies(achieved(calibration), from_json(claimed))
+        assert calibration.problem.radius >= found.spec.radius * (1 - 2e-9)
+        assert calibration.problem.d == found.spec.d == len(found.release.coef)
+    with np.errstate(all="ignore"):
+        found.predict(NEW, type="link")
+        found.predict(NEW, type="classes", threshold=0.5)
+        for text in (str(found), found._repr_html_(), found.card(), found.card("html")):
+            assert text
+        found.tidy(), found.glance(), str(calibration)
+
+
+@contextmanager
+def nothing_runs():
+    """Within the block no module is imported, no process started, no other file written."""
+    WATCHED.clear()
+    WATCHING.append(True)
+    try:
+        yield
+    finally:
+        WATCHING.clear()
+    assert WATCHED == []
+
+
+WATCHING, WATCHED = [], []
+
+
+def watch(event, arguments):
+    if not WATCHING:
+        return
+    opened = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+    imported = event == "import" and arguments[0] not in sys.modules
+    if opened or imported or event.split(".")[0] in ("os", "subprocess", "socket", "pickle"):
+        WATCHED.append((event, str(arguments)[:200]))
+
+
+sys.addaudithook(watch)
+
+
+# -- ten thousand ----------------------------------------------------------------------------
+
+
+def rehashed(document):
+    """The document with its own hash; NaN and deep nests have none."""
+    with suppress(ValueError, RecursionError):
+        document["sha256"] = content_hash(document)
+    return document
+
+
+def test_damaged_bytes(models, read):
+    """A byte anywhere: refused, or only white space was touched."""
+    rng, same = random.Random(20), 0
+    for index in range(5000):
+        fit, data, document = models[index % len(models)]
+        found = read(flipped(data, rng))
+        if found is not None:
+            same += 1
+            check_same(found, fit, document)
+    assert 50 < same < 1000
+
+
+def test_damaged_entries_with_the_old_hash(models, read):
+    """The hash finds whatever was changed."""
+    rng = random.Random(21)
+    for index in range(1500):
+        fit, _, document = models[index % len(models)]
+        found = read(spelled(broken(document, rng), rng))
+        if found is not None:
+            check_same(found, fit, document)
+
+
+def test_damaged_entries_with_the_right_hash(models, read):
+    """Without the hash to help: refused, or a model whose guarantee follows from its numbers."""
+    rng, accepted = random.Random(22), 0
+    for index in range(3500):
+        document = rehashed(broken(models[index % len(models)][2], rng))
+        data = spelled(document, rng)
+        found = read(data)
+        if found is not None:
+            accepted += 1
+            check_consistent(found, data)
+    assert 50 < accepted < 700
+
+
+def test_reading_runs_and_imports_nothing(models, tmp_path):
+    rng, path = random.Random(23), tmp_path / "model.json"
+    for index in range(200):
+        document = rehashed(broken(models[index % len(models)][2], rng))
+        path.write_bytes(spelled(document, rng))
+        with nothing_runs(), suppress(ReleaseFileError):
+            load(path)
+
+
+def test_the_watch_sees(tmp_path):
+    with pytest.raises(AssertionError), nothing_runs():
+        (tmp_path / "canary").write_text("", encoding="utf-8")
+    with pytest.raises(AssertionError), nothing_runs(), suppress(ImportError):
+        __import__("a_module_that_does_not_exist")
+
+
+def test_planted_trust_is_caught(models, read, monkeypatch):
+    """A reader that takes the guarantee from the file lets a stronger one pass."""
+    monkeypatch.setattr(calibration_file, "_require_consistent", lambda calibration: None)
+    with pytest.raises((AssertionError, GuaranteeError)):
+        test_damaged_entries_with_the_right_hash(models, read)
+
+
+def test_planted_blindness_to_the_hash_is_caught(models, read, monkeypatch):
+    """A reader that does not compare the hash."""
+    honest = release_document_module.content_hash
+    monkeypatch.setattr(
+        release_document_module,
+        "content_hash",
+        lambda document: document.get("sha256") or honest(document),
+    )
+    with pytest.raises(AssertionError):
+        test_damaged_entries_with_the_old_hash(models, read)
