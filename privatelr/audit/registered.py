@@ -1,0 +1,178 @@
+"""The audit of every registered mechanism with every registered loss."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privatelr.audit.draws import likelihood_ratio, release_many
+from privatelr.audit.faithful import release_pvalue
+from privatelr.audit.loss import claimed_number
+from privatelr.audit.outputs import outputs_of
+from privatelr.audit.sampled import delta_from_outputs, epsilon_from_outputs, rho_from_outputs
+from privatelr.audit.search import deep_pair, search
+from privatelr.audit.settings import QUICK
+from privatelr.audit.table import Audit, Row
+from privatelr.errors import ArgumentError, GuaranteeError, require_number
+from privatelr.mechanisms.calibration.lambdas import free_penalty
+from privatelr.mechanisms.registry import MECHANISMS, calibrate
+from privatelr.mechanisms.request import Request
+from privatelr.numerics.losses import LOSSES
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from privatelr.audit.settings import Effort, Setting
+    from privatelr.mechanisms.calibration.pure import Analysis
+    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.numerics.losses import Loss
+    from privatelr.privacy.guarantees import Guarantee
+
+ALPHA = 1e-3
+"""Probability that a whole audit raises a false alarm by sampling."""
+_FEWEST = 100
+
+
+def run(
+    epsilon: float = 1.0,
+    *,
+    effort: Effort = QUICK,
+    losses: Sequence[str] | None = None,
+    rng: np.random.Generator | None = None,
+    report: Callable[[Row], None] | None = None,
+) -> Audit:
+    """Try to break every registered mechanism under every registered loss.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the claims; those of zCDP and of small delta are of the same size.
+    effort : Effort
+        `QUICK`, about a minute, or `FULL`, about an hour.
+    losses : sequence of str, optional
+        Some of the registered ones.
+    rng : Generator, optional
+        For the search and for the sampled releases; a real release draws from the system.
+    report : callable, optional
+        Called with each row as soon as it is there.
+
+    Returns
+    -------
+    Audit
+        ``print`` shows the table; `Audit.ok` says whether every claim stood.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: no data is involved. *Neighbours*: replace one record.
+    *Assumed public*: everything. *Not covered*: time and memory of the mechanisms.
+    """
+    require_number(
+        ArgumentError, "epsilon", epsilon, "a number from 0.01 to 10", at_least=0.01, at_most=10
+    )
+    source = np.random.default_rng() if rng is None else rng
+    subjects = list(_subjects(epsilon, _chosen(losses)))
+    alpha = ALPHA / (len(subjects) * effort.seeds)
+    rows = []
+    for request, loss in subjects:
+        rows.append(audit_one(request, loss, effort, alpha, source))
+        if report is not None:
+            report(rows[-1])
+    return Audit(tuple(rows))
+
+
+def _chosen(names: Sequence[str] | None) -> list[Loss]:
+    if names is None:
+        return list(LOSSES.values())
+    unknown = [name for name in names if name not in LOSSES]
+    if unknown:
+        raise ArgumentError(f"losses={unknown}: losses takes {', '.join(map(repr, LOSSES))}.")
+    return [LOSSES[name] for name in names]
+
+
+def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:
+    """Every row of the table of mechanisms, at claims of one size, with every loss."""
+    claims: dict[type[Any], list[Guarantee]] = {
+        PureDP: [PureDP(epsilon)],
+        ZCDP: [ZCDP(epsilon**2 / 2)],
+        ApproxDP: [ApproxDP(epsilon, 1e-6), ApproxDP(epsilon, 1e-2)],
+    }
+    for loss in losses:
+        analysis: Analysis = "one-log" if loss.joint_factor is None else "joint"
+        for placement, kind in MECHANISMS:
+            if kind is not NonPrivate:
+                for claim in claims[kind]:
+                    yield Request(claim, placement, analysis, "free", "keep"), loss
+
+
+def audit_one(
+    request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
+) -> Row:
+    """One row of the table."""
+    findings = []
+    for setting in effort.settings:
+        calibration = calibrate_in(request, loss, setting)
+        if calibration is not None:
+            findings.append((setting, search(calibration, rng, effort.random_pairs)))
+    setting, worst = max(findings, key=lambda found: found[1].loss.ratio)
+    subject = findings[0][1].calibration
+    return Row(
+        placement=request.placement,
+        loss=loss.name,
+        claim=_short(request.target),
+        claimed=claimed_number(request.target),
+        exact=worst.loss.found,
+        attained=max(found.loss.tilt_ratio for _, found in findings),
+        where=f"{setting}, {worst.family}",
+        sampled=max(sample(subject, effort.trials, alpha, rng) for _ in range(effort.seeds)),
+        differs=release_pvalue(request, loss, effort.releases, rng),
+    )
+
+
+def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration | None:
+    """The mechanism under these facts, or None where no noise suffices."""
+    facts = setting.facts(loss)
+    target: Any = request.target
+    penalty = free_penalty(facts, target, request.analysis) / setting.small
+    asked = Request(
+        target, request.placement, request.analysis, penalty / facts.n, request.on_small_lambda
+    )
+    try:
+        return calibrate(asked, facts)
+    except GuaranteeError:
+        return None
+
+
+def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.Generator) -> float:
+    """Lower bound on the number of the claim from releases on a pair of opposite records.
+
+    NaN for a delta of which so many trials can show nothing.
+    """
+    claim = calibration.target
+    if isinstance(claim, ApproxDP) and claim.delta * trials < _FEWEST:
+        return math.nan
+    pair = deep_pair(calibration)
+    first, second = (
+        outputs_of(release_many(calibration, side, trials, rng))
+        for side in (pair.first(), pair.second())
+    )
+    score = likelihood_ratio(calibration, pair)
+    if isinstance(claim, PureDP):
+        return epsilon_from_outputs(first, second, alpha=alpha, score=score)
+    if isinstance(claim, ZCDP):
+        return rho_from_outputs(first, second, alpha=alpha, score=score)
+    epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
+    return delta_from_outputs(first, second, epsilon, alpha=alpha, score=score)
+
+
+def _short(claim: Guarantee) -> str:
+    match claim:
+        case PureDP():
+            return f"epsilon = {claim.epsilon:g}"
+        case ZCDP():
+            return f"rho = {claim.rho:g}"
+        case ApproxDP():
+            return f"epsilon = {claim.epsilon:g}, delta = {claim.delta:g}"
+    return str(claim)

@@ -1,0 +1,101 @@
+"""Public facts under which mechanisms are attacked, and how hard."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from privatelr.mechanisms.problem import Facts
+from privatelr.types import Block
+
+if TYPE_CHECKING:
+    from privatelr.numerics.losses import Loss
+
+_RECORDS = 10**8
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Public facts under which a mechanism is attacked.
+
+    Attributes
+    ----------
+    radius : float
+    small : float
+        Lambda is the free one divided by this.
+    shape : tuple of (int, float)
+        Sizes and relative bounds of the blocks of columns; empty for rows in a ball, d = 2.
+    """
+
+    radius: float = 1.0
+    small: float = 1.0
+    shape: tuple[tuple[int, float], ...] = ()
+
+    def facts(self, loss: Loss) -> Facts:
+        """The facts, with blocks scaled to the radius."""
+        if not self.shape:
+            return Facts(_RECORDS, 2, loss, self.radius)
+        unit = self.radius / math.sqrt(math.fsum(bound**2 for _, bound in self.shape))
+        blocks = tuple(Block(size, bound * unit) for size, bound in self.shape)
+        d = sum(block.size for block in blocks)
+        radius = math.nextafter(self.radius, math.inf)
+        return Facts(_RECORDS, d, loss, radius, blocks)
+
+    def __str__(self) -> str:
+        shape = f", blocks {self.shape}" if self.shape else ""
+        return f"R={self.radius:g}, free lambda / {self.small:g}{shape}"
+
+
+INTERCEPT_AND_SLOPE = ((1, 0.5), (1, 1.0))
+INTERCEPT_FACTOR_SLOPE = ((1, 0.5), (3, 1.0), (1, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to look.
+
+    Attributes
+    ----------
+    settings : tuple of Setting
+    random_pairs : int
+        In each setting, beside the pairs on which the bounds are attained.
+    trials : int
+        Sampled releases on each dataset.
+    seeds : int
+        How often to sample.
+    releases : int
+        Real releases to compare with those that are modelled.
+    """
+
+    settings: tuple[Setting, ...]
+    random_pairs: int
+    trials: int
+    seeds: int
+    releases: int
+
+
+QUICK = Effort(
+    settings=(
+        Setting(),
+        Setting(shape=INTERCEPT_AND_SLOPE),
+        Setting(12.0, 4.0),
+        Setting(0.1, 0.25, INTERCEPT_FACTOR_SLOPE),
+    ),
+    random_pairs=1,
+    trials=300_000,
+    seeds=1,
+    releases=300,
+)
+FULL = Effort(
+    settings=tuple(
+        Setting(radius, small, shape)
+        for radius in (0.1, 1.0, 12.0, 100.0)
+        for small in (0.25, 1.0, 4.0)
+        for shape in ((), INTERCEPT_AND_SLOPE, INTERCEPT_FACTOR_SLOPE)
+    ),
+    random_pairs=20,
+    trials=1_000_000,
+    seeds=20,
+    releases=5_000,
+)

@@ -1,0 +1,114 @@
+"""What an audit found, as a table."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from privatelr.audit.plot import write_plot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_DIFFERS = 1e-6
+_LEGEND = """\
+exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
+of claim  exact over the claim; above 1 the claim is wrong
+of bound  the same without the hundredth that covers the distance to the exact minimiser
+sampled   lower bound from outputs alone, wrong once in 1,000 audits
+DIFFERS   real releases do not have the law that was audited"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One mechanism, one loss, one claim.
+
+    Attributes
+    ----------
+    placement, loss : str
+    claim : str
+    claimed : float
+        Its epsilon, rho or delta.
+    exact : float
+        The largest that was found, from densities.
+    attained : float
+        Share of its bound that the tilt (or the noise on the minimiser) reached.
+    where : str
+        The setting and the kind of pair.
+    sampled : float
+        Lower bound from outputs alone, at the pair of `Setting` 1.
+    differs : float
+        p-value of real releases against modelled ones; small means that they differ.
+    """
+
+    placement: str
+    loss: str
+    claim: str
+    claimed: float
+    exact: float
+    attained: float
+    where: str
+    sampled: float
+    differs: float
+
+    @property
+    def ratio(self) -> float:
+        """``exact / claimed``."""
+        return self.exact / self.claimed
+
+    @property
+    def verdict(self) -> str:
+        """``"ok"``, ``"VIOLATION"``, or ``"DIFFERS"`` if releases are not what was audited."""
+        if self.ratio > 1 + 1e-6 or self.sampled > self.claimed:
+            return "VIOLATION"
+        return "DIFFERS" if self.differs < _DIFFERS else "ok"
+
+    def __str__(self) -> str:
+        sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
+        return (
+            f"{self.placement:<11}{self.loss:<11}{self.claim:<29}{self.exact:>9.3g}"
+            f"{self.ratio:>10.4f}{self.attained:>10.4f}{sampled:>9}  {self.verdict}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found; prints as a table."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row is."""
+        return all(row.verdict == "ok" for row in self.rows)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per mechanism, loss and claim."""
+        return pd.DataFrame(self._records())
+
+    def to_json(self) -> str:
+        """The same as a list of objects, null for what was not sampled."""
+        records = [
+            {key: None if value != value else value for key, value in record.items()}
+            for record in self._records()
+        ]
+        return json.dumps(records, indent=1, allow_nan=False)
+
+    def plot(self, path: str | Path) -> None:
+        """Write a picture of the table as .pdf, .png or .svg; takes matplotlib."""
+        write_plot(self.rows, path)
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in self.rows]
+
+    def __str__(self) -> str:
+        head = (
+            f"{'mechanism':<11}{'loss':<11}{'claim':<29}{'exact':>9}{'of claim':>10}"
+            f"{'of bound':>10}{'sampled':>9}  verdict"
+        )
+        lines = [str(row) for row in self.rows]
+        return "\n".join([head, "-" * max(map(len, [head, *lines])), *lines, "", _LEGEND])

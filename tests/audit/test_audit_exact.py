@@ -1,0 +1,372 @@
+"""The exact part of the audit: densities, minimisers, losses of right and wrong mechanisms."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from broken_mechanisms import (
+    AUDITED_LOSSES,
+    LOGISTIC,
+    FreeIntercept,
+    Huber,
+    bare,
+    calibrated,
+    diffprivlib_vector,
+    halved,
+    private_lr,
+)
+from scipy import integrate
+
+from privatelr import audit
+from privatelr.audit.draws import draw_many
+from privatelr.audit.exact import gradient, hessian, log_ratios, minimisers, tilt_losses
+from privatelr.audit.loss import loss_of
+from privatelr.audit.pairs import (
+    Pair,
+    SignedRows,
+    longest_row,
+    pair_of,
+    pinned_boundary,
+    random_pair,
+    row_size,
+    signed_rows,
+)
+from privatelr.audit.profile import LossLaw, loss_law
+from privatelr.audit.search import deep_pair, search
+from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.mechanisms.problem import Problem
+from privatelr.numerics.newton import Newton
+from privatelr.numerics.objective import Objective
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.gaussian import log_delta
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+from privatelr.privacy.randomness import SeededRandomness
+from privatelr.types import Block
+
+BOX = (Block(1, 0.5), Block(1, 1.0))
+FACTOR = (Block(1, 0.5), Block(3, 1.0), Block(1, 1.0))
+LAWS = [SphericalLaplace(5, 0.7), GaussianNoise(5, 1.3), BlockLaplace(FACTOR, 0.7)]
+
+
+def radius_of(blocks):
+    return math.nextafter(math.hypot(*(block.bound for block in blocks)), math.inf)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+# -- the certificate itself -------------------------------------------------------------------
+
+
+def test_the_density_integrates_to_one():
+    """Lemma 0 gives a probability density, here in one dimension."""
+    data = SignedRows(np.array([[1.5], [-0.4], [0.9]]), np.array([3.0, 4.0, 1.0]))
+    problem = Problem(8, 1, LOGISTIC, 1.5, (), 0.3)
+    noise = SphericalLaplace(1, 0.4)
+    grid = np.linspace(-60, 60, 20_001)[:, None]
+    tilts = -gradient(data, problem, grid)
+    density = noise.rate / 2 * np.exp([noise.log_density(b) for b in tilts])
+    total = integrate.trapezoid(density * hessian(data, problem, grid)[:, 0, 0], grid[:, 0])
+    assert total == pytest.approx(1, abs=1e-4)
+
+
+def test_the_loss_is_the_log_ratio_of_the_densities():
+    problem = Problem(8, 2, LOGISTIC, 1.5, (), 0.3)
+    pair = random_pair(rng(), bare(calibrated(PureDP(1.0)), problem=problem))
+    for noise in (SphericalLaplace(2, 0.4), GaussianNoise(2, 2.0), BlockLaplace(BOX, 0.4)):
+        w = rng(1).standard_normal((5, 2))
+        logs = []
+        for side in (pair.first(), pair.second()):
+            tilts = -gradient(side, problem, w)
+            determinants = np.linalg.det(hessian(side, problem, w))
+            logs.append([noise.log_density(b) for b in tilts] + np.log(determinants))
+        expected = logs[0] - logs[1]
+        np.testing.assert_allclose(tilt_losses(pair, problem, noise, w), expected, atol=1e-12)
+        back = tilt_losses(pair.swapped(), problem, noise, w)
+        np.testing.assert_allclose(back, -expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.title)
+def test_ratios_and_draws_are_those_of_the_law(law):
+    b, change = rng().standard_normal((2, 40, 5))
+    expected = [law.log_ratio(*both) for both in zip(b, change, strict=True)]
+    np.testing.assert_allclose(log_ratios(law, b, change), expected, rtol=1e-12, atol=1e-14)
+    many = draw_many(law, 100_000, rng(1))
+    np.testing.assert_allclose(many.var(axis=0), law.variances, rtol=0.05)
+    single = [SeededRandomness(seed).draw(law).nearest() for seed in range(3000)]
+    deciles = np.linspace(0.1, 0.9, 9)
+    for ours, theirs in zip(many.T, np.transpose(single), strict=True):
+        share = np.mean(theirs[:, None] <= np.quantile(ours, deciles), axis=0)
+        np.testing.assert_allclose(share, deciles, atol=0.04)
+
+
+@pytest.mark.parametrize("loss", AUDITED_LOSSES.values(), ids=AUDITED_LOSSES)
+def test_minimisers_have_a_zero_gradient(loss):
+    for seed in range(4):
+        calibration = calibrated(PureDP(1.0), loss=loss, radius=[0.1, 1.0, 12.0, 100.0][seed])
+        for pair in (random_pair(rng(seed), calibration), deep_pair(calibration)):
+            tilts = draw_many(calibration.noise, 300, rng(seed))
+            w = minimisers(pair.first(), calibration.problem, tilts)
+            left = gradient(pair.first(), calibration.problem, w) + tilts
+            size = np.abs(pair.counts).sum() * calibration.problem.radius
+            assert np.abs(left).max() < 1e-11 * (size + np.abs(tilts).max())
+
+
+def test_minimisers_are_those_of_the_package():
+    x, y = rng(3).standard_normal((60, 3)) / 4, np.where(rng(4).random(60) < 0.5, -1.0, 1.0)
+    rows = DenseRows(x, y, bound=2.0, intercept=None)
+    problem = Problem(60, 3, LOGISTIC, 2.0, (), 0.01)
+    tilts = rng(5).standard_normal((5, 3))
+    ours = minimisers(signed_rows(rows.x, rows.y), problem, tilts)
+    for tilt, w in zip(tilts, ours, strict=True):
+        theirs = Newton()(Objective(rows, LOGISTIC, 0.01, tilt / 60)).w
+        np.testing.assert_allclose(w, theirs, rtol=1e-8)
+
+
+# -- right mechanisms: never above the claim, and attained where the theory says so -------------
+
+
+@pytest.mark.parametrize("small", [0.25, 1.0, 4.0])
+@pytest.mark.parametrize("radius", [0.1, 1.0, 12.0, 100.0])
+def test_the_joint_bound_is_attained_and_not_exceeded(radius, small):
+    """On both sides of the free penalty: beyond it the curvature is paid for, and no more."""
+    for epsilon in (0.1, 1.0, 4.0):
+        for blocks in ((), BOX, FACTOR):
+            unit = radius / radius_of(blocks) if blocks else radius
+            scaled = tuple(Block(block.size, unit * block.bound) for block in blocks)
+            calibration = calibrated(
+                PureDP(epsilon),
+                radius=math.nextafter(radius, math.inf),
+                small=small,
+                blocks=scaled,
+                d=sum(block.size for block in blocks) or 2,
+            )
+            assert isinstance(calibration.noise, BlockLaplace if blocks else SphericalLaplace)
+            loss = search(calibration, rng(), 0).loss
+            assert 0.95 < loss.tilt_ratio <= 1 + 1e-9
+            assert loss.ratio <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("loss", AUDITED_LOSSES.values(), ids=AUDITED_LOSSES)
+@pytest.mark.parametrize("small", [1.0, 3.0])
+def test_the_bound_of_every_loss_is_attained(loss, small):
+    calibration = calibrated(PureDP(1.0), loss=loss, small=small)
+    assert 0.95 < search(calibration, rng(), 0).loss.tilt_ratio <= 1 + 1e-9
+
+
+def test_one_log_is_attained_in_one_dimension_by_huber():
+    calibration = calibrated(PureDP(1.0), loss=Huber(), d=1)
+    worst = max(
+        loss_of(_huber_pair(edge), calibration, np.array([[1.0]])).tilt_ratio
+        for edge in (0.5 + 1e-9, 0.6, 1.0)
+    )
+    assert 0.95 < worst <= 1 + 1e-9
+
+
+def _huber_pair(edge):
+    """At w = 1 the old record is just inside the bend, the new one far on the wrong side."""
+    return Pair(np.array([[0.5]]), np.array([50.0]), np.array([edge]), np.array([-1.0]))
+
+
+@pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
+@pytest.mark.parametrize("loss", AUDITED_LOSSES.values(), ids=AUDITED_LOSSES)
+def test_output_perturbation_reaches_its_claim(loss, target):
+    for radius in (0.1, 1.0, 100.0):
+        calibration = calibrated(target, placement="output", loss=loss, radius=radius)
+        assert 0.95 < search(calibration, rng(), 0).loss.ratio <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("loss", AUDITED_LOSSES.values(), ids=AUDITED_LOSSES)
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_random_neighbours_stay_below_the_claim(loss, d):
+    source, worst = rng(d), {"objective": 0.0, "output": 0.0}
+    for trial in range(8):
+        for placement in worst:
+            calibration = calibrated(
+                PureDP([0.1, 1.0, 4.0, 1.0][trial % 4]),
+                placement=placement,
+                loss=loss,
+                radius=[0.1, 1.0, 12.0, 100.0][trial % 4],
+                small=[1.0, 0.2, 3.0][trial % 3],
+                d=d,
+            )
+            found = loss_of(random_pair(source, calibration), calibration).tilt_ratio
+            worst[placement] = max(worst[placement], found)
+    # above: the search looks at pairs that differ
+    assert all(0.05 < found <= 1 + 1e-9 for found in worst.values())
+
+
+@pytest.mark.parametrize("target", [ApproxDP(1.0, 1e-6), ApproxDP(4.0, 1e-3), ZCDP(2.0)], ids=str)
+def test_gaussian_objective_perturbation_stays_below_its_claim(target):
+    for small in (0.25, 1.0, 4.0):
+        calibration = calibrated(target, small=small, d=2)
+        finding = search(calibration, rng(), 0)
+        assert finding.loss.ratio <= 1 + 1e-6
+        if small == 0.25 and isinstance(target, ApproxDP):
+            assert finding.loss.ratio > 0.8
+
+
+def test_the_integrated_profile_is_the_known_one_where_the_loss_is_gaussian():
+    """Records that stay on the wrong side move the tilt by ``2 R`` whatever the noise."""
+    noise = GaussianNoise(2, 5.0)
+    calibration = bare(calibrated(ApproxDP(1.0, 1e-6)), noise=noise)
+    pair = deep_pair(calibration)
+    mu = float(np.linalg.norm(pair.new - pair.old)) / noise.sd
+    law = loss_law(pair, calibration.problem, noise, rng())
+    for epsilon in (0.1, 1.0, 2.0):
+        assert law.delta(epsilon, 0.0) == pytest.approx(math.exp(log_delta(epsilon, mu)), rel=0.02)
+        both = math.exp(log_delta(epsilon, math.hypot(mu, 0.3)))
+        assert law.delta(epsilon, 0.3) == pytest.approx(both, rel=0.02)
+    assert law.rho() == pytest.approx(mu**2 / 2, rel=1e-3)
+
+
+def test_the_law_of_a_loss_of_randomised_response():
+    epsilon = 1.0
+    share = 1 / (1 + math.exp(-epsilon))
+    law = LossLaw(np.array([epsilon, -epsilon]), np.array([share, 1 - share]))
+    assert law.delta(0.0, 0.0) == pytest.approx(2 * share - 1)
+    assert law.delta(epsilon, 0.0) == 0
+    # of order 1 it is eps tanh(eps / 2), which is what the conversion to zCDP builds on
+    assert law.rho() == pytest.approx(epsilon * math.tanh(epsilon / 2))
+
+
+def test_a_divergence_that_is_drawn_is_not_overstated():
+    """Losses of 0.1, whose mean is lost in the noise of as many draws, and its square is not."""
+    share = 1 / (1 + math.exp(-0.1))
+    exact = 0.1 * math.tanh(0.05)
+    found = []
+    for seed in range(20):
+        losses = np.where(rng(seed).random(20_000) < share, 0.1, -0.1)
+        law = LossLaw(losses, np.full(20_000, 1 / 20_000), 1 / math.sqrt(20_000))
+        found.append(law.rho())
+    assert 0.9 * exact < min(found) <= max(found) <= exact
+
+
+# -- wrong mechanisms -------------------------------------------------------------------------
+
+
+def test_an_intercept_outside_the_radius_is_caught():
+    """PrivateLR at a claimed 1; no more than 1.273 is possible at its own lambda."""
+    calibration = private_lr(100_001)
+    assert 1.2 < loss_of(pinned_boundary(100_001), calibration).ratio < 1.273
+
+
+@pytest.mark.parametrize(("radius", "least"), [(5.0, 1.25), (12.0, 1.8)])
+def test_a_radius_that_is_not_squared_is_caught(radius, least):
+    """diffprivlib's Vector: 1.28 at R = 5 and 1.87 at R = 12 for a claimed 1."""
+    assert least < search(diffprivlib_vector(radius), rng(), 0).loss.ratio < least + 0.1
+    assert search(diffprivlib_vector(1.0), rng(), 0).loss.ratio <= 1
+
+
+def test_curvature_that_is_not_paid_for_is_caught():
+    """privacy.md 3.4: far below the free penalty, half of epsilon is not the noise's alone."""
+    honest = calibrated(PureDP(1.0), small=4.0)
+    careless = bare(honest, noise=SphericalLaplace(2, 0.5))
+    assert search(honest, rng(), 0).loss.holds
+    assert search(careless, rng(), 0).loss.ratio > 1.1
+    assert not search(careless, rng(), 0).loss.holds
+
+
+@pytest.mark.parametrize("blocks", [(), BOX], ids=["ball", "blocks"])
+def test_half_the_noise_is_caught(blocks):
+    honest = calibrated(PureDP(1.0), blocks=blocks, radius=radius_of(BOX))
+    assert search(halved(honest), rng(), 0).loss.ratio > 1.9
+    output = calibrated(PureDP(1.0), placement="output", blocks=blocks, radius=radius_of(BOX))
+    assert search(halved(output), rng(), 0).loss.ratio > 1.9
+
+
+@pytest.mark.parametrize("placement", ["objective", "output"])
+@pytest.mark.parametrize("target", [ApproxDP(1.0, 1e-6), ZCDP(2.0)], ids=str)
+def test_half_the_gaussian_noise_is_caught(placement, target):
+    honest = calibrated(target, placement=placement, small=0.25)
+    noise = replace(honest.noise, sd=honest.noise.sd / 2)
+    assert search(replace(honest, noise=noise), rng(), 0).loss.ratio > 1.5
+
+
+def test_an_intercept_that_is_not_regularised_is_caught():
+    """At a large intercept with a slope that makes up for it the loss has no limit."""
+    honest = calibrated(PureDP(1.0), n=50)
+    fields = (getattr(honest.problem, name) for name in ("n", "d", "loss", "radius", "blocks"))
+    free = FreeIntercept(*fields, honest.lambda_)
+    a = math.sqrt(0.5)
+    pair = Pair(np.array([[1.0, 0.0]]), np.array([49.0]), np.array([a, a]), np.array([1.0, 0.0]))
+    losses = [
+        tilt_losses(pair, free, honest.noise, np.array([[k, -k]]))[0] for k in (10.0, 15.0, 20.0)
+    ]
+    assert losses[0] > 1
+    assert np.diff(losses).min() > 1
+    assert loss_of(pair, honest, np.array([[k, -k] for k in (10.0, 15.0, 20.0)])).holds
+
+
+def test_rows_of_the_search_are_admissible():
+    """A violation on rows that the mechanism excludes would be none."""
+    for blocks in ((), BOX, FACTOR):
+        d = sum(block.size for block in blocks) or 2
+        calibration = calibrated(PureDP(1.0), blocks=blocks, d=d, radius=radius_of(blocks or BOX))
+        assert row_size(calibration, longest_row(calibration)) == pytest.approx(1)
+        assert row_size(calibration, search(calibration, rng(), 0).pair.old) <= 1 + 1e-12
+        for seed in range(5):
+            for pair in (
+                deep_pair(calibration),
+                random_pair(rng(seed), calibration),
+            ):
+                rows = [*pair.rows, pair.old, pair.new]
+                assert max(row_size(calibration, row) for row in rows) <= 1 + 1e-12
+                assert pair.n <= calibration.problem.n
+
+
+# -- the public function ----------------------------------------------------------------------
+
+
+def test_privacy_loss_of_signed_rows():
+    calibration = calibrated(PureDP(1.0), n=6)
+    data = np.array([[0.6, 0.8], [0.6, -0.8], [1.0, 0.0], [1.0, 0.0]])
+    neighbour = np.array([[1.0, 0.0], [-0.6, -0.8], [0.6, -0.8], [1.0, 0.0]])
+    loss = audit.privacy_loss(calibration, data, neighbour)
+    assert 0.1 < loss.found <= 1
+    assert loss.tilt + loss.shield == loss.found
+    assert "ok" in str(loss)
+    here = audit.privacy_loss(calibration, data, neighbour, output=[1.0, -2.0])
+    assert here.tilt <= loss.tilt + 1e-9
+    at_worst = audit.privacy_loss(calibration, data, neighbour, output=loss.output)
+    assert at_worst.found == pytest.approx(loss.found, rel=1e-9)
+    assert audit.privacy_loss(calibration, data, data).tilt == pytest.approx(0, abs=1e-12)
+    weighted = SignedRows(np.unique(data, axis=0), np.array([1.0, 1.0, 2.0]))
+    again = audit.privacy_loss(calibration, weighted, neighbour)
+    assert again.found == pytest.approx(loss.found, rel=1e-6)
+
+
+def test_privacy_loss_refuses_what_is_no_pair():
+    calibration = calibrated(PureDP(1.0), n=4)
+    data = np.array([[0.6, 0.8], [0.6, -0.8], [1.0, 0.0]])
+    with pytest.raises(ArgumentError, match="differ in one record"):
+        audit.privacy_loss(calibration, data, data[:2])
+    with pytest.raises(ArgumentError, match="differ in one record"):
+        audit.privacy_loss(calibration, data, -data)
+    with pytest.raises(ArgumentError, match="takes n=4"):
+        audit.privacy_loss(calibration, np.vstack([data, data]), np.vstack([data, data]))
+    with pytest.raises(ArgumentError, match="subject"):
+        audit.privacy_loss("fit", data, data)
+    with pytest.raises(GuaranteeError, match="no claim"):
+        audit.privacy_loss(replace(calibration, target=NonPrivate()), data, data)
+    with pytest.raises(ArgumentError, match="output"):
+        audit.privacy_loss(
+            calibrated(PureDP(1.0), placement="output", n=4), data, data, output=[0.0, 0.0]
+        )
+    with pytest.raises(ArgumentError, match="counts"):
+        SignedRows(data, np.ones(2))
+
+
+def test_neighbours_are_told_apart_whatever_their_order():
+    data = SignedRows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([5.0, 2.0]))
+    neighbour = SignedRows(
+        np.array([[3.0, 4.0], [0.0, 0.0], [1.0, 2.0]]), np.array([2.0, 1.0, 4.0])
+    )
+    pair = pair_of(data, neighbour)
+    np.testing.assert_array_equal(pair.old, [1.0, 2.0])
+    np.testing.assert_array_equal(pair.new, [0.0, 0.0])
+    assert pair.n == 7

@@ -1,0 +1,252 @@
+"""The audit of everything that is registered, its table, its picture, and the command."""
+
+import builtins
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from broken_mechanisms import calibrated, halved
+
+from privatelr import audit, cli
+from privatelr.audit import registered
+from privatelr.audit.faithful import release_pvalue
+from privatelr.audit.loss import loss_of
+from privatelr.audit.search import deep_pair
+from privatelr.audit.settings import FULL, INTERCEPT_AND_SLOPE, QUICK, Effort, Setting
+from privatelr.audit.table import Audit, Row
+from privatelr.errors import ArgumentError, MissingDependencyError
+from privatelr.mechanisms.registry import MECHANISMS, Mechanism
+from privatelr.mechanisms.request import Request
+from privatelr.numerics.losses import LOSSES
+from privatelr.privacy.draws import FloatDraw
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import NoNoise
+
+BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 20_000, 1, 40)
+GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 0.9, 0.5)
+WRONG = replace(GOOD, exact=1.3, loss="huber")
+COUNT = sum(1 + (kind is ApproxDP) for _, kind in MECHANISMS if kind is not NonPrivate)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def brief(monkeypatch):
+    monkeypatch.setattr(cli, "QUICK", BRIEF)
+
+
+# -- the audit --------------------------------------------------------------------------------
+
+
+def test_every_registered_mechanism_and_loss_is_audited_and_stands():
+    seen = []
+    found = audit.run(effort=BRIEF, rng=rng(), report=seen.append)
+    assert found.ok
+    assert tuple(seen) == found.rows
+    assert len(found.rows) == COUNT * len(LOSSES)
+    assert {(row.placement, row.loss) for row in found.rows} == {
+        (placement, loss) for placement, _ in MECHANISMS for loss in LOSSES
+    }
+    assert all(row.ratio <= 1 + 1e-6 for row in found.rows)
+    pure = [row for row in found.rows if row.claim == "epsilon = 1"]
+    assert all(row.attained > 0.95 and row.sampled > 0.6 for row in pure)
+    frame = found.to_frame()
+    assert list(frame["verdict"]) == ["ok"] * len(found.rows)
+    records = json.loads(found.to_json())
+    assert [record["claim"] for record in records] == [row.claim for row in found.rows]
+    unsampled = [record for record in records if "1e-06" in record["claim"]]
+    assert [record["sampled"] for record in unsampled] == [None] * len(unsampled)
+
+
+def test_a_planted_mechanism_is_a_violation(monkeypatch):
+    """A row of the registry that draws half of the noise it should."""
+    key = ("objective", PureDP)
+    honest = MECHANISMS[key]
+    planted = Mechanism(lambda *args: halved(honest.calibrate(*args)), honest.release)
+    monkeypatch.setitem(MECHANISMS, key, planted)
+    found = audit.run(effort=BRIEF, losses=["logistic"], rng=rng())
+    assert not found.ok
+    broken = [row for row in found.rows if row.verdict == "VIOLATION"]
+    assert [(row.placement, row.claim) for row in broken] == [("objective", "epsilon = 1")]
+    assert broken[0].ratio > 1.9
+    assert broken[0].sampled > 1.4
+
+
+@pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
+@pytest.mark.parametrize("placement", ["objective", "output"])
+def test_releases_have_the_law_that_is_audited(placement, target):
+    request = Request(target, placement, "joint", "free", "keep")
+    for loss in LOSSES.values():
+        assert release_pvalue(request, loss, 150, rng()) > 1e-6
+
+
+@pytest.mark.parametrize("placement", ["objective", "output"])
+def test_releases_of_another_law_are_caught(monkeypatch, placement):
+    """Half of the noise in the release alone: the calibration that is audited is right."""
+    key = (placement, PureDP)
+    honest = MECHANISMS[key]
+
+    def release(rows, calibration, draws, solver):
+        small = replace(draws, noise=FloatDraw(draws.noise.nearest() / 2))
+        return honest.release(rows, calibration, small, solver)
+
+    monkeypatch.setitem(MECHANISMS, key, Mechanism(honest.calibrate, release))
+    request = Request(PureDP(1.0), placement, "joint", "free", "keep")
+    assert release_pvalue(request, LOSSES["logistic"], 500, rng()) < 1e-6
+    differs = replace(GOOD, differs=1e-9)
+    assert differs.verdict == "DIFFERS"
+    assert not Audit((GOOD, differs)).ok
+
+
+@pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
+def test_a_distance_without_a_shield_is_a_violation(target):
+    honest = calibrated(target)
+    bare = replace(honest, shield=NoNoise(2))
+    assert loss_of(deep_pair(honest), honest).holds
+    assert not loss_of(deep_pair(bare), bare).holds
+
+
+def test_arguments_are_checked():
+    for epsilon in (0, 11, math.nan, "1"):
+        with pytest.raises(ArgumentError, match="epsilon"):
+            audit.run(epsilon)
+    with pytest.raises(ArgumentError, match="losses"):
+        audit.run(losses=["squared"])
+
+
+def test_settings_are_of_the_stated_radius():
+    for effort in (QUICK, FULL):
+        for setting in effort.settings:
+            facts = setting.facts(LOSSES["logistic"])
+            assert facts.radius == pytest.approx(setting.radius)
+            if facts.blocks:
+                length = math.hypot(*(block.bound for block in facts.blocks))
+                assert length <= facts.radius
+    assert set(map(str, FULL.settings)) > {str(QUICK.settings[0])}
+
+
+# -- the table --------------------------------------------------------------------------------
+
+
+def test_the_table_fits_a_page():
+    long = replace(GOOD, claim="epsilon = 0.01, delta = 1e-06", exact=1.2345e-7, sampled=math.nan)
+    text = str(Audit((GOOD, WRONG, long)))
+    assert max(map(len, text.splitlines())) <= 100
+    head, rule, good, wrong, other, *_ = text.splitlines()
+    assert set(rule) == {"-"}
+    assert good.endswith("ok")
+    assert wrong.endswith("VIOLATION")
+    assert " - " in other
+    for name in ("exact", "of claim", "of bound", "sampled"):
+        end = head.index(name) + len(name)
+        assert good[end - 1].isdigit()
+        assert good[end] == " "
+
+
+def test_a_bound_from_outputs_above_the_claim_is_a_violation():
+    assert replace(GOOD, sampled=1.01).verdict == "VIOLATION"
+    assert replace(GOOD, sampled=math.nan).verdict == "ok"
+
+
+# -- the picture ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "PNG"])
+def test_plot(tmp_path, suffix):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"audit.{suffix}"
+    Audit((GOOD, WRONG, replace(GOOD, sampled=math.nan))).plot(path)
+    assert path.stat().st_size > 4000
+
+
+def test_plot_refuses_other_formats(tmp_path):
+    with pytest.raises(ArgumentError, match=r"\.png"):
+        Audit((GOOD,)).plot(tmp_path / "audit.txt")
+
+
+def test_plot_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingDependencyError, match=r"privatelr\[plots\]"):
+        Audit((GOOD,)).plot(tmp_path / "audit.png")
+
+
+def test_matplotlib_is_not_loaded_with_the_package():
+    code = "import sys, privatelr.audit, privatelr.cli; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+def answer(monkeypatch, *rows):
+    """Let the command meet these rows in the place of an audit."""
+    asked = []
+
+    def run(epsilon, *, effort, report):
+        asked.append((epsilon, effort))
+        for row in rows:
+            report(row)
+        return Audit(rows)
+
+    monkeypatch.setattr(cli, "run", run)
+    return asked
+
+
+def test_the_command_prints_the_table(brief, capsys, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    asked = answer(monkeypatch, GOOD)
+    path = tmp_path / "audit.svg"
+    assert cli.main(["audit", "--plot", str(path), "--eps", "0.5"]) == 0
+    shown = capsys.readouterr()
+    assert "verdict" in shown.out
+    assert "audited: objective, logistic, epsilon = 1: ok" in shown.err
+    assert path.exists()
+    assert asked == [(0.5, BRIEF)]
+    assert cli.main(["audit", "--full"]) == 0
+    assert asked[1] == (1.0, FULL)
+
+
+def test_the_command_fails_where_a_claim_is_wrong(capsys, monkeypatch):
+    answer(monkeypatch, GOOD, WRONG)
+    assert cli.main(["audit", "--json"]) == 1
+    verdicts = [record["verdict"] for record in json.loads(capsys.readouterr().out)]
+    assert verdicts == ["ok", "VIOLATION"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"), [(["--eps", "99"], "epsilon"), (["--plot", "audit.txt"], "plot")]
+)
+def test_the_command_refuses_in_one_sentence(arguments, word, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["audit", *arguments])
+    assert stop.value.code == 2
+    assert word in capsys.readouterr().err
+
+
+# -- longer, by hand --------------------------------------------------------------------------
+
+
+@pytest.mark.full
+def test_twenty_seeds_of_the_quick_audit():
+    for seed in range(20):
+        assert audit.run(effort=QUICK, rng=rng(seed)).ok
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_full_search(epsilon):
+    effort = replace(FULL, trials=100_000, seeds=1)
+    assert registered.run(epsilon, effort=effort, rng=rng()).ok
