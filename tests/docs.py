@@ -8,7 +8,8 @@ The ``python`` blocks of a document run in order in one namespace, warnings bein
 block marked ``text random`` the noise shows: there the columns of estimates and odds ratios,
 the C-index and a learned threshold may be any number, and everything else must be equal. If
 such a block holds no table of estimates, any number with a decimal point may be any other,
-and so may the words after the mark: ``text random: Clinton Dole``.
+and so may the words after the mark: ``text random: Clinton Dole``. In a block marked
+``text within 5%`` each number may be off by that much, and the words must be equal.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import difflib
 import io
 import re
 import sys
+import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,8 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf)(?![\w.])")
+_ANY_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
+_WITHIN = re.compile(r"within (\d+)%")
 _HEADING = re.compile(r"(?<=  )(?:Estimate|estimate|odds ratio|odds_ratio)\b")
 _ON_THE_PAGE = re.compile(rf"(C-index |The threshold ){_NUMBER.pattern}")
 
@@ -47,12 +51,21 @@ class Example:
     @property
     def difference(self) -> list[str]:
         """Lines of a diff; none if the document is right."""
+        if (within := _WITHIN.fullmatch(self.mark)) and _is_close(
+            self.expected, self.printed, int(within[1]) / 100
+        ):
+            return []
         told, seen = mask(self.expected, self.mark), mask(self.printed, self.mark)
         return list(difflib.unified_diff(told, seen, "document", "printed", lineterm=""))
 
 
 def run(text: str) -> list[Example]:
-    """Run the examples of a document."""
+    """Run the examples of a document, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return _run_here(text)
+
+
+def _run_here(text: str) -> list[Example]:
     namespace: dict[str, object] = {"__name__": "document"}
     examples = []
     display = ("display.width", 79, "display.max_columns", 20)
@@ -69,6 +82,19 @@ def run(text: str) -> list[Example]:
         mark, expected = (block["mark"] or "").strip(), block["text"] or ""
         examples.append(Example(line, mark, expected, output.getvalue()))
     return examples
+
+
+def _is_close(expected: str, printed: str, share: float) -> bool:
+    """Whether the words are equal, and each number is within a share of the other one."""
+    (told, first), (seen, second) = _words_and_numbers(expected), _words_and_numbers(printed)
+    return told == seen and all(
+        abs(a - b) <= share * max(abs(a), abs(b)) for a, b in zip(first, second, strict=True)
+    )
+
+
+def _words_and_numbers(text: str) -> tuple[list[list[str]], list[float]]:
+    words = [_ANY_NUMBER.sub("~", line).split() for line in text.splitlines()]
+    return words, [float(number) for number in _ANY_NUMBER.findall(text)]
 
 
 def mask(text: str, mark: str) -> list[str]:
