@@ -1,4 +1,4 @@
-"""The sum form at hundreds of bits, written out once more: what certificates are checked against."""
+"""The sum form at hundreds of bits, written out once more: a reference for certificates."""
 
 from flint import arb, arb_mat
 

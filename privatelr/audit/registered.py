@@ -51,7 +51,7 @@ def run(
     epsilon : float
         Of the claims; those of zCDP and of small delta are of the same size.
     effort : Effort
-        `QUICK`, about a minute, or `FULL`, about an hour.
+        `QUICK`, about a minute, or `FULL`, some hours.
     losses : sequence of str, optional
         Some of the registered ones.
     rng : Generator, optional

@@ -94,8 +94,8 @@ FULL = Effort(
         for small in (0.25, 1.0, 4.0)
         for shape in ((), INTERCEPT_AND_SLOPE, INTERCEPT_FACTOR_SLOPE)
     ),
-    random_pairs=20,
-    trials=1_000_000,
+    random_pairs=10,
+    trials=500_000,
     seeds=20,
     releases=5_000,
 )
