@@ -97,6 +97,11 @@ CASES = [
         FormulaError,
         ["contr.sum", "constants only"],
     ),
+    (
+        {"levels": {"smoker": ["no", "__yes"]}},
+        SchemaError,
+        ["'__yes'", "two underscores"],
+    ),
     # guarantee
     ({"eps": -1}, GuaranteeError, ["eps=-1", "0 for the plain fit"]),
     ({"eps": np.nan}, GuaranteeError, ["eps=nan"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import SchemaError
+from privatelr.errors import SchemaError, show
 from privatelr.frames.evaluation import interval
 from privatelr.frames.expressions import (
     Expression,
@@ -69,6 +69,12 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
         )
     if len(levels) < 2:
         raise SchemaError(f"term '{expression.label}' has one level; a term takes two or more.")
+    hidden = next((str(level) for level in levels if str(level).startswith("__")), None)
+    if hidden is not None:  # formulaic would leave its column out
+        raise SchemaError(
+            f"term '{expression.label}' has the level {show(hidden)}; a level of a term takes a "
+            "name that does not begin with two underscores."
+        )
     if variable is not None:
         require_content(variable.name, variable.content, levels)
     return Factor(expression, source=name, levels=levels, contrast=coded_contrast(expression))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 RESOLUTION = 1e-10
 """Logarithms of delta are known at least this well; noise is solved for a delta below by it."""
 _RELATIVE_WIDTH = 1e-13
+_FAR = 50.0
+"""From here the next term of the series of erfcx is below 1e-13 of it."""
 
 
 def log_delta(epsilon: float, mu: float) -> float:
@@ -36,12 +38,22 @@ def log_delta(epsilon: float, mu: float) -> float:
 
 def _erfcx_drop(middle: float, step: float) -> float:
     """What erfcx loses over an interval, by derivatives at its middle where it is short."""
-    if step > 1e-3:
+    if step > 1e-3 * max(1.0, middle):
         return float(special.erfcx(middle - step / 2) - special.erfcx(middle + step / 2))
-    value = float(special.erfcx(middle))
-    first = 2 * middle * value - 2 / math.sqrt(math.pi)
-    third = 4 * first + 2 * middle * (2 * value + 2 * middle * first)
+    first, third = _erfcx_derivatives(middle)
     return -step * (first + step * step / 24 * third)
+
+
+def _erfcx_derivatives(x: float) -> tuple[float, float]:
+    """First and third derivative of erfcx; far out by its asymptotic series, term by term."""
+    if x > _FAR:
+        y = 1 / (2 * x * x)
+        series = 1 - 3 * y * (1 - 5 * y * (1 - 7 * y * (1 - 9 * y)))
+        first = -series / x / x / math.sqrt(math.pi)
+        return first, 6 * first / x / x
+    value = float(special.erfcx(x))
+    first = 2 * x * value - 2 / math.sqrt(math.pi)
+    return first, 4 * first + 2 * x * (2 * value + 2 * x * first)
 
 
 def smallest(holds: Callable[[float], bool], start: float, limit: float) -> float:

@@ -160,7 +160,9 @@ NAMES = st.text(
     st.characters(exclude_characters="`", exclude_categories=["Cs", "Co"]), min_size=1, max_size=8
 )
 LEVELS = st.one_of(
-    st.lists(NAMES, min_size=2, max_size=4, unique=True),
+    st.lists(
+        NAMES.filter(lambda name: not name.startswith("__")), min_size=2, max_size=4, unique=True
+    ),
     st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=4, unique=True),
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=4, unique=True),
 )
