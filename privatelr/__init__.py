@@ -23,6 +23,7 @@ from privatelr.mechanisms.calibration.record import Calibration
 from privatelr.mechanisms.release import Release
 from privatelr.model import dplr
 from privatelr.numerics.newton import Newton
+from privatelr.privacy.conversions import compose, implies, to_approximate, to_zcdp
 from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.ledger import Ledger
 from privatelr.results.diagnostics import Diagnostics
@@ -55,9 +56,13 @@ __all__ = [
     "SchemaError",
     "__version__",
     "audit",
+    "compose",
     "dplr",
+    "implies",
     "load",
     "load_dataset",
     "load_schema",
     "scaled",
+    "to_approximate",
+    "to_zcdp",
 ]

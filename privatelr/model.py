@@ -242,9 +242,10 @@ def _fit(
         print(calibration)
     entry = _charge(options.ledger, guarantee, calibration, spec.formula.text)
     draws = draw(calibration, options.randomness)
-    design = read_design(spec, frame, DenseRows)
-    release = mechanism.release(design.rows, calibration, draws, options.solver)
-    diagnostics = diagnose(design.rows, release.coef, loss)
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        design = read_design(spec, frame, DenseRows)
+        release = mechanism.release(design.rows, calibration, draws, options.solver)
+        diagnostics = diagnose(design.rows, release.coef, loss)
     return Fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 

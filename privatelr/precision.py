@@ -6,6 +6,7 @@ lock while the precision is theirs.
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOCK = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # a thread of the parent may have held the lock when the child was forked
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextmanager

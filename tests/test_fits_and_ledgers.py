@@ -1,12 +1,19 @@
 """Every fitting function pays before it reads the data, or does not read it."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
+import warnings
+from pathlib import Path
 
 import pytest
 from frames_for_laws import clinic, fit_clinic
 
 import privatelr.model
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PrivacyWarning, PureDP
+from privatelr.precision import working_precision
 
 
 def unread(monkeypatch):
@@ -140,6 +147,67 @@ def test_concentrated_releases_are_charged():
     for op in (True, False):
         fit_clinic(clinic(), eps=ZCDP(0.05), op=op, ledger=ledger)
     assert 0 < ledger.spent() < 3.0
+
+
+CHILD = """
+from privatelr import GuaranteeError, Ledger
+for account in (Ledger(9.0), None):
+    try:
+        if account is not None:
+            with account:
+                fit()
+        else:
+            fit()
+        print("released")
+    except GuaranteeError as refused:
+        print(refused)
+"""
+FITTING = """
+from frames_for_laws import clinic, fit_clinic
+def fit():
+    fit_clinic(clinic(), eps=5.0)
+"""
+
+
+def test_a_block_of_a_child_does_not_hide_the_one_above():
+    """A child that opens a ledger of its own would leave the outer budget unpaid."""
+    with Ledger(1.0) as ledger:
+        child = subprocess.run(
+            [sys.executable, "-c", FITTING + CHILD],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+            capture_output=True,
+            check=True,
+        )
+    said = child.stdout.decode().splitlines()
+    assert len(said) == 2
+    assert all("another process" in line for line in said)
+    assert ledger.entries == ()
+    assert "PRIVATELR_LEDGER" not in os.environ
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_while_threads_compute_does_not_hang():
+    """Locks that another thread held at the fork are new in the child."""
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with working_precision(128):
+            held.set()
+            release.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is the test
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        with working_precision(64):
+            os._exit(0)
+    release.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_the_seed_warning_is_not_lost():

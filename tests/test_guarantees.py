@@ -125,3 +125,21 @@ def test_a_smaller_delta_than_its_own_is_refused():
         to_approximate(ApproxDP(1, 1e-6), 1e-9)
     for first, second in itertools.product([ApproxDP(1, 1e-6)], [PureDP(1), ZCDP(1)]):
         assert not implies(first, second)
+
+
+def test_extremes_of_conversions():
+    """Tiny and huge numbers convert to numbers, and nonsense is one kind of error."""
+    assert to_zcdp(PureDP(1e-200)).rho > 0
+    assert to_approximate(ZCDP(1e-310), 1e-5).epsilon >= 0
+    assert to_approximate(ZCDP(1e300), 1e-5).epsilon >= 1e300
+    assert implies(ZCDP(1e300), ApproxDP(1, 1.0))
+    for delta in (0, -1, 2, math.nan):
+        with pytest.raises(GuaranteeError, match="delta"):
+            to_approximate(PureDP(1), delta)
+
+
+def test_a_missing_promise_says_that_it_is_missing():
+    """Whatever reason it carries."""
+    assert str(NonPrivate("epsilon = 0.01 (pure)")) == "none: epsilon = 0.01 (pure)"
+    assert str(NonPrivate("void: seeded noise")) == "void: seeded noise"
+    assert str(NonPrivate()).startswith("none: ")

@@ -85,7 +85,9 @@ def _origin(request: Request, rule: LambdaRule) -> str:
         return "automatic, balances noise and shrinkage for a guess of the coefficients"
     if request.placement == "output":
         return "automatic, what would be free in objective perturbation"
-    if not isinstance(request.target, PureDP):
+    if isinstance(request.target, ZCDP):
+        return "automatic, what would be free under the pure epsilon that implies this rho"
+    if isinstance(request.target, ApproxDP):
         return "automatic, the smallest whose curvature adds at most 2 % to the noise"
     if request.analysis == "joint":
         return "automatic, the smallest whose curvature costs no privacy"

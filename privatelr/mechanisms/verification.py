@@ -9,14 +9,18 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import concentrated, gaussian, pure
 from privatelr.mechanisms.calibration.output import output_sensitivity
 from privatelr.mechanisms.calibration.record import relative_rate
+from privatelr.mechanisms.calibration.shield import certified_norm
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import to_zcdp
 from privatelr.privacy.gaussian import log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.record import Calibration
+
+_ROUNDING = 1e-9
+"""Numbers from a file may have been worked out on another machine."""
 
 
 def achieved(calibration: Calibration) -> Guarantee:
@@ -32,6 +36,11 @@ def achieved(calibration: Calibration) -> Guarantee:
     """
     if isinstance(calibration.target, NonPrivate):
         return calibration.target
+    tilt = calibration.noise if calibration.placement == "objective" else NoNoise(1)
+    if not calibration.tau >= certified_norm(calibration.problem, tilt) * (1 - _ROUNDING):
+        raise GuaranteeError(
+            f"tau={calibration.tau:g}: no minimum is certified to a gradient as small as that."
+        )
     if calibration.placement == "output":
         return _output(calibration)
     return _objective(calibration)

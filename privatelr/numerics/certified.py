@@ -11,10 +11,11 @@ minimised further, in ball arithmetic at the end. The tilt is never drawn again.
 from __future__ import annotations
 
 import math
+import os
 import threading
 import warnings
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,7 +105,8 @@ def _attempt(objective: Objective, solver: Solver) -> FloatArray:
     d = objective.rows.d
     try:
         with np.errstate(all="ignore"), nullcontext() if type(solver) is Newton else _quiet():
-            w = np.array(solver(objective).w, dtype=np.float64)
+            # a copy: the certificate is about the objective, whatever the solver does to its own
+            w = np.array(solver(replace(objective)).w, dtype=np.float64)
     except Exception:
         # whether it raises, and what, is a function of the data
         return np.zeros(d)
@@ -112,6 +114,16 @@ def _attempt(objective: Objective, solver: Solver) -> FloatArray:
 
 
 _FILTERS = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _FILTERS
+    _FILTERS = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # a thread of the parent may have held the lock when the child was forked
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextmanager

@@ -30,6 +30,8 @@ FIRST_PRECISION = 128
 _SUFFICIENT_DECREASE = 2.0**-10
 _WIDTH = 1 / 16
 """Part of the width of the kink, ``L / c``, within which a loss is as good as quadratic."""
+_FEW = 3
+"""Iterations after which the path allows for larger steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,12 +46,11 @@ class ExactObjective:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """Exact w ``(d,)``, enclosures of F and of its gradient ``(d,)`` there, and the step to it."""
+    """Exact w ``(d,)`` with enclosures of F and of its gradient ``(d,)`` there."""
 
     w: list[arb]
     value: arb
     gradient: list[arb]
-    step: list[arb]
 
 
 def precise_minimum(objective: Objective, start: FloatArray, tau: float, tilt: Tilt) -> list[arb]:
@@ -85,8 +86,8 @@ def length_bound(vector: list[arb]) -> arb:
     return sum((entry.abs_upper() ** 2 for entry in vector), arb(0)).sqrt().upper()
 
 
-def enclose(objective: ExactObjective, w: list[arb]) -> tuple[arb, list[arb]]:
-    """F and its gradient ``(d,)`` at w, in one pass over the rows."""
+def enclose(objective: ExactObjective, w: list[arb]) -> Point:
+    """F and its gradient at w, in one pass over the rows."""
     column = arb_mat(len(w), 1, w)
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[arb, arb_mat]:
@@ -99,7 +100,7 @@ def enclose(objective: ExactObjective, w: list[arb]) -> tuple[arb, list[arb]]:
     penalty, tilt = objective.penalty, objective.tilt
     terms = zip(slopes.entries(), w, tilt, strict=True)
     gradient = [slope + penalty * entry + b for slope, entry, b in terms]
-    return total + penalty / 2 * _dot(w, w) + _dot(tilt, w), gradient
+    return Point(w, total + penalty / 2 * _dot(w, w) + _dot(tilt, w), gradient)
 
 
 def hessian(objective: ExactObjective, w: list[arb]) -> arb_mat:
@@ -122,12 +123,16 @@ def hessian(objective: ExactObjective, w: list[arb]) -> arb_mat:
 
 
 def _newton(objective: ExactObjective, w: list[arb]) -> Iterator[Point]:
-    """Newton iterations from `w`, as far as the precision can tell them to be descents."""
-    point: Point | None = Point(w, *enclose(objective, w), step=[])
+    """Newton iterations from `w`, as far as the precision can tell them to be progress."""
+    point: Point | None = enclose(objective, w)
     while point is not None:
         yield point
-        step = _solve(hessian(objective, point.w), [-entry for entry in point.gradient])
-        point = None if step is None else _search(objective, point, [v.mid() for v in step])
+        step = _newton_step(hessian(objective, point.w), point)
+        point = None if step is None else _search(objective, point, step)
+
+
+def _newton_step(matrix: arb_mat, point: Point) -> list[arb] | None:
+    return _solve(matrix, [-entry for entry in point.gradient])
 
 
 def _search(objective: ExactObjective, point: Point, step: list[arb]) -> Point | None:
@@ -136,15 +141,15 @@ def _search(objective: ExactObjective, point: Point, step: list[arb]) -> Point |
     Progress is a lower F, as Armijo asks, or half the gradient where F is no higher as far as
     the precision can tell.
     """
+    step = [entry.mid() for entry in step]
     promised = -_dot(point.gradient, step) * _SUFFICIENT_DECREASE
     target = length_bound(point.gradient) / 2
     while True:
-        w = _moved(point.w, step)
-        value, gradient = enclose(objective, w)
+        trial = enclose(objective, _moved(point.w, step))
         # a comparison of balls holds only if it holds for all that they contain
-        lower = value + promised <= point.value
-        if lower or (not value > point.value and length_bound(gradient) <= target):
-            return Point(w, value, gradient, step)
+        lower = trial.value + promised <= point.value
+        if lower or (not trial.value > point.value and length_bound(trial.gradient) <= target):
+            return trial
         if not promised > 2 * point.value.rad():
             return None
         promised, step = promised / 2, [entry / 2 for entry in step]
@@ -169,28 +174,45 @@ def _along_path(objective: ExactObjective, limit: int) -> Iterator[Point]:
     falls by a factor q, minima move along w(Lambda) with ``dw = (q - 1) Lambda H^-1 w``: exactly
     so both for rows beyond the kink, whose margins grow by q, and for rows held in it.
     """
-    radius, loss = arb(objective.rows.radius), objective.loss
-    width = arb(_WIDTH) * loss.slope_bound / loss.curvature_bound
-    slopes = objective.rows.n * loss.slope_bound * radius
+    radius, slope_bound = arb(objective.rows.radius), objective.loss.slope_bound
+    reach = _WIDTH * slope_bound / objective.loss.curvature_bound / radius
+    slopes = objective.rows.n * slope_bound * radius
     penalty = radius * (length_bound(objective.tilt) + slopes)
     w, factor = [arb(0)] * objective.rows.d, 4
     while penalty > objective.penalty:
         relaxed = replace(objective, penalty=penalty)
-        for iterations, point in enumerate(islice(_newton(relaxed, w), limit)):  # noqa: B007
-            if point.step and radius * length_bound(point.step) <= width:
-                break
-        matrix = hessian(relaxed, point.w)
-        rest = _solve(matrix, [-entry for entry in point.gradient])
+        near = _near_minimum(relaxed, w, reach, limit)
+        if near is None:
+            return
+        point, matrix, iterations = near
         ahead = (penalty / factor).max(objective.penalty)
         lead = _solve(matrix, [(penalty / ahead - 1) * penalty * entry for entry in point.w])
-        if rest is None or lead is None:
+        if lead is None or not length_bound([entry.rad() for entry in lead]) <= reach:
             return
-        doubt = length_bound(rest) + length_bound([entry.rad() for entry in lead])
-        if not radius * doubt <= width:
-            return  # the precision is not enough to stay near the path
         w, penalty = _moved(point.w, lead), ahead
-        factor = factor * 4 if iterations <= 4 else 4
+        factor = factor * 4 if iterations <= _FEW else 4
     yield from islice(_newton(objective, w), limit)
+
+
+def _near_minimum(
+    objective: ExactObjective, w: list[arb], reach: arb, limit: int
+) -> tuple[Point, arb_mat, int] | None:
+    """Where Newton's next step is certainly no longer than `reach`, and its matrix there.
+
+    None if the precision or the number of iterations does not suffice.
+    """
+    point: Point | None = enclose(objective, w)
+    for iterations in range(limit):
+        if point is None:
+            break
+        matrix = hessian(objective, point.w)
+        step = _newton_step(matrix, point)
+        if step is None:
+            break
+        if length_bound(step) <= reach:
+            return point, matrix, iterations
+        point = _search(objective, point, step)
+    return None
 
 
 def _solve(matrix: arb_mat, right: list[arb]) -> list[arb] | None:

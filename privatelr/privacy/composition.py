@@ -144,7 +144,8 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def _delta_by_renyi(total: Composition, epsilon: float) -> float:
-    log_bounds = _EXCESS * (_renyi(total) - epsilon) + _LOG_FACTOR
+    with np.errstate(over="ignore"):  # an order that is worth nothing
+        log_bounds = _EXCESS * (_renyi(total) - epsilon) + _LOG_FACTOR
     return math.exp(min(0.0, float(log_bounds.min())))
 
 

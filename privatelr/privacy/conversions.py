@@ -6,13 +6,14 @@ Every function errs upwards, never returns a negative price, and takes no data.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import asdict
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from scipy import optimize
 
-from privatelr.errors import GuaranteeError
+from privatelr.errors import GuaranteeError, require_number
 from privatelr.privacy.guarantees import (
     REPLACE_ONE,
     ZCDP,
@@ -26,6 +27,8 @@ from privatelr.privacy.guarantees import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_SMALLEST_RHO = 1e-200
+"""Below, orders leave the range of doubles, and a larger rho is a valid one."""
 KINDS: dict[str, type[Guarantee]] = {
     "pure": PureDP,
     "zcdp": ZCDP,
@@ -42,7 +45,8 @@ def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
     if isinstance(guarantee, ZCDP):
         return guarantee
     epsilon = guarantee.epsilon
-    return ZCDP(epsilon * math.tanh(epsilon / 2), guarantee.neighbours)
+    rho = max(epsilon * math.tanh(epsilon / 2), sys.float_info.min)
+    return ZCDP(rho, guarantee.neighbours)
 
 
 def pure_within(rho: float) -> float:
@@ -66,6 +70,9 @@ def to_approximate(guarantee: PureDP | ZCDP | ApproxDP, delta: float) -> ApproxD
     GuaranteeError
         If an approximate guarantee is asked for at a smaller delta than its own.
     """
+    require_number(
+        GuaranteeError, "delta", delta, "a number above 0 and up to 1", above=0, at_most=1
+    )
     match guarantee:
         case PureDP():
             by_zcdp = _zcdp_epsilon(to_zcdp(guarantee).rho, delta)
@@ -81,6 +88,7 @@ def to_approximate(guarantee: PureDP | ZCDP | ApproxDP, delta: float) -> ApproxD
 
 def _zcdp_epsilon(rho: float, delta: float) -> float:
     """Smallest epsilon over the orders; any order gives a valid one."""
+    rho = max(rho, _SMALLEST_RHO)
 
     def epsilon(log_excess: float) -> float:
         excess = math.exp(log_excess)  # order minus one
@@ -148,6 +156,8 @@ def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
             return to_zcdp(stronger).rho <= weaker.rho
         case ApproxDP(), ApproxDP():
             return stronger.epsilon <= weaker.epsilon and stronger.delta <= weaker.delta
+        case (PureDP() | ZCDP(), ApproxDP()) if weaker.delta == 1:
+            return True
         case (PureDP() | ZCDP(), ApproxDP()):
             return to_approximate(stronger, weaker.delta).epsilon <= weaker.epsilon
     return False

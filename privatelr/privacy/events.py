@@ -22,6 +22,8 @@ from privatelr.privacy.guarantees import (
     PureDP,
 )
 
+_LARGEST = 1e100
+"""Of a ratio of sensitivity to noise: its square is still a number."""
 _UNIT = 2.0**-52
 """Rounding of one operation, on the safe side."""
 
@@ -41,7 +43,8 @@ class GaussianEvent:
     neighbours: Neighbours = REPLACE_ONE
 
     def __post_init__(self) -> None:
-        mu = require_number(GuaranteeError, "mu", self.mu, "a finite number above 0", above=0)
+        takes = f"a number above 0 and up to {_LARGEST:g}"
+        mu = require_number(GuaranteeError, "mu", self.mu, takes, above=0, at_most=_LARGEST)
         object.__setattr__(self, "mu", mu)
 
 
@@ -71,7 +74,8 @@ class TiltEvent:
     neighbours: Neighbours = REPLACE_ONE
 
     def __post_init__(self) -> None:
-        m = require_number(GuaranteeError, "m", self.m, "a finite number above 0", above=0)
+        takes = f"a number above 0 and up to {_LARGEST:g}"
+        m = require_number(GuaranteeError, "m", self.m, takes, above=0, at_most=_LARGEST)
         object.__setattr__(self, "m", m)
         for name in ("kappa", "curvature_bound"):
             takes = "a finite number from 0"

@@ -84,7 +84,8 @@ class NonPrivate:
     neighbours: Neighbours = REPLACE_ONE
 
     def __str__(self) -> str:
-        return self.reason
+        named = self.reason.startswith(("none: ", "void: "))
+        return self.reason if named else f"none: {self.reason}"
 
 
 Guarantee = PureDP | ZCDP | ApproxDP | NonPrivate

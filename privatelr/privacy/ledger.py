@@ -39,6 +39,16 @@ _ELSEWHERE = (
 )
 
 
+def _renew_lock() -> None:
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # a thread of the parent may have held the lock when the child was forked
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 class Account:
     """Whatever can be charged: a ledger, a part of one, or all that are active.
 
@@ -198,7 +208,7 @@ class Ledger(Account):
         _require_kept(self)
         with _LOCK:
             _ACTIVE.append(self)
-            os.environ[_MARK] = str(os.getpid())
+            os.environ.setdefault(_MARK, str(os.getpid()))  # a mark from above stays
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -206,7 +216,7 @@ class Ledger(Account):
             _ACTIVE.reverse()
             _ACTIVE.remove(self)
             _ACTIVE.reverse()
-            if not _ACTIVE:
+            if not _ACTIVE and not _is_below():
                 os.environ.pop(_MARK, None)
 
     def __copy__(self) -> Ledger:
@@ -274,13 +284,18 @@ def active_ledger() -> Account | None:
     process that was started inside a block, an account that refuses. (A pool of workers that
     was started before the block cannot know of it: give those ``ledger=``, which refuses.)
     """
+    if _is_below():  # whatever blocks this process opens, the one above goes unpaid
+        return _Elsewhere()
     ledgers = tuple(dict.fromkeys(_ACTIVE))
     if len(ledgers) > 1:
         return _Several(ledgers)
-    if ledgers:
-        return ledgers[0]
+    return ledgers[0] if ledgers else None
+
+
+def _is_below() -> bool:
+    """Whether another process started this one inside a block of its own."""
     here = str(os.getpid())
-    return None if os.environ.get(_MARK, here) == here else _Elsewhere()
+    return os.environ.get(_MARK, here) != here
 
 
 def _require_kept(ledger: Ledger) -> None:

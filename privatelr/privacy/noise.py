@@ -130,7 +130,7 @@ class GaussianNoise:
 
     @property
     def variances(self) -> FloatArray:
-        return np.full(self.dimension, self.sd**2)
+        return np.full(self.dimension, self.sd * self.sd)
 
     @property
     def mean_length(self) -> float:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.calibration.record import Alternative, Calibration
 from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import read_target
 from privatelr.mechanisms.verification import achieved
 from privatelr.numerics.losses import LOSSES
 from privatelr.privacy import conversions
@@ -96,6 +97,7 @@ def restore_calibration(value: Any) -> Calibration:
     where = "calibration"
     given = entries(value, where, _ENTRIES)
     target = restore_guarantee(given["target"], f"{where}.target")
+    _require_usual(target)
     plain = isinstance(target, NonPrivate)
     problem = Problem(
         n=whole(given["n"], f"{where}.n", 1, _MOST_RECORDS),
@@ -111,12 +113,12 @@ def restore_calibration(value: Any) -> Calibration:
         placement=cast(
             "Any", choice(given["placement"], f"{where}.placement", ("objective", "output"))
         ),
-        analysis=text(given["analysis"], f"{where}.analysis", _LONGEST_PHRASE),
+        analysis=_phrase(given["analysis"], f"{where}.analysis"),
         noise=_read_law(given["noise"], f"{where}.noise", problem),
         shield=_read_law(given["shield"], f"{where}.shield", problem),
         tau=_read_zero_or_size(given["tau"], f"{where}.tau"),
         grid=_read_zero_or_size(given["grid"], f"{where}.grid"),
-        lambda_origin=text(given["lambda_origin"], f"{where}.lambda_origin", _LONGEST_PHRASE),
+        lambda_origin=_phrase(given["lambda_origin"], f"{where}.lambda_origin"),
         lambda_rules=tuple(_read_rules(given["lambda_rules"], f"{where}.lambda_rules")),
         alternatives=tuple(_read_others(given["alternatives"], f"{where}.alternatives")),
     )
@@ -135,7 +137,7 @@ def restore_guarantee(value: Any, where: str) -> Guarantee:
     given = entries(value, where, ("kind", *names, "neighbours"))
     choice(given["neighbours"], f"{where}.neighbours", Neighbours.__members__)
     if kind == "none":
-        text(given["reason"], f"{where}.reason", _LONGEST_PHRASE)
+        _phrase(given["reason"], f"{where}.reason")
     else:
         for name in names:
             number(given[name], f"{where}.{name}", at_least=0.0)
@@ -143,6 +145,24 @@ def restore_guarantee(value: Any, where: str) -> Guarantee:
         return conversions.from_json(given)
     except GuaranteeError as error:
         raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
+
+
+def _require_usual(target: Guarantee) -> None:
+    """Refuse a target that no fit takes."""
+    if isinstance(target, NonPrivate):
+        return
+    try:
+        read_target(target, 0.0)
+    except GuaranteeError as error:
+        raise ReleaseFileError(f"calibration.target: {str(error).removesuffix('.')}") from None
+
+
+def _phrase(value: Any, where: str) -> str:
+    """A text that is printed as it is, so it stays within its line."""
+    phrase = text(value, where, _LONGEST_PHRASE)
+    if not phrase.isprintable():
+        raise ReleaseFileError(f"{where} takes printable characters on one line")
+    return phrase
 
 
 def _size(value: Any, where: str) -> float:
@@ -201,7 +221,7 @@ def _read_rules(value: Any, where: str) -> list[tuple[str, float]]:
     rules = []
     for index, item in enumerate(listing(value, where)):
         given = entries(item, f"{where}[{index}]", ("rule", "lambda"))
-        name = text(given["rule"], f"{where}[{index}].rule", _LONGEST_PHRASE)
+        name = _phrase(given["rule"], f"{where}[{index}].rule")
         rules.append((name, number(given["lambda"], f"{where}[{index}].lambda", at_least=0.0)))
     return rules
 
@@ -213,7 +233,7 @@ def _read_others(value: Any, where: str) -> list[Alternative]:
         ratio = given["ratio"]
         others.append(
             Alternative(
-                text(given["noise"], f"{where}[{index}].noise", _LONGEST_PHRASE),
+                _phrase(given["noise"], f"{where}[{index}].noise"),
                 math.inf
                 if ratio is None
                 else number(ratio, f"{where}[{index}].ratio", at_least=0.0),

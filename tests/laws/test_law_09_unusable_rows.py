@@ -87,3 +87,14 @@ def test_planted_imputation_is_caught(monkeypatch):
     monkeypatch.setattr(privatelr.frames.design, "read_covariates", imputing)
     with pytest.raises(AssertionError):
         check_zero_row("age", np.nan)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-200, 1e300, np.inf, np.nan])
+@pytest.mark.parametrize("op", [True, False])
+def test_arithmetic_that_the_user_made_strict_tells_nothing(value, op):
+    """With NumPy set to raise, an underflow in one record would be an exception about it."""
+    frame = clinic()
+    frame.loc[0, "age"] = value
+    with np.errstate(all="raise"):
+        fit = fit_clinic(frame, bounds={"age": (-1, 1), "dose": (0, 5)}, op=op)
+    assert fit.nobs == len(frame)

@@ -66,3 +66,19 @@ def test_the_ends_of_the_range_of_epsilon(eps, analysis):
 def test_the_ends_of_the_range_of_lengths(scale):
     for options in ({"intercept_scale": scale}, {"row_norm": scale, "bounds": None}):
         assert np.isfinite(fit_clinic(clinic(), **options).coef).all()
+
+
+@pytest.mark.parametrize("op", [True, False])
+def test_a_solver_cannot_change_what_is_certified(monkeypatch, op):
+    """It gets an objective of its own; the certificate is about ours."""
+
+    def meddling(objective):
+        object.__setattr__(objective, "lambda_", 1e-9)
+        return Newton()(objective)
+
+    with fixed_noise(monkeypatch):
+        fits = [
+            fit_clinic(clinic(n=200), eps=9999.0, lambda_=0.1, op=op, solver=solver)
+            for solver in (Newton(), meddling)
+        ]
+    np.testing.assert_allclose(fits[0].release.coef, fits[1].release.coef, atol=1e-6)

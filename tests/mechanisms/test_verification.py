@@ -112,7 +112,7 @@ def test_gaussian_noise_is_monotone(epsilon, log_delta, log_lambda):
 @pytest.mark.parametrize("target", [PureDP(0.3), ZCDP(0.01), ApproxDP(0.3, 1e-6)], ids=str)
 @pytest.mark.parametrize("analysis", ["joint", "one-log"])
 def test_the_smallest_feasible_lambda_is_named_and_is_it(target, analysis):
-    with pytest.raises(GuaranteeError, match=r"take lambda_ above \S+, or on_small") as caught:
+    with pytest.raises(GuaranteeError, match=r"take lambda_ above \S+, where") as caught:
         calibration_for(target, lambda_=1e-12, small="keep", analysis=analysis)
     named = float(str(caught.value).split("above ")[1].split(",")[0])
     found = calibration_for(target, lambda_=named * 1.01, small="keep", analysis=analysis)
@@ -192,3 +192,11 @@ def test_effective_epsilon():
     assert calibration_for(ApproxDP(2.0, 1e-6)).epsilon_effective == pytest.approx(2.0, rel=0.03)
     assert math.isnan(calibration_for(ZCDP(0.1)).epsilon_effective)
     assert calibration_for(0).epsilon_effective == 0
+
+
+@pytest.mark.parametrize("op", [True, False])
+def test_a_certificate_finer_than_doubles_is_not_believed(op):
+    calibration = calibration_for(PureDP(1.0), op=op)
+    for tau in (0.0, calibration.tau / 2, 1e-100, math.nan):
+        with pytest.raises(GuaranteeError, match="no minimum is certified"):
+            achieved(replace(calibration, tau=tau))

@@ -72,7 +72,7 @@ def test_a_refusal_names_the_delta():
 
 @pytest.mark.parametrize("reason", ["void: seeded noise", "no privacy was asked for"])
 def test_what_has_no_guarantee_is_refused(reason):
-    assert f"({reason}) has no price" in refusal(Ledger(1.0), NonPrivate(reason))
+    assert f"{reason}) has no price" in refusal(Ledger(1.0), NonPrivate(reason))
 
 
 @pytest.mark.parametrize(

@@ -351,6 +351,11 @@ def longer(value):
 
 FORMULA = DOCUMENT["design"]["formula"]
 WRONG = [
+    (("calibration", "tau"), 0.0, "nothing is proven"),
+    (("calibration", "tau"), 1e-90, "nothing is proven"),
+    (("calibration", "lambda_origin"), "as given\n\nPromise: more", "printable"),
+    (("calibration", "lambda_origin"), "as given\x1b[2J", "printable"),
+    (("calibration", "target", "epsilon"), 1e300, "eps=1e"),
     (("format",), "a novel", "not a release of privatelr"),
     (("version",), 2, "upgrade privatelr"),
     (("version",), "1", "version takes 1"),

@@ -17,7 +17,11 @@ import numpy as np
 from scipy import optimize
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.pure import curvature_cost
+from privatelr.mechanisms.calibration.pure import (
+    LARGEST_SHARE,
+    curvature_cost,
+    penalty_costing,
+)
 from privatelr.privacy.gaussian import RESOLUTION, log_delta, smallest
 
 if TYPE_CHECKING:
@@ -170,9 +174,10 @@ def free_penalty(
     least = objective_sigma(
         flat, target.epsilon, target.delta, shield_ratio=shield_ratio, analysis=analysis
     )
-    return feasible_penalty(
+    found = feasible_penalty(
         facts, target, _NEARLY_FREE * least, shield_ratio=shield_ratio, analysis=analysis
     )
+    return max(found, penalty_costing(facts, LARGEST_SHARE))
 
 
 def smallest_feasible_penalty(

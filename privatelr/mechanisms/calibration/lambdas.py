@@ -6,6 +6,7 @@ privacy.md 3.2 and 3.2b for pure epsilon, 4.2 for Gaussian noise.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -87,7 +88,11 @@ def lambda_by_rule(rule: LambdaRule, facts: Facts, target: Target, analysis: Ana
 
 def all_rules(facts: Facts, target: Target, analysis: Analysis) -> tuple[tuple[str, float], ...]:
     """What each rule would choose, for the record."""
-    return tuple((rule, lambda_by_rule(rule, facts, target, analysis)) for rule in LAMBDA_RULES)
+    found = []
+    for rule in LAMBDA_RULES:
+        with suppress(GuaranteeError):  # a rule that has no answer is not listed
+            found.append((rule, lambda_by_rule(rule, facts, target, analysis)))
+    return tuple(found)
 
 
 def settle_lambda(
@@ -121,6 +126,7 @@ def require_tilt(problem: Problem, target: Target, analysis: Analysis) -> NoiseL
         least = smallest_feasible_penalty(problem, target, analysis) / problem.n
         raise GuaranteeError(
             f"lambda_={problem.lambda_:g} is too small for {target} by the {analysis} bound; take "
-            f"lambda_ above {least:.6g}, or on_small_lambda='increase'."
+            f"lambda_ above {least:.6g}, where the noise becomes finite, or "
+            "on_small_lambda='increase'."
         )
     return noise

@@ -121,9 +121,12 @@ def _other_tilts(
         for law in laplace_tilts(problem, tilt_epsilon(target.epsilon), chosen):
             yield _compared(f"{law.title} noise at delta = 0", law, noise)
     else:
-        for law in possible_tilts(problem, target, chosen):
+        laws = possible_tilts(problem, target, chosen)
+        for law in laws:
             if type(law) is not type(noise):
                 yield _compared(f"{law.title} noise", law, noise)
+        if isinstance(target, ZCDP) and not any(isinstance(law, GaussianNoise) for law in laws):
+            yield _compared("Gaussian noise", None, noise)
     for analysis in pure.ANALYSES:
         unproven = analysis == "joint" and problem.loss.joint_factor is None
         gaussian = isinstance(noise, GaussianNoise) and analysis == "cms11"
