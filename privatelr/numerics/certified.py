@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 import warnings
 from contextlib import contextmanager, nullcontext
@@ -75,7 +76,9 @@ def certified_minimum(objective: Objective, solver: Solver, tau: float, tilt: Ti
     n, d, radius and ``lambda_``. *Not covered*: time and memory, which show how far the
     escalation went.
     """
-    require_number(ArgumentError, "lambda_", objective.lambda_, "a number above 0", above=0)
+    largest = sys.float_info.max / objective.rows.n
+    takes = f"a number above 0 and up to {largest:g}"
+    require_number(ArgumentError, "lambda_", objective.lambda_, takes, above=0, at_most=largest)
     require_number(ArgumentError, "tau", tau, "a number above 0", above=0)
     w = _attempt(objective, solver)
     rounding = _rounding_of_tilt(objective, tilt)
@@ -169,7 +172,7 @@ def gradient_bound(objective: Objective, w: FloatArray) -> float:
         n = objective.rows.n
         gradient = _slopes(objective, w) + n * objective.lambda_ * w + n * objective.tilt
         computed = math.hypot(*gradient) * (1 + 8 * _UNIT)
-    bound = (computed + _SECOND_ORDER * _rounding_error(objective, w)) * (1 + 4 * _UNIT)
+        bound = (computed + _SECOND_ORDER * _rounding_error(objective, w)) * (1 + 4 * _UNIT)
     return bound if math.isfinite(bound) else math.inf
 
 

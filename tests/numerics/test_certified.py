@@ -287,7 +287,9 @@ def test_extreme_public_numbers_end_too():
         assert exact_norm(exact, 3000) <= tau
 
 
-@pytest.mark.parametrize(("lambda_", "tau"), [(0.0, 1e-6), (0.1, 0.0), (0.1, np.nan)])
+@pytest.mark.parametrize(
+    ("lambda_", "tau"), [(0.0, 1e-6), (1e308, 1e-6), (0.1, 0.0), (0.1, np.nan)]
+)
 def test_what_cannot_end_is_refused(lambda_, tau):
     objective = problem(lambda_=lambda_)
     with pytest.raises(ArgumentError, match="takes a number above 0"):
