@@ -10,15 +10,16 @@ import numpy as np
 from scipy import optimize
 
 from privatelr.audit.exact import minimisers, tilt_losses
-from privatelr.audit.pairs import Pair, SignedRows, pair_of, signed_rows
+from privatelr.audit.pairs import Pair, SignedRows, pair_of, row_size, signed_rows
 from privatelr.audit.profile import loss_law
 from privatelr.errors import ArgumentError, GuaranteeError, show
 from privatelr.frames.design import read_design
 from privatelr.frames.source import as_frame
 from privatelr.mechanisms.calibration.record import Calibration
 from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.gaussian import log_delta
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.record import FitRecord
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _SLACK = 1e-6
 """Relative rounding of an exact loss."""
+_ROUNDING = 1e-9
+"""Relative rounding of the length of a row."""
 _SEED = 20_240_229
 
 
@@ -96,7 +99,11 @@ def claimed_number(claim: Guarantee) -> float:
             return claim.rho
         case ApproxDP():
             return claim.delta
-    raise GuaranteeError(f"audit: there is no claim to check, the guarantee is {claim}.")
+    raise _no_claim(claim)
+
+
+def _no_claim(claim: Guarantee) -> GuaranteeError:
+    return GuaranteeError(f"audit: there is no claim to check, the guarantee is {claim}.")
 
 
 def privacy_loss(
@@ -125,7 +132,8 @@ def privacy_loss(
     GuaranteeError
         If nothing was claimed.
     ArgumentError
-        If the datasets are not neighbours of the size that the mechanism is calibrated for.
+        If the datasets are not neighbours of the size that the mechanism is calibrated for,
+        or hold signed rows that it is not calibrated for.
 
     Notes
     -----
@@ -135,10 +143,12 @@ def privacy_loss(
     calibration = subject.calibration if isinstance(subject, FitRecord) else subject
     if not isinstance(calibration, Calibration):
         raise ArgumentError(f"subject={show(subject)}: subject takes a fit or a calibration.")
-    pair = pair_of(_read(subject, data), _read(subject, neighbour))
+    if isinstance(subject, FitRecord) and isinstance(subject.guarantee, NonPrivate):
+        raise _no_claim(subject.guarantee)
+    pair = pair_of(_read(subject, "data", data), _read(subject, "neighbour", neighbour))
     _require_size(pair, calibration, exactly=isinstance(subject, FitRecord))
     if output is not None:
-        return _loss_at(pair, calibration, np.asarray(output, dtype=np.float64))
+        return _loss_at(pair, calibration, _read_output(output, pair.d))
     return loss_of(pair, calibration)
 
 
@@ -151,15 +161,44 @@ def _require_size(pair: Pair, calibration: Calibration, *, exactly: bool) -> Non
         )
 
 
-def _read(subject: FitRecord | Calibration, data: Any) -> SignedRows:
+def _read_output(output: Any, d: int) -> FloatArray:
+    try:
+        vector = np.asarray(output, dtype=np.float64)
+    except (TypeError, ValueError):
+        vector = np.zeros(0)
+    if vector.shape != (d,) or not np.isfinite(vector).all():
+        raise ArgumentError(
+            f"output={show(output)}: output takes {d} finite numbers, shape ({d},)."
+        )
+    return vector
+
+
+def _read(subject: FitRecord | Calibration, name: str, data: Any) -> SignedRows:
     if isinstance(subject, FitRecord):
         frame = as_frame(data)
         design = cast("DenseRows", read_design(subject.spec, frame, DenseRows).rows)
         return signed_rows(design.x, design.y)
-    if isinstance(data, SignedRows):
-        return data
-    rows = np.asarray(data, dtype=np.float64)
-    return signed_rows(rows, np.ones(len(rows)))
+    signed = data if isinstance(data, SignedRows) else _read_array(name, data)
+    d = subject.problem.d
+    if signed.rows.shape[1] != d:
+        raise ArgumentError(f"{name} of {signed.rows.shape[1]} columns: takes d={d}.")
+    if any(not row_size(subject, row) <= 1 + _ROUNDING for row in signed.rows):
+        blocks = " or outside its blocks" if isinstance(subject.noise, BlockLaplace) else ""
+        raise ArgumentError(
+            f"{name} has signed rows longer than the radius {subject.problem.radius:.6g} of the "
+            f"calibration{blocks}: {name} takes rows that it was made for."
+        )
+    return signed
+
+
+def _read_array(name: str, data: Any) -> SignedRows:
+    array = isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "fiu"
+    if not array or not np.isfinite(data).all():
+        raise ArgumentError(
+            f"{name}={show(data)}: beside a calibration, {name} takes SignedRows or a finite "
+            "array (n, d) of signed rows."
+        )
+    return signed_rows(data.astype(np.float64), np.ones(len(data)))
 
 
 def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = None) -> PrivacyLoss:

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr.errors import ArgumentError, show
+from privatelr.results.record import FitRecord
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privatelr.types import FloatArray, IntArray
 
 Mechanism = Callable[[Any, np.random.Generator], Any]
-"""``mechanism(data, rng)`` returns a number or a vector, or raises: both are outputs."""
+"""``mechanism(data, rng)`` returns a number, a vector or a fit, or raises: all are outputs."""
 
 Observation = tuple[str, "FloatArray | None"]
 """A symbol, and the vector that came with it."""
@@ -24,6 +27,10 @@ Observation = tuple[str, "FloatArray | None"]
 VALUE = "value"
 _ATOM = 0.01
 """A vector with this share of the outputs is a symbol of its own."""
+_REFUSED, _SAID = "refused: ", "said: "
+_NEARLY_ALL = 0.9
+_ADDRESS = " at 0x"
+"""In the text of an object that has no text of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,21 +78,53 @@ def _observe_once(mechanism: Mechanism, data: Any, rng: np.random.Generator) -> 
         try:
             symbol, vector = _read(mechanism(data, rng))
         except Exception as refusal:  # whatever it is, whoever calls the mechanism sees it
-            symbol, vector = f"refused: {type(refusal).__name__}: {refusal}", None
+            symbol, vector = f"{_REFUSED}{type(refusal).__name__}: {refusal}", None
     warned = {f"warned: {type(w.message).__name__}: {w.message}" for w in caught}
     return "; ".join([symbol, *sorted(warned)]), vector
 
 
 def _read(found: Any) -> Observation:
+    if isinstance(found, FitRecord):
+        found = found.release.coef
     try:
         vector = np.atleast_1d(np.asarray(found, dtype=np.float64)).reshape(-1)
     except (TypeError, ValueError):
-        return f"said: {found!r}", None
+        return f"{_SAID}{found!r}", None
     finite = np.isfinite(vector)
     if finite.all():
         return VALUE, vector
     entries = ", ".join(f"{at}: {vector[at]}" for at in np.flatnonzero(~finite))
     return f"{VALUE} with {{{entries}}}", np.where(finite, vector, 0.0)
+
+
+def require_outputs(first: Sequence[Observation], second: Sequence[Observation]) -> None:
+    """Refuse runs from which no attacker learns anything, whatever the mechanism is.
+
+    Raises
+    ------
+    ArgumentError
+        If the mechanism never returned, on either dataset and in one way, or if what it
+        returned is nearly always new and neither a number nor a vector.
+    """
+    symbols = {symbol for symbol, _ in [*first, *second]}
+    refused = all(symbol.startswith(_REFUSED) for symbol in symbols)
+    if refused and (len(symbols) == 1 or all(map(_is_about_arguments, symbols))):
+        raise ArgumentError(
+            "mechanism never returned on either dataset, and always raised "
+            f"{min(symbols).removeprefix(_REFUSED)!r}: mechanism takes (data, rng)."
+        )
+    for side in (first, second):
+        words = [symbol for symbol, vector in side if vector is None]
+        shown = [symbol for symbol in words if _ADDRESS not in symbol]
+        if len(set(shown)) + len(words) - len(shown) >= _NEARLY_ALL * len(side):
+            raise ArgumentError(
+                "mechanism gave an output of its own in nearly every run: an output is a number, "
+                "a vector, a fit, or one of few words or exceptions."
+            )
+
+
+def _is_about_arguments(symbol: str) -> bool:
+    return symbol.startswith(f"{_REFUSED}TypeError: ") and "argument" in symbol
 
 
 def gather(first: Sequence[Observation], second: Sequence[Observation]) -> tuple[Outputs, Outputs]:
@@ -110,7 +149,14 @@ def _collect(observed: Sequence[Observation], width: int) -> Outputs:
 
 def outputs_of(vectors: FloatArray) -> Outputs:
     """Outputs that are already there: numbers ``(trials,)`` or vectors ``(trials, k)``."""
-    values = np.asarray(vectors, dtype=np.float64)
+    try:
+        values = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.zeros(0)
+    if values.ndim not in (1, 2) or not values.size:
+        raise ArgumentError(
+            f"vectors={show(vectors)}: vectors takes numbers (trials,) or vectors (trials, k)."
+        )
     values = values.reshape(len(values), -1)
     if not np.isfinite(values).all():
         return _collect([_read(value) for value in values], values.shape[1])

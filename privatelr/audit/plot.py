@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,22 +27,42 @@ def require_format(path: str | Path) -> Path:
     return target
 
 
+def require_plot(path: str | Path) -> Path:
+    """The path, if a picture can be written there: the check before the work.
+
+    Raises
+    ------
+    ArgumentError
+        If the name has another format, or its directory does not exist.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    target = require_format(path)
+    if not target.parent.is_dir():
+        raise ArgumentError(
+            f"plot={show(str(path))}: plot takes a name in a directory that exists."
+        )
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "plot: takes matplotlib; install it, or privatelr[plots]."
+        ) from missing
+    return target
+
+
 def write_plot(rows: Sequence[Row], path: str | Path) -> None:
     """Draw what was found over what was claimed, one line per row.
 
     Raises
     ------
-    MissingDependencyError
-        If matplotlib is not installed.
+    ArgumentError, MissingDependencyError
+        As `require_plot`.
     """
-    target = require_format(path)
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as missing:
-        raise MissingDependencyError(
-            "plot: takes matplotlib; install it, or privatelr[plots]."
-        ) from missing
+    target = require_plot(path)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(9.0, 1.5 + 0.28 * len(rows)), layout="constrained")
     FigureCanvasAgg(figure)
     _draw(figure.subplots(), rows)
@@ -51,17 +72,29 @@ def write_plot(rows: Sequence[Row], path: str | Path) -> None:
 def _draw(axes: Axes, rows: Sequence[Row]) -> None:
     heights = range(len(rows), 0, -1)
     axes.axvline(1.0, color="black", linewidth=1.0)
+    finite = [row.ratio for row in rows if math.isfinite(row.ratio)]
+    edge = max([1.15, *(1.05 * ratio for ratio in finite)])
     for height, row in zip(heights, rows, strict=True):
         colour = _FINE if row.verdict == "ok" else _BROKEN
         sampled = row.sampled / row.claimed
-        axes.plot([0, row.ratio], [height, height], color=_QUIET, linewidth=0.8, zorder=1)
-        axes.plot(row.ratio, height, "o", color=colour, markersize=6, zorder=3)
+        found, marker = (row.ratio, "o") if math.isfinite(row.ratio) else (edge, ">")
+        axes.plot([0, found], [height, height], color=_QUIET, linewidth=0.8, zorder=1)
+        axes.plot(found, height, marker, color=colour, markersize=6, zorder=3, clip_on=False)
+        if found != row.ratio:  # no place on the axis
+            axes.annotate(
+                f"{row.ratio:g}",
+                (found, height),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                color=colour,
+            )
         axes.plot(sampled, height, "o", mfc="white", mec=colour, markersize=5, zorder=2)
     axes.plot([], [], "o", color=_FINE, label="exact, from densities")
     axes.plot([], [], "o", mfc="white", mec=_FINE, label="sampled, from outputs alone")
     axes.set_yticks(list(heights), [f"{row.placement}, {row.loss}: {row.claim}" for row in rows])
     axes.set_ylim(0.4, len(rows) + 0.6)
-    axes.set_xlim(0, max(1.15, *(1.05 * row.ratio for row in rows)))
+    axes.set_xlim(0, edge)
     axes.set_xlabel("privacy loss over claim (right of the line: violation)")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     for side in ("top", "right", "left"):

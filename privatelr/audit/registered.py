@@ -51,7 +51,7 @@ def run(
     epsilon : float
         Of the claims; those of zCDP and of small delta are of the same size.
     effort : Effort
-        `QUICK`, about a minute, or `FULL`, some hours.
+        `QUICK`, about a minute, or `FULL`, about a quarter of an hour per loss.
     losses : sequence of str, optional
         Some of the registered ones.
     rng : Generator, optional

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from privatelr.audit.outputs import Outputs, gather, observe
+from privatelr.audit.outputs import Outputs, gather, observe, require_outputs
 from privatelr.audit.scores import learn
-from privatelr.errors import ArgumentError, require_number
+from privatelr.errors import ArgumentError, require_number, show
 
 if TYPE_CHECKING:
     from privatelr.audit.outputs import Mechanism
@@ -47,8 +47,9 @@ def epsilon_lower_bound(
     Parameters
     ----------
     mechanism : callable
-        ``mechanism(data, rng)`` returns a number or a vector. An exception, a warning and a
-        NaN are outputs like any other.
+        ``mechanism(data, rng)`` returns a number, a vector, or a fit, which counts as its
+        coefficients in design units. An exception, a warning and a NaN are outputs like any
+        other.
     data, neighbour
         What the mechanism takes; they should differ in one record.
     trials : int
@@ -64,6 +65,12 @@ def epsilon_lower_bound(
     -------
     float
         A lower bound on the epsilon of pure differential privacy, 0 if nothing was seen.
+
+    Raises
+    ------
+    ArgumentError
+        If the mechanism never returns and always raises the same, or if its outputs are
+        nearly all different and neither numbers nor vectors.
 
     Notes
     -----
@@ -105,11 +112,17 @@ def run_both(
     number = require_number(ArgumentError, "trials", trials, takes, at_least=_FEWEST_TRIALS)
     if not number.is_integer():
         raise ArgumentError(f"trials={trials!r}: trials takes {takes}.")
+    if not callable(mechanism):
+        raise ArgumentError(
+            f"mechanism={show(mechanism)}: mechanism takes a function of (data, rng)."
+        )
+    if not (rng is None or isinstance(rng, np.random.Generator)):
+        raise ArgumentError(f"rng={show(rng)}: rng takes None or a numpy Generator.")
     source = np.random.default_rng() if rng is None else rng
-    return gather(
-        observe(mechanism, data, int(number), source),
-        observe(mechanism, neighbour, int(number), source),
-    )
+    first = observe(mechanism, data, int(number), source)
+    second = observe(mechanism, neighbour, int(number), source)
+    require_outputs(first, second)
+    return gather(first, second)
 
 
 def epsilon_from_outputs(

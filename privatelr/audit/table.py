@@ -19,7 +19,8 @@ _LEGEND = """\
 exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
 of claim  exact over the claim; above 1 the claim is wrong
 of bound  the same without the hundredth that covers the distance to the exact minimiser
-sampled   lower bound from outputs alone, wrong once in 1,000 audits
+sampled   lower bound from outputs alone, wrong once in 1,000 audits"""
+_LEGEND_DIFFERS = """\
 DIFFERS   real releases do not have the law that was audited"""
 
 
@@ -63,7 +64,7 @@ class Row:
     @property
     def verdict(self) -> str:
         """``"ok"``, ``"VIOLATION"``, or ``"DIFFERS"`` if releases are not what was audited."""
-        if self.ratio > 1 + 1e-6 or self.sampled > self.claimed:
+        if not self.ratio <= 1 + 1e-6 or self.sampled > self.claimed:
             return "VIOLATION"
         return "DIFFERS" if self.differs < _DIFFERS else "ok"
 
@@ -91,10 +92,9 @@ class Audit:
         return pd.DataFrame(self._records())
 
     def to_json(self) -> str:
-        """The same as a list of objects, null for what was not sampled."""
+        """The same as a list of objects: null for what was not sampled, ``"inf"`` for no limit."""
         records = [
-            {key: None if value != value else value for key, value in record.items()}
-            for record in self._records()
+            {key: _in_json(value) for key, value in record.items()} for record in self._records()
         ]
         return json.dumps(records, indent=1, allow_nan=False)
 
@@ -111,4 +111,14 @@ class Audit:
             f"{'of bound':>10}{'sampled':>9}  verdict"
         )
         lines = [str(row) for row in self.rows]
-        return "\n".join([head, "-" * max(map(len, [head, *lines])), *lines, "", _LEGEND])
+        legend = [_LEGEND]
+        if any(row.verdict == "DIFFERS" for row in self.rows):
+            legend.append(_LEGEND_DIFFERS)
+        return "\n".join([head, "-" * max(map(len, [head, *lines])), *lines, "", *legend])
+
+
+def _in_json(value: Any) -> Any:
+    """JSON has no number that is none and none that is infinite."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)

@@ -262,6 +262,6 @@ def _closing(fit: FitRecord) -> str:
     if fit.spec.scaled_by_data:
         return "Every number in the table above was computed from the data."
     return (
-        "The estimates, their odds ratios and what stands below the line apart, no other number on "
+        "Apart from the estimates, their odds ratios and what stands below the line, no number on "
         "this page was computed from the data."
     )

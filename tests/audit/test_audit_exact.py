@@ -1,9 +1,12 @@
 """The exact part of the audit: densities, minimisers, losses of right and wrong mechanisms."""
 
 import math
+import warnings
 from dataclasses import replace
 
+import narwhals as nw
 import numpy as np
+import pandas as pd
 import pytest
 from broken_mechanisms import (
     AUDITED_LOSSES,
@@ -18,7 +21,7 @@ from broken_mechanisms import (
 )
 from scipy import integrate
 
-from privatelr import audit
+from privatelr import audit, dplr
 from privatelr.audit.draws import draw_many
 from privatelr.audit.exact import gradient, hessian, log_ratios, minimisers, tilt_losses
 from privatelr.audit.loss import loss_of
@@ -359,6 +362,52 @@ def test_privacy_loss_refuses_what_is_no_pair():
         )
     with pytest.raises(ArgumentError, match="counts"):
         SignedRows(data, np.ones(2))
+
+
+@pytest.mark.parametrize("options", [{"seed": 1}, {"eps": 0}], ids=str)
+def test_privacy_loss_refuses_a_fit_that_claims_nothing(options):
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 30), "y": np.arange(30) % 2})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = dplr("y ~ x", frame, bounds={"x": (-1, 1)}, **options)
+    assert isinstance(fit.guarantee, NonPrivate)
+    with pytest.raises(GuaranteeError, match="no claim"):
+        audit.privacy_loss(fit, frame, frame)
+
+
+def test_privacy_loss_of_a_calibration_takes_signed_rows_alone():
+    calibration = calibrated(PureDP(1.0), n=4)
+    data = np.array([[0.6, 0.8], [0.6, -0.8], [1.0, 0.0]])
+    frame = pd.DataFrame(data, columns=["x", "y"])
+    wrong = [frame, nw.from_native(frame), data.tolist(), data[0], data.astype(str), None]
+    for other in [*wrong, data * [1, math.nan]]:
+        with pytest.raises(ArgumentError, match="takes SignedRows"):
+            audit.privacy_loss(calibration, data, other)
+    with pytest.raises(ArgumentError, match="takes d=2"):
+        audit.privacy_loss(calibration, data, data[:, :1])
+
+
+def test_privacy_loss_refuses_rows_that_the_mechanism_excludes():
+    ball = calibrated(PureDP(1.0), n=4)
+    box = calibrated(PureDP(1.0), n=4, blocks=BOX, radius=radius_of(BOX))
+    inside = np.array([[0.5, 0.5], [0.5, -0.5]])
+    for calibration, row in ((ball, [0.8, 0.8]), (ball, [1 + 1e-8, 0.0]), (box, [0.6, 0.1])):
+        outside = np.vstack([inside[:1], row])
+        for pair in ((inside, outside), (outside, inside)):
+            for wrap in (np.asarray, lambda rows: SignedRows(rows, np.ones(len(rows)))):
+                with pytest.raises(ArgumentError, match="longer than the radius"):
+                    audit.privacy_loss(calibration, *map(wrap, pair))
+    nearly = np.array([[0.5, 0.5], [1 + 1e-10, 0.0]])
+    assert audit.privacy_loss(ball, inside, nearly).holds
+
+
+@pytest.mark.parametrize(
+    "output", [1.0, [1.0], [[1.0, 2.0]], [1.0, 2.0, 3.0], [1.0, math.nan], [math.inf, 0.0], "ab"]
+)
+def test_privacy_loss_takes_an_output_of_d_finite_numbers(output):
+    data = np.array([[0.6, 0.8], [0.6, -0.8]])
+    with pytest.raises(ArgumentError, match="output takes 2 finite numbers"):
+        audit.privacy_loss(calibrated(PureDP(1.0), n=4), data, data, output=output)
 
 
 def test_neighbours_are_told_apart_whatever_their_order():

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from broken_mechanisms import (
     Scalar,
@@ -20,7 +21,7 @@ from broken_mechanisms import (
 )
 from scipy import stats
 
-from privatelr import audit
+from privatelr import audit, dplr
 from privatelr.audit import sampled
 from privatelr.audit.draws import likelihood_ratio, release_many
 from privatelr.audit.outputs import Outputs, gather, observe, outputs_of
@@ -269,6 +270,84 @@ def test_arguments_are_checked():
         audit.epsilon_lower_bound(laplace, 0, 1, trials=100, alpha=0.0)
     with pytest.raises(ArgumentError, match="epsilon"):
         audit.delta_lower_bound(laplace, 0, 1, epsilon=-1.0, trials=100)
+
+
+def needs_data_alone(data):
+    return data
+
+
+def always_raises(data, source):
+    raise ValueError("no luck")
+
+
+def raises_new_text(data, source):
+    raise ValueError(f"no luck at {source.random()}")
+
+
+def says_a_number(data, source):
+    return f"about {source.random()}"
+
+
+def hands_out_an_object(data, source):
+    return object()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "words"),
+    [
+        (needs_data_alone, "never returned on either dataset.*TypeError"),
+        (always_raises, "never returned on either dataset.*no luck"),
+        (raises_new_text, "an output is a number"),
+        (says_a_number, "an output is a number"),
+        (hands_out_an_object, "an output is a number"),
+        ("laplace", "mechanism takes a function"),
+    ],
+)
+def test_a_mechanism_that_shows_nothing_is_refused(mechanism, words):
+    """Not taken for one that is private."""
+    with pytest.raises(ArgumentError, match=words):
+        audit.epsilon_lower_bound(mechanism, 0, 1, trials=40, rng=rng())
+    with pytest.raises(ArgumentError, match=words):
+        audit.delta_lower_bound(mechanism, 0, 1, epsilon=0.5, trials=40, rng=rng())
+
+
+@pytest.mark.parametrize("wrong", [0, "seed", np.random.RandomState(0)])
+def test_a_generator_is_asked_for_by_name(wrong):
+    with pytest.raises(ArgumentError, match="rng takes None or a numpy Generator"):
+        audit.epsilon_lower_bound(laplace, 0, 1, trials=40, rng=wrong)
+
+
+def test_exceptions_that_tell_datasets_apart_are_outputs():
+    def on_one_side(data, source):
+        if data:
+            raise ValueError("too large")
+        return 0.0
+
+    def differently(data, source):
+        raise (ValueError if data else KeyError)("no")
+
+    def sometimes(data, source):
+        if source.random() < (0.9 if data else 0.1):
+            raise ValueError("no")
+        return 0.0
+
+    for mechanism, least in ((on_one_side, 3), (differently, 3), (sometimes, 1)):
+        found = audit.epsilon_lower_bound(mechanism, 1, 0, trials=400, rng=rng())
+        assert found > least
+
+
+def test_a_fit_counts_as_its_coefficients():
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 30), "y": np.arange(30) % 2})
+    fit = dplr("y ~ x", frame, bounds={"x": (-1, 1)})
+    symbol, vector = observe(lambda data, source: fit, frame, 1, rng())[0]
+    assert symbol == "value"
+    np.testing.assert_array_equal(vector, fit.release.coef)
+
+
+@pytest.mark.parametrize("wrong", [[], 1.0, ["a"], np.zeros((2, 2, 2)), [[1.0], [1.0, 2.0]]])
+def test_outputs_that_are_there_are_numbers_or_vectors(wrong):
+    with pytest.raises(ArgumentError, match="vectors takes"):
+        outputs_of(wrong)
 
 
 def test_delta_of_a_gaussian_mechanism():

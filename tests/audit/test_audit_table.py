@@ -18,7 +18,7 @@ from privatelr.audit.loss import loss_of
 from privatelr.audit.search import deep_pair
 from privatelr.audit.settings import FULL, INTERCEPT_AND_SLOPE, QUICK, Effort, Setting
 from privatelr.audit.table import Audit, Row
-from privatelr.errors import ArgumentError, MissingDependencyError
+from privatelr.errors import ArgumentError, MissingDependencyError, NotConvergedError
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import LOSSES
@@ -149,6 +149,24 @@ def test_the_table_fits_a_page():
         assert good[end] == " "
 
 
+def test_the_legend_explains_what_is_shown():
+    assert "DIFFERS" not in str(Audit((GOOD, WRONG)))
+    assert str(Audit((GOOD, replace(GOOD, differs=1e-9)))).count("DIFFERS") == 2
+
+
+def test_a_loss_without_limit_is_a_violation_in_every_form(tmp_path):
+    broken = replace(GOOD, exact=math.inf, attained=math.inf)
+    assert broken.verdict == replace(GOOD, exact=math.nan).verdict == "VIOLATION"
+    record = json.loads(Audit((broken,)).to_json())[0]
+    assert record["exact"] == record["attained"] == record["ratio"] == "inf"
+    assert record["verdict"] == "VIOLATION"
+    pytest.importorskip("matplotlib")
+    for rows in ((broken,), (GOOD, broken)):
+        path = tmp_path / "audit.svg"
+        Audit(rows).plot(path)
+        assert "<!-- inf -->" in path.read_text(encoding="utf-8")
+
+
 def test_a_bound_from_outputs_above_the_claim_is_a_violation():
     assert replace(GOOD, sampled=1.01).verdict == "VIOLATION"
     assert replace(GOOD, sampled=math.nan).verdict == "ok"
@@ -170,7 +188,7 @@ def test_plot_refuses_other_formats(tmp_path):
         Audit((GOOD,)).plot(tmp_path / "audit.txt")
 
 
-def test_plot_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
+def without_matplotlib(monkeypatch):
     real = builtins.__import__
 
     def without(name, *args, **kwargs):
@@ -179,6 +197,10 @@ def test_plot_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
+
+
+def test_plot_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
+    without_matplotlib(monkeypatch)
     with pytest.raises(MissingDependencyError, match=r"privatelr\[plots\]"):
         Audit((GOOD,)).plot(tmp_path / "audit.png")
 
@@ -227,13 +249,70 @@ def test_the_command_fails_where_a_claim_is_wrong(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"), [(["--eps", "99"], "epsilon"), (["--plot", "audit.txt"], "plot")]
+    ("arguments", "word"), [(["--eps", "99"], "--eps takes"), (["--plot", "audit.txt"], "plot")]
 )
 def test_the_command_refuses_in_one_sentence(arguments, word, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["audit", *arguments])
     assert stop.value.code == 2
     assert word in capsys.readouterr().err
+
+
+def refused(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["audit", *arguments])
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    asked = answer(monkeypatch, GOOD)
+    nowhere = str(tmp_path / "nowhere" / "audit.png")
+    assert "in a directory that exists" in refused(["--plot", nowhere], capsys)
+    without_matplotlib(monkeypatch)
+    assert "takes matplotlib" in refused(["--plot", str(tmp_path / "audit.png")], capsys)
+    assert asked == []
+
+
+@pytest.mark.parametrize(("row", "status"), [(GOOD, 3), (WRONG, 1)])
+def test_a_picture_that_is_not_written_hides_no_verdict(row, status, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    answer(monkeypatch, row)
+    path = tmp_path / "audit.png"
+    path.mkdir()
+    assert cli.main(["audit", "--plot", str(path)]) == status
+    shown = capsys.readouterr()
+    assert row.verdict in shown.out
+    lines = [line for line in shown.err.splitlines() if not line.startswith("audited: ")]
+    assert len(lines) == 1
+    assert "was not written" in lines[0]
+
+
+@pytest.mark.parametrize(("rows", "status"), [([GOOD], 3), ([GOOD, WRONG], 1), ([], 2)])
+def test_an_audit_that_stops_shows_what_it_found(rows, status, capsys, monkeypatch):
+    def run(epsilon, *, effort, report):
+        for row in rows:
+            report(row)
+        raise NotConvergedError("audit: a minimiser was not found.")
+
+    monkeypatch.setattr(cli, "run", run)
+    if not rows:
+        assert "was not found" in refused([], capsys)
+        return
+    assert cli.main(["audit", "--json"]) == status
+    shown = capsys.readouterr()
+    assert len(json.loads(shown.out)) == len(rows)
+    assert "the audit stopped: audit: a minimiser was not found." in shown.err
+
+
+def test_the_help_says_what_is_the_default_and_how_long_it_takes(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["audit", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "default 1" in text
+    assert "quarter of an hour per loss" in text
+    assert "hours" not in text
 
 
 # -- longer, by hand --------------------------------------------------------------------------

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from broken_mechanisms import FreeIntercept
 
 from privatelr import audit, dplr
+from privatelr.audit.exact import tilt_losses
 from privatelr.privacy.guarantees import ZCDP
 
 N = 2001
@@ -79,3 +81,28 @@ def test_planted_bug_is_caught(bounds):
     broken = replace(calibration, noise=replace(calibration.noise, rate=rate))
     with pytest.raises(AssertionError):
         check_loss(replace(fit, release=replace(fit.release, calibration=broken)))
+
+
+def check_large_intercept(problem, noise):
+    """Loss at large intercepts with slopes that make up for them, where both records are flat."""
+    a = np.sqrt(0.5)
+    pair = audit.Pair(
+        np.array([[1.0, 0.0]]), np.array([49.0]), np.array([a, a]), np.array([1.0, 0.0])
+    )
+    outputs = np.array([[k, -k] for k in (10.0, 15.0, 20.0)])
+    assert abs(tilt_losses(pair, problem, noise, outputs)).max() <= 1.0
+
+
+def test_large_intercepts():
+    calibration = dplr("y ~ x", adversarial_frames()[0], intercept_scale=1.0).calibration
+    check_large_intercept(calibration.problem, calibration.noise)
+
+
+def test_planted_free_intercept_is_caught():
+    """An intercept without penalty, as diffprivlib has it: the loss has no limit."""
+    calibration = dplr("y ~ x", adversarial_frames()[0], intercept_scale=1.0).calibration
+    problem = calibration.problem
+    names = ("n", "d", "loss", "radius", "blocks", "lambda_")
+    free = FreeIntercept(*(getattr(problem, name) for name in names))
+    with pytest.raises(AssertionError):
+        check_large_intercept(free, calibration.noise)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from frames_for_laws import clinic, fit_clinic
 
-import privatelr.mechanisms.objective
+from privatelr import ZCDP, ApproxDP, PureDP
+from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.mechanisms.release import Release
 
 
@@ -24,20 +25,25 @@ def test_law(value, op, threshold):
     check_one_class(value, op=op, threshold=threshold)
 
 
-def test_planted_bug_is_caught(monkeypatch):
-    """A fixed answer for one class, as PrivateLR gives, shows which class it was."""
-    honest = privatelr.mechanisms.objective.release
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("target", [ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
+def test_law_under_every_guarantee(value, op, target):
+    check_one_class(value, op=op, eps=target)
 
-    def shortcut(rows, calibration, noise, solver):
+
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
+def test_planted_bug_is_caught(monkeypatch, op, target):
+    """A fixed answer for one class, as PrivateLR gives, shows which class it was."""
+    key = ("objective" if op else "output", type(target))
+    honest = MECHANISMS[key]
+
+    def shortcut(rows, calibration, draws, solver):
         if len(set(rows.y)) == 1:
             return Release(np.zeros(rows.d), calibration.target, calibration)
-        return honest(rows, calibration, noise, solver)
+        return honest.release(rows, calibration, draws, solver)
 
-    from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-    from privatelr.privacy.guarantees import PureDP
-
-    key = ("objective", PureDP)
-    broken = Mechanism(MECHANISMS[key].calibrate, shortcut)
-    monkeypatch.setitem(MECHANISMS, key, broken)
+    monkeypatch.setitem(MECHANISMS, key, Mechanism(honest.calibrate, shortcut))
     with pytest.raises(AssertionError):
-        check_one_class(1)
+        check_one_class(1, op=op, eps=target)

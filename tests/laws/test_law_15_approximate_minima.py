@@ -1,6 +1,7 @@
 """Law 15: an approximate minimum is certified, whatever the solver did; nothing is drawn again."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,12 @@ from exact_minimum import exact_gradient, exact_minimum, exact_norm
 from flint import arb
 from frames_for_laws import clinic, fit_clinic, fixed_noise
 
-from privatelr import Newton
+from privatelr import ZCDP, ApproxDP, Newton, PureDP
+from privatelr.mechanisms import objective as objective_mechanism
+from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.registry import calibrate, find_mechanism
+from privatelr.mechanisms.release import draw, rounded_sum
+from privatelr.mechanisms.request import Request
 from privatelr.numerics import certified
 from privatelr.numerics.certified import certified_minimum
 from privatelr.numerics.losses import LOSSES
@@ -16,6 +22,8 @@ from privatelr.numerics.newton import Minimum
 from privatelr.numerics.objective import Objective
 from privatelr.numerics.rows import DenseRows
 from privatelr.precision import working_precision
+from privatelr.privacy.draws import FloatDraw
+from privatelr.privacy.randomness import SystemRandomness
 
 TAU = 1e-6
 
@@ -155,6 +163,48 @@ def test_front_door(options, monkeypatch):
         )
         assert np.abs(other.release.coef - usual.release.coef).max() <= reach
         assert other.guarantee == usual.guarantee
+
+
+SHIELDED = [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)]
+
+
+def check_shield(target):
+    """What is released is the minimum plus the whole draw of the shield, and nothing else."""
+    rows = case()[0].rows
+    facts = Facts(rows.n, rows.d, LOSSES["logistic"], rows.radius)
+    request = Request(target, "objective", "joint", "free", "keep")
+    calibration = calibrate(request, facts)
+    draws = draw(calibration, SystemRandomness())
+    release = find_mechanism(request).release
+    bare = release(
+        rows, calibration, replace(draws, shield=FloatDraw(np.zeros(rows.d))), Newton()
+    ).coef
+    shield = draws.shield.nearest()
+    released = release(rows, calibration, draws, Newton()).coef
+    np.testing.assert_allclose(released - bare, shield, atol=2 * calibration.grid)
+    assert calibration.grid < np.abs(shield).max() / 20
+    return calibration
+
+
+@pytest.mark.parametrize("target", SHIELDED, ids=str)
+def test_the_distance_to_the_minimum_is_shielded(target):
+    """The shield is in the release, and is large enough for twice tau over Lambda."""
+    calibration = check_shield(target)
+    reach = 2 * calibration.tau / calibration.problem.penalty
+    assert reach == pytest.approx(calibration.distance)
+    assert reach / calibration.shield.scale < 0.3
+
+
+@pytest.mark.parametrize("target", SHIELDED, ids=str)
+def test_planted_missing_shield_is_caught(monkeypatch, target):
+    """The minimum released as if it were exact, as everyone else does."""
+
+    def unshielded(centre, noise, grid):
+        return rounded_sum(centre, FloatDraw(np.zeros(len(centre))), grid)
+
+    monkeypatch.setattr(objective_mechanism, "rounded_sum", unshielded)
+    with pytest.raises(AssertionError):
+        check_shield(target)
 
 
 def test_a_solver_that_is_trusted_is_caught():
