@@ -6,31 +6,21 @@ lock while the precision is theirs.
 
 from __future__ import annotations
 
-import os
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flint import ctx
 
+from privatelr.locks import ForkSafeLock
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LOCK = threading.RLock()
-
-
-def _renew_lock() -> None:
-    global _LOCK
-    _LOCK = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    # a thread of the parent may have held the lock when the child was forked
-    os.register_at_fork(after_in_child=_renew_lock)
+_LOCK = ForkSafeLock()
 
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[None]:
     """Compute with balls of this many bits, and leave the precision as it was."""
-    with _LOCK, ctx.workprec(bits):
+    with _LOCK.held(), ctx.workprec(bits):
         yield

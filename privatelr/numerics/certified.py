@@ -11,9 +11,7 @@ minimised further, in ball arithmetic at the end. The tilt is never drawn again.
 from __future__ import annotations
 
 import math
-import os
 import sys
-import threading
 import warnings
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ import numpy as np
 from flint import arb
 
 from privatelr.errors import ArgumentError, require_number
+from privatelr.locks import ForkSafeLock
 from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR
 from privatelr.numerics.newton import Newton, descend
 from privatelr.numerics.precise import FIRST_PRECISION, length_bound, precise_minimum
@@ -116,23 +115,13 @@ def _attempt(objective: Objective, solver: Solver) -> FloatArray:
     return w if w.shape == (d,) and np.isfinite(w).all() else np.zeros(d)
 
 
-_FILTERS = threading.RLock()
-
-
-def _renew_lock() -> None:
-    global _FILTERS
-    _FILTERS = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    # a thread of the parent may have held the lock when the child was forked
-    os.register_at_fork(after_in_child=_renew_lock)
+_FILTERS = ForkSafeLock()
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Drop warnings; one thread at a time, because their filters belong to all."""
-    with _FILTERS, warnings.catch_warnings():
+    with _FILTERS.held(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 

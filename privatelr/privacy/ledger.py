@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import html
 import os
-import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from privatelr.errors import GuaranteeError, require_number
+from privatelr.locks import ForkSafeLock
 from privatelr.privacy import ledger_page
 from privatelr.privacy.accounting import Entry, priced
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from privatelr.privacy.events import Event
 
-_LOCK = threading.RLock()
+_LOCK = ForkSafeLock()
 """Of all ledgers at once: a charge to several is all or nothing, and nothing can deadlock."""
 _OPEN: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
 _ACTIVE: list[Ledger] = []
@@ -37,16 +37,6 @@ _ELSEWHERE = (
     "(threads share it), or resume it with Ledger.from_json(ledger.to_json()) once that process "
     "is gone."
 )
-
-
-def _renew_lock() -> None:
-    global _LOCK
-    _LOCK = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    # a thread of the parent may have held the lock when the child was forked
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Account:
@@ -105,7 +95,7 @@ class Account:
         entry = Entry(label, priced(guarantee), tuple(events), self.name, times)
         for ledger in self.ledgers:
             _require_kept(ledger)
-        with _LOCK:
+        with _LOCK.held():
             statements = [charged(ledger._statement, entry) for ledger in self.ledgers]
             for ledger, statement in zip(self.ledgers, statements, strict=True):
                 ledger._statement = statement
@@ -206,13 +196,13 @@ class Ledger(Account):
 
     def __enter__(self) -> Ledger:
         _require_kept(self)
-        with _LOCK:
+        with _LOCK.held():
             _ACTIVE.append(self)
             os.environ.setdefault(_MARK, str(os.getpid()))  # a mark from above stays
         return self
 
     def __exit__(self, *_: object) -> None:
-        with _LOCK:
+        with _LOCK.held():
             _ACTIVE.reverse()
             _ACTIVE.remove(self)
             _ACTIVE.reverse()

@@ -170,7 +170,7 @@ def test_a_forked_process_is_refused():
     held, release = threading.Event(), threading.Event()
 
     def hold():
-        with module._LOCK:
+        with module._LOCK.held():
             held.set()
             release.wait()
 

@@ -219,7 +219,7 @@ def test_a_missing_lock_is_caught(monkeypatch):
         return after
 
     monkeypatch.setattr(ledger_module, "charged", slow)
-    monkeypatch.setattr(ledger_module, "_LOCK", contextlib.nullcontext())
+    monkeypatch.setattr(ledger_module._LOCK, "held", contextlib.nullcontext)
     with pytest.raises(AssertionError):
         check_threads()
 
