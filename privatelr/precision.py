@@ -16,6 +16,8 @@ from privatelr.locks import ForkSafeLock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+FIRST_PRECISION = 128
+"""Bits to begin with; where they leave something in doubt, they are doubled."""
 _LOCK = ForkSafeLock()
 
 

@@ -43,6 +43,11 @@ class Facts:
         if self.blocks and sum(block.size for block in self.blocks) != self.d:
             raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
 
+    @property
+    def reach(self) -> float:
+        """``L R``: the largest length that one row adds to the gradient of the sum form."""
+        return self.loss.slope_bound * self.radius
+
     def with_lambda(self, lambda_: float) -> Problem:
         """These facts and a penalty."""
         return Problem(self.n, self.d, self.loss, self.radius, self.blocks, lambda_)

@@ -9,8 +9,7 @@ import numpy as np
 from flint import arb
 
 from privatelr.errors import GuaranteeError
-from privatelr.precision import working_precision
-from privatelr.privacy.draws import FIRST_PRECISION
+from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

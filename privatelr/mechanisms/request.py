@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES, LambdaRule, SmallLambda
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, Promise, PureDP
 from privatelr.privacy.shares import split
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SMALLEST_LAMBDA, LARGEST_LAMBDA = 1e-15, 1e12
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e4
 SMALLEST_DELTA, LARGEST_DELTA = 1e-30, 0.5
+_DELTA_TAKES = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
 _EPS_TAKES = f"0 for the plain fit, or a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
 
 
@@ -65,14 +66,13 @@ def read_target(eps: Any, delta: Any) -> Guarantee:
 
     A guarantee itself may stand in the place of ``eps``: ``eps=ZCDP(0.1)``.
     """
-    if isinstance(eps, PureDP | ZCDP | ApproxDP):
+    if isinstance(eps, Promise):
         require_number(
             GuaranteeError, "delta", delta, "0 beside a guarantee as eps", at_least=0, at_most=0
         )
         return _require_usual(eps)
-    takes = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
     limits = {"at_least": 0.0, "at_most": LARGEST_DELTA}
-    excess = require_number(GuaranteeError, "delta", delta, takes, **limits)
+    excess = require_number(GuaranteeError, "delta", delta, _DELTA_TAKES, **limits)
     epsilon = require_number(
         GuaranteeError, "eps", eps, _EPS_TAKES, at_least=0, at_most=LARGEST_EPSILON
     )
@@ -81,7 +81,7 @@ def read_target(eps: Any, delta: Any) -> Guarantee:
     return _require_usual(PureDP(epsilon) if excess == 0 else ApproxDP(epsilon, excess))
 
 
-def _require_usual(target: PureDP | ZCDP | ApproxDP) -> Guarantee:
+def _require_usual(target: Promise) -> Guarantee:
     """Refuse numbers that no formula here was checked for."""
     limits = {"at_least": SMALLEST_EPSILON, "at_most": LARGEST_EPSILON}
     if isinstance(target, ZCDP):
@@ -90,9 +90,8 @@ def _require_usual(target: PureDP | ZCDP | ApproxDP) -> Guarantee:
         return target
     require_number(GuaranteeError, "eps", target.epsilon, _EPS_TAKES, **limits)
     if isinstance(target, ApproxDP):
-        takes = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
         bounds = {"at_least": SMALLEST_DELTA, "at_most": LARGEST_DELTA}
-        require_number(GuaranteeError, "delta", target.delta, takes, **bounds)
+        require_number(GuaranteeError, "delta", target.delta, _DELTA_TAKES, **bounds)
     return target
 
 

@@ -77,7 +77,7 @@ def _objective(calibration: Calibration) -> Guarantee:
             rho = concentrated.objective_rho(problem, noise.sd, analysis)
             return ZCDP(rho + (calibration.distance / shield.sd) ** 2 / 2, target.neighbours)
         case GaussianNoise(), GaussianNoise(), ApproxDP():
-            m = problem.loss.slope_bound * problem.radius / noise.sd
+            m = problem.reach / noise.sd
             ratio = calibration.distance / shield.sd / m
             delta = math.exp(
                 gaussian.objective_log_delta(

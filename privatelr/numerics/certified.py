@@ -24,8 +24,8 @@ from privatelr.errors import ArgumentError, require_number
 from privatelr.locks import ForkSafeLock
 from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR
 from privatelr.numerics.newton import Newton, descend
-from privatelr.numerics.precise import FIRST_PRECISION, length_bound, precise_minimum
-from privatelr.precision import working_precision
+from privatelr.numerics.precise import length_bound, precise_minimum
+from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

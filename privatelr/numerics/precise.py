@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from flint import arb, arb_mat
 
-from privatelr.precision import working_precision
+from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     Tilt = Callable[[int], list[arb]]
 
-FIRST_PRECISION = 128
 _SUFFICIENT_DECREASE = 2.0**-10
 _WIDTH = 1 / 16
 """Part of the width of the kink, ``L / c``, within which a loss is as good as quadratic."""

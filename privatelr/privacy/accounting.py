@@ -23,7 +23,7 @@ from privatelr.privacy.composition import (
 )
 from privatelr.privacy.decimals import at_least, at_most, exact
 from privatelr.privacy.events import Event, TiltEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy.guarantees import Guarantee, NonPrivate, Promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ class Entry:
     """
 
     label: str
-    guarantee: PureDP | ZCDP | ApproxDP
+    guarantee: Promise
     events: tuple[Event, ...] = ()
     part: str | None = None
     times: int = 1
@@ -70,9 +70,9 @@ class Entry:
             )
 
 
-def priced(guarantee: Guarantee | Event) -> PureDP | ZCDP | ApproxDP:
+def priced(guarantee: Guarantee | Event) -> Promise:
     """The guarantee, if it is one that can be composed with others."""
-    if isinstance(guarantee, PureDP | ZCDP | ApproxDP):
+    if isinstance(guarantee, Promise):
         return guarantee
     if isinstance(guarantee, NonPrivate):
         raise GuaranteeError(

@@ -19,7 +19,7 @@ from privatelr.privacy import accounting_pld
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.decimals import at_least, at_most, exact
 from privatelr.privacy.events import Event, GaussianEvent, renyi
-from privatelr.privacy.gaussian import log_delta, smallest
+from privatelr.privacy.gaussian import gaussian_epsilon, log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def epsilon_by_sum(total: Composition, delta: float) -> float:
         return math.inf
     match list(others.counts):
         case [GaussianEvent(mu=mu)]:
-            rest = _gaussian_epsilon(mu, delta)
+            rest = gaussian_epsilon(mu, delta)
         case [ZCDP() as zcdp]:
             rest = to_approximate(zcdp, min(delta, 1.0)).epsilon
         case _:
@@ -133,14 +133,6 @@ def deltas(total: Composition, epsilon: float) -> Iterator[float]:
                 yield _delta_by_renyi(others, at_most(left))
     yield _delta_by_renyi(total, epsilon)
     yield accounting_pld.delta_at(total.counts, epsilon)
-
-
-def _gaussian_epsilon(mu: float, delta: float) -> float:
-    """Exact up to rounding upwards (Balle and Wang 2018, Theorem 8)."""
-    target = math.log(delta)
-    if log_delta(0.0, mu) <= target:
-        return 0.0
-    return smallest(lambda epsilon: log_delta(epsilon, mu) <= target, 1.0, 1e300)
 
 
 def _delta_by_renyi(total: Composition, epsilon: float) -> float:

@@ -21,6 +21,7 @@ from privatelr.privacy.guarantees import (
     Guarantee,
     Neighbours,
     NonPrivate,
+    Promise,
     PureDP,
 )
 
@@ -59,7 +60,7 @@ def pure_within(rho: float) -> float:
     return low * (1 - 2.0**-50)
 
 
-def to_approximate(guarantee: PureDP | ZCDP | ApproxDP, delta: float) -> ApproxDP:
+def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
     """The approximate guarantee at this delta.
 
     From zCDP by ``delta = min_a exp((a - 1)(a rho - eps)) / (a - 1) (1 - 1/a)^a`` (Canonne,

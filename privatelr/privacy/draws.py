@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from flint import arb
 
-from privatelr.precision import working_precision
+from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from privatelr.types import FloatArray
 
-FIRST_PRECISION = 128
 _GUARD = 32
 """Bits of precision beyond those of the uniforms, for the rounding of the evaluation."""
 

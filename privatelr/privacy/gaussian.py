@@ -92,3 +92,11 @@ def gaussian_sd(epsilon: float, delta: float, sensitivity: float) -> float:
     target = math.log(delta) - RESOLUTION
     multiple = smallest(lambda sd: log_delta(epsilon, 1 / sd) <= target, 1.0, 1e300)
     return sensitivity * multiple
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Smallest epsilon of a Gaussian release of this mu at delta, rounded upwards."""
+    target = math.log(delta)
+    if log_delta(0.0, mu) <= target:
+        return 0.0
+    return smallest(lambda epsilon: log_delta(epsilon, mu) <= target, 1.0, 1e300)

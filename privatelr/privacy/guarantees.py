@@ -88,7 +88,9 @@ class NonPrivate:
         return self.reason if named else f"none: {self.reason}"
 
 
-Guarantee = PureDP | ZCDP | ApproxDP | NonPrivate
+Promise = PureDP | ZCDP | ApproxDP
+"""What can be asked for, charged and composed."""
+Guarantee = Promise | NonPrivate
 
 
 def void(reason: str) -> NonPrivate:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import os
 import uuid
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -39,7 +40,7 @@ _ELSEWHERE = (
 )
 
 
-class Account:
+class Account(ABC):
     """Whatever can be charged: a ledger, a part of one, or all that are active.
 
     Attributes
@@ -51,8 +52,8 @@ class Account:
     """
 
     @property
-    def ledgers(self) -> tuple[Ledger, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def ledgers(self) -> tuple[Ledger, ...]: ...
 
     @property
     def name(self) -> str | None:

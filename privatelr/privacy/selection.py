@@ -15,8 +15,7 @@ import numpy as np
 from flint import arb
 
 from privatelr.errors import GuaranteeError, require_number
-from privatelr.precision import working_precision
-from privatelr.privacy.draws import FIRST_PRECISION
+from privatelr.precision import FIRST_PRECISION, working_precision
 from privatelr.privacy.guarantees import PureDP
 
 if TYPE_CHECKING:

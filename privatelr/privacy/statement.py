@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.privacy.accounting import Entry, epsilon_of, fits
 from privatelr.privacy.decimals import at_most, exact
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def left(statement: Statement, part: str | None, delta: float) -> float:
     return 0.0
 
 
-def price(guarantee: PureDP | ZCDP | ApproxDP) -> str:
+def price(guarantee: Promise) -> str:
     """A guarantee as the arguments that ask for it."""
     match guarantee:
         case PureDP(epsilon=epsilon):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
 from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, Promise, PureDP
 from privatelr.results.card_layout import (
     Alarm,
     Bullets,
@@ -99,7 +99,7 @@ def _promise(fit: FitRecord, document: dict[str, Any]) -> list[Piece]:
     return [heading, Paragraph(whom), Paragraph(f"{knows} {_odds(guarantee)}")]
 
 
-def _odds(guarantee: PureDP | ZCDP | ApproxDP) -> str:
+def _odds(guarantee: Promise) -> str:
     match guarantee:
         case PureDP(epsilon=epsilon):
             return (
@@ -164,7 +164,7 @@ def _learned_threshold(fit: FitRecord) -> list[str]:
     ]
 
 
-def _groups(guarantee: PureDP | ZCDP | ApproxDP) -> str:
+def _groups(guarantee: Promise) -> str:
     start = "A group of k records is covered with"
     match guarantee:
         case PureDP(epsilon=epsilon):

@@ -1,6 +1,8 @@
 """Law 17: noise is calibrated from public facts; no calibration function has a data argument."""
 
+import importlib
 import inspect
+import pkgutil
 from dataclasses import replace
 
 import numpy as np
@@ -8,29 +10,12 @@ import pytest
 from frames_for_laws import clinic, fit_clinic
 
 import privatelr.model
-from privatelr.mechanisms import problem, registry, request, verification
-from privatelr.mechanisms.calibration import (
-    concentrated,
-    gaussian,
-    lambdas,
-    output,
-    pure,
-    record,
-    settle,
-    shield,
-    tilt,
-)
+from privatelr.mechanisms import calibration, problem, registry, request, verification
+from privatelr.mechanisms.calibration import gaussian
 
+FILES = [found.name for found in pkgutil.iter_modules(calibration.__path__)]
 FORMULAS = (
-    concentrated,
-    gaussian,
-    lambdas,
-    output,
-    pure,
-    record,
-    settle,
-    shield,
-    tilt,
+    *(importlib.import_module(f"{calibration.__name__}.{name}") for name in FILES),
     verification,
     problem,
 )

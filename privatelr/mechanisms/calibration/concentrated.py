@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privatelr.mechanisms.calibration.pure import LARGEST_EXPONENT, curvature_cost
+from privatelr.mechanisms.calibration.pure import LARGEST_EXPONENT, curvature_cost, penalty_costing
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
@@ -22,7 +22,7 @@ def objective_rho(problem: Problem, sigma: float, analysis: Analysis) -> float:
     the cost being that of the curvature, or 0 for losses with a joint bound and
     ``kappa <= m^2 / 2``. Over a, the most is asked as a falls to 1.
     """
-    m = problem.loss.slope_bound * problem.radius / sigma
+    m = problem.reach / sigma
     return 2 * m * m + _FIRST_ORDER * m + _cost(problem, m, analysis)
 
 
@@ -34,7 +34,7 @@ def _cost(problem: Problem, m: float, analysis: Analysis) -> float:
 
 def objective_sigma(problem: Problem, rho: float, analysis: Analysis) -> float:
     """Smallest sigma for rho; infinity if the curvature alone exceeds it."""
-    unit = problem.loss.slope_bound * problem.radius
+    unit = problem.reach
     free = _largest_m(rho)
     if objective_rho(problem, unit / free, analysis) <= rho:
         return unit / free
@@ -50,5 +50,4 @@ def _largest_m(rho: float) -> float:
 
 def smallest_feasible_penalty(facts: Facts, rho: float) -> float:
     """Lambda (sum form) above which some noise suffices, the curvature paid in full."""
-    cost = min(rho, LARGEST_EXPONENT)
-    return facts.loss.curvature_bound * facts.radius**2 / math.expm1(cost)
+    return penalty_costing(facts, min(rho, LARGEST_EXPONENT))

@@ -51,7 +51,7 @@ def objective_log_delta(
 
     `shield_ratio` is ``mu_out / m``; ``analysis="one-log"`` takes (a) alone.
     """
-    m = problem.loss.slope_bound * problem.radius / sigma
+    m = problem.reach / sigma
     out = shield_ratio * m
     bounds = [any_loss_log_delta(problem, epsilon, m, out)]
     if problem.loss.joint_factor is not None and analysis == "joint":
@@ -127,7 +127,7 @@ def objective_sigma(
     analysis: Analysis = "joint",
 ) -> float:
     """Smallest sigma seen to satisfy the bound; infinity if none below 1e9 L R does."""
-    unit = problem.loss.slope_bound * problem.radius
+    unit = problem.reach
     target = math.log(delta) - RESOLUTION
 
     def holds(sigma: float) -> bool:
@@ -184,5 +184,6 @@ def smallest_feasible_penalty(
     facts: Facts, target: ApproxDP, *, shield_ratio: float, analysis: Analysis
 ) -> float:
     """Smallest Lambda for which any noise suffices."""
-    largest = _LARGEST * facts.loss.slope_bound * facts.radius
-    return feasible_penalty(facts, target, largest, shield_ratio=shield_ratio, analysis=analysis)
+    return feasible_penalty(
+        facts, target, _LARGEST * facts.reach, shield_ratio=shield_ratio, analysis=analysis
+    )

@@ -15,7 +15,7 @@ from privatelr.mechanisms.calibration import concentrated, gaussian, pure
 from privatelr.mechanisms.calibration.shield import SHIELD_RATIO, tilt_epsilon
 from privatelr.mechanisms.calibration.tilt import laplace_tilts, smallest_tilt
 from privatelr.privacy.conversions import pure_within
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.guarantees import ZCDP, Promise, PureDP
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
@@ -29,15 +29,14 @@ PLAIN_LAMBDA = 0.001
 """Penalty of the plain fit when none is given, as in R."""
 ROUNDING = 1e-12
 """A lambda this close below its limit is the limit; the noise is always computed from lambda."""
-Target = PureDP | ZCDP | ApproxDP
 
 
-def nominal_epsilon(target: Target) -> float:
+def nominal_epsilon(target: Promise) -> float:
     """An epsilon of the size of the target, for rules that need one and no proof."""
     return math.sqrt(2 * target.rho) if isinstance(target, ZCDP) else target.epsilon
 
 
-def free_penalty(facts: Facts, target: Target, analysis: Analysis) -> float:
+def free_penalty(facts: Facts, target: Promise, analysis: Analysis) -> float:
     """Smallest Lambda (sum form) at which the curvature costs little or nothing."""
     match target:
         case PureDP():
@@ -47,7 +46,7 @@ def free_penalty(facts: Facts, target: Target, analysis: Analysis) -> float:
     return gaussian.free_penalty(facts, target, shield_ratio=SHIELD_RATIO, analysis=analysis)
 
 
-def smallest_feasible_penalty(facts: Facts, target: Target, analysis: Analysis) -> float:
+def smallest_feasible_penalty(facts: Facts, target: Promise, analysis: Analysis) -> float:
     """Lambda (sum form) below which no noise suffices."""
     match target:
         case PureDP():
@@ -62,7 +61,7 @@ def smallest_feasible_penalty(facts: Facts, target: Target, analysis: Analysis) 
     )
 
 
-def lambda_by_rule(rule: LambdaRule, facts: Facts, target: Target, analysis: Analysis) -> float:
+def lambda_by_rule(rule: LambdaRule, facts: Facts, target: Promise, analysis: Analysis) -> float:
     """Penalty of the mean objective by a data-free rule.
 
     ``"PrivateLR"`` solves ``2 log(1 + c kappa) = eps / 10``; ``"free"`` is `free_penalty`;
@@ -86,7 +85,7 @@ def lambda_by_rule(rule: LambdaRule, facts: Facts, target: Target, analysis: Ana
     return max(free, noise.mean_length / guess) / facts.n
 
 
-def all_rules(facts: Facts, target: Target, analysis: Analysis) -> tuple[tuple[str, float], ...]:
+def all_rules(facts: Facts, target: Promise, analysis: Analysis) -> tuple[tuple[str, float], ...]:
     """What each rule would choose, for the record."""
     found = []
     for rule in LAMBDA_RULES:
@@ -96,17 +95,14 @@ def all_rules(facts: Facts, target: Target, analysis: Analysis) -> tuple[tuple[s
 
 
 def settle_lambda(
-    problem: Problem, target: Target, analysis: Analysis, on_small_lambda: SmallLambda
+    problem: Problem, target: Promise, analysis: Analysis, on_small_lambda: SmallLambda
 ) -> Problem:
     """Apply the small-lambda rule; returns the problem with the lambda that is used.
 
-    Raises
-    ------
-    GuaranteeError
-        Under ``"keep"``, if no noise suffices at this lambda.
+    Under ``"keep"`` that is the one asked for, and whether any noise suffices there is for
+    `require_tilt` to say.
     """
     if on_small_lambda == "keep":
-        require_tilt(problem, target, analysis)
         return problem
     if analysis == "cms11" and isinstance(target, PureDP):
         # as in R: only where nothing is left for the noise
@@ -119,7 +115,7 @@ def settle_lambda(
     return problem if enough else replace(problem, lambda_=least / problem.n)
 
 
-def require_tilt(problem: Problem, target: Target, analysis: Analysis) -> NoiseLaw:
+def require_tilt(problem: Problem, target: Promise, analysis: Analysis) -> NoiseLaw:
     """The smallest tilt; raises `GuaranteeError`, naming the smallest feasible lambda."""
     noise = smallest_tilt(problem, target, analysis)
     if noise is None:

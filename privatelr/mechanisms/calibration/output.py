@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING
 
 from privatelr.privacy.gaussian import gaussian_sd
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.guarantees import ZCDP, Promise, PureDP
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
 
-_UP, _DOWN = 1 + 2.0**-50, 1 - 2.0**-50
+UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
+"""Rounding, always towards more noise."""
 
 
 def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:
@@ -21,15 +22,22 @@ def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:
     tau is the certified gradient norm of the sum form: what the solver returns is within
     ``tau / Lambda`` of the minimiser for either neighbour.
     """
-    return 2 * (problem.loss.slope_bound * problem.radius + tau) / problem.penalty * _UP
+    return 2 * (problem.reach + tau) / problem.penalty * UP
 
 
-def output_noise(problem: Problem, target: PureDP | ZCDP | ApproxDP, tau: float) -> NoiseLaw:
-    """Noise to add to the minimiser: spherical Laplace, or Gaussian by the exact profile."""
-    reach = output_sensitivity(problem, tau)
+def output_noise(problem: Problem, target: Promise, tau: float) -> NoiseLaw:
+    """Noise to add to the minimiser."""
+    return noise_hiding(output_sensitivity(problem, tau), problem.d, target)
+
+
+def noise_hiding(sensitivity: float, d: int, target: Promise) -> NoiseLaw:
+    """Noise that hides a vector ``(d,)`` moved by this Euclidean distance.
+
+    Spherical Laplace, or Gaussian by the exact profile.
+    """
     match target:
         case PureDP():
-            return SphericalLaplace(problem.d, target.epsilon / reach * _DOWN)
+            return SphericalLaplace(d, target.epsilon / sensitivity * DOWN)
         case ZCDP():  # Bun and Steinke 2016, Proposition 1.6
-            return GaussianNoise(problem.d, reach / math.sqrt(2 * target.rho) * _UP)
-    return GaussianNoise(problem.d, gaussian_sd(target.epsilon, target.delta, reach) * _UP)
+            return GaussianNoise(d, sensitivity / math.sqrt(2 * target.rho) * UP)
+    return GaussianNoise(d, gaussian_sd(target.epsilon, target.delta, sensitivity) * UP)

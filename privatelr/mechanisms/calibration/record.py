@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.output import output_sensitivity
 from privatelr.privacy.events import GaussianEvent, TiltEvent
-from privatelr.privacy.gaussian import log_delta, smallest
+from privatelr.privacy.gaussian import gaussian_epsilon
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
 
@@ -100,13 +100,11 @@ class Calibration:
             tilt = 2 * problem.loss.slope_bound * relative_rate(self)
             return min(target.epsilon, tilt + self.distance / self.shield.scale)
         mu = math.hypot(2 * self._m, self.distance / self.shield.scale)
-        goal = math.log(target.delta)
-        needed = smallest(lambda e: log_delta(e, mu) <= goal, target.epsilon, 1e6)
-        return min(target.epsilon, needed)
+        return min(target.epsilon, gaussian_epsilon(mu, target.delta))
 
     @property
     def _m(self) -> float:
-        return self.problem.loss.slope_bound * self.problem.radius / self.noise.scale
+        return self.problem.reach / self.noise.scale
 
     @property
     def coefficient_sd(self) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import pure
-from privatelr.mechanisms.calibration.lambdas import Target, all_rules, require_tilt, settle_lambda
+from privatelr.mechanisms.calibration.lambdas import all_rules, require_tilt, settle_lambda
 from privatelr.mechanisms.calibration.output import output_noise
 from privatelr.mechanisms.calibration.record import Alternative, Calibration
 from privatelr.mechanisms.calibration.shield import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from privatelr.mechanisms.problem import Problem
     from privatelr.mechanisms.request import Request
+    from privatelr.privacy.guarantees import Promise
     from privatelr.privacy.noise import NoiseLaw
 
 
@@ -41,7 +42,7 @@ _SAME = 1e-3
 
 def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
     """Objective perturbation under any target; lambda is raised or refused as requested."""
-    target = cast("Target", request.target)
+    target = cast("Promise", request.target)
     settled = settle_lambda(problem, target, request.analysis, request.on_small_lambda)
     if settled is not problem:
         lambda_origin = f"raised from {problem.lambda_:.6g}, which is too small for this target"
@@ -63,13 +64,13 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
     )
 
 
-def _shield_share(problem: Problem, target: Target, noise: NoiseLaw) -> PureDP | ZCDP | float:
+def _shield_share(problem: Problem, target: Promise, noise: NoiseLaw) -> PureDP | ZCDP | float:
     match target:
         case PureDP():
             return PureDP(shield_epsilon(target.epsilon), target.neighbours)
         case ZCDP():
             return ZCDP(shield_epsilon(target.rho), target.neighbours)
-    return SHIELD_RATIO * problem.loss.slope_bound * problem.radius / noise.scale
+    return SHIELD_RATIO * problem.reach / noise.scale
 
 
 def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
@@ -79,7 +80,7 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
             "lambda_=0: output perturbation takes lambda_ above 0, since the minimiser of an "
             "unregularised fit can move without limit."
         )
-    target = cast("Target", request.target)
+    target = cast("Promise", request.target)
     tau = certified_norm(problem, NoNoise(problem.d))
     noise = output_noise(problem, target, tau)
     return Calibration(
@@ -114,7 +115,7 @@ def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> C
 
 
 def _other_tilts(
-    problem: Problem, target: Target, chosen: pure.Analysis, noise: NoiseLaw
+    problem: Problem, target: Promise, chosen: pure.Analysis, noise: NoiseLaw
 ) -> Iterator[Alternative]:
     """Other shapes of noise under the same bound, then the same shape under other bounds."""
     if isinstance(target, ApproxDP):
@@ -138,7 +139,7 @@ def _other_tilts(
 
 
 def _other_outputs(
-    problem: Problem, target: Target, tau: float, noise: NoiseLaw
+    problem: Problem, target: Promise, tau: float, noise: NoiseLaw
 ) -> Iterator[Alternative]:
     """Laplace beside Gaussian noise, where the target allows both."""
     if isinstance(target, ApproxDP):

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privatelr.privacy.guarantees import ZCDP, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.mechanisms.calibration.output import UP, noise_hiding
+from privatelr.privacy.noise import GaussianNoise, NoNoise
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Facts, Problem
+    from privatelr.privacy.guarantees import ZCDP, PureDP
     from privatelr.privacy.noise import NoiseLaw
 
 SHARE = 0.01
@@ -25,7 +26,6 @@ SHIELD_RATIO = 0.2
 _RESOLUTION = 2.0**-47
 _BASE_COLUMNS = 16
 _GRID = 1e-3
-_UP, _DOWN = 1 + 2.0**-50, 1 - 2.0**-50
 
 
 def certified_norm(facts: Facts, noise: NoiseLaw) -> float:
@@ -33,7 +33,7 @@ def certified_norm(facts: Facts, noise: NoiseLaw) -> float:
 
     A multiple of what doubles resolve: n rows of length R in d columns, and the tilt.
     """
-    rows = (facts.d + _BASE_COLUMNS) * facts.n * facts.loss.slope_bound * facts.radius
+    rows = (facts.d + _BASE_COLUMNS) * facts.n * facts.reach
     return _RESOLUTION * (rows + math.sqrt(float(noise.variances.sum())))
 
 
@@ -50,12 +50,9 @@ def shield_epsilon(epsilon: float) -> float:
 def shield_for(problem: Problem, tau: float, share: PureDP | ZCDP | float) -> NoiseLaw:
     """Noise for sensitivity ``2 tau / Lambda``: pure, zCDP, or Gaussian of a given mu."""
     reach = 2 * tau / problem.penalty
-    match share:
-        case PureDP():
-            return SphericalLaplace(problem.d, share.epsilon / reach * _DOWN)
-        case ZCDP():
-            return GaussianNoise(problem.d, reach / math.sqrt(2 * share.rho) * _UP)
-    return GaussianNoise(problem.d, reach / share * _UP)
+    if isinstance(share, float):
+        return GaussianNoise(problem.d, reach / share * UP)
+    return noise_hiding(reach, problem.d, share)
 
 
 def grid_for(noise: NoiseLaw) -> float:

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import concentrated, gaussian, pure
+from privatelr.mechanisms.calibration.output import DOWN
 from privatelr.mechanisms.calibration.shield import SHIELD_RATIO, tilt_epsilon
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import pure_within
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Problem
-
-_DOWN = 1 - 2.0**-50
 
 
 def laplace_tilts(problem: Problem, epsilon: float, analysis: Analysis) -> list[NoiseLaw]:
@@ -27,10 +26,10 @@ def laplace_tilts(problem: Problem, epsilon: float, analysis: Analysis) -> list[
     blocks (Theorem 3.1b). They are compared by ``E|b|^2``, which is a public fact. Empty if
     the curvature leaves nothing of epsilon.
     """
-    rate = pure.objective_rate(problem, epsilon, analysis) * _DOWN
+    rate = pure.objective_rate(problem, epsilon, analysis) * DOWN
     if rate <= 0:
         return []
-    laws: list[NoiseLaw] = [SphericalLaplace(problem.d, rate / problem.radius * _DOWN)]
+    laws: list[NoiseLaw] = [SphericalLaplace(problem.d, rate / problem.radius * DOWN)]
     if problem.blocks:
         laws.append(BlockLaplace(problem.blocks, rate))
     return sorted(laws, key=mean_square)
@@ -41,16 +40,12 @@ def mean_square(law: NoiseLaw) -> float:
     return float(law.variances.sum())
 
 
-def smallest_tilt(
-    problem: Problem, target: PureDP | ZCDP | ApproxDP, analysis: Analysis
-) -> NoiseLaw | None:
+def smallest_tilt(problem: Problem, target: Promise, analysis: Analysis) -> NoiseLaw | None:
     """The shortest of `possible_tilts` by ``E|b|^2``, or None if no noise suffices here."""
     return min(possible_tilts(problem, target, analysis), key=mean_square, default=None)
 
 
-def possible_tilts(
-    problem: Problem, target: PureDP | ZCDP | ApproxDP, analysis: Analysis
-) -> list[NoiseLaw]:
+def possible_tilts(problem: Problem, target: Promise, analysis: Analysis) -> list[NoiseLaw]:
     """Every law that is proven for a target at this lambda.
 
     Laplace under pure epsilon, Gaussian under (epsilon, delta), and both under zCDP, which a
