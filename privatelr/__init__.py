@@ -1,4 +1,4 @@
-"""Differentially private logistic regression from a formula and a data frame.
+"""Differentially private logistic regression and SVM from a formula and a data frame.
 
 from privatelr import dplr, load_dataset, load_schema
 fit = dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"))
@@ -21,7 +21,7 @@ from privatelr.errors import (
 from privatelr.frames.scaling import ScaledData, scaled
 from privatelr.mechanisms.calibration.record import Calibration
 from privatelr.mechanisms.release import Release
-from privatelr.model import dplr
+from privatelr.model import dplr, dpsvm
 from privatelr.numerics.newton import Newton
 from privatelr.privacy.conversions import compose, implies, to_approximate, to_zcdp
 from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, NonPrivate, PureDP
@@ -58,6 +58,7 @@ __all__ = [
     "audit",
     "compose",
     "dplr",
+    "dpsvm",
     "implies",
     "load",
     "load_dataset",

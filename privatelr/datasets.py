@@ -1,7 +1,8 @@
-"""Small public tables, each with the public schema that a private fit needs."""
+"""Small public tables, and files that say what is public about a table."""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.errors import ArgumentError, show
+from privatelr.errors import ArgumentError, SchemaError, show
+from privatelr.frames.schema import declare_schema
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
+
+_DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")
+_REMARKS = ("title", "origin", "licence", "records")
 
 
 def _home() -> Traversable:
@@ -40,22 +45,90 @@ def load_dataset(name: str) -> pd.DataFrame:
     ArgumentError
         Naming the tables there are.
     """
-    levels = load_schema(name)["levels"]
+    levels = _read_bundled(name)["levels"]
     with (_home() / f"{name}.csv").open("rb") as file:
         frame = pd.read_csv(file)
     return frame.astype({key: pd.CategoricalDtype(values) for key, values in levels.items()})
 
 
-def load_schema(name: str) -> dict[str, Any]:
-    """Public ``bounds`` and ``levels`` of a bundled table, as keywords for `dplr`."""
-    described = _describe(name)
-    bounds = {key: tuple(pair) for key, pair in described.get("bounds", {}).items()}
-    return {"bounds": bounds, "levels": dict(described.get("levels", {}))}
+def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
+    """What is public about a table, as keywords for `dplr` and `dpsvm`.
+
+    Parameters
+    ----------
+    name : str or path
+        ``"iris"`` or another of `list_datasets`; or a file of your own, which ends in ``.toml``.
+        Such a file has a table ``[bounds]`` with a pair of numbers for each numeric variable, a
+        table ``[levels]`` with a list for each categorical one, and before them, if need be,
+        ``row_norm`` and ``intercept_scale``.
+
+    Returns
+    -------
+    dict
+        ``bounds``, ``levels``, and whichever else the file declares.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such table or file.
+    SchemaError
+        If the file is no TOML, or declares something else; one sentence that says where.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing, no data is read. *Neighbours*: none. *Assumed public*: the
+    file. *Not covered*: where its author took the bounds from; they must not be read off the
+    data.
+    """
+    if isinstance(name, str) and not name.endswith(".toml"):
+        return _read_bundled(name)
+    if not isinstance(name, str | os.PathLike):
+        raise ArgumentError(f"name={show(name)}: name takes a text or a path.")
+    path = os.fsdecode(name)
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ArgumentError(f"schema {path!r}: there is no such file.") from None
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ArgumentError(f"schema {path!r}: the file cannot be opened ({reason}).") from None
+    return _read(path, content)
 
 
-def _describe(name: str) -> dict[str, Any]:
+def _read_bundled(name: Any) -> dict[str, Any]:
     if name not in list_datasets():
         raise ArgumentError(
-            f"name={show(name)}: name takes one of {', '.join(map(repr, list_datasets()))}."
+            f"name={show(name)}: name takes one of {', '.join(map(repr, list_datasets()))}, or a "
+            "file that ends in .toml."
         )
-    return tomllib.loads((_home() / f"{name}.toml").read_text(encoding="utf-8"))
+    return _read(name, (_home() / f"{name}.toml").read_bytes())
+
+
+def _read(name: str, content: bytes) -> dict[str, Any]:
+    """The declarations of a file, checked as the front door checks them."""
+    try:
+        described = tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise SchemaError(f"schema {name!r}: the file is not UTF-8 text.") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SchemaError(f"schema {name!r}: the file is not TOML: {error}.") from None
+    for key in described:
+        if key not in _DECLARATIONS + _REMARKS:
+            raise SchemaError(
+                f"schema {name!r}: {key!r} is none of what a schema takes: "
+                f"{', '.join(map(repr, _DECLARATIONS + _REMARKS))}."
+            )
+    declared = {"bounds": {}, "levels": {}} | {
+        key: described[key] for key in _DECLARATIONS if key in described
+    }
+    for key, example in (("bounds", "age = [18, 90]"), ("levels", 'smoker = ["no", "yes"]')):
+        if not isinstance(declared[key], dict):
+            raise SchemaError(
+                f"schema {name!r}: {key} takes a table, which begins with [{key}] and has lines "
+                f"such as {example}."
+            )
+    try:
+        declare_schema(**declared)
+    except SchemaError as error:
+        raise SchemaError(f"schema {name!r}: {error}") from None
+    return {**declared, "bounds": {key: tuple(pair) for key, pair in declared["bounds"].items()}}

@@ -19,7 +19,7 @@ from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate, find_mechanism
 from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import Request, read_request
-from privatelr.numerics.losses import LOSSES, Loss
+from privatelr.numerics.losses import Loss, find_hinge, find_loss
 from privatelr.numerics.newton import Newton, Solver
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.guarantees import Guarantee, NonPrivate, void
@@ -73,7 +73,7 @@ def dplr(
     threshold: float | str = "fixed",
     do_scale: bool = False,
     rp_dim: int = 0,
-    analysis: str = "joint",
+    analysis: str | None = None,
     on_small_lambda: str = "increase",
     na_action: str = "zero",
     solver: Solver = Newton(),
@@ -129,8 +129,9 @@ def dplr(
     rp_dim : int
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
-    analysis : {"joint", "one-log", "cms11"}
-        Bound that calibrates objective perturbation; ``"cms11"`` with its own lambda is R's.
+    analysis : {None, "joint", "one-log", "cms11"}
+        Bound that calibrates objective perturbation, by default the tightest that is proven for
+        the loss: ``"joint"`` here. ``"cms11"`` with its own lambda is R's.
     on_small_lambda : {"increase", "keep"}
         Whether a lambda that costs privacy is raised (which is free) or kept.
     na_action : {"zero"}
@@ -161,7 +162,90 @@ def dplr(
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     return _fit(
-        LOSSES["logistic"],
+        find_loss("logistic"),
+        read_source(formula, data, target),
+        declare_schema(bounds, levels, row_norm, intercept_scale),
+        read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda),
+        _read_options(do_scale, rp_dim, na_action, solver, seed, ledger, verbose),
+        threshold,
+    )
+
+
+def dpsvm(
+    formula: Any = None,
+    data: Any = None,
+    eps: float | Guarantee = 1.0,
+    lambda_: float | str | None = None,
+    op: bool = True,
+    *,
+    h: float = 0.5,
+    loss: str = "huber",
+    target: str | int | None = None,
+    delta: float = 0.0,
+    bounds: BoundsLike | None = None,
+    levels: LevelsLike | None = None,
+    row_norm: float | None = None,
+    intercept_scale: float = 0.5,
+    spend: Mapping[str, float] | None = None,
+    ledger: Account | None = None,
+    threshold: float | str = "fixed",
+    do_scale: bool = False,
+    rp_dim: int = 0,
+    analysis: str | None = None,
+    on_small_lambda: str = "increase",
+    na_action: str = "zero",
+    solver: Solver = Newton(),
+    seed: int | None = None,
+    verbose: int = 0,
+) -> Fit:
+    """Differentially private linear support vector machine from an R formula.
+
+    It minimises a smooth hinge loss where `dplr` minimises the logistic one, and is the same
+    in everything else: data, public facts, guarantees, mechanisms, results.
+
+    Parameters
+    ----------
+    formula, data, eps, lambda_, op
+        As in `dplr`.
+    h : float
+        Half the width of the bend of the hinge, from 1e-6 to 0.5. A narrower bend has more
+        curvature, ``1 / (2 h)``, which under objective perturbation asks for a larger lambda.
+    loss : {"huber", "softplus"}
+        ``"huber"`` bends the hinge by a parabola, as the published programs do;
+        ``"softplus"`` by ``h log(1 + exp((1 - z) / h))``, whose curvature is free under the
+        joint bound, and which classifies better where epsilon is small.
+    threshold : float or str
+        Splits ``predict(type="classes")``: ``"fixed"`` (a margin of 0), a number, which is a
+        margin, or ``"youden"`` or ``"topleft"``, which are learned from the data and not
+        private.
+    analysis : {None, "joint", "one-log", "cms11"}
+        As in `dplr`; by default ``"one-log"`` for the Huber loss, which attains it, and
+        ``"joint"`` for softplus.
+    target, delta, bounds, levels, row_norm, intercept_scale, spend, ledger, do_scale, rp_dim
+        As in `dplr`.
+    on_small_lambda, na_action, solver, seed, verbose
+        As in `dplr`.
+
+    Returns
+    -------
+    Fit
+        It predicts ``"classes"`` and ``"margins"``. There are no probabilities, and no odds
+        ratios.
+
+    Raises
+    ------
+    FormulaError, SchemaError, GuaranteeError, ArgumentError, NotConvergedError
+        As `dplr`.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: ``fit.coef`` and all that is computed from it, by
+    ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one record.
+    *Assumed public*: n, names, types, declared bounds and levels, and every argument.
+    *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
+    """
+    return _fit(
+        find_hinge(loss, h),
         read_source(formula, data, target),
         declare_schema(bounds, levels, row_norm, intercept_scale),
         read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda),
@@ -228,7 +312,7 @@ def _fit(
 ) -> Fit:
     """Plan from public facts, calibrate, pay, draw, read the rows, release."""
     text, frame = source
-    cut = read_threshold(threshold)
+    cut = read_threshold(threshold, loss)
     mechanism = find_mechanism(request)
     spec = plan_design(parse_formula(text, list(frame.columns)), frame, schema)
     guarantee = _standing(request.target, options)

@@ -9,15 +9,19 @@ import numpy as np
 
 from privatelr.audit.exact import minimisers
 from privatelr.audit.pairs import signed_rows
+from privatelr.audit.registered import label
 from privatelr.mechanisms.problem import Facts, Problem
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES, Logistic
+from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
 from privatelr.privacy.guarantees import PureDP
 from privatelr.privacy.noise import NoNoise, SphericalLaplace
 
 LOGISTIC = LOSSES["logistic"]
 RECORDS = 10**8
+WIDTHS = [Huber(0.1), Huber(0.01), SoftplusHinge(0.1)]
+AUDITED_LOSSES = {label(loss): loss for loss in [*LOSSES.values(), *WIDTHS]}
+"""Every registered loss, and others of its family."""
 
 
 def calibrated(
@@ -33,7 +37,6 @@ def calibrated(
     analysis=None,
 ):
     """A registered mechanism at the free lambda over `small`."""
-    analysis = analysis or ("one-log" if loss.joint_factor is None else "joint")
     facts = Facts(n, d, loss, radius, blocks)
     free = calibrate(Request(target, placement, analysis, "free", "keep"), facts).lambda_
     return calibrate(Request(target, placement, analysis, free / small, "keep"), facts)
@@ -68,6 +71,27 @@ def diffprivlib_vector(radius, epsilon=1.0):
         problem=facts.with_lambda(penalty / RECORDS),
         noise=SphericalLaplace(2, epsilon / 2 / (2 * radius)),
     )
+
+
+def claiming(loss, **constants):
+    """The same loss, which states other constants."""
+    family = type(loss)
+    kept = {"curvature": lambda _, margin: loss.curvature(margin)}
+    return type(family.__name__, (family,), {**kept, **constants})(**loss.parameters)
+
+
+def believing(target, loss, constants, **options):
+    """A mechanism that is calibrated for other constants than its loss has."""
+    wrong = calibrated(target, loss=claiming(loss, **constants), **options)
+    return replace(wrong, problem=replace(wrong.problem, loss=loss))
+
+
+def radius_not_squared(loss, radius, epsilon=1.0):
+    """c R in the place of c R^2 throughout: as if the rows had length sqrt(R)."""
+    unit = calibrated(PureDP(epsilon), loss=loss, radius=math.sqrt(radius))
+    rate = (epsilon - math.log1p(loss.curvature_bound * unit.problem.kappa)) / 2
+    problem = replace(unit.problem, radius=radius)
+    return bare(unit, problem=problem, noise=SphericalLaplace(2, rate / radius))
 
 
 def halved(calibration):
@@ -139,49 +163,3 @@ def warns_of_one_class(data, rng):
     if len(np.unique(np.sign(data))) == 1:
         warnings.warn("only one class", stacklevel=1)
     return Scalar()(data, rng)
-
-
-# -- losses that are not registered ------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Huber:
-    """The smoothed hinge with h = 1/2; its curvature jumps, so it has no joint bound."""
-
-    name: str = "huber"
-    title: str = "support vector machine"
-    slope_bound: float = 1.0
-    curvature_bound: float = 1.0
-    joint_factor: float | None = None
-    probability: None = None
-
-    def value(self, z):
-        inside = (1.5 - z) ** 2 / 2
-        return np.where(z > 1.5, 0.0, np.where(z < 0.5, 1 - z, inside))
-
-    def slope(self, z):
-        return -np.clip(1.5 - z, 0.0, 1.0)
-
-    def curvature(self, z):
-        return ((z > 0.5) & (z < 1.5)).astype(float)
-
-
-@dataclass(frozen=True)
-class SoftHinge(Logistic):
-    """``h log(1 + exp((1 - z) / h))`` with h = 1/2."""
-
-    name: str = "soft hinge"
-    curvature_bound: float = 0.5
-    joint_factor: float | None = 2.0
-
-    def value(self, z):
-        return 0.5 * Logistic.value(self, 2 * (z - 1))
-
-    def slope(self, z):
-        return Logistic.slope(self, 2 * (z - 1))
-
-    def curvature(self, z):
-        return 2 * Logistic.curvature(self, 2 * (z - 1))
-
-
-AUDITED_LOSSES = {**LOSSES, "test huber": Huber(), "test soft hinge": SoftHinge()}

@@ -10,6 +10,10 @@ the C-index and a learned threshold may be any number, and everything else must 
 such a block holds no table of estimates, any number with a decimal point may be any other,
 and so may the words after the mark: ``text random: Clinton Dole``. In a block marked
 ``text within 5%`` each number may be off by that much, and the words must be equal.
+
+In a ``console`` block, which takes the same marks, each line that begins with ``$ `` is a command
+for the shell, and the lines after it are what it prints. A command that ends in a backslash goes
+on in the next line. Commands run in order with the Python blocks, in the same folder.
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import os
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -29,9 +35,12 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md")))
 _BLOCK = re.compile(
-    r"^```python\n(?P<code>.*?)^```\n(?:\n```text(?P<mark>[^\n]*)\n(?P<text>.*?)^```\n)?",
+    r"^```(?:python\n(?P<code>.*?)^```\n(?:\n```text(?P<mark>[^\n]*)\n(?P<text>.*?)^```\n)?"
+    r"|console(?P<console>[^\n]*)\n(?P<session>.*?)^```\n)",
     re.MULTILINE | re.DOTALL,
 )
+_COMMAND = re.compile(r"^\$ (?P<command>(?:[^\n]*\\\n)*[^\n]*)\n", re.MULTILINE)
+_NEXT = "the next command"
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf)(?![\w.])")
 _ANY_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
 _WITHIN = re.compile(r"within (\d+)%")
@@ -70,6 +79,11 @@ def _run_here(text: str) -> list[Example]:
     examples = []
     display = ("display.width", 79, "display.max_columns", 20)
     for block in _BLOCK.finditer(text):
+        if block["session"] is not None:
+            line = text.count("\n", 0, block.start("session"))
+            session = block["session"]
+            examples.append(Example(line, block["console"].strip(), session, _converse(session)))
+            continue
         line = text.count("\n", 0, block.start("code"))
         output = io.StringIO()
         with (
@@ -82,6 +96,31 @@ def _run_here(text: str) -> list[Example]:
         mark, expected = (block["mark"] or "").strip(), block["text"] or ""
         examples.append(Example(line, mark, expected, output.getvalue()))
     return examples
+
+
+def _converse(session: str) -> str:
+    """The commands of a session, each with what it prints now."""
+    commands = [found["command"] for found in _COMMAND.finditer(session)]
+    # the marks between the commands must leave $? as the command before them left it
+    script = "".join(f"(c=$?; echo {_NEXT!r}; exit $c)\n{command}\n" for command in commands)
+    # the programs of the environment that runs this, on a terminal of 80 columns
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    ran = subprocess.run(
+        ["sh", "-c", script],
+        env={**os.environ, "PATH": path, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    printed = ran.stdout.split(f"{_NEXT}\n")[1:]
+    told = zip(commands, printed, strict=True)
+    return "".join(f"$ {command}\n{_whole_lines(output)}" for command, output in told)
+
+
+def _whole_lines(output: str) -> str:
+    return output if output.endswith("\n") or not output else f"{output}\n"
 
 
 def _is_close(expected: str, printed: str, share: float) -> bool:
@@ -133,6 +172,8 @@ def refresh(text: str) -> str:
         example = next(examples)
         if not example.difference:
             return block[0]
+        if block["session"] is not None:
+            return f"```console{block['console']}\n{example.printed}```\n"
         told = f"\n```text {example.mark}".rstrip() + f"\n{example.printed}```\n"
         return f"```python\n{block['code']}```\n{told if example.printed else ''}"
 

@@ -2,12 +2,13 @@
 
 import pickle
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 import privatelr.model
-from privatelr import dplr
+from privatelr import dplr, dpsvm
 from privatelr.privacy.randomness import SeededRandomness
 
 FORMULA = "y ~ age + dose + smoker"
@@ -15,6 +16,14 @@ SCHEMA = {
     "bounds": {"age": (18, 90), "dose": (0, 5)},
     "levels": {"smoker": ["no", "yes"]},
 }
+MODELS = {
+    "dplr": dplr,
+    "dpsvm": dpsvm,
+    "narrow": partial(dpsvm, h=0.1),
+    "softplus": partial(dpsvm, loss="softplus"),
+}
+"""Every front door and every loss: a law about fits runs over them."""
+SVMS = {name: model for name, model in MODELS.items() if name != "dplr"}
 
 
 def clinic(n=40, seed=1):
@@ -50,8 +59,14 @@ def fixed_noise(monkeypatch):
         yield
 
 
-def fit_clinic(frame, **options):
-    return dplr(FORMULA, frame, **{**SCHEMA, **options})
+def fit_clinic(frame, *, model=dplr, **options):
+    return model(FORMULA, frame, **{**SCHEMA, **options})
+
+
+def scores(fit, frame):
+    """One number for each row: the linear predictor, whatever it is called."""
+    linear = fit.calibration.problem.loss.probability is None
+    return fit.predict(frame, type="margins" if linear else "link")
 
 
 def replaced(frame, row, **values):

@@ -1,43 +1,155 @@
 """The command, as its user meets it."""
 
+import os
 import subprocess
 import sys
+import warnings
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
-from privatelr import __version__, cli
+from privatelr import PrivacyWarning, __version__, cli, load
+from privatelr.cli import command
+from privatelr.cli.outcomes import run_safely
+
+COMMANDS = ("demo", "fit", "predict", "card", "lrsimple", "svmsimple", "audit")
 
 
-def test_demo(capsys):
+def stopped(arguments):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    return stop.value.code
+
+
+def test_demo(capsys, tmp_path):
     assert cli.main(["demo"]) == 0
     out = capsys.readouterr().out
     assert "Species != 'setosa' ~ Sepal.Length" in out
     assert "epsilon = 1 (pure)" in out
     assert "from declared bounds" in out
+    assert cli.main(["demo", "--json"]) == 0
+    (tmp_path / "demo.json").write_text(capsys.readouterr().out, encoding="utf-8")
+    assert load(tmp_path / "demo.json").nobs == 150
 
 
-def test_help_and_version(capsys):
-    for arguments, words in ((["--help"], "demo"), (["--version"], __version__)):
-        with pytest.raises(SystemExit) as stop:
-            cli.main(arguments)
-        assert stop.value.code == 0
-        assert words in capsys.readouterr().out
+def test_version_and_nothing(capsys):
+    assert stopped(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
     assert cli.main([]) == 0
     assert "COMMAND" in capsys.readouterr().out
 
 
-def test_an_unknown_command_is_a_usage_error(capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["dance"])
-    assert stop.value.code == 2
-    assert "demo" in capsys.readouterr().err
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_help_has_an_example_and_fits_a_terminal(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert stopped([*([name] if name else []), "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    text = " ".join(lines).lower()
+    assert "example" in text
+    assert f"privatelr {name or 'demo'}" in text.partition("example")[2]
+    assert max(map(len, lines)) <= 95
+    assert "exit status" in text or name == "demo"
 
 
-def test_the_installed_entry_point():
-    code = (
-        "import sys; from importlib.metadata import entry_points; sys.argv = ['privatelr', 'demo'];"
-        "sys.exit(entry_points(group='console_scripts', name='privatelr')['privatelr'].load()())"
+def test_every_command_has_json():
+    for name in COMMANDS:
+        _, commands = command._parser()
+        assert "--json" in commands.choices[name].format_help(), name
+
+
+@pytest.mark.parametrize("arguments", [["dance"], ["demo", "dance"], ["demo", "--jso"], ["fit"]])
+def test_a_wrong_command_line_is_one_line_and_status_2(arguments, capsys):
+    assert stopped(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("privatelr: ")
+    assert shown.err.count("\n") == 1
+    assert "--help" in shown.err
+
+
+# -- how commands end ------------------------------------------------------------------------
+
+SECRET = "4711"
+
+
+def failing(error):
+    def action():
+        raise error
+
+    return action
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyboardInterrupt(), "interrupted"),
+        (MemoryError(), "not enough memory"),
+        (ValueError(SECRET), "an internal error, ValueError in line"),
+        (RecursionError(SECRET), "an internal error, RecursionError"),
+        (OSError(28, "No space left on device"), "could not be written (no space left"),
+    ],
+)
+def test_whatever_happens_is_one_line_without_data(error, words, capsys):
+    assert run_safely("program", failing(error)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("program: ")
+    assert said.count("\n") == 1
+    assert words in said
+    assert SECRET not in said
+
+
+def test_warnings_about_privacy_are_lines_and_others_are_not(capsys):
+    def action():
+        warnings.warn("one\nline", PrivacyWarning, stacklevel=2)
+        warnings.warn(f"overflow at {SECRET}", RuntimeWarning, stacklevel=2)
+        return 0
+
+    assert run_safely("program", action) == 0
+    assert capsys.readouterr().err == "program: one line\n"
+
+
+def test_a_name_that_the_terminal_cannot_show(tmp_path):
+    (tmp_path / "t.csv").write_text("größe,y\n1,0\n2,1\n", encoding="utf-8")
+    found = shell("privatelr fit t.csv 'y ~ größe' | tail -20", tmp_path, PYTHONIOENCODING="ascii")
+    assert r"gr\xf6\xdfe" in found.stdout
+    assert found.stderr.startswith("privatelr: read as numbers: y, gr")
+    assert found.stderr.count("\n") == 1
+
+
+def shell(line, folder, **environment):
+    """Run a line in a shell where the installed programs are found first."""
+    programs = str(Path(sys.executable).parent)
+    path = os.pathsep.join([programs, os.environ["PATH"]])
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "", **environment},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "Promise" in found.stdout
+
+
+@pytest.mark.parametrize("command", ["demo --json", "fit --help"])
+def test_a_reader_that_wants_nothing(command, tmp_path):
+    found = shell(f"privatelr {command} | true", tmp_path)
     assert found.stderr == ""
+    assert found.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="takes a device that is always full")
+def test_an_output_that_takes_nothing(tmp_path):
+    found = shell("privatelr demo > /dev/full", tmp_path)
+    assert found.stderr.count("\n") == 1
+    assert "could not be written" in found.stderr
+    assert found.returncode == 1
+
+
+@pytest.mark.parametrize("name", ["privatelr", "lrsimple", "svmsimple"])
+def test_the_installed_entry_points(name, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as stop:
+        entry_points(group="console_scripts", name=name)[name].load()()
+    assert stop.value.code == 0
+    assert f"usage: {name} " in capsys.readouterr().out

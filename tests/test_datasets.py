@@ -1,9 +1,12 @@
 """Bundled tables and their public schemas."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from privatelr import ArgumentError, datasets, dplr, load_dataset, load_schema
+from privatelr import ArgumentError, SchemaError, datasets, dplr, load_dataset, load_schema
+from privatelr.frames.schema import declare_schema
 
 ROWS = {"anes96": (944, 10), "breast_cancer": (569, 11), "iris": (150, 5)}
 CALLS = {
@@ -43,6 +46,88 @@ def test_a_fit_with_the_schema_is_bounded(name):
 def test_an_unknown_name_lists_the_known(load):
     with pytest.raises(ArgumentError, match="'anes96', 'breast_cancer', 'iris'"):
         load("titanic")
+
+
+# -- a file of one's own ---------------------------------------------------------------------
+
+OWN = """
+title = "a clinic"
+row_norm = 1.5
+intercept_scale = 1
+
+[bounds]
+age = [18, 90.5]
+
+[levels]
+smoker = ["no", "yes"]
+grade = [0, 1]
+"""
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_file_is_a_schema(kind, tmp_path):
+    path = tmp_path / "clinic.toml"
+    path.write_text(OWN, encoding="utf-8-sig")
+    schema = load_schema(kind(path))
+    assert schema == {
+        "bounds": {"age": (18, 90.5)},
+        "levels": {"smoker": ["no", "yes"], "grade": [0, 1]},
+        "row_norm": 1.5,
+        "intercept_scale": 1,
+    }
+    assert declare_schema(**schema).row_norm == 1.5
+
+
+def test_a_bundled_schema_is_such_a_file(tmp_path):
+    for name in datasets.list_datasets():
+        path = tmp_path / f"{name}.toml"
+        path.write_bytes((datasets._home() / path.name).read_bytes())
+        assert load_schema(path) == load_schema(name)
+
+
+def test_an_empty_file_declares_nothing(tmp_path):
+    (tmp_path / "empty.toml").touch()
+    assert load_schema(tmp_path / "empty.toml") == {"bounds": {}, "levels": {}}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("age = ", "is not TOML: Invalid value (at end of document)"),
+        ("a = [" * 5000, "is not TOML"),
+        ("\xff", "is not UTF-8"),
+        ("[bound]\nage = [18, 90]", "'bound' is none of what a schema takes: 'bounds', 'levels'"),
+        ("bounds = 3", "bounds takes a table, which begins with [bounds]"),
+        ("levels = ['no', 'yes']", "levels takes a table, which begins with [levels]"),
+        ("[bounds]\nage = 18", "bounds['age']=18"),
+        ("[bounds]\nage = [90, 18]", "lo < hi"),
+        ("[bounds]\nage = [18, nan]", "finite"),
+        ("[bounds.age]\nlo = 18", "bounds['age']"),
+        ("[levels]\nsmoker = 'no'", "levels['smoker']='no'"),
+        ("[levels]\nday = [2024-01-01, 2024-01-02]", "levels['day']"),
+        ("[bounds]\nage = [18, 90]\n[levels]\nage = ['a', 'b']", "both bounds and levels"),
+        ("row_norm = 'long'", "row_norm='long'"),
+        ("intercept_scale = true", "intercept_scale=True"),
+    ],
+)
+def test_a_file_that_is_no_schema_is_one_sentence(content, words, tmp_path):
+    path = tmp_path / "wrong.toml"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(SchemaError) as refusal:
+        load_schema(path)
+    assert words in str(refusal.value)
+    assert repr(str(path)) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["no.toml", ".toml", Path("folder.toml"), "a\0.toml"])
+def test_a_file_that_is_not_there(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(ArgumentError, match=r"no such file|cannot be opened"):
+        load_schema(name)
+    with pytest.raises(ArgumentError, match="takes a text or a path"):
+        load_schema(3)
 
 
 def test_r_names():

@@ -9,11 +9,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import MODELS, clinic, fit_clinic
 
 import privatelr.model
-from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PrivacyWarning, PureDP
+from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PrivacyWarning, PureDP, dpsvm
 from privatelr.precision import working_precision
+
+EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
 def unread(monkeypatch):
@@ -25,17 +27,18 @@ def unread(monkeypatch):
     monkeypatch.setattr(privatelr.model, "read_design", read_design)
 
 
-def check_charged_before_reading(monkeypatch):
+def check_charged_before_reading(monkeypatch, **options):
     ledger = Ledger(1.0)
     with monkeypatch.context() as patch:
         unread(patch)
         with pytest.raises(AssertionError, match="was read"):
-            fit_clinic(clinic(), eps=0.4, ledger=ledger)
+            fit_clinic(clinic(), eps=0.4, ledger=ledger, **options)
     assert ledger.spent() == 0.4
 
 
-def test_charged_before_the_data_is_read(monkeypatch):
-    check_charged_before_reading(monkeypatch)
+@EVERY_MODEL
+def test_charged_before_the_data_is_read(monkeypatch, model):
+    check_charged_before_reading(monkeypatch, model=model)
 
 
 def test_planted_late_payment_is_caught(monkeypatch):
@@ -47,35 +50,49 @@ def test_planted_late_payment_is_caught(monkeypatch):
     assert honest is not privatelr.model._charge
 
 
+@EVERY_MODEL
 @pytest.mark.parametrize("op", [True, False])
-def test_an_overdraw_is_refused_before_the_data_is_read(monkeypatch, op):
+def test_an_overdraw_is_refused_before_the_data_is_read(monkeypatch, op, model):
     ledger = Ledger(1.0)
-    fit = fit_clinic(clinic(), eps=0.7, ledger=ledger, op=op)
+    fit = fit_clinic(clinic(), eps=0.7, ledger=ledger, op=op, model=model)
     assert fit.release.entry == ledger.entries[0]
     unread(monkeypatch)
     with pytest.raises(GuaranteeError, match=r"0\.3"):
-        fit_clinic(clinic(), eps=0.4, ledger=ledger, op=op)
+        fit_clinic(clinic(), eps=0.4, ledger=ledger, op=op, model=model)
     assert ledger.spent() == 0.7
 
 
+@EVERY_MODEL
 @pytest.mark.parametrize("options", [{"eps": 0}, {"seed": 1}, {"do_scale": True}], ids=str)
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
-def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, options):
+def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, options, model):
     unread(monkeypatch)
     monkeypatch.setattr(privatelr.model, "_scaled", privatelr.model.read_design)
     ledger = Ledger(10.0)
     with pytest.raises(GuaranteeError, match="ledger"):
-        fit_clinic(clinic(), ledger=ledger, **options)
+        fit_clinic(clinic(), ledger=ledger, model=model, **options)
     with ledger, pytest.raises(GuaranteeError, match="ledger"):
-        fit_clinic(clinic(), **options)
+        fit_clinic(clinic(), model=model, **options)
     assert ledger.entries == ()
 
 
-def test_a_public_slip_costs_nothing():
+SLIPS = [{"bounds": {"age": (9, 1)}}, {"lambda_": -1}, {"solver": 3}, {"op": 1}, {"eps": -1}]
+
+
+@EVERY_MODEL
+def test_a_public_slip_costs_nothing(model):
     ledger = Ledger(1.0)
-    for slip in ({"bounds": {"age": (9, 1)}}, {"lambda_": -1}, {"solver": 3}, {"op": 1}):
+    for slip in SLIPS:
         with pytest.raises(ValueError, match=r"."):
-            fit_clinic(clinic(), ledger=ledger, **slip)
+            fit_clinic(clinic(), ledger=ledger, model=model, **slip)
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("slip", [{"h": 0.6}, {"h": 0}, {"loss": "logistic"}, {"threshold": "max"}])
+def test_a_public_slip_about_a_hinge_costs_nothing(slip):
+    ledger = Ledger(1.0)
+    with pytest.raises(ValueError, match=r"takes"):
+        fit_clinic(clinic(), ledger=ledger, model=dpsvm, **slip)
     assert ledger.entries == ()
 
 
@@ -118,34 +135,37 @@ def test_disjoint_parts_cost_what_the_worst_does():
         fit_clinic(frame, eps=0.1, ledger=ledger)
 
 
+@EVERY_MODEL
 @pytest.mark.parametrize("op", [True, False])
 @pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
-def test_one_fit_fits_into_a_ledger_of_its_own_price(op, eps):
+def test_one_fit_fits_into_a_ledger_of_its_own_price(op, eps, model):
     """Also a Gaussian tilt, whose own bound is tighter than its Renyi divergence."""
     for target, ledger in (
         (ApproxDP(eps, 1e-6), Ledger(eps, 1e-6)),
         (PureDP(eps), Ledger(eps)),
         (PureDP(eps), Ledger(eps, 1e-6)),
     ):
-        fit_clinic(clinic(), eps=target, op=op, ledger=ledger)
+        fit_clinic(clinic(), eps=target, op=op, ledger=ledger, model=model)
         assert len(ledger.entries) == 1
 
 
-def test_gaussian_releases_compose_better_than_their_guarantees():
+@EVERY_MODEL
+def test_gaussian_releases_compose_better_than_their_guarantees(model):
     single = ApproxDP(0.5, 1e-6)
     output, tilt = Ledger(10.0, 1e-6), Ledger(10.0, 1e-5)
     for _ in range(4):
-        fit_clinic(clinic(), eps=single, op=False, ledger=output)
-        fit_clinic(clinic(), eps=single, op=True, ledger=tilt)
+        fit_clinic(clinic(), eps=single, op=False, ledger=output, model=model)
+        fit_clinic(clinic(), eps=single, op=True, ledger=tilt, model=model)
     # plain Gaussians: mu adds in squares; privacy.md 4.3 has 4-fold eps=1 at 2.123
     assert output.spent() < 1.2
     assert tilt.spent() <= 2.0 * (1 + 1e-12)
 
 
-def test_concentrated_releases_are_charged():
+@EVERY_MODEL
+def test_concentrated_releases_are_charged(model):
     ledger = Ledger(3.0, 1e-6)
     for op in (True, False):
-        fit_clinic(clinic(), eps=ZCDP(0.05), op=op, ledger=ledger)
+        fit_clinic(clinic(), eps=ZCDP(0.05), op=op, ledger=ledger, model=model)
     assert 0 < ledger.spent() < 3.0
 
 
@@ -163,7 +183,7 @@ for account in (Ledger(9.0), None):
         print(refused)
 """
 FITTING = """
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import MODELS, clinic, fit_clinic
 def fit():
     fit_clinic(clinic(), eps=5.0)
 """

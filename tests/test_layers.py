@@ -17,7 +17,7 @@ ABOVE = {
     "model": {"results", "inference", "mechanisms", "numerics", "privacy", "frames"},
 }
 EVERYTHING = {*ABOVE, "datasets", "cli", "audit"}  # for the edges
-OPTIONAL = {"dask", "distributed", "matplotlib", "sklearn", "dp_accounting"}
+OPTIONAL = {"dask", "distributed", "matplotlib", "pyarrow", "sklearn", "dp_accounting"}
 
 
 def offences(name, source):

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
 _RECORDS = 40
-_MODELLED = 20_000
+_MODELLED, _MOST = 20, 20_000
+"""Modelled releases beside a real one, which is far slower, and at most."""
 _BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(1, 1.0))
 
 
@@ -61,8 +62,8 @@ def _compare(
             for _ in range(count)
         ]
     )
-    data = signed_rows(rows.x, rows.y)
-    modelled = release_many(calibration, data, _MODELLED, rng, draw_by_definition)
+    data, many = signed_rows(rows.x, rows.y), min(_MODELLED * count, _MOST)
+    modelled = release_many(calibration, data, many, rng, draw_by_definition)
     return [
         _same_law(ours, theirs)
         for ours, theirs in zip(_views(released, modelled), _views(modelled, modelled), strict=True)

@@ -251,7 +251,8 @@ def _climb(pair: Pair, calibration: Calibration, start: FloatArray) -> tuple[flo
     def below(w: FloatArray) -> float:
         return -float(tilt_losses(pair, calibration.problem, calibration.noise, w[None])[0])
 
-    options = {"maxiter": 200 * pair.d, "xatol": 1e-9, "fatol": 1e-9}
+    size = float(np.abs(start).max()) + 1 / calibration.problem.radius
+    options = {"maxiter": 100 * pair.d, "xatol": 1e-6 * size, "fatol": 1e-7}
     found = optimize.minimize(below, start, method="Nelder-Mead", options=options)
     return -float(found.fun), found.x
 

@@ -181,6 +181,20 @@ def opposed_pair(
     return Pair(np.array([hold, turning]), counts, record, replacement), w
 
 
+def straight_pair(
+    calibration: Calibration, old: float, turns: float = 2.0
+) -> tuple[Pair, FloatArray]:
+    """Neighbours that point exactly opposite ways, and an output at which the old has a margin.
+
+    The output lies along the records, so the new one has margin ``-old``, and nothing but the
+    penalty holds the minimiser. `turns` records like the new one turn the tilt. Losses that are
+    straight up to a sharp bend attain their bound here, in any d and for any n.
+    """
+    axis = longest_row(calibration)
+    w = old * axis / float(axis @ axis)
+    return Pair(-axis[None], np.array([turns]), axis, -axis), w
+
+
 def _depth(problem: Problem, slope: float) -> float:
     """``R |w|`` such that half of the n records hold w there; the angle shrinks as it grows."""
     return min(_DEEPEST, math.sqrt(problem.n / 2 * problem.kappa * slope * PULL))

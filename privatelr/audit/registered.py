@@ -11,12 +11,14 @@ from privatelr.audit.draws import likelihood_ratio, release_many
 from privatelr.audit.faithful import release_pvalue
 from privatelr.audit.loss import claimed_number
 from privatelr.audit.outputs import outputs_of
+from privatelr.audit.pairs import straight_pair
 from privatelr.audit.sampled import delta_from_outputs, epsilon_from_outputs, rho_from_outputs
 from privatelr.audit.search import deep_pair, search
 from privatelr.audit.settings import QUICK
 from privatelr.audit.table import Audit, Row
-from privatelr.errors import ArgumentError, GuaranteeError, require_number
+from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
 from privatelr.mechanisms.calibration.lambdas import free_penalty
+from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.registry import MECHANISMS, calibrate
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import LOSSES
@@ -25,8 +27,8 @@ from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from privatelr.audit.pairs import Pair
     from privatelr.audit.settings import Effort, Setting
-    from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.numerics.losses import Loss
     from privatelr.privacy.guarantees import Guarantee
@@ -40,7 +42,7 @@ def run(
     epsilon: float = 1.0,
     *,
     effort: Effort = QUICK,
-    losses: Sequence[str] | None = None,
+    losses: Sequence[str | Loss] | None = None,
     rng: np.random.Generator | None = None,
     report: Callable[[Row], None] | None = None,
 ) -> Audit:
@@ -51,9 +53,10 @@ def run(
     epsilon : float
         Of the claims; those of zCDP and of small delta are of the same size.
     effort : Effort
-        `QUICK`, about a minute, or `FULL`, about a quarter of an hour per loss.
-    losses : sequence of str, optional
-        Some of the registered ones.
+        `QUICK`, about a minute, or `FULL`, about ten minutes per loss.
+    losses : sequence of str or Loss, optional
+        Registered ones by name, or others such as ``Huber(0.1)``; by default those that are
+        registered.
     rng : Generator, optional
         For the search and for the sampled releases; a real release draws from the system.
     report : callable, optional
@@ -83,13 +86,19 @@ def run(
     return Audit(tuple(rows))
 
 
-def _chosen(names: Sequence[str] | None) -> list[Loss]:
-    if names is None:
+def _chosen(losses: Sequence[str | Loss] | None) -> list[Loss]:
+    if losses is None:
         return list(LOSSES.values())
-    unknown = [name for name in names if name not in LOSSES]
-    if unknown:
-        raise ArgumentError(f"losses={unknown}: losses takes {', '.join(map(repr, LOSSES))}.")
-    return [LOSSES[name] for name in names]
+    return [_find(loss) for loss in losses]
+
+
+def _find(loss: str | Loss) -> Loss:
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]
+    if isinstance(loss, str) or not hasattr(loss, "curvature_bound"):
+        known = ", ".join(map(repr, LOSSES))
+        raise ArgumentError(f"losses: {show(loss)} is none of {known}, and no loss itself.")
+    return loss
 
 
 def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:
@@ -100,11 +109,10 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
         ApproxDP: [ApproxDP(epsilon, 1e-6), ApproxDP(epsilon, 1e-2)],
     }
     for loss in losses:
-        analysis: Analysis = "one-log" if loss.joint_factor is None else "joint"
         for placement, kind in MECHANISMS:
             if kind is not NonPrivate:
                 for claim in claims[kind]:
-                    yield Request(claim, placement, analysis, "free", "keep"), loss
+                    yield Request(claim, placement, None, "free", "keep"), loss
 
 
 def audit_one(
@@ -120,7 +128,7 @@ def audit_one(
     subject = findings[0][1].calibration
     return Row(
         placement=request.placement,
-        loss=loss.name,
+        loss=label(loss),
         claim=_short(request.target),
         claimed=claimed_number(request.target),
         exact=worst.loss.found,
@@ -131,14 +139,19 @@ def audit_one(
     )
 
 
+def label(loss: Loss) -> str:
+    """Name and parameters of a loss, such as ``"huber(0.5)"``."""
+    numbers = ", ".join(f"{value:g}" for value in loss.parameters.values())
+    return f"{loss.name}({numbers})" if numbers else loss.name
+
+
 def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration | None:
     """The mechanism under these facts, or None where no noise suffices."""
     facts = setting.facts(loss)
     target: Any = request.target
-    penalty = free_penalty(facts, target, request.analysis) / setting.small
-    asked = Request(
-        target, request.placement, request.analysis, penalty / facts.n, request.on_small_lambda
-    )
+    analysis = proven(request.analysis, loss)
+    penalty = free_penalty(facts, target, analysis) / setting.small
+    asked = Request(target, request.placement, analysis, penalty / facts.n, request.on_small_lambda)
     try:
         return calibrate(asked, facts)
     except GuaranteeError:
@@ -153,7 +166,7 @@ def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.G
     claim = calibration.target
     if isinstance(claim, ApproxDP) and claim.delta * trials < _FEWEST:
         return math.nan
-    pair = deep_pair(calibration)
+    pair = deep_pair(calibration) if calibration.problem.d > 1 else _alone(calibration)
     first, second = (
         outputs_of(release_many(calibration, side, trials, rng))
         for side in (pair.first(), pair.second())
@@ -165,6 +178,10 @@ def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.G
         return rho_from_outputs(first, second, alpha=alpha, score=score)
     epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
     return delta_from_outputs(first, second, epsilon, alpha=alpha, score=score)
+
+
+def _alone(calibration: Calibration) -> Pair:
+    return straight_pair(calibration, 0.0)[0]
 
 
 def _short(claim: Guarantee) -> str:

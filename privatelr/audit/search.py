@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from privatelr.audit.exact import margins_of_most
+from privatelr.audit.exact import margin_at, margins_of_most
 from privatelr.audit.loss import loss_of
 from privatelr.audit.pairs import (
     Pair,
@@ -14,6 +14,7 @@ from privatelr.audit.pairs import (
     opposed_pair,
     pinned_boundary,
     random_pair,
+    straight_pair,
 )
 from privatelr.privacy.guarantees import ApproxDP
 from privatelr.privacy.noise import GaussianNoise
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.types import FloatArray
 
-_MARGINS = (-40.0, -8.0, -4.0, -1.0)
+_STEEP = 1 - 1e-9
+_SHARES = (0.9997, 0.98)
+"""Of the largest slope: where the old record lies in the tail of a Gaussian loss."""
 _PINNED = 100_001
 
 Candidate = tuple[str, Pair, "FloatArray | None"]
@@ -59,36 +62,55 @@ def search(calibration: Calibration, rng: np.random.Generator, random_pairs: int
         Finding(calibration, pair, loss_of(pair, calibration, outputs), family)
         for family, pair, outputs in _candidates(calibration, rng, random_pairs)
     ]
-    return max(findings, key=lambda finding: finding.loss.ratio)
+    return max(findings, key=_size)
+
+
+def _size(finding: Finding) -> float:
+    """Whatever has no number is worse than anything that has one."""
+    ratio = finding.loss.ratio
+    return math.inf if math.isnan(ratio) else ratio
 
 
 def _candidates(
     calibration: Calibration, rng: np.random.Generator, random_pairs: int
 ) -> Iterator[Candidate]:
-    problem = calibration.problem
+    problem, noise = calibration.problem, calibration.noise
     if problem.d > 1:
-        yield from _opposed(calibration)
+        yield "opposed", deep_pair(calibration), None
+    if calibration.placement == "output":
+        yield "straight", straight_pair(calibration, 0.0)[0], None
+    elif isinstance(noise, GaussianNoise):
+        yield from _in_the_tail(calibration, noise)
+    else:
+        yield from _of_most(calibration)
     if problem.d == 2 and problem.n >= _PINNED:
         yield "pinned boundary", _pinned(calibration), None
     for _ in range(random_pairs):
         yield "random", random_pair(rng, calibration), None
 
 
-def _opposed(calibration: Calibration) -> Iterator[Candidate]:
-    yield "opposed", deep_pair(calibration), None
-    noise, problem = calibration.noise, calibration.problem
-    if calibration.placement == "output":
-        return
-    if isinstance(noise, GaussianNoise):
-        turns = _tail(calibration, noise)
-        for old in _MARGINS:
-            pair, _ = opposed_pair(calibration, old=old, new=min(old, -15.0), turns=turns)
-            yield "opposed", pair, None
-        return
-    charge = -noise.log_density(longest_row(calibration))
+def _of_most(calibration: Calibration) -> Iterator[Candidate]:
+    """Where slopes and curvatures together make the loss of a Laplace tilt largest."""
+    problem = calibration.problem
+    charge = -calibration.noise.log_density(longest_row(calibration))
     old, new = margins_of_most(problem.loss, charge, problem.kappa)
-    pair, w = opposed_pair(calibration, old=old, new=new, turns=2.0)
-    yield "opposed", pair, w[None]
+    pair, w = straight_pair(calibration, old)
+    yield "straight", pair, w[None]
+    if problem.d > 1:
+        pair, w = opposed_pair(calibration, old=old, new=new, turns=2.0)
+        yield "opposed", pair, w[None]
+
+
+def _in_the_tail(calibration: Calibration, noise: GaussianNoise) -> Iterator[Candidate]:
+    """Where slopes and curvatures make the loss of a Gaussian tilt large where it counts."""
+    loss, turns = calibration.problem.loss, _tail(calibration, noise)
+    yield "straight", straight_pair(calibration, 0.0, turns)[0], None
+    if calibration.problem.d > 1:
+        steep = margin_at(loss, _STEEP)
+        for share in _SHARES:
+            old = margin_at(loss, share)
+            pair, _ = opposed_pair(calibration, old=old, new=min(old, steep), turns=turns)
+            yield "opposed", pair, None
 
 
 def deep_pair(calibration: Calibration) -> Pair:
@@ -96,8 +118,8 @@ def deep_pair(calibration: Calibration) -> Pair:
     problem = calibration.problem
     moves = 2.0 * problem.loss.slope_bound * problem.radius
     if calibration.placement == "objective":
-        moves = math.sqrt(float(calibration.noise.variances.max()))
-    margin = -20.0 - 12.0 * problem.kappa * moves / problem.radius
+        moves = 12.0 * math.sqrt(float(calibration.noise.variances.max()))
+    margin = margin_at(problem.loss, _STEEP) - problem.kappa * moves / problem.radius
     return opposed_pair(calibration, old=margin, new=margin)[0]
 
 

@@ -47,6 +47,7 @@ class Setting:
         return f"R={self.radius:g}, free lambda / {self.small:g}{shape}"
 
 
+ONE_COLUMN = ((1, 1.0),)
 INTERCEPT_AND_SLOPE = ((1, 0.5), (1, 1.0))
 INTERCEPT_FACTOR_SLOPE = ((1, 0.5), (3, 1.0), (1, 1.0))
 
@@ -92,7 +93,7 @@ FULL = Effort(
         Setting(radius, small, shape)
         for radius in (0.1, 1.0, 12.0, 100.0)
         for small in (0.25, 1.0, 4.0)
-        for shape in ((), INTERCEPT_AND_SLOPE, INTERCEPT_FACTOR_SLOPE)
+        for shape in ((), ONE_COLUMN, INTERCEPT_AND_SLOPE, INTERCEPT_FACTOR_SLOPE)
     ),
     random_pairs=10,
     trials=500_000,

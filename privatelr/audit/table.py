@@ -30,7 +30,9 @@ class Row:
 
     Attributes
     ----------
-    placement, loss : str
+    placement : str
+    loss : str
+        Its name, and in brackets its parameters.
     claim : str
     claimed : float
         Its epsilon, rho or delta.
@@ -71,8 +73,8 @@ class Row:
     def __str__(self) -> str:
         sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
         return (
-            f"{self.placement:<11}{self.loss:<11}{self.claim:<29}{self.exact:>9.3g}"
-            f"{self.ratio:>10.4f}{self.attained:>10.4f}{sampled:>9}  {self.verdict}"
+            f"{self.placement:<10}{self.loss:<14}{self.claim:<29}{self.exact:>9.3g}"
+            f"{self.ratio:>9.4f}{self.attained:>9.4f}{sampled:>9}  {self.verdict}"
         )
 
 
@@ -107,8 +109,8 @@ class Audit:
 
     def __str__(self) -> str:
         head = (
-            f"{'mechanism':<11}{'loss':<11}{'claim':<29}{'exact':>9}{'of claim':>10}"
-            f"{'of bound':>10}{'sampled':>9}  verdict"
+            f"{'mechanism':<10}{'loss':<14}{'claim':<29}{'exact':>9}{'of claim':>9}"
+            f"{'of bound':>9}{'sampled':>9}  verdict"
         )
         lines = [str(row) for row in self.rows]
         legend = [_LEGEND]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import objective, output
 from privatelr.mechanisms.calibration.lambdas import PLAIN_LAMBDA, lambda_by_rule
+from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.calibration.settle import (
     calibrate_objective,
     calibrate_output,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privatelr.mechanisms.calibration.lambdas import LambdaRule
+    from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.mechanisms.release import Release
@@ -66,29 +68,33 @@ def calibrate(request: Request, facts: Facts) -> Calibration:
     mechanism = find_mechanism(request)
     if not isinstance(request.lambda_, str):
         return mechanism.calibrate(facts.with_lambda(request.lambda_), request, "as given")
-    target, rule, analysis = request.target, request.lambda_, request.analysis
+    target, rule = request.target, request.lambda_
     if isinstance(target, NonPrivate):
         plain = facts.with_lambda(PLAIN_LAMBDA)
         return mechanism.calibrate(plain, request, "the default of a plain fit")
+    analysis = proven(request.analysis, facts.loss)
     value = lambda_by_rule(rule, facts, target, analysis)
     free = lambda_by_rule("free", facts, target, analysis)
     if rule == "auto" and math.isclose(value, free, rel_tol=1e-9):
         rule = "free"  # in words: the two rules agree
-    return mechanism.calibrate(facts.with_lambda(value), request, _origin(request, rule))
+    return mechanism.calibrate(facts.with_lambda(value), request, _origin(request, rule, analysis))
 
 
-def _origin(request: Request, rule: LambdaRule) -> str:
+def _origin(request: Request, rule: LambdaRule, analysis: Analysis) -> str:
     """Where an automatic lambda comes from, in words."""
-    if rule == "PrivateLR" or request.analysis == "cms11":
+    if rule == "PrivateLR" or analysis == "cms11":
         return "automatic, PrivateLR's rule"
     if rule == "auto":
         return "automatic, balances noise and shrinkage for a guess of the coefficients"
     if request.placement == "output":
-        return "automatic, what would be free in objective perturbation"
+        if analysis == "joint":
+            return "automatic, what would be free in objective perturbation"
+        return "automatic, what objective perturbation would take"
     if isinstance(request.target, ZCDP):
-        return "automatic, what would be free under the pure epsilon that implies this rho"
+        cost = "be free under" if analysis == "joint" else "cost a tenth of"
+        return f"automatic, what would {cost} the pure epsilon that implies this rho"
     if isinstance(request.target, ApproxDP):
         return "automatic, the smallest whose curvature adds at most 2 % to the noise"
-    if request.analysis == "joint":
+    if analysis == "joint":
         return "automatic, the smallest whose curvature costs no privacy"
     return "automatic, the smallest whose curvature costs a tenth of eps"

@@ -24,11 +24,15 @@ _EPS_TAKES = f"0 for the plain fit, or a number from {SMALLEST_EPSILON:g} to {LA
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Target and choices; `lambda_` is a number or the name of a rule."""
+    """Target and choices.
+
+    `lambda_` is a number or the name of a rule; without an `analysis`, the tightest that is
+    proven for the loss is meant.
+    """
 
     target: Guarantee
     placement: Placement
-    analysis: Analysis
+    analysis: Analysis | None
     lambda_: float | LambdaRule
     on_small_lambda: SmallLambda
 
@@ -50,7 +54,7 @@ def read_request(
     return Request(
         target=_spent_on_coefficients(read_target(eps, delta), spend),
         placement="objective" if op else "output",
-        analysis=cast("Analysis", require_choice(GuaranteeError, "analysis", analysis, ANALYSES)),
+        analysis=_read_analysis(analysis),
         lambda_=_read_lambda(lambda_),
         on_small_lambda=cast(
             "SmallLambda",
@@ -107,6 +111,12 @@ def _spent_on_coefficients(target: Guarantee, spend: Any) -> Guarantee:
     if isinstance(target, NonPrivate):
         return target
     return split(target, spend)["coefficients"]
+
+
+def _read_analysis(analysis: Any) -> Analysis | None:
+    if analysis is None:
+        return None
+    return cast("Analysis", require_choice(GuaranteeError, "analysis", analysis, ANALYSES))
 
 
 def _read_lambda(lambda_: Any) -> float | LambdaRule:

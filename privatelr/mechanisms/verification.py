@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import concentrated, gaussian, pure
 from privatelr.mechanisms.calibration.output import output_sensitivity
-from privatelr.mechanisms.calibration.record import relative_rate
 from privatelr.mechanisms.calibration.shield import certified_norm
+from privatelr.mechanisms.calibration.tilt import relative_rate
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import to_zcdp
 from privatelr.privacy.gaussian import log_delta
@@ -93,7 +93,7 @@ def _laplace_epsilon(calibration: Calibration) -> float:
     if isinstance(noise, BlockLaplace) and noise.blocks != problem.blocks:
         raise _unproven(calibration)
     analysis = pure.named(calibration.analysis)
-    return pure.objective_epsilon(relative_rate(calibration), problem, analysis)
+    return pure.objective_epsilon(relative_rate(noise, problem), problem, analysis)
 
 
 def _unproven(calibration: Calibration) -> GuaranteeError:

@@ -6,16 +6,17 @@ and `curvature` in ``[0, curvature_bound]`` (privacy.md, section 0).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+from flint import arb
 from scipy import special
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from privatelr.errors import ArgumentError, require_choice, require_number, show
 
-    from flint import arb
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
     from privatelr.types import FloatArray
 
@@ -39,6 +40,8 @@ class Loss(Protocol):
     ----------
     name, title : str
         Key in `LOSSES`, and what the summary calls the model.
+    parameters : mapping of str to float
+        The numbers that pick one loss of its family, by name; see `find_loss`.
     slope_bound : float
         L, the largest size of the slope.
     curvature_bound : float
@@ -55,6 +58,8 @@ class Loss(Protocol):
     def name(self) -> str: ...
     @property
     def title(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, float]: ...
     @property
     def slope_bound(self) -> float: ...
     @property
@@ -85,6 +90,10 @@ class Logistic:
     joint_factor: float | None = 1.0
 
     @property
+    def parameters(self) -> Mapping[str, float]:
+        return {}
+
+    @property
     def probability(self) -> Callable[[FloatArray], FloatArray]:
         return _expit
 
@@ -108,5 +117,170 @@ class Logistic:
         return small.log1p() - margin, -share, small * share * share
 
 
-LOSSES: dict[str, Loss] = {"logistic": Logistic()}
-"""Registered losses; every law about losses runs over this table."""
+_SMALLEST_H, _LARGEST_H = 1e-6, 0.5
+
+
+def _require_h(h: Any) -> float:
+    takes = f"a number from {_SMALLEST_H:g} to {_LARGEST_H:g}"
+    why = (
+        "; the hinge is bent from margin 1 - h to 1 + h, and with a larger h it would no longer "
+        "be straight where a record comes close to the wrong side"
+    )
+    limits = {"at_least": _SMALLEST_H, "at_most": _LARGEST_H}
+    return require_number(ArgumentError, "h", h, takes + why, **limits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hinge:
+    """What two ways to bend the hinge ``max(0, 1 - z)`` at its corner have in common."""
+
+    h: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "h", _require_h(self.h))
+
+    @property
+    def title(self) -> str:
+        return "support vector machine"
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"h": self.h}
+
+    @property
+    def slope_bound(self) -> float:
+        return 1.0
+
+    @property
+    def probability(self) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Huber(_Hinge):
+    """The hinge ``max(0, 1 - z)`` with its corner replaced by a parabola.
+
+    ``(1 + h - z)**2 / (4 h)`` for margins within h of 1 (Chapelle 2007; Chaudhuri, Monteleoni
+    and Sarwate 2011). The slope runs from -1 to 0 there, and the curvature is ``1 / (2 h)`` there
+    and zero elsewhere: as large where the slope is nearly one as where it is small, so no
+    joint bound does better than the one-log bound, which it attains.
+
+    Parameters
+    ----------
+    h : float
+        Half the width of the parabola, from 1e-6 to 0.5.
+    """
+
+    @property
+    def name(self) -> str:
+        return "huber"
+
+    @property
+    def curvature_bound(self) -> float:
+        return 1 / (2 * self.h)
+
+    @property
+    def joint_factor(self) -> None:
+        return None
+
+    def value(self, margin: FloatArray) -> FloatArray:
+        short = 1 + self.h - margin
+        bent = np.clip(short, 0.0, 2 * self.h)
+        return np.asarray(bent * bent / (4 * self.h) + np.maximum(short - 2 * self.h, 0.0))
+
+    def slope(self, margin: FloatArray) -> FloatArray:
+        return np.asarray(-np.clip((1 + self.h - margin) / (2 * self.h), 0.0, 1.0))
+
+    def curvature(self, margin: FloatArray) -> FloatArray:
+        short = 1 + self.h - margin
+        bent = (short > 0) & (short < 2 * self.h)
+        return np.where(bent, self.curvature_bound, 0.0)
+
+    def enclose(self, margin: arb) -> tuple[arb, arb, arb]:
+        h = arb(self.h)
+        short, width = 1 + h - margin, 2 * h
+        bent = short.max(arb(0)).min(width)
+        value = bent * bent / (2 * width) + (short - width).max(arb(0))
+        if short < 0 or short > width:
+            curvature = arb(0)
+        elif short > 0 and short < width:
+            curvature = 1 / width
+        else:  # at a kink: anything from 0 to 1 / (2 h)
+            curvature = arb(0).union(1 / width)
+        return value, -bent / width, curvature
+
+
+@dataclass(frozen=True, slots=True)
+class SoftplusHinge(_Hinge):
+    """``h log(1 + exp((1 - z) / h))``: the logistic loss that asks for a margin of one.
+
+    Its slope at a margin of zero is steeper than the logistic one, and its curvature
+    ``s (1 - s) / h`` vanishes where the slope has size 0 or 1, so the joint bound holds with
+    ``kappa / h`` and the curvature can be had for free (privacy.md 0 and 3.2).
+
+    Parameters
+    ----------
+    h : float
+        Width of the bend, from 1e-6 to 0.5.
+    """
+
+    @property
+    def name(self) -> str:
+        return "softplus"
+
+    @property
+    def curvature_bound(self) -> float:
+        return 1 / (4 * self.h)
+
+    @property
+    def joint_factor(self) -> float:
+        return 1 / self.h
+
+    def value(self, margin: FloatArray) -> FloatArray:
+        return np.asarray(self.h * np.logaddexp(0.0, (1 - margin) / self.h))
+
+    def slope(self, margin: FloatArray) -> FloatArray:
+        return -_expit((1 - margin) / self.h)
+
+    def curvature(self, margin: FloatArray) -> FloatArray:
+        excess = (1 - margin) / self.h
+        return np.asarray(_expit(excess) * _expit(-excess) / self.h)
+
+    def enclose(self, margin: arb) -> tuple[arb, arb, arb]:
+        h = arb(self.h)
+        value, slope, curvature = Logistic().enclose((margin - 1) / h)
+        return h * value, slope, curvature / h
+
+
+LOSSES: dict[str, Loss] = {
+    "logistic": Logistic(),
+    "huber": Huber(),
+    "softplus": SoftplusHinge(),
+}
+"""One registered loss of each family; every law about losses runs over this table."""
+
+
+HINGES = ("huber", "softplus")
+"""Losses of a support vector machine, the usual one first."""
+
+
+def find_loss(name: str, **parameters: Any) -> Loss:
+    """The loss of a registered family with these parameters, or with its own where not given.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such family, or a parameter is not one of it or out of its range.
+    """
+    if name not in LOSSES:
+        known = ", ".join(map(repr, LOSSES))
+        raise ArgumentError(f"loss={show(name)}: loss takes one of {known}.")
+    family: Any = LOSSES[name]
+    if unknown := set(parameters) - set(family.parameters):
+        raise ArgumentError(f"{min(unknown)}: the {name} loss has no such parameter.")
+    return cast("Loss", replace(family, **parameters))
+
+
+def find_hinge(name: Any, h: Any) -> Loss:
+    """A loss of a support vector machine, of width h; raises `ArgumentError`."""
+    return find_loss(require_choice(ArgumentError, "loss", name, HINGES), h=h)

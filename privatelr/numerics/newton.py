@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
-from privatelr.numerics.objective import Objective, hessian, value_and_gradient
+from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
 
 if TYPE_CHECKING:
     from privatelr.types import FloatArray
@@ -105,8 +105,13 @@ class Newton:
 
 
 def descend(objective: Objective, start: FloatArray, enough: float, max_iterations: int) -> Minimum:
-    """Newton iterations from `start` as far as they lead; the end may be above `enough`."""
-    w = start
+    """Newton iterations from `start` as far as they lead; the end may be above `enough`.
+
+    A step that has to be shortened went past bends of the loss that the curvature at w does
+    not show. The next one takes its mean over as far as margins moved, and once steps need
+    not be shortened any more, this reach is taken back to nothing.
+    """
+    w, reach = start, 0.0
     with np.errstate(all="ignore"):
         value, gradient = value_and_gradient(objective, w)
         for _ in range(max_iterations):
@@ -114,11 +119,18 @@ def descend(objective: Objective, start: FloatArray, enough: float, max_iteratio
             if norm == math.inf:
                 break
             certified = norm <= enough
-            step = _newton_step(objective, w, gradient)
+            step = _newton_step(objective, w, gradient, reach)
             smallest = 1.0 if certified else _SMALLEST_STEP
             trial = _search(objective, w, step, value, gradient, smallest)
+            if trial is None and reach > 0:
+                reach = 0.0
+                continue
             if trial is None or (certified and _norm(trial[2]) >= norm / 2):
                 break
+            moved, shortened = trial[0] - w, _norm(trial[0] - w) < 0.75 * _norm(step)
+            if shortened or reach > 0:
+                change = mean_change(objective, moved)
+                reach = change if shortened else min(reach, change) / 4
             w, value, gradient = trial
         return Minimum(w, _norm(gradient))
 
@@ -128,8 +140,10 @@ def _norm(vector: FloatArray) -> float:
     return norm if math.isfinite(norm) else math.inf
 
 
-def _newton_step(objective: Objective, w: FloatArray, gradient: FloatArray) -> FloatArray:
-    matrix = hessian(objective, w)
+def _newton_step(
+    objective: Objective, w: FloatArray, gradient: FloatArray, reach: float
+) -> FloatArray:
+    matrix = hessian(objective, w, reach)
     if np.isfinite(matrix).all():
         with suppress(linalg.LinAlgError):
             return np.asarray(-linalg.cho_solve(linalg.cho_factor(matrix), gradient))
@@ -149,13 +163,15 @@ def _search(
 ) -> tuple[FloatArray, float, FloatArray] | None:
     """The first of the steps 1, 1/2, ... down to `smallest` that makes progress, or None."""
     slope = float(gradient @ step)
+    tilted = float(objective.tilt @ w)
+    resolved = _RESOLUTION * (abs(value - tilted) + abs(tilted))
     target = _norm(gradient) / 2
     size = 1.0
     while size >= smallest:
         candidate = w + size * step
         new_value, new_gradient = value_and_gradient(objective, candidate)
         promised = -size * slope
-        if promised > _RESOLUTION * (1.0 + abs(value)):
+        if promised > resolved:
             improves = new_value <= value - _SUFFICIENT_DECREASE * promised
         else:
             improves = _norm(new_gradient) <= target

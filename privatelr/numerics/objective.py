@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray, Rows
 
 
+_NARROW = 1e-6
+"""Below it the difference of two slopes has too few digits for a mean curvature."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Objective:
     """J as a value: rows, loss, ``lambda_ >= 0`` and tilt ``(d,)``."""
@@ -42,13 +46,32 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
     return value, slopes / n + lambda_ * w + tilt
 
 
-def hessian(objective: Objective, w: FloatArray) -> FloatArray:
-    """Second derivative ``(d, d)``, in one pass over the rows."""
+def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArray:
+    """Second derivative ``(d, d)``, in one pass over the rows.
+
+    With a `reach`, the curvature of each loss is its mean from ``z - reach`` to ``z + reach``
+    around the margin z, so that a bend counts for the margins that may come to it.
+    """
     loss = objective.loss
 
+    def curvature(margin: FloatArray) -> FloatArray:
+        if reach < _NARROW:
+            return loss.curvature(margin)
+        return (loss.slope(margin + reach) - loss.slope(margin - reach)) / (2 * reach)
+
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
-        weight = loss.curvature(y * (x @ w)) * y * y
+        weight = curvature(y * (x @ w)) * y * y
         return ((x * weight[:, None]).T @ x,)
 
     (total,) = objective.rows.fold(kernel)
     return np.asarray(total / objective.rows.n + objective.lambda_ * np.eye(len(w)))
+
+
+def mean_change(objective: Objective, step: FloatArray) -> float:
+    """Mean size of the change of a margin when w moves by `step`, in one pass over the rows."""
+
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[float]:
+        return (float(np.abs(x @ step).sum()),)
+
+    (total,) = objective.rows.fold(kernel)
+    return float(total / objective.rows.n)

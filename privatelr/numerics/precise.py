@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _SUFFICIENT_DECREASE = 2.0**-10
 _WIDTH = 1 / 16
 """Part of the width of the kink, ``L / c``, within which a loss is as good as quadratic."""
+_SEVERAL = 12
 _FEW = 3
 """Iterations after which the path allows for larger steps."""
 
@@ -72,8 +73,8 @@ def precise_minimum(objective: Objective, start: FloatArray, tau: float, tilt: T
     while True:
         with working_precision(precision):
             exact = ExactObjective(rows, loss, arb(penalty), tilt(precision))
-            for descent in (_direct(exact, w), _along_path(exact, precision // 4)):
-                for point in descent:
+            for descent in (_direct, _searched, _along_path):
+                for point in descent(exact, w, precision // 4):
                     if length_bound(point.gradient) <= tau:
                         return point.w
                     w = point.w
@@ -154,10 +155,15 @@ def _search(objective: ExactObjective, point: Point, step: list[arb]) -> Point |
         promised, step = promised / 2, [entry / 2 for entry in step]
 
 
-def _direct(objective: ExactObjective, w: list[arb]) -> Iterator[Point]:
+def _searched(objective: ExactObjective, w: list[arb], limit: int) -> Iterator[Point]:
+    """A few Newton iterations from `w`, for kinks that lie between it and the minimum."""
+    return islice(_newton(objective, w), min(limit, _SEVERAL))
+
+
+def _direct(objective: ExactObjective, w: list[arb], limit: int) -> Iterator[Point]:
     """Newton iterations from `w` for as long as each halves the gradient."""
     target = arb("inf")
-    for point in _newton(objective, w):
+    for point in islice(_newton(objective, w), limit):
         yield point
         length = length_bound(point.gradient)
         if not length <= target:
@@ -165,8 +171,8 @@ def _direct(objective: ExactObjective, w: list[arb]) -> Iterator[Point]:
         target = length / 2
 
 
-def _along_path(objective: ExactObjective, limit: int) -> Iterator[Point]:
-    """Newton iterations after the minima of larger penalties have led the way.
+def _along_path(objective: ExactObjective, w: list[arb], limit: int) -> Iterator[Point]:
+    """Newton iterations after the minima of larger penalties have led the way, from zero.
 
     Where margins at the minimum are large, the loss is a sharp kink for Newton's method, which
     then takes forever. With a penalty that keeps margins below 1 it is smooth. As the penalty
@@ -177,7 +183,7 @@ def _along_path(objective: ExactObjective, limit: int) -> Iterator[Point]:
     reach = _WIDTH * slope_bound / objective.loss.curvature_bound / radius
     slopes = objective.rows.n * slope_bound * radius
     penalty = radius * (length_bound(objective.tilt) + slopes)
-    w, factor = [arb(0)] * objective.rows.d, 4
+    w, factor = [arb(0) for _ in w], 4
     while penalty > objective.penalty:
         relaxed = replace(objective, penalty=penalty)
         near = _near_minimum(relaxed, w, reach, limit)

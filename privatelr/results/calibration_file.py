@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from privatelr.errors import GuaranteeError, ReleaseFileError
+from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.calibration.record import Alternative, Calibration
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import read_target
 from privatelr.mechanisms.verification import achieved
-from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.losses import LOSSES, find_loss
 from privatelr.privacy import conversions
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import implies
@@ -23,6 +23,9 @@ from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, Neighbours, 
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
 from privatelr.results.json_values import CLOSE, choice, entries, listing, number, text, whole
 from privatelr.types import Block
+
+if TYPE_CHECKING:
+    from privatelr.numerics.losses import Loss
 
 _LAWS: dict[str, type[Any]] = {
     "spherical_laplace": SphericalLaplace,
@@ -55,7 +58,7 @@ def calibration_entry(calibration: Calibration) -> dict[str, Any]:
         "target": conversions.to_json(calibration.target),
         "n": problem.n,
         "d": problem.d,
-        "loss": problem.loss.name,
+        "loss": _loss_entry(problem.loss),
         "radius": problem.radius,
         "blocks": _blocks_entry(problem.blocks),
         "lambda": problem.lambda_,
@@ -77,6 +80,11 @@ def _law_entry(law: NoiseLaw) -> dict[str, Any]:
     if isinstance(law, BlockLaplace):
         return {"law": kind, "blocks": _blocks_entry(law.blocks), "rate": law.rate}
     return {"law": kind, **asdict(cast("Any", law))}
+
+
+def _loss_entry(loss: Loss) -> Any:
+    """The name of a loss, beside the numbers that pick it from its family if there are any."""
+    return {"name": loss.name, **loss.parameters} if loss.parameters else loss.name
 
 
 def _blocks_entry(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
@@ -102,7 +110,7 @@ def restore_calibration(value: Any) -> Calibration:
     problem = Problem(
         n=whole(given["n"], f"{where}.n", 1, _MOST_RECORDS),
         d=(d := whole(given["d"], f"{where}.d", 1, _MOST_COLUMNS)),
-        loss=LOSSES[choice(given["loss"], f"{where}.loss", LOSSES)],
+        loss=_read_loss(given["loss"], f"{where}.loss"),
         radius=_size(given["radius"], f"{where}.radius"),
         blocks=_read_blocks(given["blocks"], f"{where}.blocks", d),
         lambda_=_read_lambda(given["lambda"], f"{where}.lambda", plain),
@@ -179,6 +187,19 @@ def _read_zero_or_size(value: Any, where: str) -> float:
 def _read_lambda(value: Any, where: str, plain: bool) -> float:
     """A plain fit may have no penalty; a private one may not."""
     return _read_zero_or_size(value, where) if plain else _size(value, where)
+
+
+def _read_loss(value: Any, where: str) -> Loss:
+    if not isinstance(value, dict):
+        plain = [name for name, loss in LOSSES.items() if not loss.parameters]
+        return LOSSES[choice(value, where, plain)]
+    families = [name for name, loss in LOSSES.items() if loss.parameters]
+    name = choice(value.get("name"), f"{where}.name", families)
+    given = entries(value, where, ("name", *LOSSES[name].parameters))
+    try:
+        return find_loss(**given)
+    except ArgumentError as error:
+        raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
 
 
 def _read_blocks(value: Any, where: str, d: int) -> tuple[Block, ...]:

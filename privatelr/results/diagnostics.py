@@ -9,6 +9,7 @@ import pandas as pd
 
 from privatelr.errors import GuaranteeError
 from privatelr.numerics.roc import ThresholdRule, best_threshold, c_index, roc_curve
+from privatelr.results.scores import scale_of, score
 
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
@@ -25,20 +26,28 @@ class Diagnostics:
     roc : DataFrame
         Columns threshold, false_positive, true_positive.
     youden, topleft : float
-        Thresholds of the probability that are best for the training data by Youden's J and by
-        the distance to the corner (0, 1); NaN for one class.
+        Thresholds of the score (a probability, or a margin) that are best for the training
+        data by Youden's J and by the distance to the corner (0, 1); NaN for one class.
     """
 
-    __slots__ = ("c_index", "roc", "topleft", "youden")
+    __slots__ = ("_fixed", "c_index", "roc", "topleft", "youden")
 
     # not a dataclass: asdict() and replace() would take the label off
-    def __init__(self, c_index: float, roc: pd.DataFrame, youden: float, topleft: float) -> None:
+    def __init__(
+        self,
+        c_index: float,
+        roc: pd.DataFrame,
+        youden: float,
+        topleft: float,
+        fixed: float = 0.5,
+    ) -> None:
         self.c_index, self.roc, self.youden, self.topleft = c_index, roc, youden, topleft
+        self._fixed = fixed
 
     def threshold(self, rule: ThresholdRule) -> float:
-        """The learned threshold; one half where one class is missing."""
+        """The learned threshold; the fixed one of the scale where one class is missing."""
         value = self.youden if rule == "youden" else self.topleft
-        return 0.5 if np.isnan(value) else value
+        return self._fixed if np.isnan(value) else value
 
     def __str__(self) -> str:
         return (
@@ -69,9 +78,9 @@ def diagnose(rows: Rows, coef: FloatArray, loss: Loss) -> Diagnostics:
     """
     link, label = rows.scores(coef)
     with np.errstate(all="ignore"):
-        score = link if loss.probability is None else loss.probability(link)
+        scores = score(loss, link)
     positive = label > 0
-    curve = roc_curve(score, positive)
+    curve = roc_curve(scores, positive)
     table = pd.DataFrame(
         {
             "threshold": curve.threshold,
@@ -80,8 +89,9 @@ def diagnose(rows: Rows, coef: FloatArray, loss: Loss) -> Diagnostics:
         }
     )
     return Diagnostics(
-        c_index(score, positive),
+        c_index(scores, positive),
         table,
         best_threshold(curve, "youden"),
         best_threshold(curve, "topleft"),
+        scale_of(loss).fixed,
     )

@@ -31,7 +31,7 @@ class Fit(FitRecord):
     def predict(
         self,
         data: Any,
-        type: Literal["probabilities", "classes", "link"] = "probabilities",
+        type: Literal["probabilities", "classes", "link", "margins"] | None = None,
         *,
         threshold: float | None = None,
     ) -> pd.Series[Any]:
@@ -44,10 +44,11 @@ class Fit(FitRecord):
         data
             A frame with the columns of the right-hand side.
         type
-            ``"probabilities"`` of the positive class, ``"classes"``, or ``"link"``, the linear
-            predictor.
+            ``"probabilities"`` of the positive class, the default of `dplr`; ``"classes"``, the
+            default of `dpsvm`; ``"link"``, the linear predictor of `dplr`; or ``"margins"``,
+            that of `dpsvm`, which is positive for the positive class and has no probabilities.
         threshold
-            Splits classes in place of the fit's own threshold.
+            Splits classes in place of the fit's own threshold: a probability, or a margin.
 
         Returns
         -------

@@ -11,29 +11,30 @@ from privatelr.errors import ArgumentError, GuaranteeError, require_choice
 from privatelr.frames.design import read_covariates
 from privatelr.frames.source import as_frame
 from privatelr.numerics.rows import bounded_rows, linear_predictor
-from privatelr.results.threshold import require_probability
+from privatelr.results.scores import scale_of, score
+from privatelr.results.threshold import require_threshold
 
 if TYPE_CHECKING:
     from privatelr.results.record import FitRecord
     from privatelr.types import BoolArray, FloatArray
 
-PREDICTIONS = ("probabilities", "classes", "link")
 
-
-def predict(fit: FitRecord, data: Any, type: str, threshold: float | None) -> pd.Series[Any]:
+def predict(fit: FitRecord, data: Any, type: str | None, threshold: float | None) -> pd.Series[Any]:
     """Predict each row of `data`; see `Fit.predict`."""
-    require_choice(ArgumentError, "type", type, PREDICTIONS)
-    cut = _cut(fit, threshold) if type == "classes" else np.nan
+    loss = fit.calibration.problem.loss
+    scale = scale_of(loss)
+    kind = scale.predictions[0] if type is None else _require_kind(type, fit)
+    cut = _cut(fit, threshold) if kind == "classes" else np.nan
     frame = as_frame(data)
     link, usable = _link(fit, frame)
-    if type == "link":
+    if kind == "link":
         return pd.Series(link, index=frame.index, name="link")
-    probability = _probability(fit, link)
-    if type == "probabilities":
-        return pd.Series(probability, index=frame.index, name="probability")
+    scores = score(loss, link)
+    if kind != "classes":
+        return pd.Series(scores, index=frame.index, name=scale.name)
     negative, positive = fit.spec.response.classes
     with np.errstate(invalid="ignore"):
-        chosen = [positive if above else negative for above in probability > cut]
+        chosen = [positive if above else negative for above in scores > cut]
     classes = pd.Series(chosen, index=frame.index, name="class")
     return classes if usable.all() else classes.astype(object).where(usable, np.nan)
 
@@ -45,22 +46,23 @@ def _link(fit: FitRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
     return np.where(usable, linear_predictor(rows, fit.release.coef), np.nan), usable
 
 
-def _probability(fit: FitRecord, link: FloatArray) -> FloatArray:
+def _require_kind(type: Any, fit: FitRecord) -> str:
     loss = fit.calibration.problem.loss
-    if loss.probability is None:
-        raise ArgumentError(f"type: the {loss.name} loss defines no probabilities.")
-    return loss.probability(link)
+    why = ""
+    if type == "probabilities" and loss.probability is None:
+        why = f"; a {loss.title} has no probabilities, and dplr fits a model that has"
+    return require_choice(ArgumentError, "type", type, scale_of(loss).predictions, why)
 
 
 def _cut(fit: FitRecord, threshold: float | None) -> float:
     if threshold is not None:
-        return require_probability(threshold)
+        return require_threshold(threshold, scale_of(fit.calibration.problem.loss))
     rule = fit.threshold.rule
     if rule is None:
         return fit.threshold.value
     if not fit.has_diagnostics:
         raise GuaranteeError(
             f"threshold={rule!r} was learned from the training data and is not kept in a saved "
-            "fit; pass predict(..., threshold=0.5) or another public number."
+            f"fit; pass predict(..., threshold={fit.threshold.value:g}) or another public number."
         )
     return fit.diagnostics.threshold(rule)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import GuaranteeError
+from privatelr.errors import ArgumentError, GuaranteeError
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
@@ -49,7 +49,13 @@ class FitRecord:
 
     @property
     def odds_ratios(self) -> pd.Series[float]:
-        """Exponentials of `coef`."""
+        """Exponentials of `coef`, for a model of probabilities."""
+        loss = self.calibration.problem.loss
+        if loss.probability is None:
+            raise ArgumentError(
+                f"odds_ratios: the coefficients of a {loss.title} are not logarithms of odds; "
+                "dplr fits a model where they are."
+            )
         with np.errstate(over="ignore"):
             return self._named(np.exp(self.coef.to_numpy()), "odds_ratio")
 

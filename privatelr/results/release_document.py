@@ -35,12 +35,14 @@ from privatelr.results.json_values import (
     whole,
 )
 from privatelr.results.record import FitRecord
+from privatelr.results.scores import scale_of
 from privatelr.results.threshold import Threshold
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.privacy.guarantees import Guarantee
+    from privatelr.results.scores import Scale
     from privatelr.types import FloatArray
 
 FORMAT = "privatelr release"
@@ -169,7 +171,8 @@ def restore(document: Any) -> FitRecord:
     _require_match(spec, calibration)
     coef = _read_coefficients(given["coefficients"], spec, calibration)
     release = Release(coef, guarantee, calibration, entry)
-    return FitRecord(spec, release, _read_threshold(given["threshold"]))
+    cut = _read_threshold(given["threshold"], scale_of(calibration.problem.loss))
+    return FitRecord(spec, release, cut)
 
 
 def _require_format(document: Any) -> None:
@@ -254,14 +257,14 @@ def _read_coefficients(value: Any, spec: DesignSpec, calibration: Calibration) -
     return coef
 
 
-def _read_threshold(value: Any) -> Threshold:
+def _read_threshold(value: Any, scale: Scale) -> Threshold:
     given = entries(value, "threshold", ("rule", "value"))
     rule = choice(given["rule"], "threshold.rule", ("fixed", "youden", "topleft"))
     if rule != "fixed":
         # the value of a learned rule is a function of the data and never in a file
         require_same(given["value"], None, "threshold.value")
-        return Threshold(rule=cast("Any", rule))
-    cut = number(given["value"], "threshold.value", at_least=0.0)
-    if cut > 1:
-        raise ReleaseFileError("threshold.value takes a number from 0 to 1")
+        return Threshold(scale.fixed, rule=cast("Any", rule))
+    cut = number(given["value"], "threshold.value")
+    if not scale.lowest <= cut <= scale.highest:
+        raise ReleaseFileError(f"threshold.value takes {scale.takes}")
     return Threshold(cut)

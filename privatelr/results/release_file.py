@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from privatelr.results.json_values import LARGEST_FILE, canonical, parse
 from privatelr.results.release_document import release_document, restore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from privatelr.results.record import FitRecord
 
 _LONGEST_SHOWN = 120
@@ -30,29 +32,58 @@ def write_release(fit: FitRecord, path: str | os.PathLike[str]) -> None:
     """Write a release file, whole or not at all; see `Fit.save`."""
     name = _require_path(path)
     try:
-        document = release_document(fit)
-        data = f"{_spell(document)}\n".encode()
-        again = release_document(restore(parse(data)))
+        data = release_bytes(fit)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
-    if canonical(again) != canonical(document):
-        raise ReleaseFileError(f"{_shown(name)} was not written: the fit would not be read back.")
-    _write_whole(Path(os.path.realpath(name)), data)
+    replace_file(Path(os.path.realpath(name)), data)
 
 
-def _write_whole(target: Path, data: bytes) -> None:
+def release_bytes(fit: FitRecord) -> bytes:
+    """The content of a release file, which was read back and found to say the same.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence that says what is wrong.
+    """
+    document = release_document(fit)
+    data = f"{_spell(document)}\n".encode()
+    if canonical(release_document(restore(parse(data)))) != canonical(document):
+        raise ReleaseFileError("the fit would not be read back")
+    return data
+
+
+def replace_file(target: Path, data: bytes) -> None:
     """Put a complete file in place of whatever is there."""
+    with _complete(target, data) as temporary:
+        temporary.replace(target)
+
+
+def create_file(target: Path, data: bytes) -> None:
+    """Put a complete file where there is none; otherwise raise `FileExistsError`."""
+    with _complete(target, data) as temporary:
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links: take the name, then fill it
+            target.touch(exist_ok=False)
+            temporary.replace(target)
+
+
+@contextmanager
+def _complete(target: Path, data: bytes) -> Iterator[Path]:
+    """A file beside the target that holds the data on the disk, and is gone afterwards."""
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
+        yield temporary
+    finally:
         with suppress(OSError):
             temporary.unlink()
-        raise
 
 
 def _spell(value: Any, indent: str = "") -> str:

@@ -136,6 +136,7 @@ def summarise(fit: FitRecord) -> FitSummary:
             ("Mechanism", _mechanism(fit)),
             ("Rows", _rows(fit)),
             ("Response", fit.spec.response.describe()),
+            *_loss(fit),
             ("Lambda", f"{fit.calibration.lambda_:.3g}, {fit.calibration.lambda_origin}"),
             *_projection(fit),
         ],
@@ -179,6 +180,13 @@ def _rows(fit: FitRecord) -> str:
     )
 
 
+def _loss(fit: FitRecord) -> list[tuple[str, str]]:
+    """Which of its family a loss is, where it is one of several."""
+    loss = fit.calibration.problem.loss
+    numbers = [f"{name} = {value:g}" for name, value in loss.parameters.items()]
+    return [("Loss", ", ".join([loss.name, *numbers]))] if numbers else []
+
+
 def _projection(fit: FitRecord) -> list[tuple[str, str]]:
     projection = fit.spec.projection
     if projection is None:
@@ -191,7 +199,8 @@ def _coefficients(fit: FitRecord, names: list[str]) -> SimpleTable:
     columns: dict[str, pd.Series[float]] = {"Estimate": fit.coef}
     if not isinstance(fit.guarantee, NonPrivate):
         columns["privacy sd"] = fit.privacy_sd
-    columns["odds ratio"] = fit.odds_ratios
+    if fit.calibration.problem.loss.probability is not None:
+        columns["odds ratio"] = fit.odds_ratios
     cells = [
         [_number(column.iloc[row]) for column in columns.values()] for row in range(len(fit.coef))
     ]
@@ -261,7 +270,8 @@ def _learned_threshold(fit: FitRecord) -> list[str]:
 def _closing(fit: FitRecord) -> str:
     if fit.spec.scaled_by_data:
         return "Every number in the table above was computed from the data."
+    ratios = ", their odds ratios" if fit.calibration.problem.loss.probability else ""
     return (
-        "Apart from the estimates, their odds ratios and what stands below the line, no number on "
-        "this page was computed from the data."
+        f"Apart from the estimates{ratios} and what stands below the line, no number on this page "
+        "was computed from the data."
     )

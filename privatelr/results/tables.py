@@ -45,6 +45,7 @@ def glance(fit: FitRecord) -> pd.DataFrame:
         "lambda": calibration.lambda_,
         "radius": problem.radius,
         "loss": problem.loss.name,
+        **problem.loss.parameters,
     }
     return pd.DataFrame([row])
 

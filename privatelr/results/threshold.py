@@ -6,32 +6,39 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, require_number, show
+from privatelr.results.scores import scale_of
 
 if TYPE_CHECKING:
+    from privatelr.numerics.losses import Loss
     from privatelr.numerics.roc import ThresholdRule
+    from privatelr.results.scores import Scale
 
-_TAKES = "a number from 0 to 1, 'fixed' (0.5), 'youden' or 'topleft'"
+_RULES = ", 'fixed' ({:g}), 'youden' or 'topleft'"
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Either a public `value`, or a `rule` whose value is among the diagnostics."""
+    """A public `value`, or a `rule` whose value is among the diagnostics instead."""
 
-    value: float = 0.5
+    value: float
     rule: ThresholdRule | None = None
 
 
-def read_threshold(threshold: Any) -> Threshold:
+def read_threshold(threshold: Any, loss: Loss) -> Threshold:
     """Check the argument ``threshold`` of the front door."""
-    if isinstance(threshold, str):
-        if threshold == "fixed":
-            return Threshold()
-        if threshold in ("youden", "topleft"):
-            return Threshold(rule="youden" if threshold == "youden" else "topleft")
-        raise ArgumentError(f"threshold={show(threshold)}: threshold takes {_TAKES}.")
-    return Threshold(require_probability(threshold, _TAKES))
+    scale = scale_of(loss)
+    if not isinstance(threshold, str):
+        return Threshold(require_threshold(threshold, scale, _RULES))
+    if threshold == "fixed":
+        return Threshold(scale.fixed)
+    if threshold in ("youden", "topleft"):
+        return Threshold(scale.fixed, rule="youden" if threshold == "youden" else "topleft")
+    takes = f"{scale.takes}{_RULES.format(scale.fixed)}"
+    raise ArgumentError(f"threshold={show(threshold)}: threshold takes {takes}.")
 
 
-def require_probability(threshold: Any, takes: str = "a number from 0 to 1") -> float:
+def require_threshold(threshold: Any, scale: Scale, rules: str = "") -> float:
     """A threshold that is a number; raises `ArgumentError`."""
-    return require_number(ArgumentError, "threshold", threshold, takes, at_least=0, at_most=1)
+    limits = {"at_least": scale.lowest, "at_most": scale.highest}
+    takes = f"{scale.takes}{rules.format(scale.fixed)}"
+    return require_number(ArgumentError, "threshold", threshold, takes, **limits)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from broken_mechanisms import (
+    LOGISTIC,
     Scalar,
     bare,
     calibrated,
@@ -26,9 +27,10 @@ from privatelr.audit import sampled
 from privatelr.audit.draws import likelihood_ratio, release_many
 from privatelr.audit.outputs import Outputs, gather, observe, outputs_of
 from privatelr.audit.pairs import pinned_boundary
-from privatelr.audit.registered import sample
+from privatelr.audit.registered import label, sample
 from privatelr.audit.search import deep_pair
 from privatelr.errors import ArgumentError
+from privatelr.numerics.losses import Huber, SoftplusHinge
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import GaussianNoise
 
@@ -74,15 +76,17 @@ def test_mechanisms_that_are_exactly_tight_pass(mechanism):
     assert np.median(bounds) > 0.7
 
 
+@pytest.mark.parametrize("loss", [LOGISTIC, Huber(0.1)], ids=label)
 @pytest.mark.parametrize("placement", ["objective", "output"])
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
-def test_the_mechanisms_of_the_package_pass(placement, claim):
-    calibration = calibrated(claim, placement=placement)
+def test_the_mechanisms_of_the_package_pass(placement, claim, loss):
+    calibration = calibrated(claim, placement=placement, loss=loss)
     claimed = {PureDP: 1.0, ZCDP: 0.5, ApproxDP: 0.01}[type(claim)]
-    bounds = [sample(calibration, 30_000, 1e-3, rng(seed)) for seed in SEEDS]
+    seeds = SEEDS if loss is LOGISTIC else range(6)
+    bounds = [sample(calibration, 20_000, 1e-3, rng(seed)) for seed in seeds]
     assert max(bounds) <= claimed
     if isinstance(claim, PureDP):  # the attack is one that works
-        assert np.median(bounds) > 0.75
+        assert np.median(bounds) > 0.65
 
 
 def test_a_learned_score_raises_no_false_alarm_and_is_nearly_as_good():
@@ -123,9 +127,10 @@ def test_a_radius_that_is_not_squared_is_caught(radius):
     assert audit.epsilon_from_outputs(first, second, score=score) > 1.1
 
 
+@pytest.mark.parametrize("loss", [LOGISTIC, Huber(0.5), Huber(0.1), SoftplusHinge(0.1)], ids=label)
 @pytest.mark.parametrize("placement", ["objective", "output"])
-def test_half_the_noise_is_caught(placement):
-    broken = halved(calibrated(PureDP(1.0), placement=placement))
+def test_half_the_noise_is_caught(placement, loss):
+    broken = halved(calibrated(PureDP(1.0), placement=placement, loss=loss))
     assert sample(broken, 30_000, 1e-3, rng()) > 1.5
     assert audit.epsilon_from_outputs(*outputs(broken, deep_pair(broken), 30_000)) > 1.4
 

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from broken_mechanisms import FreeIntercept
+from frames_for_laws import MODELS, SVMS
 
-from privatelr import audit, dplr
+from privatelr import audit, dplr, dpsvm
 from privatelr.audit.exact import tilt_losses
 from privatelr.privacy.guarantees import ZCDP
 
@@ -54,11 +55,53 @@ def test_law(intercept, analysis, scale, bounds):
     assert check_loss(dplr(f"y ~ x{intercept}", frame, **options)).ratio > 0.1
 
 
+@pytest.mark.parametrize("model", SVMS.values(), ids=SVMS)
+@pytest.mark.parametrize("analysis", [None, "one-log", "cms11"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bounds": BOUNDS, "intercept_scale": 3.0},
+        {"formula": "y ~ x - 1", "bounds": BOUNDS},
+        {"lambda_": "free"},
+    ],
+    ids=["intercept", "no intercept", "ball"],
+)
+def test_law_of_hinges(model, analysis, options):
+    frame, _ = adversarial_frames()
+    fit = model(**{"formula": "y ~ x", "data": frame, "analysis": analysis, **options})
+    assert check_loss(fit).ratio > 0.1
+
+
+@pytest.mark.parametrize("small", [1.0, 9.0])
+@pytest.mark.parametrize("h", [0.5, 0.01])
+def test_a_real_fit_under_the_huber_loss_attains_its_epsilon(small, h):
+    """Also where lambda is kept and leaves little for the noise; a record of any length turns."""
+    frame, neighbour = sided_frames()
+    free = dpsvm("y ~ x - 1", frame, h=h, bounds=BOUNDS, lambda_="free").calibration.lambda_
+    options = {"lambda_": free / small, "on_small_lambda": "keep"}
+    fit = dpsvm("y ~ x - 1", frame, h=h, bounds=BOUNDS, **options)
+    assert fit.calibration.lambda_ == free / small
+    edge = np.array([1 - h + 1e-7 * h])  # of the row x = 1, just inside the bend
+    found = audit.privacy_loss(fit, frame, neighbour, output=edge)
+    assert found.holds
+    assert found.ratio == pytest.approx(1, abs=1e-5)
+
+
+def sided_frames():
+    """One record changes sides; the others are unusable but for two like the new one."""
+    frame = pd.DataFrame({"x": np.repeat([np.nan, 1.0], [N - 3, 3]), "y": 0})
+    frame.loc[N - 1, "y"] = 1
+    neighbour = frame.copy()
+    neighbour.loc[N - 1, "y"] = 0
+    return frame, neighbour
+
+
+@pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
 @pytest.mark.parametrize("op", [True, False])
 @pytest.mark.parametrize("price", [{"eps": 0.1, "delta": 0.1}, {"eps": ZCDP(0.5)}, {"eps": 1.0}])
-def test_law_of_every_mechanism(op, price):
+def test_law_of_every_mechanism(name, op, price):
     for frames, least in ((adversarial_frames, -1.0), (lonely_frames, 0.01)):
-        fit = dplr("y ~ x", frames()[0], op=op, bounds=BOUNDS, lambda_="free", **price)
+        fit = MODELS[name]("y ~ x", frames()[0], op=op, bounds=BOUNDS, lambda_="free", **price)
         assert check_loss(fit, frames).ratio > least
 
 
@@ -71,11 +114,12 @@ def test_frames_that_are_no_neighbours_are_refused():
         audit.privacy_loss(fit, frame.iloc[1:], neighbour.iloc[1:])
 
 
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("bounds", [None, BOUNDS], ids=["ball", "blocks"])
-def test_planted_bug_is_caught(bounds):
+def test_planted_bug_is_caught(model, bounds):
     """Noise calibrated for a radius without the intercept column, as PrivateLR does."""
     frame, _ = adversarial_frames()
-    fit = dplr("y ~ x", frame, intercept_scale=3.0, bounds=bounds)
+    fit = model("y ~ x", frame, intercept_scale=3.0, bounds=bounds)
     calibration = fit.calibration
     rate = calibration.noise.rate * (calibration.problem.radius if bounds is None else 3.0)
     broken = replace(calibration, noise=replace(calibration.noise, rate=rate))
@@ -89,18 +133,24 @@ def check_large_intercept(problem, noise):
     pair = audit.Pair(
         np.array([[1.0, 0.0]]), np.array([49.0]), np.array([a, a]), np.array([1.0, 0.0])
     )
-    outputs = np.array([[k, -k] for k in (10.0, 15.0, 20.0)])
-    assert abs(tilt_losses(pair, problem, noise, outputs)).max() <= 1.0
+    outputs = np.array([[k, -k] for k in (-20.0, -10.0, 10.0, 15.0, 20.0)])
+    try:
+        losses = tilt_losses(pair, problem, noise, outputs)
+    except np.linalg.LinAlgError:  # where the loss is straight, nothing holds a free intercept
+        losses = np.array([np.inf])
+    assert abs(losses).max() <= 1.0
 
 
-def test_large_intercepts():
-    calibration = dplr("y ~ x", adversarial_frames()[0], intercept_scale=1.0).calibration
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_large_intercepts(model):
+    calibration = model("y ~ x", adversarial_frames()[0], intercept_scale=1.0).calibration
     check_large_intercept(calibration.problem, calibration.noise)
 
 
-def test_planted_free_intercept_is_caught():
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_planted_free_intercept_is_caught(model):
     """An intercept without penalty, as diffprivlib has it: the loss has no limit."""
-    calibration = dplr("y ~ x", adversarial_frames()[0], intercept_scale=1.0).calibration
+    calibration = model("y ~ x", adversarial_frames()[0], intercept_scale=1.0).calibration
     problem = calibration.problem
     names = ("n", "d", "loss", "radius", "blocks", "lambda_")
     free = FreeIntercept(*(getattr(problem, name) for name in names))

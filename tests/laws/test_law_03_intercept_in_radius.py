@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import MODELS, clinic, fit_clinic
 
-from privatelr import Newton, dplr
+from privatelr import Newton
 from privatelr.frames.design import DesignSpec, read_design
 from privatelr.mechanisms import objective
 from privatelr.mechanisms.problem import Facts
@@ -29,11 +29,17 @@ def test_law(scale, row_norm):
     check_radius(intercept_scale=scale, row_norm=row_norm)
 
 
-def test_the_intercept_is_regularised():
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_law_of_every_model(model):
+    check_radius(intercept_scale=4.0, model=model)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_the_intercept_is_regularised(model):
     """One class only: an unregularised intercept would run away; ours shrinks in lambda."""
     frame = clinic().assign(y=1)
     intercepts = [
-        dplr("y ~ 1", frame, eps=0, lambda_=lambda_).coef["(Intercept)"]
+        model("y ~ 1", frame, eps=0, lambda_=lambda_).coef["(Intercept)"]
         for lambda_ in (1e-3, 1e-1, 10.0)
     ]
     assert np.isfinite(intercepts).all()
@@ -61,11 +67,12 @@ def test_planted_bug_in_the_rows_is_caught(monkeypatch):
         check_radius(intercept_scale=4.0)
 
 
-def test_a_calibration_for_shorter_rows_is_refused():
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_calibration_for_shorter_rows_is_refused(loss):
     frame = clinic()
     fit = fit_clinic(frame)
-    facts = Facts(len(frame), fit.spec.d, LOSSES["logistic"], fit.spec.radius * 0.99)
-    small = calibrate(read_request(1.0, 0, None, None, True, "joint", "increase"), facts)
+    facts = Facts(len(frame), fit.spec.d, loss, fit.spec.radius * 0.99)
+    small = calibrate(read_request(1.0, 0, None, None, True, None, "increase"), facts)
     rows = read_design(fit.spec, frame, DenseRows).rows
     with pytest.raises(ValueError, match="longer than the radius"):
         objective.release(rows, small, np.zeros(rows.d), Newton())

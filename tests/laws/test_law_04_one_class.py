@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import ZCDP, ApproxDP, PureDP
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
@@ -18,23 +18,26 @@ def check_one_class(value, **options):
     first.predict(frame, type="classes")
 
 
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("value", [0, 1])
 @pytest.mark.parametrize("op", [True, False])
 @pytest.mark.parametrize("threshold", ["fixed", "youden", "topleft"])
-def test_law(value, op, threshold):
-    check_one_class(value, op=op, threshold=threshold)
+def test_law(model, value, op, threshold):
+    check_one_class(value, model=model, op=op, threshold=threshold)
 
 
+@pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
 @pytest.mark.parametrize("value", [0, 1])
 @pytest.mark.parametrize("op", [True, False])
 @pytest.mark.parametrize("target", [ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
-def test_law_under_every_guarantee(value, op, target):
-    check_one_class(value, op=op, eps=target)
+def test_law_under_every_guarantee(name, value, op, target):
+    check_one_class(value, model=MODELS[name], op=op, eps=target)
 
 
+@pytest.mark.parametrize("model", [MODELS["dplr"], MODELS["dpsvm"]], ids=["dplr", "dpsvm"])
 @pytest.mark.parametrize("op", [True, False])
 @pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
-def test_planted_bug_is_caught(monkeypatch, op, target):
+def test_planted_bug_is_caught(monkeypatch, model, op, target):
     """A fixed answer for one class, as PrivateLR gives, shows which class it was."""
     key = ("objective" if op else "output", type(target))
     honest = MECHANISMS[key]
@@ -46,4 +49,4 @@ def test_planted_bug_is_caught(monkeypatch, op, target):
 
     monkeypatch.setitem(MECHANISMS, key, Mechanism(honest.calibrate, shortcut))
     with pytest.raises(AssertionError):
-        check_one_class(1, op=op, eps=target)
+        check_one_class(1, model=model, op=op, eps=target)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from flint import arb
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import MODELS, clinic, fit_clinic
 from scipy import integrate, special, stats
 
 from privatelr.privacy.blocks import BlockLaplace
@@ -69,8 +69,9 @@ def test_direction_is_uniform():
         assert stats.kstest(squared, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > LEVEL
 
 
-def test_dimension_counts_the_intercept():
-    calibration = fit_clinic(clinic()).calibration
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_dimension_counts_the_intercept(model):
+    calibration = fit_clinic(clinic(), model=model).calibration
     assert calibration.noise.dimension == calibration.shield.dimension == 4
 
 

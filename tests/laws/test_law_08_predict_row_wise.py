@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import SVMS, clinic, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +26,14 @@ def check_row_wise(fit, frame, type="link"):
 )
 def test_law(type, options):
     fit = fit_clinic(clinic(), **options)
+    check_row_wise(fit, clinic(n=23, seed=5), type)
+
+
+@pytest.mark.parametrize("type", ["classes", "margins"])
+@pytest.mark.parametrize("model", [SVMS["dpsvm"], SVMS["softplus"]], ids=["dpsvm", "softplus"])
+@pytest.mark.parametrize("options", [{}, {"rp_dim": 2}, {"bounds": None, "op": False}], ids=str)
+def test_law_of_hinges(type, model, options):
+    fit = fit_clinic(clinic(), model=model, **options)
     check_row_wise(fit, clinic(n=23, seed=5), type)
 
 

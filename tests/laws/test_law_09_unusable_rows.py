@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import clinic, fit_clinic, replaced
+from frames_for_laws import MODELS, SVMS, clinic, fit_clinic, replaced
 
 import privatelr.frames.design
 from privatelr.frames.design import read_design
@@ -24,14 +24,14 @@ def as_objects(frame):
     return frame.astype({"age": object, "smoker": object})
 
 
-def check_zero_row(column, value):
+def check_zero_row(column, value, **options):
     frame = as_objects(clinic())
     bad = replaced(frame, 3, **{column: value})
     if column == "y":  # the response is numeric: what is not a number is missing
         bad["y"] = pd.to_numeric(
             pd.Series([v if np.isscalar(v) else None for v in bad["y"]]), errors="coerce"
         )
-    fit = fit_clinic(bad)
+    fit = fit_clinic(bad, **options)
     rows = read_design(fit.spec, bad, DenseRows).rows
     assert rows.n == fit.nobs == len(frame)
     np.testing.assert_array_equal(rows.x[3], 0.0)
@@ -46,10 +46,30 @@ def test_law(column, value):
     check_zero_row(column, value)
 
 
-def test_all_records_unusable():
-    fit = fit_clinic(clinic().assign(age=np.nan))
+@pytest.mark.parametrize("model", SVMS.values(), ids=SVMS)
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize(("column", "value"), [("age", np.nan), ("smoker", "perhaps"), ("y", 2)])
+def test_law_of_hinges(column, value, op, model):
+    check_zero_row(column, value, op=op, model=model)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_all_records_unusable(model):
+    fit = fit_clinic(clinic().assign(age=np.nan), model=model)
     assert np.isfinite(fit.coef).all()
     assert fit.nobs == 40
+
+
+@pytest.mark.parametrize("model", SVMS.values(), ids=SVMS)
+def test_unusable_records_do_not_pull(model):
+    """The slope of a hinge at margin 0 is not 0; a row of zeros has nothing to pull at."""
+    frame = clinic()
+    half = frame.assign(age=np.where(np.arange(len(frame)) % 2, np.nan, frame["age"]))
+    used = half.dropna()
+    options = {"model": model, "eps": 0, "op": False}
+    whole = fit_clinic(half, lambda_=0.1, **options)
+    part = fit_clinic(used, lambda_=0.1 * len(half) / len(used), **options)
+    np.testing.assert_allclose(whole.coef, part.coef, rtol=1e-6)
 
 
 @pytest.mark.parametrize("formula", ["log(dose)", "1/dose", "sqrt(dose - 2)", "I(dose^-1)"])
@@ -91,10 +111,11 @@ def test_planted_imputation_is_caught(monkeypatch):
 
 @pytest.mark.parametrize("value", [5e-324, 1e-200, 1e300, np.inf, np.nan])
 @pytest.mark.parametrize("op", [True, False])
-def test_arithmetic_that_the_user_made_strict_tells_nothing(value, op):
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_arithmetic_that_the_user_made_strict_tells_nothing(value, op, model):
     """With NumPy set to raise, an underflow in one record would be an exception about it."""
     frame = clinic()
     frame.loc[0, "age"] = value
     with np.errstate(all="raise"):
-        fit = fit_clinic(frame, bounds={"age": (-1, 1), "dose": (0, 5)}, op=op)
+        fit = fit_clinic(frame, bounds={"age": (-1, 1), "dose": (0, 5)}, op=op, model=model)
     assert fit.nobs == len(frame)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from frames_for_laws import clinic, fit_clinic, fixed_noise, replaced, stored
+from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, scores, stored
 
 import privatelr.model
 from privatelr import GuaranteeError
@@ -66,10 +66,25 @@ def test_law(monkeypatch, values, options):
     check_nothing_kept(monkeypatch, options=options, **values)
 
 
-def test_a_stored_fit_holds_no_value_of_the_data():
+OF_HINGES = [
+    {"model": MODELS["dpsvm"]},
+    {"model": MODELS["dpsvm"], "op": False, "delta": 1e-6},
+    {"model": MODELS["narrow"], "threshold": "topleft", "bounds": None},
+    {"model": MODELS["softplus"], "delta": 1e-6},
+]
+
+
+@pytest.mark.parametrize("values", CHANGES, ids=str)
+@pytest.mark.parametrize("options", OF_HINGES, ids=["huber", "output", "narrow", "softplus"])
+def test_law_of_hinges(monkeypatch, values, options):
+    check_nothing_kept(monkeypatch, options=options, **values)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_a_stored_fit_holds_no_value_of_the_data(model):
     frame = clinic()
     frame.loc[0, "age"] = MARK
-    fit = fit_clinic(frame, row_norm=1.0)
+    fit = fit_clinic(frame, row_norm=1.0, model=model)
     needle = np.float64(MARK).tobytes()
     for data in (stored(fit), pickle.dumps(fit, protocol=2)):
         assert needle not in data
@@ -79,11 +94,12 @@ def test_a_stored_fit_holds_no_value_of_the_data():
     assert np.float64(90.0).tobytes()[::-1] in stored(fit)
 
 
-def test_diagnostics_and_learned_thresholds_stay_behind():
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_diagnostics_and_learned_thresholds_stay_behind(model):
     frame = clinic()
-    fit = fit_clinic(frame, threshold="youden")
+    fit = fit_clinic(frame, threshold="youden", model=model)
     loaded = pickle.loads(stored(fit))
-    np.testing.assert_array_equal(loaded.predict(frame), fit.predict(frame))
+    np.testing.assert_array_equal(scores(loaded, frame), scores(fit, frame))
     np.testing.assert_array_equal(loaded.coef, fit.coef)
     with pytest.raises(GuaranteeError, match="not kept"):
         loaded.predict(frame, type="classes")
@@ -143,7 +159,14 @@ def check_nothing_written(monkeypatch, folder, frame=None, options=None, **value
 
 @pytest.mark.parametrize("values", CHANGES, ids=str)
 @pytest.mark.parametrize(
-    "options", [{}, {"op": False}, {"rp_dim": 2, "bounds": None, "threshold": "youden"}], ids=str
+    "options",
+    [
+        {},
+        {"op": False},
+        {"rp_dim": 2, "bounds": None, "threshold": "youden"},
+        {"model": MODELS["dpsvm"], "threshold": "youden"},
+    ],
+    ids=["dplr", "output", "projected", "dpsvm"],
 )
 def test_release_files_and_cards(monkeypatch, tmp_path, values, options):
     check_nothing_written(monkeypatch, tmp_path, options=options, **values)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import MODELS, clinic, fit_clinic, scores
 
 import privatelr.frames.variables
 from privatelr import SchemaError, dplr
@@ -15,14 +15,17 @@ def categorical(frame):
 
 def check_unseen(fit):
     new = pd.DataFrame({"age": 40.0, "dose": 1.0, "smoker": ["no", "sometimes", "yes", None]})
-    predicted = fit.predict(new)
+    predicted = scores(fit, new)
     np.testing.assert_array_equal(predicted.isna(), [False, True, False, True])
+    classes = fit.predict(new, type="classes")
+    np.testing.assert_array_equal(classes.isna(), [False, True, False, True])
     assert predicted.iloc[0] != predicted.iloc[2]
 
 
-def test_law():
-    check_unseen(fit_clinic(clinic()))
-    check_unseen(dplr("y ~ age + dose + smoker", categorical(clinic())))
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_law(model):
+    check_unseen(fit_clinic(clinic(), model=model))
+    check_unseen(model("y ~ age + dose + smoker", categorical(clinic())))
 
 
 def test_levels_do_not_depend_on_what_occurs():
@@ -33,9 +36,10 @@ def test_levels_do_not_depend_on_what_occurs():
 
 
 @pytest.mark.parametrize("formula", ["y ~ smoker", "y ~ C(smoker)", "smoker ~ age", "y ~ ."])
-def test_undeclared_strings_are_refused_with_the_remedy(formula):
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_undeclared_strings_are_refused_with_the_remedy(formula, model):
     with pytest.raises(SchemaError, match="levels=") as caught:
-        dplr(formula, clinic())
+        model(formula, clinic())
     assert "smoker" in str(caught.value)
 
 

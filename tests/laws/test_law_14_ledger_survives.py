@@ -10,6 +10,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import GuaranteeError, PureDP
 from privatelr.privacy.ledger import Ledger, active_ledger
@@ -75,6 +76,17 @@ def test_parts_too(way):
     part.charge(EIGHTH)
     assert ledger.entries[0].part == "train"
     assert part.ledgers == (ledger,)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("op", [True, False])
+def test_fits_of_every_model_charge_what_arrives(model, op):
+    ledger = Ledger(1.0)
+    for way in WAYS.values():
+        fit_clinic(clinic(), model=model, op=op, eps=0.2, ledger=way(ledger))
+    assert ledger.spent() == 1.0
+    with pytest.raises(GuaranteeError, match="what is left is epsilon 0"):
+        fit_clinic(clinic(), model=model, op=op, eps=0.2, ledger=copy.deepcopy(ledger))
 
 
 class Forgetful(Ledger):

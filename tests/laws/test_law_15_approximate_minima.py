@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from exact_minimum import exact_gradient, exact_minimum, exact_norm
 from flint import arb
-from frames_for_laws import clinic, fit_clinic, fixed_noise
+from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise
 
 from privatelr import ZCDP, ApproxDP, Newton, PureDP
 from privatelr.mechanisms import objective as objective_mechanism
@@ -17,7 +17,7 @@ from privatelr.mechanisms.release import draw, rounded_sum
 from privatelr.mechanisms.request import Request
 from privatelr.numerics import certified
 from privatelr.numerics.certified import certified_minimum
-from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
 from privatelr.numerics.newton import Minimum
 from privatelr.numerics.objective import Objective
 from privatelr.numerics.rows import DenseRows
@@ -28,7 +28,7 @@ from privatelr.privacy.randomness import SystemRandomness
 TAU = 1e-6
 
 
-def case(n=40, d=3, lambda_=1e-2, tilt=5.0, kind="noisy"):
+def case(n=40, d=3, lambda_=1e-2, tilt=5.0, kind="noisy", loss=LOSSES["logistic"]):
     """An objective, and its exact tilt, of which the objective holds a rounded one."""
     rng = np.random.default_rng(n)
     x = rng.standard_normal((n, d))
@@ -49,7 +49,7 @@ def case(n=40, d=3, lambda_=1e-2, tilt=5.0, kind="noisy"):
         with working_precision(precision):
             return [arb(float(b)) * 13 / 10 for b in noise]
 
-    return Objective(rows, LOSSES["logistic"], lambda_, 1.3 * noise / n), exact
+    return Objective(rows, loss, lambda_, 1.3 * noise / n), exact
 
 
 CASES = {
@@ -135,6 +135,74 @@ def test_law(name, solver, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+HINGES = {
+    "huber": Huber(0.5),
+    "sharp": Huber(1e-4),
+    "softplus": SoftplusHinge(0.5),
+}
+
+
+@pytest.mark.parametrize("solver", [trusted, raising], ids=lambda solver: solver.__name__)
+@pytest.mark.parametrize("loss", HINGES.values(), ids=HINGES)
+@pytest.mark.parametrize("name", [name for name in CASES if name != "sharper"])
+def test_law_of_hinges(name, loss, solver):
+    objective, tilt = case(**CASES[name], loss=loss)
+    check(objective, tilt, certified_minimum(objective, solver, TAU, tilt))
+
+
+@pytest.mark.parametrize("loss", HINGES.values(), ids=HINGES)
+def test_a_penalty_of_next_to_nothing(loss):
+    objective, tilt = case(**CASES["sharper"], loss=loss)
+    check(objective, tilt, certified_minimum(objective, raising, TAU, tilt))
+
+
+MARGINS = {
+    "all on the lower kink": lambda h: [1 - h],
+    "all on the upper kink": lambda h: [1 + h],
+    "half on either": lambda h: [1 - h, 1 + h],
+    "on both and inside": lambda h: [1 - h, 1 + h, 1.0],
+    "on both and beyond": lambda h: [1 - h, 1 + h, -3.0, 5.0],
+}
+
+
+def kinked(h, margins, n=24):
+    """An objective whose minimum w = (2, 0, 1) is known, with margins exactly where they are told.
+
+    All numbers are sums of few powers of two, so nothing is rounded.
+    """
+    minimum, lambda_ = np.array([2.0, 0.0, 1.0]), 2.0**-7
+    told = np.resize(margins, n)
+    second = np.resize([0.5, -0.25, 0.125, -1.0, 0.75], n)
+    x = np.column_stack([(told - 0.25) / 2, second, np.full(n, 0.25)])
+    y = np.resize([1.0, -1.0, -1.0], n)
+    rows = DenseRows(x * y[:, None], y, bound=4.0, intercept=None)
+    loss = Huber(h)
+    slopes = -np.clip((1 + h - told) / (2 * h), 0, 1)
+    tilt = -(slopes @ x) - n * lambda_ * minimum
+
+    def exact(precision):
+        return [arb(float(b)) for b in tilt]
+
+    return Objective(rows, loss, lambda_, tilt / n), exact, minimum
+
+
+@pytest.mark.parametrize("solver", [trusted, early, raising], ids=lambda solver: solver.__name__)
+@pytest.mark.parametrize("h", [0.5, 0.125, 2.0**-10])
+@pytest.mark.parametrize("name", MARGINS)
+def test_rows_exactly_on_the_kinks(name, h, solver):
+    """There the loss has no second derivative, and the minimum is found and certified anyway."""
+    objective, tilt, minimum = kinked(h, MARGINS[name](h))
+    margins = (objective.rows.y[:, None] * objective.rows.x) @ minimum
+    np.testing.assert_array_equal(margins, np.resize(MARGINS[name](h), len(margins)))
+    assert exact_norm(exact_gradient(objective, minimum.tolist(), tilt(900), 900), 900) == 0
+    for tau in (TAU, 1e-30):
+        w = certified_minimum(objective, solver, tau, tilt)
+        assert exact_norm(exact_gradient(objective, w, tilt(900), 900), 900) <= tau
+        with working_precision(900):
+            off = exact_norm([a - arb(b) for a, b in zip(w, minimum.tolist(), strict=True)], 900)
+            assert off <= arb(tau) / (objective.rows.n * objective.lambda_)
+
+
 def test_the_tilt_is_drawn_once():
     """However far it has to go, the tilt is the one that was handed over, enclosed more tightly."""
     objective, tilt = case(**CASES["sharper"])
@@ -149,13 +217,15 @@ def test_the_tilt_is_drawn_once():
     assert asked[-1] > asked[0]
 
 
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("options", [{}, {"op": False}, {"delta": 1e-6}], ids=str)
-def test_front_door(options, monkeypatch):
+def test_front_door(options, model, monkeypatch):
     """A fit is what it would have been with the exact minimiser, to the grid it is rounded to."""
     frame = clinic()
     with fixed_noise(monkeypatch):
         usual, *others = (
-            fit_clinic(frame, solver=solver, **options) for solver in (Newton(), early, raising)
+            fit_clinic(frame, solver=solver, model=model, **options)
+            for solver in (Newton(), early, raising)
         )
     for other in others:
         reach = usual.calibration.grid + 2 * usual.calibration.tau / (
@@ -168,11 +238,11 @@ def test_front_door(options, monkeypatch):
 SHIELDED = [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)]
 
 
-def check_shield(target):
+def check_shield(target, loss=LOSSES["logistic"]):
     """What is released is the minimum plus the whole draw of the shield, and nothing else."""
     rows = case()[0].rows
-    facts = Facts(rows.n, rows.d, LOSSES["logistic"], rows.radius)
-    request = Request(target, "objective", "joint", "free", "keep")
+    facts = Facts(rows.n, rows.d, loss, rows.radius)
+    request = Request(target, "objective", None, "free", "keep")
     calibration = calibrate(request, facts)
     draws = draw(calibration, SystemRandomness())
     release = find_mechanism(request).release
@@ -186,10 +256,11 @@ def check_shield(target):
     return calibration
 
 
+@pytest.mark.parametrize("loss", [LOSSES["logistic"], *HINGES.values()], ids=["logistic", *HINGES])
 @pytest.mark.parametrize("target", SHIELDED, ids=str)
-def test_the_distance_to_the_minimum_is_shielded(target):
+def test_the_distance_to_the_minimum_is_shielded(target, loss):
     """The shield is in the release, and is large enough for twice tau over Lambda."""
-    calibration = check_shield(target)
+    calibration = check_shield(target, loss)
     reach = 2 * calibration.tau / calibration.problem.penalty
     assert reach == pytest.approx(calibration.distance)
     assert reach / calibration.shield.scale < 0.3
@@ -207,15 +278,17 @@ def test_planted_missing_shield_is_caught(monkeypatch, target):
         check_shield(target)
 
 
-def test_a_solver_that_is_trusted_is_caught():
-    objective, tilt = case()
+@pytest.mark.parametrize("loss", [LOSSES["logistic"], *HINGES.values()], ids=["logistic", *HINGES])
+def test_a_solver_that_is_trusted_is_caught(loss):
+    objective, tilt = case(loss=loss)
     check(objective, tilt, [arb(float(entry)) for entry in trusted(objective).w])
     with pytest.raises(AssertionError):
         check(objective, tilt, [arb(float(entry)) for entry in early(objective).w])
 
 
-def test_a_certificate_without_rounding_is_caught(monkeypatch):
-    objective, tilt = case(**CASES["zero rows, huge tilt"])
+@pytest.mark.parametrize("loss", [LOSSES["logistic"], Huber(0.5)], ids=["logistic", "huber"])
+def test_a_certificate_without_rounding_is_caught(monkeypatch, loss):
+    objective, tilt = case(**CASES["zero rows, huge tilt"], loss=loss)
     monkeypatch.setattr(certified, "_rounding_error", lambda objective, w: 0.0)
     monkeypatch.setattr(certified, "_rounding_of_tilt", lambda objective, tilt: arb(0))
     with pytest.raises(AssertionError):

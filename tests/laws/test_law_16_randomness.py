@@ -4,46 +4,52 @@ import inspect
 
 import numpy as np
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import MODELS, clinic, fit_clinic
 
 import privatelr.model
-from privatelr import Newton, NonPrivate, PrivacyWarning, PureDP, dplr
+from privatelr import Newton, NonPrivate, PrivacyWarning, PureDP
 from privatelr.mechanisms.release import draw
 from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
 
+EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
-def check_fresh_noise(op=True):
+
+def check_fresh_noise(op=True, **options):
     frame = clinic()
     np.random.seed(0)  # noqa: NPY002  # the global generator must have no say
-    first = fit_clinic(frame, op=op)
+    first = fit_clinic(frame, op=op, **options)
     np.random.seed(0)  # noqa: NPY002
-    second = fit_clinic(frame, op=op)
+    second = fit_clinic(frame, op=op, **options)
     assert (first.coef != second.coef).all()
 
 
+@EVERY_MODEL
 @pytest.mark.parametrize("op", [True, False])
-def test_law(op):
-    check_fresh_noise(op)
-    assert fit_clinic(clinic(), op=op).guarantee == PureDP(1.0)
+def test_law(model, op):
+    check_fresh_noise(op, model=model)
+    assert fit_clinic(clinic(), op=op, model=model).guarantee == PureDP(1.0)
 
 
-def test_no_seed_by_default():
-    assert inspect.signature(dplr).parameters["seed"].default is None
+@EVERY_MODEL
+def test_no_seed_by_default(model):
+    assert inspect.signature(model).parameters["seed"].default is None
 
 
-def test_a_seed_warns_repeats_and_voids():
+@EVERY_MODEL
+def test_a_seed_warns_repeats_and_voids(model):
     frame = clinic()
     fits = []
     for _ in range(2):
         with pytest.warns(PrivacyWarning, match="seed=3"):
-            fits.append(fit_clinic(frame, seed=3, rp_dim=2))
+            fits.append(fit_clinic(frame, seed=3, rp_dim=2, model=model))
     np.testing.assert_array_equal(fits[0].coef, fits[1].coef)
     assert fits[0].guarantee == NonPrivate("void: seeded noise")
     assert "void: seeded noise" in str(fits[0])
     assert "epsilon = 1" not in str(fits[0])
 
 
-def test_one_draw_per_fit(monkeypatch):
+@EVERY_MODEL
+def test_one_draw_per_fit(monkeypatch, model):
     """No redraw: the noise of a fit is drawn once, whatever the solver meets."""
     draws = []
     honest = SystemRandomness.draw
@@ -51,7 +57,8 @@ def test_one_draw_per_fit(monkeypatch):
         SystemRandomness, "draw", lambda self, law: draws.append(law) or honest(self, law)
     )
     for op in (False, True):
-        fit = fit_clinic(clinic().assign(y=1.0), op=op, solver=Newton(max_iterations=1))
+        hard = {"solver": Newton(max_iterations=1), "model": model}
+        fit = fit_clinic(clinic().assign(y=1.0), op=op, **hard)
         assert draws == [fit.calibration.noise, fit.calibration.shield]
         draws.clear()
 
@@ -69,9 +76,10 @@ def test_the_noise_is_not_kept():
     assert repr(held).startswith("<privatelr")  # no bits in it
 
 
+@EVERY_MODEL
 @pytest.mark.parametrize("op", [True, False])
-def test_planted_bug_is_caught(monkeypatch, op):
+def test_planted_bug_is_caught(monkeypatch, op, model):
     """The same noise in every run, as in lrsimple.c."""
     monkeypatch.setattr(privatelr.model, "SystemRandomness", lambda: SeededRandomness(1))
     with pytest.raises(AssertionError):
-        check_fresh_noise(op)
+        check_fresh_noise(op, model=model)

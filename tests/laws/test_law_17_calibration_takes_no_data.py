@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import SVMS, clinic, fit_clinic
 
 import privatelr.model
 from privatelr.mechanisms import calibration, problem, registry, request, verification
@@ -30,8 +30,8 @@ def check_signatures(functions):
             assert said != "<class 'inspect._empty'>" or parameter.name == "self"
 
 
-def check_same_calibration(frames):
-    calibrations = [fit_clinic(frame).calibration for frame in frames]
+def check_same_calibration(frames, **options):
+    calibrations = [fit_clinic(frame, **options).calibration for frame in frames]
     assert all(found == calibrations[0] for found in calibrations)
 
 
@@ -53,6 +53,12 @@ def test_law():
     assert len(public_functions()) > 30
     check_signatures(public_functions())
     check_same_calibration(frames())
+
+
+@pytest.mark.parametrize("model", SVMS.values(), ids=SVMS)
+@pytest.mark.parametrize("options", [{}, {"op": False}, {"delta": 1e-6}], ids=str)
+def test_law_of_hinges(model, options):
+    check_same_calibration(frames(), model=model, **options)
 
 
 def test_formulas_import_neither_arrays_nor_frames():

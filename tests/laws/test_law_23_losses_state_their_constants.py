@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from broken_mechanisms import AUDITED_LOSSES, claiming
 
 from privatelr import audit
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES, Logistic
+from privatelr.numerics.losses import LOSSES, Huber, Logistic, SoftplusHinge
 from privatelr.privacy.guarantees import PureDP
 
 MARGINS = np.concatenate([np.linspace(-60, 60, 600_001), [-1e6, 1e6]])
@@ -22,6 +23,8 @@ def check_constants(loss):
     assert 0.99 <= size.max() <= 1
     assert curvature.min() >= 0
     assert 0.99 * loss.curvature_bound <= curvature.max() <= loss.curvature_bound
+    rise = np.diff(loss.slope(MARGINS[:-2])) / np.diff(MARGINS[:-2])
+    assert 0.99 * loss.curvature_bound <= rise.max() <= loss.curvature_bound * (1 + 1e-6)
     if loss.joint_factor is not None:
         arch = size * (1 - size)
         assert (curvature <= loss.joint_factor * arch + 1e-12).all()
@@ -43,7 +46,11 @@ def analyses(loss):
     return ["one-log"] if loss.joint_factor is None else ["joint", "one-log"]
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_the_table_is_what_is_checked():
+    assert set(LOSSES.values()) <= set(AUDITED_LOSSES.values())
+
+
+@pytest.mark.parametrize("loss", AUDITED_LOSSES.values(), ids=AUDITED_LOSSES)
 def test_law(loss):
     check_constants(loss)
     for analysis in analyses(loss):
@@ -60,6 +67,31 @@ class Careless(Logistic):
 def test_planted_constants_are_caught(field, factor):
     with pytest.raises(AssertionError):
         check_constants(Careless(**{field: factor * getattr(Logistic(), field)}))
+
+
+@pytest.mark.parametrize("field", ["slope_bound", "curvature_bound", "joint_factor"])
+@pytest.mark.parametrize("loss", [Huber(0.5), Huber(0.1), SoftplusHinge(0.1)], ids=str)
+def test_planted_constants_of_hinges_are_caught(loss, field):
+    """The Huber loss has no joint factor: any that it states is wrong."""
+    right = getattr(loss, field)
+    for factor in (0.5, 0.97, 1.03) if right else (1 / loss.h, 100 / loss.h):
+        with pytest.raises(AssertionError):
+            check_constants(claiming(loss, **{field: factor * (right or 1.0)}))
+
+
+@pytest.mark.parametrize(
+    ("loss", "field", "analysis"),
+    [
+        (Huber(0.1), "slope_bound", "one-log"),
+        (Huber(0.1), "curvature_bound", "one-log"),
+        (SoftplusHinge(0.1), "slope_bound", "joint"),
+        (SoftplusHinge(0.1), "joint_factor", "joint"),
+    ],
+    ids=str,
+)
+def test_a_planted_constant_of_a_hinge_breaks_the_guarantee(loss, field, analysis):
+    with pytest.raises(AssertionError):
+        check_epsilon(claiming(loss, **{field: 0.5 * getattr(loss, field)}), analysis)
 
 
 @pytest.mark.parametrize(

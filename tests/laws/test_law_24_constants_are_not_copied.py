@@ -9,6 +9,7 @@ from broken_mechanisms import bare, calibrated, jain_thakurta_sigma
 
 from privatelr.audit.loss import loss_of
 from privatelr.audit.search import deep_pair
+from privatelr.numerics.losses import LOSSES
 from privatelr.privacy.guarantees import ApproxDP
 from privatelr.privacy.noise import GaussianNoise
 
@@ -28,9 +29,17 @@ def test_law(epsilon, radius):
     assert check_delta(calibration) > 0.8
 
 
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_law_of_every_loss(epsilon, loss):
+    calibration = calibrated(ApproxDP(epsilon, DELTA), loss=loss, small=0.25)
+    assert check_delta(calibration) > 0.8
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 @pytest.mark.parametrize(("epsilon", "least"), [(0.5, 2.0), (1.0, 4.0), (2.0, 7.0), (4.0, 10.0)])
-def test_planted_bug_is_caught(epsilon, least):
-    honest = calibrated(ApproxDP(epsilon, DELTA))
+def test_planted_bug_is_caught(epsilon, least, loss):
+    honest = calibrated(ApproxDP(epsilon, DELTA), loss=loss)
     sigma = jain_thakurta_sigma(1.0, epsilon, DELTA)
     assert sigma < honest.noise.sd
     copied = bare(honest, noise=GaussianNoise(2, sigma))
@@ -39,9 +48,10 @@ def test_planted_bug_is_caught(epsilon, least):
     assert loss_of(deep_pair(copied), copied).ratio > least
 
 
-def test_constants_for_add_or_remove_are_caught():
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_constants_for_add_or_remove_are_caught(loss):
     """Half of the sensitivity, as in papers whose neighbours differ by one record more or less."""
-    honest = calibrated(ApproxDP(1.0, DELTA))
+    honest = calibrated(ApproxDP(1.0, DELTA), loss=loss)
     copied = bare(honest, noise=GaussianNoise(2, honest.noise.sd / 2))
     with pytest.raises(AssertionError):
         check_delta(copied)

@@ -60,9 +60,9 @@ def test_table_of_noise_scales(row):
             continue
         digits = len(f"{expected}".split(".")[1])
         assert 1 / rate == pytest.approx(expected, abs=0.51 * 10**-digits)
-        # the tilt has all of epsilon but the hundredth that covers the solver
-        found = calibrated(eps / 0.99, lambda_, analysis=analysis, small="keep").noise.scale
-        assert found == pytest.approx(1 / rate, rel=1e-9)
+        # the tilt has all of the rate but the hundredth that covers the solver
+        found = calibrated(eps, lambda_, analysis=analysis, small="keep").noise.scale
+        assert found == pytest.approx(1 / rate / 0.99, rel=1e-9)
 
 
 @pytest.mark.parametrize("row", REFERENCE, ids=lambda row: str(list(row.values())[1:4]))
@@ -148,7 +148,7 @@ def test_fallback_of_r():
     found = calibrated(0.01, 1e-9, analysis="cms11")
     assert found.problem.penalty == pytest.approx(0.25 / math.expm1(0.0025))
     assert found.epsilon_effective == pytest.approx(0.005)
-    assert found.noise.scale == pytest.approx(2 / 0.0049)
+    assert found.noise.scale == pytest.approx(2 / (0.99 * 0.005))
     assert "raised from 1e-09" in found.lambda_origin
 
 

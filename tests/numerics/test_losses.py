@@ -5,7 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from privatelr.numerics.losses import LOSSES, Logistic
+from privatelr.errors import ArgumentError
+from privatelr.numerics.losses import (
+    HINGES,
+    LOSSES,
+    Huber,
+    Logistic,
+    SoftplusHinge,
+    find_hinge,
+    find_loss,
+)
 
 MARGINS = np.concatenate([np.linspace(-30, 30, 2001), [-1e3, -745, 745, 1e3, 1e300, -1e300]])
 
@@ -15,9 +24,14 @@ def check_loss(loss):
     step = 1e-5
     value, slope, curvature = loss.value(z), loss.slope(z), loss.curvature(z)
     numeric = (loss.value(z + step) - loss.value(z - step)) / (2 * step)
-    np.testing.assert_allclose(slope, numeric, atol=1e-6)
+    np.testing.assert_allclose(slope, numeric, atol=1e-6 + step * loss.curvature_bound)
     numeric = (loss.slope(z + step) - loss.slope(z - step)) / (2 * step)
-    np.testing.assert_allclose(curvature, numeric, atol=1e-6)
+    before, after = loss.curvature(z - step), loss.curvature(z + step)
+    kink = np.abs(after - before) > 0.1 * loss.curvature_bound
+    assert kink.sum() <= 2
+    np.testing.assert_allclose(curvature[~kink], numeric[~kink], atol=2e-5)
+    between = np.minimum(before, after) <= curvature, curvature <= np.maximum(before, after)
+    assert np.all(between, axis=0)[kink].all()
     # the two constants dominate
     assert ((-loss.slope_bound <= slope) & (slope <= 0)).all()
     assert ((curvature >= 0) & (curvature <= loss.curvature_bound)).all()
@@ -26,15 +40,18 @@ def check_loss(loss):
     assert (middle <= (value[:-2] + value[2:]) / 2 + 1e-12).all()
     if loss.joint_factor is not None:
         s = -slope / loss.slope_bound
-        assert (curvature <= loss.joint_factor * s * (1 - s) + 1e-15).all()
+        assert (curvature <= loss.joint_factor * (s * (1 - s) + 1e-15)).all()
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+FAMILY = [*LOSSES.values(), Huber(0.1), Huber(0.25), SoftplusHinge(0.1), SoftplusHinge(0.25)]
+
+
+@pytest.mark.parametrize("loss", FAMILY, ids=str)
 def test_laws(loss):
     check_loss(loss)
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("loss", FAMILY, ids=str)
 def test_extreme_margins_are_finite(loss):
     for function in (loss.value, loss.slope, loss.curvature):
         assert np.isfinite(function(MARGINS)).all()
@@ -49,3 +66,50 @@ def test_planted_constants_are_caught(field):
     wrong = Careless(**{field: 0.9 * getattr(Logistic(), field)})
     with pytest.raises(AssertionError):
         check_loss(wrong)
+
+
+@pytest.mark.parametrize("field", ["slope_bound", "curvature_bound", "joint_factor"])
+def test_planted_constants_of_a_hinge_are_caught(field):
+    class Careless(SoftplusHinge):
+        pass
+
+    setattr(Careless, field, 0.9 * getattr(SoftplusHinge(), field))
+    with pytest.raises(AssertionError):
+        check_loss(Careless())
+
+
+@pytest.mark.parametrize("h", [0.5, 0.1, 1e-3])
+def test_hinges_tend_to_the_hinge(h):
+    """Both are above max(0, 1 - z) by h / 4 and h log 2 at most, and that at the corner."""
+    z = np.linspace(-3, 4, 7001)
+    hinge = np.maximum(0, 1 - z)
+    for loss, most in ((Huber(h), h / 4), (SoftplusHinge(h), h * np.log(2))):
+        excess = loss.value(z) - hinge
+        assert excess.min() >= -1e-15
+        assert excess.max() == pytest.approx(most, rel=1e-9)
+        assert z[excess.argmax()] == pytest.approx(1.0)
+
+
+def test_the_softplus_hinge_is_a_stretched_logistic_loss():
+    z = np.linspace(-5, 5, 101)
+    found = SoftplusHinge(0.5).value(z)
+    np.testing.assert_allclose(found, np.log1p(np.exp(2 - 2 * z)) / 2, rtol=1e-13)
+
+
+@pytest.mark.parametrize("h", [0.7, 0.0, -1, 1e-7, np.nan, np.inf, "0.5", None, True])
+def test_other_widths_are_refused_with_the_reason(h):
+    for name in HINGES:
+        with pytest.raises(ArgumentError, match=r"h=.* h takes a number from 1e-06 to 0.5; the"):
+            find_hinge(name, h)
+
+
+def test_finding_a_loss():
+    assert find_loss("logistic") == Logistic()
+    assert find_loss("huber", h=0.25) == Huber(0.25)
+    assert find_hinge("softplus", 1 / 4).parameters == {"h": 0.25}
+    with pytest.raises(ArgumentError, match="loss='hinge': loss takes one of 'logistic', 'huber'"):
+        find_loss("hinge")
+    with pytest.raises(ArgumentError, match="width: the huber loss has no such parameter"):
+        find_loss("huber", width=1)
+    with pytest.raises(ArgumentError, match="loss='logistic': loss takes 'huber', 'softplus'"):
+        find_hinge("logistic", 0.5)

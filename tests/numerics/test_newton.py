@@ -6,19 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import Newton, NotConvergedError
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective, hessian, value_and_gradient
+from privatelr.numerics import newton
+from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
+from privatelr.numerics.newton import descend
+from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
 from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
 
 LOSS = LOSSES["logistic"]
 
 
-def problem(n=50, d=3, lambda_=0.01, tilt=0.0, seed=0, separable=False):
+def problem(n=50, d=3, lambda_=0.01, tilt=0.0, seed=0, separable=False, loss=LOSS):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
     y = np.where(x[:, 0] > 0 if separable else rng.uniform(size=n) < 0.5, 1.0, -1.0)
     rows = DenseRows(x, y, bound=2.0, intercept=0.5)
-    return Objective(rows, LOSS, lambda_, np.full(d + 1, tilt))
+    return Objective(rows, loss, lambda_, np.full(d + 1, tilt))
 
 
 def test_derivatives_agree_with_differences():
@@ -52,16 +54,17 @@ def test_folds_over_blocks_add_up():
     st.floats(-3, 5),
     st.booleans(),
     st.integers(0, 10**6),
+    st.sampled_from(list(LOSSES.values())),
 )
-@settings(max_examples=150, deadline=None)
-def test_certificate(n, d, log_lambda, log_tilt, separable, seed):
+@settings(max_examples=200, deadline=None)
+def test_certificate(n, d, log_lambda, log_tilt, separable, seed, loss):
     """Few rows, many columns, separation, tiny penalties, tilts that dwarf the data.
 
     The tilt goes up to 1e5 times the penalty, more than any calibration makes of it: far
     beyond, neighbouring doubles for w are too far apart for the certificate.
     """
     tilt = 10.0 ** (log_lambda + log_tilt) * (-1) ** seed
-    minimum = Newton()(problem(n, d, 10.0**log_lambda, tilt, seed, separable))
+    minimum = Newton()(problem(n, d, 10.0**log_lambda, tilt, seed, separable, loss))
     assert minimum.gradient_norm <= 1e-10
     assert np.isfinite(minimum.w).all()
 
@@ -76,6 +79,44 @@ def test_the_certificate_is_the_gradient_at_the_end():
 def test_without_penalty_it_is_the_maximum_likelihood_fit():
     objective = problem(n=300, lambda_=0.0)
     assert Newton()(objective).gradient_norm <= 1e-10
+
+
+SHARP = [Huber(0.1), Huber(1e-2), Huber(1e-4), SoftplusHinge(1e-2)]
+
+
+def iterations(objective):
+    """How many Newton iterations it takes; 500 if it takes more."""
+    for limit in (5, 10, 20, 40, 80, 160, 320):
+        if descend(objective, np.zeros(objective.rows.d), 1e-10, limit).gradient_norm <= 1e-10:
+            return limit
+    return 500
+
+
+@pytest.mark.parametrize("loss", SHARP, ids=str)
+@pytest.mark.parametrize("lambda_", [1e-2, 1e-5, 1e-8])
+@pytest.mark.parametrize("separable", [False, True])
+def test_sharp_bends_take_few_iterations(loss, lambda_, separable):
+    objective = problem(1000, 5, lambda_, separable=separable, loss=loss)
+    assert iterations(objective) <= 80
+
+
+def test_the_curvature_within_reach_is_what_makes_them_few(monkeypatch):
+    """At w alone a sharp bend does not show, and steps are shortened to nothing."""
+    monkeypatch.setattr(newton, "mean_change", lambda objective, step: 0.0)
+    assert iterations(problem(1000, 5, 1e-5, separable=True, loss=Huber(1e-4))) > 80
+
+
+def test_curvature_within_reach_is_a_mean():
+    objective = problem(loss=Huber(0.1))
+    w, reach = np.array([0.5, 1.0, -0.3, 0.2]), 0.37
+    around = np.linspace(-reach, reach, 20001)
+    rows = objective.rows
+    margin = rows.y * (rows.x @ w)
+    weight = Huber(0.1).curvature(margin[:, None] + around).mean(axis=1)
+    expected = (rows.x * weight[:, None]).T @ rows.x / rows.n + objective.lambda_ * np.eye(4)
+    np.testing.assert_allclose(hessian(objective, w, reach), expected, atol=2e-4)
+    change = np.abs(rows.x @ w).mean()
+    assert mean_change(objective, w) == pytest.approx(change)
 
 
 def test_giving_up_releases_nothing():

@@ -254,7 +254,12 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 def test_the_schema_is_one_and_knows_every_loss():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     calibration = SCHEMA["properties"]["calibration"]["properties"]
-    assert calibration["loss"]["enum"] == list(LOSSES)
+    plain, families = calibration["loss"]["oneOf"]
+    assert plain["enum"] == [name for name, loss in LOSSES.items() if not loss.parameters]
+    named = families["properties"]["name"]["enum"]
+    assert named == [name for name, loss in LOSSES.items() if loss.parameters]
+    for name in named:
+        assert set(families["properties"]) == {"name", *LOSSES[name].parameters}
 
 
 def test_the_hash_can_be_computed_without_the_package(tmp_path):
@@ -393,6 +398,15 @@ WRONG = [
     (("calibration", "d"), 6, "sizes that add up to d = 6"),
     (("calibration", "radius"), 1.0, "calibration.radius"),
     (("calibration", "loss"), "hinge", "loss takes 'logistic'"),
+    (("calibration", "loss"), "huber", "loss takes 'logistic'"),
+    (("calibration", "loss"), {"name": "logistic"}, "loss.name takes 'huber'"),
+    (("calibration", "loss"), {"name": "huber"}, "no entry 'h'"),
+    (("calibration", "loss"), {"name": "huber", "h": 0.7}, "h takes a number from 1e-06 to 0.5"),
+    (("calibration", "loss"), {"name": "huber", "h": True}, "h takes a number"),
+    (("calibration", "loss"), {"name": "huber", "h": 0.5, "k": 1}, "loss"),
+    # a joint bound speaks of the logistic loss, not of Huber's, nor of a sharper softplus
+    (("calibration", "loss"), {"name": "huber", "h": 0.5}, "nothing is proven"),
+    (("calibration", "loss"), {"name": "softplus", "h": 0.5}, "nothing is proven"),
     (("calibration", "placement"), "input", "placement"),
     (("calibration", "analysis"), 3, "analysis"),
     (("calibration", "alternatives", 0, "ratio"), "twice", "ratio takes a number"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import concentrated, gaussian, pure
-from privatelr.mechanisms.calibration.shield import SHIELD_RATIO, tilt_epsilon
+from privatelr.mechanisms.calibration.shield import SHIELD_RATIO, tilt_rho
 from privatelr.mechanisms.calibration.tilt import laplace_tilts, smallest_tilt
 from privatelr.privacy.conversions import pure_within
 from privatelr.privacy.guarantees import ZCDP, Promise, PureDP
@@ -50,10 +50,9 @@ def smallest_feasible_penalty(facts: Facts, target: Promise, analysis: Analysis)
     """Lambda (sum form) below which no noise suffices."""
     match target:
         case PureDP():
-            epsilon = tilt_epsilon(target.epsilon)
-            return pure.smallest_feasible_penalty(facts, epsilon, analysis)
+            return pure.smallest_feasible_penalty(facts, target.epsilon, analysis)
         case ZCDP():
-            rho = tilt_epsilon(target.rho)
+            rho = tilt_rho(target.rho)
             laplace = pure.smallest_feasible_penalty(facts, pure_within(rho), analysis)
             return min(laplace, concentrated.smallest_feasible_penalty(facts, rho))
     return gaussian.smallest_feasible_penalty(
@@ -107,8 +106,8 @@ def settle_lambda(
     if analysis == "cms11" and isinstance(target, PureDP):
         # as in R: only where nothing is left for the noise
         epsilon = target.epsilon
-        rate = pure.objective_rate(problem, tilt_epsilon(epsilon), analysis)
-        least = pure.penalty_costing(problem, min(epsilon / 4, 700.0)) if rate <= 0 else 0.0
+        feasible = bool(laplace_tilts(problem, epsilon, analysis))
+        least = 0.0 if feasible else pure.penalty_costing(problem, min(epsilon / 4, 700.0))
     else:
         least = free_penalty(problem, target, analysis)
     enough = problem.penalty >= least * (1 - ROUNDING)

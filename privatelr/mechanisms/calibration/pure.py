@@ -16,6 +16,7 @@ from privatelr.errors import GuaranteeError
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Facts, Problem
+    from privatelr.numerics.losses import Loss
 
 Analysis = Literal["joint", "one-log", "cms11"]
 ANALYSES: tuple[Analysis, ...] = ("joint", "one-log", "cms11")
@@ -27,6 +28,18 @@ LARGEST_SHARE = 20.0
 def named(analysis: str) -> Analysis:
     """The analysis of that name."""
     return next(found for found in ANALYSES if found == analysis)
+
+
+def proven(analysis: Analysis | None, loss: Loss) -> Analysis:
+    """The analysis that was asked for, or else the tightest that is proven for a loss."""
+    if analysis is None:
+        return "one-log" if loss.joint_factor is None else "joint"
+    if analysis == "joint" and loss.joint_factor is None:
+        raise GuaranteeError(
+            f"analysis='joint': nothing joint is proven about the {loss.name} loss; analysis takes "
+            "None (the tightest bound there is), 'one-log' or 'cms11'."
+        )
+    return analysis
 
 
 def curvature_cost(problem: Problem) -> float:

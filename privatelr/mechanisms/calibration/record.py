@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.output import output_sensitivity
+from privatelr.mechanisms.calibration.tilt import relative_rate
 from privatelr.privacy.events import GaussianEvent, TiltEvent
 from privatelr.privacy.gaussian import gaussian_epsilon
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
@@ -97,7 +98,7 @@ class Calibration:
         if isinstance(target, ZCDP):
             return math.nan
         if isinstance(target, PureDP):
-            tilt = 2 * problem.loss.slope_bound * relative_rate(self)
+            tilt = 2 * problem.loss.slope_bound * relative_rate(self.noise, problem)
             return min(target.epsilon, tilt + self.distance / self.shield.scale)
         mu = math.hypot(2 * self._m, self.distance / self.shield.scale)
         return min(target.epsilon, gaussian_epsilon(mu, target.delta))
@@ -132,7 +133,7 @@ class Calibration:
             return (GaussianEvent(reach / noise.scale, target.neighbours),)
         shield = GaussianEvent(self.distance / self.shield.scale, target.neighbours)
         if not isinstance(noise, GaussianNoise):
-            rate = relative_rate(self)
+            rate = relative_rate(self.noise, problem)
             spent = pure.objective_epsilon(rate, problem, pure.named(self.analysis))
             return (PureDP(spent, target.neighbours), shield)
         loss = problem.loss
@@ -168,10 +169,3 @@ class Calibration:
 
 def _none(target: Guarantee) -> float:
     return math.nan if isinstance(target, ZCDP) else 0.0
-
-
-def relative_rate(calibration: Calibration) -> float:
-    """Rate of a Laplace tilt relative to R, whatever its shape; see `calibration.pure`."""
-    rate = 1.0 / calibration.noise.scale
-    spherical = isinstance(calibration.noise, SphericalLaplace)
-    return rate * calibration.problem.radius if spherical else rate

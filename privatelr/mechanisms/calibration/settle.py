@@ -14,14 +14,14 @@ from privatelr.mechanisms.calibration.shield import (
     SHIELD_RATIO,
     certified_norm,
     grid_for,
-    shield_epsilon,
     shield_for,
-    tilt_epsilon,
+    shield_rho,
 )
 from privatelr.mechanisms.calibration.tilt import (
-    laplace_tilts,
     mean_square,
     possible_tilts,
+    relative_rate,
+    shielded_tilts,
     smallest_tilt,
 )
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from privatelr.privacy.noise import NoiseLaw
 
 
+_ROUNDING = 2.0**-50
+"""Of epsilon: what a few operations in doubles may lose."""
 _SAME = 1e-3
 """Noise this close in size is not worth a line."""
 
@@ -43,33 +45,37 @@ _SAME = 1e-3
 def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
     """Objective perturbation under any target; lambda is raised or refused as requested."""
     target = cast("Promise", request.target)
-    settled = settle_lambda(problem, target, request.analysis, request.on_small_lambda)
+    analysis = pure.proven(request.analysis, problem.loss)
+    settled = settle_lambda(problem, target, analysis, request.on_small_lambda)
     if settled is not problem:
         lambda_origin = f"raised from {problem.lambda_:.6g}, which is too small for this target"
-    noise = require_tilt(settled, target, request.analysis)
+    noise = require_tilt(settled, target, analysis)
     tau = certified_norm(settled, noise)
-    shield = shield_for(settled, tau, _shield_share(settled, target, noise))
+    shield = shield_for(settled, tau, _shield_share(settled, target, analysis, noise))
     return Calibration(
         problem=settled,
         target=target,
         placement="objective",
-        analysis=request.analysis,
+        analysis=analysis,
         noise=noise,
         shield=shield,
         tau=tau,
         grid=grid_for(shield),
         lambda_origin=lambda_origin,
-        lambda_rules=all_rules(problem, target, request.analysis),
-        alternatives=tuple(_other_tilts(settled, target, request.analysis, noise)),
+        lambda_rules=all_rules(problem, target, analysis),
+        alternatives=tuple(_other_tilts(settled, target, analysis, noise)),
     )
 
 
-def _shield_share(problem: Problem, target: Promise, noise: NoiseLaw) -> PureDP | ZCDP | float:
+def _shield_share(
+    problem: Problem, target: Promise, analysis: pure.Analysis, noise: NoiseLaw
+) -> PureDP | ZCDP | float:
     match target:
-        case PureDP():
-            return PureDP(shield_epsilon(target.epsilon), target.neighbours)
-        case ZCDP():
-            return ZCDP(shield_epsilon(target.rho), target.neighbours)
+        case PureDP(epsilon=epsilon):
+            spent = pure.objective_epsilon(relative_rate(noise, problem), problem, analysis)
+            return PureDP(epsilon - spent - _ROUNDING * epsilon, target.neighbours)
+        case ZCDP(rho=rho):
+            return ZCDP(shield_rho(rho), target.neighbours)
     return SHIELD_RATIO * problem.reach / noise.scale
 
 
@@ -93,7 +99,7 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
         tau=tau,
         grid=grid_for(noise),
         lambda_origin=lambda_origin,
-        lambda_rules=all_rules(problem, target, request.analysis),
+        lambda_rules=all_rules(problem, target, pure.proven(request.analysis, problem.loss)),
         alternatives=tuple(_other_outputs(problem, target, tau, noise)),
     )
 
@@ -119,7 +125,7 @@ def _other_tilts(
 ) -> Iterator[Alternative]:
     """Other shapes of noise under the same bound, then the same shape under other bounds."""
     if isinstance(target, ApproxDP):
-        for law in laplace_tilts(problem, tilt_epsilon(target.epsilon), chosen):
+        for law in shielded_tilts(problem, target.epsilon, chosen):
             yield _compared(f"{law.title} noise at delta = 0", law, noise)
     else:
         laws = possible_tilts(problem, target, chosen)

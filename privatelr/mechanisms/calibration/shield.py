@@ -3,7 +3,7 @@
 A certified gradient of norm tau (sum form) puts the solver's result within ``tau / Lambda`` of
 the minimiser, so neighbours with the same minimiser differ by at most ``2 tau / Lambda`` and
 noise for that sensitivity hides it (approximate minima perturbation, Iyengar et al. 2019, with
-the factor 2 of privacy.md 5). It takes a hundredth of the budget.
+the factor 2 of privacy.md 5). It takes a hundredth of what the budget has for noise.
 """
 
 from __future__ import annotations
@@ -20,31 +20,34 @@ if TYPE_CHECKING:
     from privatelr.privacy.noise import NoiseLaw
 
 SHARE = 0.01
-"""Of epsilon, or of rho."""
+"""Of the rate of a Laplace tilt, or of rho."""
 SHIELD_RATIO = 0.2
 """``mu_out / m`` of a Gaussian shield: a tenth of the tilt's ``2 m``, a hundredth of rho."""
 _RESOLUTION = 2.0**-47
 _BASE_COLUMNS = 16
+_USUAL_CURVATURE = 0.25
 _GRID = 1e-3
 
 
 def certified_norm(facts: Facts, noise: NoiseLaw) -> float:
     """tau: the gradient norm of the sum form that a release is certified to; public.
 
-    A multiple of what doubles resolve: n rows of length R in d columns, and the tilt.
+    A multiple of what doubles resolve: n rows of length R in d columns, and the tilt. Slopes
+    are resolved the less the more sharply the loss bends.
     """
-    rows = (facts.d + _BASE_COLUMNS) * facts.n * facts.reach
+    bend = max(1.0, facts.loss.curvature_bound / _USUAL_CURVATURE)
+    rows = (facts.d + _BASE_COLUMNS) * facts.n * facts.reach * bend
     return _RESOLUTION * (rows + math.sqrt(float(noise.variances.sum())))
 
 
-def tilt_epsilon(epsilon: float) -> float:
-    """What is left of epsilon, or of rho, for the tilt; with `shield_epsilon` at most the whole."""
-    return math.nextafter(epsilon - shield_epsilon(epsilon), 0.0)
+def tilt_rho(rho: float) -> float:
+    """What is left of rho for the tilt; with `shield_rho` at most the whole."""
+    return math.nextafter(rho - shield_rho(rho), 0.0)
 
 
-def shield_epsilon(epsilon: float) -> float:
-    """The shield's share of epsilon, or of rho."""
-    return SHARE * epsilon
+def shield_rho(rho: float) -> float:
+    """The shield's share of rho."""
+    return SHARE * rho
 
 
 def shield_for(problem: Problem, tau: float, share: PureDP | ZCDP | float) -> NoiseLaw:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import concentrated, gaussian, pure
 from privatelr.mechanisms.calibration.output import DOWN
-from privatelr.mechanisms.calibration.shield import SHIELD_RATIO, tilt_epsilon
+from privatelr.mechanisms.calibration.shield import SHARE, SHIELD_RATIO, tilt_rho
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import pure_within
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
@@ -19,20 +19,37 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
 
 
-def laplace_tilts(problem: Problem, epsilon: float, analysis: Analysis) -> list[NoiseLaw]:
+_NO_USE = 1e-9
+"""A rate below this share of what epsilon alone would give is as good as none."""
+
+
+def laplace_tilts(
+    problem: Problem, epsilon: float, analysis: Analysis, share: float = 1.0
+) -> list[NoiseLaw]:
     """The Laplace laws that are epsilon-DP for these rows, the shortest first.
 
     Spherical noise is always valid; noise in the shape of the blocks where the design has
     blocks (Theorem 3.1b). They are compared by ``E|b|^2``, which is a public fact. Empty if
-    the curvature leaves nothing of epsilon.
+    the curvature leaves nothing of epsilon. The rate is `share` of the largest.
     """
-    rate = pure.objective_rate(problem, epsilon, analysis) * DOWN
-    if rate <= 0:
+    rate = pure.objective_rate(problem, epsilon, analysis) * share * DOWN
+    if not rate * 2 * problem.loss.slope_bound > _NO_USE * epsilon:
         return []
     laws: list[NoiseLaw] = [SphericalLaplace(problem.d, rate / problem.radius * DOWN)]
     if problem.blocks:
         laws.append(BlockLaplace(problem.blocks, rate))
     return sorted(laws, key=mean_square)
+
+
+def shielded_tilts(problem: Problem, epsilon: float, analysis: Analysis) -> list[NoiseLaw]:
+    """Laplace laws that leave a part of epsilon to a shield, however little there is for noise."""
+    return laplace_tilts(problem, epsilon, analysis, 1 - SHARE)
+
+
+def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
+    """Rate of a Laplace tilt relative to R, whatever its shape; see `calibration.pure`."""
+    rate = 1.0 / noise.scale
+    return rate * problem.radius if isinstance(noise, SphericalLaplace) else rate
 
 
 def mean_square(law: NoiseLaw) -> float:
@@ -53,9 +70,9 @@ def possible_tilts(problem: Problem, target: Promise, analysis: Analysis) -> lis
     """
     match target:
         case PureDP():
-            return laplace_tilts(problem, tilt_epsilon(target.epsilon), analysis)
+            return shielded_tilts(problem, target.epsilon, analysis)
         case ZCDP():
-            rho = tilt_epsilon(target.rho)
+            rho = tilt_rho(target.rho)
             sigma = concentrated.objective_sigma(problem, rho, analysis)
             laplace = laplace_tilts(problem, pure_within(rho), analysis)
             return laplace + _gaussian(problem, sigma)

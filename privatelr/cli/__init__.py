@@ -1,0 +1,5 @@
+"""The command ``privatelr``."""
+
+from privatelr.cli.command import main
+
+__all__ = ["main"]

@@ -1,0 +1,95 @@
+"""The command ``privatelr audit``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from privatelr.audit.plot import require_plot
+from privatelr.audit.registered import run
+from privatelr.audit.settings import FULL, QUICK
+from privatelr.audit.table import Audit
+from privatelr.errors import ArgumentError, PrivateLRError, require_number
+
+if TYPE_CHECKING:
+    import argparse
+
+    from privatelr.audit.settings import Effort
+    from privatelr.audit.table import Row
+    from privatelr.cli.outcomes import Parser
+
+
+def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add ``audit`` to the subcommands."""
+    parser = commands.add_parser(
+        "audit",
+        help="try to break every mechanism, and print claims beside what was found",
+        description="Search for the neighbours on which each registered mechanism does worst, "
+        "compute its privacy loss there from densities, and bound it from sampled outputs. The "
+        "exit status is 1 if a claim is wrong, 2 if nothing was audited, and 3 if it stopped "
+        "before its end or the picture could not be written. Example: "
+        "privatelr audit --plot audit.png",
+    )
+    parser.add_argument(
+        "--eps", type=float, default=1.0, help="epsilon of the claims, from 0.01 to 10; default 1"
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="search longer and sample 20 times: about a quarter of an hour per loss",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
+    parser.add_argument("--plot", metavar="FILE", help="also draw the table: .png, .svg or .pdf")
+    parser.set_defaults(run=lambda chosen: _audit(parser, chosen))
+
+
+def _audit(parser: Parser, chosen: argparse.Namespace) -> int:
+    try:
+        return audit(chosen)
+    except PrivateLRError as refusal:
+        parser.error(str(refusal))
+
+
+def audit(chosen: argparse.Namespace) -> int:
+    """Try to break every mechanism and print what came of it.
+
+    Returns 1 if a claim is wrong, and 3 if none is but the audit stopped before its end or
+    the picture could not be written.
+    """
+    takes = "a number from 0.01 to 10"
+    require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
+    if chosen.plot is not None:
+        require_plot(chosen.plot)  # before the work, not after it
+    found, whole = _audit_all(chosen.eps, FULL if chosen.full else QUICK)
+    print(found.to_json() if chosen.json else found)
+    drawn = chosen.plot is None or _draw(found, chosen.plot)
+    if not found.ok:
+        return 1
+    return 0 if drawn and whole else 3
+
+
+def _audit_all(epsilon: float, effort: Effort) -> tuple[Audit, bool]:
+    """What was found, and whether that is all; an error after the first row ends the audit."""
+    rows: list[Row] = []
+
+    def report(row: Row) -> None:
+        rows.append(row)
+        print(f"audited: {row.placement}, {row.loss}, {row.claim}: {row.verdict}", file=sys.stderr)
+
+    try:
+        return run(epsilon, effort=effort, report=report), True
+    except PrivateLRError as refusal:
+        if not rows:
+            raise
+        print(f"privatelr: the audit stopped: {refusal}", file=sys.stderr)
+        return Audit(tuple(rows)), False
+
+
+def _draw(found: Audit, path: str) -> bool:
+    """Whether the picture was written; if not, one line says why."""
+    try:
+        found.plot(path)
+    except (OSError, PrivateLRError) as refusal:
+        print(f"privatelr: --plot {path} was not written: {refusal}", file=sys.stderr)
+        return False
+    return True

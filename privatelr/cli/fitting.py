@@ -1,0 +1,206 @@
+"""The command ``privatelr fit``: a table in a file becomes a model."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from privatelr.cli.declarations import add_declarations, add_table, number, read_declarations
+from privatelr.cli.files import add_output, require_place, write
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, say
+from privatelr.cli.tables import by_levels, describe, open_table
+from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError
+from privatelr.frames.formula import parse_formula
+from privatelr.frames.lexer import tokenize
+from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES
+from privatelr.mechanisms.calibration.pure import ANALYSES
+from privatelr.mechanisms.request import read_request
+from privatelr.model import dplr, dpsvm
+from privatelr.numerics.losses import HINGES, find_hinge
+from privatelr.privacy.guarantees import ZCDP
+from privatelr.results.release_file import release_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from privatelr.cli.outcomes import Parser
+    from privatelr.results.fit import Fit
+
+_DESCRIPTION = """\
+Fit a private model to a table, and print its page. The table is Parquet (by its
+ending .parquet or .pq) or text: CSV in UTF-8, a first line of names, then one
+record a line. With --out the model is also written to a file, which holds no data.
+
+Nothing about the types of a CSV is read off its values. A column with levels is
+read as text, every other column of the formula as numbers, and one line on
+standard error says which. A cell that is no number (written with a decimal
+point) or none of the levels is missing, and its record counts as a row of zeros.
+So declare --levels for a response such as no/yes.
+
+Public are the number of records, the names, all options, and that the table is
+well formed. Records of the wrong width, blank lines and text that is not UTF-8 are
+errors that name the line.
+"""
+_EXAMPLE = """\
+examples:
+  privatelr fit data.csv "y ~ age + smoker" --eps 1 --bounds age=18:90 \\
+      --levels smoker=no,yes --out model.json
+  privatelr fit heart.parquet "chd ~ ." --rho 0.1 --schema heart.toml --json
+
+a schema file:
+  row_norm = 2.5              # this line and intercept_scale may be left out
+  [bounds]
+  age = [18, 90]
+  [levels]
+  smoker = ["no", "yes"]
+"""
+
+
+def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add ``fit`` to the subcommands."""
+    parser = commands.add_parser(
+        "fit",
+        help="fit a private model to a CSV or Parquet file",
+        description=_DESCRIPTION,
+        epilog=f"{_EXAMPLE}\n{STATUSES}",
+    )
+    add_table(parser)
+    parser.add_argument("formula", metavar="FORMULA", help='R formula, such as "y ~ age + smoker"')
+    add_declarations(parser)
+    _add_promise(parser)
+    _add_model(parser)
+    add_output(parser, "write the model to a file")
+    parser.add_argument("--json", action="store_true", help="print the model file, not the page")
+    parser.set_defaults(run=fit)
+
+
+def _add_promise(parser: Parser) -> None:
+    group = parser.add_argument_group("what is promised")
+    price = group.add_mutually_exclusive_group()
+    price.add_argument(
+        "--eps", metavar="X", type=number, help="epsilon; default 1; 0 is the plain fit"
+    )
+    price.add_argument("--rho", metavar="X", type=number, help="zero-concentrated privacy instead")
+    group.add_argument(
+        "--delta", metavar="X", type=number, help="delta beside epsilon, far below 1/n; default 0"
+    )
+    group.add_argument(
+        "--seed", metavar="N", type=_seed, help="repeats the noise, for tests; voids the guarantee"
+    )
+
+
+def _add_model(parser: Parser) -> None:
+    group = parser.add_argument_group("what is fitted, and how")
+    group.add_argument(
+        "--model", choices=("logistic", "svm"), default="logistic", help="default: logistic"
+    )
+    group.add_argument("--loss", choices=HINGES, help="hinge of the svm; default huber")
+    group.add_argument("--h", metavar="X", type=number, help="bend of the hinge; default 0.5")
+    group.add_argument(
+        "--lambda",
+        metavar="X",
+        dest="lambda_",
+        type=_lambda,
+        help=f"penalty: a number, or a rule, one of {', '.join(LAMBDA_RULES)}; default auto",
+    )
+    group.add_argument(
+        "--output-perturbation",
+        action="store_true",
+        help="add the noise to the result; by default it is added to the objective",
+    )
+    group.add_argument("--analysis", choices=ANALYSES, help="default: the tightest proven bound")
+
+
+def _lambda(text: str) -> float | str:
+    if text in LAMBDA_RULES:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        rules = ", ".join(LAMBDA_RULES)
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number nor one of {rules}"
+        ) from None
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 40):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
+def fit(chosen: argparse.Namespace) -> int:
+    """Read the table, fit, write the model, print the page."""
+    arguments = _read_arguments(chosen)
+    require_place(chosen.out, chosen.force)  # before anything is spent
+    formula, frame, declared = _read_table(chosen)
+    if chosen.seed is not None:
+        say(
+            "privatelr",
+            f"--seed {chosen.seed}: the noise can be replayed, so this fit has no privacy; "
+            "a release takes no --seed.",
+        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)  # just said
+        fitter = dpsvm if chosen.model == "svm" else dplr
+        model = fitter(formula, frame, **arguments, **declared)
+    return _deliver(model, chosen)
+
+
+def _deliver(model: Fit, chosen: argparse.Namespace) -> int:
+    """Write and print; what was paid for is printed even if it cannot be written."""
+    page = str(model)
+    try:
+        if chosen.out is not None or chosen.json:
+            data = release_bytes(model)
+            page = data.decode().removesuffix("\n") if chosen.json else page
+            if chosen.out is not None:
+                write(chosen.out, data, chosen.force)
+    except ReleaseFileError as error:
+        raise OutputError(f"the model cannot be saved: {error}.") from None
+    finally:
+        print(page)
+    return DONE
+
+
+def _read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Keywords of the front door, which is asked now if it takes them: a table may be long."""
+    if chosen.rho is not None and chosen.delta is not None:
+        raise ArgumentError("--delta goes with --eps, and --rho has none.")
+    if chosen.model != "svm":
+        for option in ("h", "loss"):
+            if getattr(chosen, option) is not None:
+                raise ArgumentError(f"--{option} goes with --model svm.")
+    named = ("eps", "delta", "lambda_", "seed", "analysis", "h", "loss")
+    given = {name: getattr(chosen, name) for name in named if getattr(chosen, name) is not None}
+    if chosen.rho is not None:
+        given["eps"] = ZCDP(chosen.rho)
+    given["op"] = not chosen.output_perturbation
+    if chosen.model == "svm":
+        find_hinge(given.get("loss", "huber"), given.get("h", 0.5))
+    eps, delta = given.get("eps", 1.0), given.get("delta", 0.0)
+    read_request(
+        eps, delta, None, chosen.lambda_, given["op"], chosen.analysis, on_small_lambda="increase"
+    )
+    return given
+
+
+def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str, Any]]:
+    """The formula without ``.``, the columns that it names, and what is declared about them."""
+    with open_table(chosen.data, chosen.separator) as table:
+        declared = read_declarations(chosen, table.names)
+        formula = parse_formula(chosen.formula, table.names)
+        # a term that is taken out again, as in . - age, is in the text and not in the model
+        mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
+        levels = declared["levels"]
+        wanted = {
+            name: by_levels(name, levels.get(name)) for name in table.names if name in mentioned
+        }
+        frame, readings = table.read(wanted)
+    used = {name: readings[name] for name in formula.variables}
+    say("privatelr", f"{describe(used, table.numbers_note)}.")
+    for argument in ("bounds", "levels"):
+        known = declared[argument].items()
+        declared[argument] = {name: value for name, value in known if name in wanted}
+    return formula.text, frame, declared

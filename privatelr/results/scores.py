@@ -1,0 +1,64 @@
+"""What a fit scores records with: probabilities where its loss defines them, else margins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from privatelr.numerics.losses import Loss
+    from privatelr.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A scale of scores.
+
+    Attributes
+    ----------
+    name : str
+        Of one score.
+    predictions : tuple of str
+        What can be predicted, the default first.
+    fixed : float
+        Where classes are split unless another threshold is asked for.
+    lowest, highest : float
+        Limits to thresholds.
+    takes : str
+        The same in words.
+    """
+
+    name: str
+    predictions: tuple[str, ...]
+    fixed: float
+    lowest: float
+    highest: float
+    takes: str
+
+
+PROBABILITY = Scale(
+    name="probability",
+    predictions=("probabilities", "classes", "link"),
+    fixed=0.5,
+    lowest=0.0,
+    highest=1.0,
+    takes="a number from 0 to 1",
+)
+MARGIN = Scale(
+    name="margin",
+    predictions=("classes", "margins"),
+    fixed=0.0,
+    lowest=-1e100,
+    highest=1e100,
+    takes="a number, which is a margin",
+)
+
+
+def scale_of(loss: Loss) -> Scale:
+    """The scale on which a loss scores records."""
+    return MARGIN if loss.probability is None else PROBABILITY
+
+
+def score(loss: Loss, link: FloatArray) -> FloatArray:
+    """Scores ``(n,)`` from linear predictors ``(n,)``."""
+    return link if loss.probability is None else loss.probability(link)

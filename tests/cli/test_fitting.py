@@ -1,0 +1,391 @@
+"""``fit``, ``predict`` and ``card``: a table in a file, and what one record of it can change."""
+
+import contextlib
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import docs
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, fixed_noise
+
+import privatelr
+from privatelr import cli, dplr, dpsvm
+from privatelr.cli import csv_table, fitting
+
+DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes"]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder of its own with a table, a schema and a model in it."""
+    monkeypatch.chdir(tmp_path)
+    clinic().to_csv("clinic.csv", index=False)
+    (tmp_path / "clinic.toml").write_text(
+        '[bounds]\nage = [18, 90]\ndose = [0, 5]\n[levels]\nsmoker = ["no", "yes"]\n',
+        encoding="utf-8",
+    )
+    fit_clinic(clinic(), seed=None).save("model.json")
+    return tmp_path
+
+
+def run(*arguments):
+    """Exit status of a command line, whether it is returned or raised."""
+    try:
+        return cli.main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        return stop.code
+
+
+def printed(capsys, *arguments, status=0):
+    """What a command prints; on standard error there may be the line about what was read."""
+    found = run(*arguments)
+    shown = capsys.readouterr()
+    assert found == status, shown.err
+    lines = [line for line in shown.err.splitlines() if not line.startswith("privatelr: read as ")]
+    assert len(lines) == (status != 0)
+    return shown.out if status == 0 else lines[0]
+
+
+# -- one record ------------------------------------------------------------------------------
+
+ODD = [
+    *(("age", cell) for cell in ("abc", "", "NA", "nan", "1e999", "-5", "9" * 400, "5,5", "1_0")),
+    *(("smoker", cell) for cell in ("perhaps", "", "NA", "3", "NO", "nan", "no ")),
+    *(("y", cell) for cell in ("yes", "", "2", "0.5", "NA", "TRUE", "1e-300")),
+]
+
+
+def outcome(capsys, table, *options):
+    """All that a user sees of a fit but its estimates and the C-index below the line."""
+    with open("table.csv", "w", encoding="utf-8", newline="") as file:
+        table.to_csv(file, index=False)
+    status = run("fit", "table.csv", FORMULA, *options, "--out", "out.json", "--force")
+    shown = capsys.readouterr()
+    saved = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    del saved["coefficients"], saved["sha256"]
+    return status, shown.err, docs.mask(shown.out, "random"), saved
+
+
+def check_one_record(capsys, column, cell, options):
+    table = clinic().astype(object)
+    neighbour = table.copy()
+    neighbour.loc[3, column] = cell
+    assert outcome(capsys, table, *options) == outcome(capsys, neighbour, *options)
+
+
+@pytest.mark.parametrize(("column", "cell"), ODD, ids=[f"{c}-{v[:8]}" for c, v in ODD])
+def test_one_record_changes_what_was_paid_for_and_nothing_else(column, cell, home, capsys):
+    check_one_record(capsys, column, cell, DECLARED)
+
+
+def test_neither_does_it_where_nothing_is_declared(home, capsys):
+    check_one_record(capsys, "age", "abc", [])
+    check_one_record(capsys, "dose", "", ["--levels", "smoker=no,yes", "--model", "svm"])
+
+
+@pytest.mark.parametrize(("column", "cell"), [("age", "abc"), ("y", "yes")])
+def test_a_reader_that_infers_types_is_caught(column, cell, home, capsys, monkeypatch):
+    class Inferring(csv_table.CsvTable):
+        def read(self, wanted):
+            return pd.read_csv("table.csv")[list(wanted)], {n: "numbers" for n in wanted}
+
+    @contextlib.contextmanager
+    def open_table(path, separator):
+        with open(path, "rb") as stream:
+            yield Inferring(stream, path, ",")
+
+    monkeypatch.setattr(fitting, "open_table", open_table)
+    with pytest.raises(AssertionError):
+        check_one_record(capsys, column, cell, DECLARED)
+
+
+def test_a_model_of_columns_without_one_number_is_a_model(home, capsys):
+    clinic().assign(age="old").to_csv("table.csv", index=False)
+    assert "n = 40" in printed(capsys, "fit", "table.csv", FORMULA, *DECLARED)
+
+
+# -- fit -------------------------------------------------------------------------------------
+
+
+def document(model, tmp_path):
+    model.save(tmp_path / "expected.json")
+    return json.loads((tmp_path / "expected.json").read_text(encoding="utf-8"))
+
+
+OPTIONS = [
+    ([], dplr, {}),
+    (["--eps", "0.5", "--delta", "1e-6"], dplr, {"eps": 0.5, "delta": 1e-6}),
+    (
+        ["--rho", "0.1", "--analysis", "one-log"],
+        dplr,
+        {"eps": privatelr.ZCDP(0.1), "analysis": "one-log"},
+    ),
+    (["--lambda", "0.25", "--output-perturbation"], dplr, {"lambda_": 0.25, "op": False}),
+    (["--lambda", "free", "--row-norm", "1.2"], dplr, {"lambda_": "free", "row_norm": 1.2}),
+    (["--intercept-scale", "0.75", "--eps", "0"], dplr, {"intercept_scale": 0.75, "eps": 0}),
+    (["--model", "svm"], dpsvm, {}),
+    (
+        ["--model", "svm", "--loss", "softplus", "--h", ".25"],
+        dpsvm,
+        {"loss": "softplus", "h": 0.25},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "fitter", "keywords"), OPTIONS, ids=[" ".join(o) for o, *_ in OPTIONS]
+)
+def test_an_option_is_an_argument(options, fitter, keywords, home, capsys, monkeypatch):
+    with fixed_noise(monkeypatch):
+        expected = document(fitter(FORMULA, clinic(), **{**SCHEMA, **keywords}), home)
+        found = printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, *options, "--json")
+    assert json.loads(found)["coefficients"] == expected["coefficients"]
+    assert json.loads(found)["calibration"] == expected["calibration"]
+    assert json.loads(found)["guarantee"] == expected["guarantee"]
+
+
+def test_a_table_is_read_in_many_ways_and_gives_one_model(home, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    table = clinic().assign(y=lambda d: d["y"].astype(int))
+    table.to_parquet("clinic.parquet")
+    table.to_csv("clinic.tsv", index=False, sep="\t")
+    table.to_csv("clinic.txt", index=False, sep=";", lineterminator="\r\n", quoting=1)
+    ways = [
+        ["clinic.parquet", *DECLARED],
+        ["clinic.tsv", "--schema", "clinic.toml"],
+        ["clinic.txt", "--separator", ";", *DECLARED],
+        ["clinic.tsv", "--separator", "tab", "--schema", "clinic.toml"],
+        ["clinic.csv", "--schema", "clinic.toml", "--bounds", "dose=0:5"],
+    ]
+    found = set()
+    with fixed_noise(monkeypatch):
+        for table, *options in ways:
+            found.add(printed(capsys, "fit", table, FORMULA, *options, "--json"))
+    assert len(found) == 1
+
+
+def test_a_dot_takes_all_columns_and_a_minus_takes_one_back(home, capsys):
+    page = printed(capsys, "fit", "clinic.csv", "y ~ . - dose", *DECLARED)
+    assert "y ~ age + dose + smoker - dose\n" in page
+    assert "dose  " not in page
+
+
+def test_columns_that_are_not_needed_are_not_looked_at(home, capsys, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        fitting, "dplr", lambda f, frame, **k: seen.append(frame) or dplr(f, frame, **k)
+    )
+    printed(capsys, "fit", "clinic.csv", "y ~ age", "--schema", "clinic.toml")
+    assert set(seen[0].columns) == {"age", "y"}
+
+
+def test_what_was_read_how_is_always_said(home, capsys):
+    assert run("fit", "clinic.csv", FORMULA, *DECLARED, "--json") == 0
+    note = "(text there counts as missing; --levels declares text columns)"
+    said = f"privatelr: read as numbers: y, age, dose {note}; as text: smoker.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_options_go_before_the_schema(home, capsys):
+    base = ["fit", "clinic.csv", "y ~ age + smoker", "--schema", "clinic.toml", "--json"]
+    model = json.loads(printed(capsys, *base, "--bounds", "age=0:50", "--levels", "smoker=yes,no"))
+    variables = {entry["name"]: entry for entry in model["design"]["variables"]}
+    assert variables["age"]["bounds"] == [0, 50]
+    assert variables["smoker"]["levels"] == ["yes", "no"]
+    again = json.loads(
+        printed(capsys, *base, "--levels", 'age="1,5",2', "--bounds", "smoker=-1:+1")
+    )
+    variables = {entry["name"]: entry for entry in again["design"]["variables"]}
+    assert variables["age"]["levels"] == ["1,5", "2"]
+    assert variables["smoker"]["bounds"] == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "levels"), [(["0", "1.0"], "[0, 1]"), (["FALSE", "true"], "[false, true]")]
+)
+def test_levels_of_numbers_and_truths(cells, levels, home, capsys, monkeypatch):
+    table = clinic()
+    told = pd.Series(np.where(table["smoker"] == "yes", cells[1], cells[0]))
+    table.assign(smoker=told).to_csv("coded.csv", index=False)
+    (home / "coded.toml").write_text(f"[levels]\nsmoker = {levels}\n", encoding="utf-8")
+    numbers = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--json"]
+    with fixed_noise(monkeypatch):
+        coded = printed(capsys, "fit", "coded.csv", FORMULA, "--schema", "coded.toml", *numbers)
+        named = printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, "--json")
+    units = [json.loads(text)["coefficients"]["design_units"] for text in (coded, named)]
+    assert units[0] == units[1]
+
+
+def test_a_seed_repeats_and_says_so_in_one_line(home, capsys):
+    seen = set()
+    for _ in range(2):
+        assert run("fit", "clinic.csv", FORMULA, *DECLARED, "--seed", "7") == 0
+        shown = capsys.readouterr()
+        seen.add(shown.out)
+        said = shown.err.splitlines()
+        assert len(said) == 2
+        assert "--seed 7: the noise can be replayed, so this fit has no privacy" in said[1]
+    assert len(seen) == 1
+    assert "void: seeded noise" in seen.pop()
+
+
+# -- predict and card ------------------------------------------------------------------------
+
+
+def test_predictions_are_those_of_the_model(home, capsys):
+    model = privatelr.load("model.json")
+    for kind in ("probabilities", "classes", "link"):
+        expected = model.predict(clinic(), kind)
+        lines = printed(capsys, "predict", "model.json", "clinic.csv", "--type", kind).splitlines()
+        assert lines[0] == expected.name
+        assert list(map(float, lines[1:])) == expected.tolist()
+        found = json.loads(
+            printed(capsys, "predict", "model.json", "clinic.csv", "--type", kind, "--json")
+        )
+        assert found == {"name": expected.name, "predictions": expected.tolist()}
+    default = printed(capsys, "predict", "model.json", "clinic.csv")
+    assert default.startswith("probability\n")
+
+
+def test_a_record_that_cannot_be_predicted_is_an_empty_cell(home, capsys):
+    lines = ["dose,smoker,age,odd", "1,no,50,x", "1,perhaps,50,x", ",no,50,x", "9,yes,50,x"]
+    (home / "new.csv").write_text("\n".join(lines), encoding="utf-8")
+    found = printed(capsys, "predict", "model.json", "new.csv", "--out", "predicted.csv")
+    assert found == ""
+    told = pd.read_csv("predicted.csv")["probability"]
+    assert told.isna().tolist() == [False, True, True, False]
+    listed = json.loads(printed(capsys, "predict", "model.json", "new.csv", "--json"))[
+        "predictions"
+    ]
+    assert [value is None for value in listed] == told.isna().tolist()
+
+
+def test_classes_and_margins_of_an_svm(home, capsys):
+    frame = clinic().assign(y=lambda d: np.where(d["y"] > 0, "ill, or worse", "well"))
+    frame.to_csv("ill.csv", index=False)
+    levels = ["--levels", 'y=well,"ill, or worse"']
+    printed(
+        capsys, "fit", "ill.csv", FORMULA, *DECLARED, *levels, "--model", "svm", "--out", "svm.json"
+    )
+    classes = printed(capsys, "predict", "svm.json", "ill.csv").splitlines()
+    assert classes[0] == "class"
+    assert set(classes[1:]) <= {"well", '"ill, or worse"'}
+    margins = printed(capsys, "predict", "svm.json", "ill.csv", "--type", "margins").splitlines()
+    cut = sorted(map(float, margins[1:]))[20]
+    above = printed(
+        capsys, "predict", "svm.json", "ill.csv", "--type", "classes", "--threshold", cut
+    ).splitlines()
+    assert sum("ill" in line for line in above[1:]) == 19
+    assert "has no probabilities" in printed(
+        capsys, "predict", "svm.json", "ill.csv", "--type", "probabilities", status=2
+    )
+
+
+def test_a_model_without_covariates(home, capsys):
+    printed(capsys, "fit", "clinic.csv", "y ~ 1", "--out", "constant.json")
+    assert len(printed(capsys, "predict", "constant.json", "clinic.csv").splitlines()) == 41
+
+
+def test_models_made_in_python_read_files_too(home, capsys):
+    frame = clinic().assign(
+        young=lambda d: d["age"] < 40, smoker=lambda d: d["smoker"].astype("string")
+    )
+    model = dplr("y ~ young + I(smoker == 'yes')", frame)
+    model.save("python.json")
+    frame.to_csv("new.csv", index=False)
+    found = json.loads(printed(capsys, "predict", "python.json", "new.csv", "--json"))
+    assert found["predictions"] == model.predict(frame).tolist()
+
+
+def test_card(home, capsys):
+    expected = privatelr.load("model.json").card()
+    assert printed(capsys, "card", "model.json") == f"{expected.removesuffix(chr(10))}\n"
+    html = json.loads(printed(capsys, "card", "model.json", "--format", "html", "--json"))
+    assert html["format"] == "html"
+    assert html["card"].startswith("<!DOCTYPE html>")
+
+
+# -- refusals --------------------------------------------------------------------------------
+
+REFUSED = [
+    ("fit no.csv 'y ~ age'", 2, ["'no.csv'", "no such file"]),
+    ("fit clinic.csv", 2, ["FORMULA", "privatelr fit --help"]),
+    ("fit clinic.csv 'y ~ ages'", 2, ["'ages'", "'age'"]),
+    ("fit clinic.csv 'y age'", 2, ["'~'"]),
+    ("fit clinic.csv 'y ~ age' --bounds age=18-90", 2, ["--bounds", "age=18-90", "age=18:90"]),
+    ("fit clinic.csv 'y ~ age' --bounds =18:90", 2, ["--bounds", "NAME=LO:HI"]),
+    ("fit clinic.csv 'y ~ age' --bounds age=a:b", 2, ["--bounds", "NAME=LO:HI"]),
+    ("fit clinic.csv 'y ~ age' --bounds age=90:18", 2, ["bounds['age']", "lo < hi"]),
+    ("fit clinic.csv 'y ~ age' --bounds ages=1:2", 2, ["'ages'", "'smoker'"]),
+    ("fit clinic.csv 'y ~ smoker' --levels smoker", 2, ["--levels", "smoker=no,yes"]),
+    ("fit clinic.csv 'y ~ smoker' --levels smoker=", 2, ["--levels", "smoker=no,yes"]),
+    ("fit clinic.csv 'y ~ smoker' --levels 'smoker=\"a'", 2, ["--levels", "smoker=no,yes"]),
+    ("fit clinic.csv 'y ~ smoker' --levels smoker=no", 2, ["levels['smoker']", "two or more"]),
+    ("fit clinic.csv \"smoker == 'yes' ~ age\"", 2, ["compares numbers with the text 'yes'"]),
+    ("fit clinic.csv 'y ~ scale(age)'", 2, ["scale(age)", "learns"]),
+    ("fit clinic.csv 'y ~ age' --schema no.toml", 2, ["'no.toml'", "no such file"]),
+    ("fit clinic.csv 'y ~ age' --schema clinic.csv", 2, ["'clinic.csv'", "not TOML"]),
+    ("fit clinic.csv 'y ~ age' --eps -1", 1, ["eps=-1"]),
+    ("fit clinic.csv 'y ~ age' --eps much", 2, ["--eps", "'much' is not a number"]),
+    ("fit clinic.csv 'y ~ age' --eps 1 --rho 1", 2, ["--rho", "--eps"]),
+    ("fit clinic.csv 'y ~ age' --rho 1 --delta .1", 2, ["--delta", "--rho"]),
+    ("fit clinic.csv 'y ~ age' --rho -1", 1, ["rho"]),
+    ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),
+    ("fit clinic.csv 'y ~ age' --lambda -1", 1, ["lambda_=-1"]),
+    ("fit clinic.csv 'y ~ age' --analysis wishful", 2, ["--analysis", "cms11"]),
+    ("fit clinic.csv 'y ~ age' --h 0.5", 2, ["--h", "--model svm"]),
+    ("fit clinic.csv 'y ~ age' --model svm --h 2", 2, ["h=2", "0.5"]),
+    ("fit clinic.csv 'y ~ age' --model svm --analysis joint", 1, ["joint"]),
+    ("fit clinic.csv 'y ~ age' --seed 1.5", 2, ["--seed", "whole number"]),
+    ("fit clinic.csv 'y ~ age' --separator ab", 2, ["--separator", "tab"]),
+    ("fit clinic.csv 'y ~ age' --separator 1", 2, ["--separator", "tab"]),
+    ("fit clinic.csv 'y ~ age' --dance", 2, ["--dance", "privatelr fit --help"]),
+    ("fit clinic.csv 'y ~ age' --sep ,", 2, ["--sep"]),
+    ("fit . 'y ~ age'", 2, ["'.'", "is a directory"]),
+    ("fit empty.csv 'y ~ age'", 2, ["'empty.csv'", "is empty"]),
+    ("fit headed.csv 'y ~ age'", 2, ["at least one record"]),
+    ("fit ragged.csv 'y ~ age'", 2, ["'ragged.csv', line 3", "1 cells"]),
+    ("predict no.json clinic.csv", 2, ["'no.json'", "no such file"]),
+    ("predict clinic.csv clinic.csv", 2, ["'clinic.csv'", "not JSON"]),
+    ("predict . clinic.csv", 2, ["'.'", "directory"]),
+    ("predict model.json narrow.csv", 2, ["'age' is missing"]),
+    ("predict model.json clinic.csv --type margins", 2, ["'margins'", "'link'"]),
+    ("predict model.json clinic.csv --type odds", 2, ["--type", "'odds'"]),
+    ("predict model.json clinic.csv --threshold .2", 2, ["--threshold", "--type classes"]),
+    ("predict model.json clinic.csv --type classes --threshold 2", 2, ["threshold=2", "0 to 1"]),
+    ("card clinic.csv", 2, ["'clinic.csv'", "not JSON"]),
+    ("card model.json --format pdf", 2, ["--format", "html"]),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "words"), REFUSED, ids=[line for line, *_ in REFUSED])
+def test_a_refusal_is_one_line_and_a_status(line, status, words, home, capsys):
+    (home / "empty.csv").touch()
+    (home / "headed.csv").write_text("y,age\n", encoding="utf-8")
+    (home / "narrow.csv").write_text("dose,smoker\n1,no\n", encoding="utf-8")
+    (home / "ragged.csv").write_text("y,age\n1,4711\n4711\n", encoding="utf-8")
+    said = printed(capsys, *shlex.split(line), status=status)
+    assert said.startswith("privatelr: ")
+    assert said.endswith(".")
+    assert all(word in said for word in words), said
+    assert "4711" not in said
+
+
+def test_standard_input(home, capsys, monkeypatch):
+    with open("clinic.csv", encoding="utf-8") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        found = printed(capsys, "predict", "model.json", "-")
+    assert found == printed(capsys, "predict", "model.json", "clinic.csv")
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "no standard input" in printed(capsys, "predict", "model.json", "-", status=2)
+
+
+def test_arguments_are_refused_before_a_long_table_is_read(home, capsys, monkeypatch):
+    monkeypatch.setattr(fitting, "open_table", None)
+    for option in (["--eps", "-1"], ["--lambda", "1e99"], ["--model", "svm", "--h", "2"]):
+        run("fit", "clinic.csv", "y ~ age", *option)
+        assert "internal" not in capsys.readouterr().err

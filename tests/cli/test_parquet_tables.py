@@ -1,0 +1,141 @@
+"""Tables in Parquet: the types are the file's own, and no null changes one."""
+
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privatelr import MissingDependencyError, load_dataset, load_schema
+from privatelr.cli.outcomes import InputError
+from privatelr.cli.tables import Wanted, by_levels, open_table
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def same(one, other):
+    return bool(pd.isna(other) if pd.isna(one) else one == other)
+
+
+@pytest.mark.parametrize("name", ["iris", "anes96", "breast_cancer"])
+def test_a_written_table_comes_back(name, tmp_path):
+    table, levels = load_dataset(name), load_schema(name)["levels"]
+    table.to_parquet(tmp_path / "table.parquet")
+    with open_table(str(tmp_path / "table.parquet"), None) as opened:
+        frame, _ = opened.read({c: by_levels(c, levels.get(c)) for c in table.columns})
+    for column in table.columns:
+        assert list(frame[column]) == list(table[column])
+
+
+def parquet(tmp_path, wanted, **columns):
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table(columns), path)
+    with open_table(str(path), None) as table:
+        assert table.names == tuple(columns)
+        return table.read(wanted)
+
+
+NUMBERS = [
+    (pa.int8(), 3),
+    (pa.uint64(), 2**63),
+    (pa.int64(), 2**53 + 1),  # no float, and no reason to refuse
+    (pa.float16(), np.float16(0.5)),
+    (pa.float32(), 0.1),
+    (pa.float64(), 0.1),
+    (pa.decimal128(9, 2), Decimal("1.25")),
+]
+
+
+@pytest.mark.parametrize(("type_", "value"), NUMBERS, ids=[str(t) for t, _ in NUMBERS])
+def test_a_null_does_not_change_a_type(type_, value, tmp_path):
+    wanted = {"x": Wanted("numbers")}
+    whole, readings = parquet(tmp_path, wanted, x=pa.array([value, value], type_))
+    holed, _ = parquet(tmp_path, wanted, x=pa.array([value, None], type_))
+    assert readings == {"x": "numbers"}
+    assert whole.dtypes.equals(holed.dtypes)
+    assert float(whole["x"][0]) == float(holed["x"][0]) == pytest.approx(float(value), rel=1e-3)
+    assert np.isnan(holed["x"][1])
+
+
+@pytest.mark.parametrize("value", [True, None])
+def test_truths(value, tmp_path):
+    frame, readings = parquet(
+        tmp_path,
+        {"plain": Wanted("numbers"), "spelled": Wanted("text", ("No", "Yes"))}
+        | {"text": Wanted("text", ("False", "True"))},
+        plain=pa.array([False, value]),
+        spelled=pa.array([False, value]),
+        text=pa.array([False, value]),
+    )
+    assert frame["plain"].dtype == frame["spelled"].dtype == "boolean"  # the package refuses one
+    assert same(frame["plain"][1], value)
+    assert same(frame["text"][1], None if value is None else "True")
+    assert readings == {"plain": "true or false", "spelled": "true or false", "text": "text"}
+
+
+def test_whole_numbers_match_the_texts_that_spell_them(tmp_path):
+    grades = pa.array([1, 2, 7, None])
+    wanted = {"x": Wanted("text", ("2", "1"))}
+    frame, _ = parquet(tmp_path, wanted, x=grades)
+    assert list(frame["x"].cat.codes) == [1, 0, -1, -1]
+    for levels in (("01", "2"), ("low", "2"), ("1.0", "2")):  # these spell no whole number
+        frame, readings = parquet(tmp_path, {"x": Wanted("text", levels)}, x=grades)
+        assert readings == {"x": "numbers"}
+    frame, _ = parquet(tmp_path, {"x": Wanted("text")}, x=grades)
+    assert list(frame["x"][:3]) == ["1", "2", "7"]
+
+
+def test_a_dictionary_declares_no_levels(tmp_path):
+    coded = pa.array(["a", "b", None]).dictionary_encode()
+    frame, readings = parquet(tmp_path, {"x": Wanted("numbers")}, x=coded)
+    assert frame["x"].dtype == "string"
+    assert readings == {"x": "text"}
+
+
+@pytest.mark.parametrize("type_", [pa.timestamp("s"), pa.list_(pa.int8()), pa.binary(), pa.null()])
+def test_other_types_are_refused(type_, tmp_path):
+    with pytest.raises(InputError, match="column 'x' has the type"):
+        parquet(tmp_path, {"x": Wanted("numbers")}, x=pa.array([None], type_))
+
+
+def test_row_labels_of_pandas_are_no_column(tmp_path):
+    path = tmp_path / "table.pq"
+    pd.DataFrame({"x.y": [1.0], "x": [2.0]}, index=["row"]).to_parquet(path)
+    with open_table(str(path), None) as table:
+        assert table.names == ("x.y", "x")
+        assert table.read({"x": Wanted("numbers")})[0]["x"][0] == 2
+
+
+def test_what_is_no_parquet(tmp_path):
+    path = tmp_path / "table.parquet"
+    path.write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(InputError, match="not a Parquet table"), open_table(str(path), None):
+        pass
+    with pytest.raises(InputError, match="--separator"), open_table(str(path), ";"):
+        pass
+    pq.write_table(pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"]), path)
+    with pytest.raises(InputError, match="two columns are called 'a'"), open_table(str(path), None):
+        pass
+
+
+def test_a_damaged_file(tmp_path):
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"x": [str(i) for i in range(999)]}), path)
+    content = bytearray(path.read_bytes())
+    content[4:2000] = b"\xff" * 1996
+    path.write_bytes(content)
+    with open_table(str(path), None) as table, pytest.raises(InputError, match="is damaged"):
+        table.read({"x": Wanted("text")})
+
+
+def test_without_pyarrow_there_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "table.parquet").touch()
+    path = str(tmp_path / "table.parquet")
+    with (
+        pytest.raises(MissingDependencyError, match=r"privatelr\[parquet\]"),
+        open_table(path, None),
+    ):
+        pass

@@ -1,0 +1,197 @@
+"""Tables in files: a line is a record, a cell is read by itself, no type is inferred."""
+
+import csv
+import io
+import math
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privatelr import SchemaError, load_dataset, load_schema
+from privatelr.cli.csv_table import CsvTable, number
+from privatelr.cli.outcomes import InputError
+from privatelr.cli.tables import Wanted, by_levels, by_variable, describe, open_table
+from privatelr.frames.variables import Variable
+
+WANTED = {
+    "a": Wanted("numbers"),
+    "b": Wanted("text", ("no", "yes", "NA")),
+    "c": Wanted("numbers", (0, 2.5)),
+    "d": Wanted("true or false"),
+    "e": Wanted("text"),
+    "f": Wanted("true or false", (True, False)),
+}
+CELLS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r\n\0"), max_size=6)
+TELLING = st.sampled_from(["", "1", "-2.5e3", "1_0", "nan", "inf", "no", " yes ", "NA", "2.5", "x"])
+TRUTHS = st.sampled_from(["true", "FALSE", "True", "T", "1"])
+ROWS = st.lists(
+    st.lists(CELLS | TELLING | TRUTHS, min_size=len(WANTED), max_size=len(WANTED)), min_size=1
+)
+
+
+def written(rows, separator=","):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n", delimiter=separator).writerows([list(WANTED), *rows])
+    return text.getvalue().encode()
+
+
+def read(content, wanted=WANTED, separator=","):
+    return CsvTable(io.BytesIO(content), "the file", separator).read(wanted)[0]
+
+
+def same(one, other):
+    return bool(pd.isna(other) if pd.isna(one) else one == other)
+
+
+# -- laws of text ----------------------------------------------------------------------------
+
+
+@given(ROWS)
+def test_each_record_is_read_as_if_it_were_alone(rows):
+    together = read(written(rows))
+    assert len(together) == len(rows)
+    for index, row in enumerate(rows):
+        alone = read(written([row]))
+        assert together.dtypes.equals(alone.dtypes)
+        assert all(map(same, together.iloc[index], alone.iloc[0]))
+
+
+def test_a_reader_that_infers_types_breaks_that_law():
+    rows = [["1", "no", "0", "true", "x", "true"], ["odd", "no", "0", "true", "x", "true"]]
+    together, alone = (pd.read_csv(io.BytesIO(written(part))) for part in (rows, rows[:1]))
+    assert not together.dtypes.equals(alone.dtypes)
+
+
+@given(ROWS, st.sampled_from([";", "\t", "|", ","]))
+def test_the_separator_changes_nothing(rows, separator):
+    pd.testing.assert_frame_equal(
+        read(written(rows, separator), separator=separator), read(written(rows))
+    )
+
+
+@pytest.mark.parametrize("name", ["iris", "anes96", "breast_cancer"])
+def test_a_written_table_comes_back(name, tmp_path):
+    table, levels = load_dataset(name), load_schema(name)["levels"]
+    table.to_csv(tmp_path / "table.csv", index=False)
+    wanted = {column: by_levels(column, levels.get(column)) for column in table.columns}
+    expected = table.astype({c: float for c in table.columns if c not in levels})
+    with open_table(str(tmp_path / "table.csv"), None) as opened:
+        frame, _ = opened.read(wanted)
+    for column in table.columns:
+        assert list(frame[column]) == list(expected[column])
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [("1", 1.0), ("-2.5e3", -2500.0), (".5", 0.5), ("+3", 3.0), ("1e400", math.inf)]
+    + [(cell, math.nan) for cell in ("", "1,5", "1_000", "NA", "0x10", "yes", "1 2", "--1")],
+)
+def test_numbers(cell, value):
+    assert same(number(cell), value)
+
+
+def test_cells_are_what_they_were_declared_to_be():
+    row = [" 3 ", '" NA"', "2.50", "TRUE", "7", "False"]
+    found = read(f"{','.join(WANTED)}\n{','.join(row)}\n".encode()).iloc[0]
+    assert list(found) == [3.0, "NA", 2.5, True, "7", False]
+    found = read(f"{','.join(WANTED)}\nx,No,0.1,1,,\n".encode()).iloc[0]
+    assert found.isna().all()
+
+
+def test_windows_files_and_byte_order_marks():
+    content = '\ufeffa,"größe, m"\r\n1,2\r\n3,4'.encode()
+    wanted = {"a": Wanted("numbers"), "größe, m": Wanted("numbers")}
+    assert read(content, wanted).to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_columns_without_a_name_are_not_for_formulas():
+    table = CsvTable(io.BytesIO(b'"",x,,y\n1,2,3,4\n'), "the file", ",")
+    assert table.names == ("x", "y")
+    frame, _ = table.read({"x": Wanted("numbers"), "y": Wanted("numbers")})
+    assert frame.to_numpy().tolist() == [[2, 4]]
+
+
+def test_a_table_without_records_is_a_table():
+    frame = read(b"a,b\n", {"a": Wanted("numbers"), "b": Wanted("text", ("x", "y"))})
+    assert frame.shape == (0, 2)
+
+
+# -- what is no table ------------------------------------------------------------------------
+
+PRIVATE = "4711"
+MALFORMED = [
+    (b"", "is empty"),
+    (b"a,b,a\n1,2,3\n", "line 1: two columns are called 'a'"),
+    (
+        b"4711,4711,x\n1,2,3\n",
+        "line 1: the first line takes the column names, and these are numbers",
+    ),
+    (b",\n1,2\n", "line 1: the first line takes the column names, and there are none"),
+    (b"a,b\n1,4711\n1,4711,3\n", "line 3: 3 cells, and the line of names has 2"),
+    (b"a,b\n1,4711\n4711\n", "line 3: 1 cells, and the line of names has 2"),
+    (b"a,b\n1,4711\n\n2,4711\n", "line 3: the line is blank"),
+    (b"a,b\n1,4711\n\n", "line 3: the line is blank"),
+    (b"a\n4711\n  \n", "line 3: the line is blank"),
+    (b'a,b\n1,"4711\n2,"4711"\n', "line 2: a quote is not closed"),
+    (b'a,b\n1,"4711" 4711\n', "line 2: a quote is not closed on its line, or something follows"),
+    (b"a,b\n1,4711\n\xff\xfe,4711\n", "line 3: this is not text in UTF-8"),
+    ("a,b\n1,2\n".encode("utf-16"), "line 1: this is not text in UTF-8"),
+    (b"a,b\n1,\x004711\n", "line 2: this is not a line of a table"),
+    (b"a,b\r1,4711\r", "line 1: this is not a line of a table"),
+    (b"a" * 2**24, "line 1: the line is longer"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), MALFORMED, ids=[words for _, words in MALFORMED])
+def test_a_file_that_is_no_table_is_refused_by_its_line(content, words):
+    with pytest.raises(InputError) as refusal:
+        read(content, {})
+    assert words in str(refusal.value)
+    assert PRIVATE not in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["no.csv", "", "\0", "."])
+def test_a_file_that_cannot_be_opened(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"no such file|cannot be opened"), open_table(name, None):
+        pass
+
+
+def test_a_file_that_stops_being_readable():
+    class Broken(io.BytesIO):
+        def readline(self, size=-1):
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(InputError, match=r"cannot be read \(input/output error\)"):
+        CsvTable(Broken(), "the file", ",")
+
+
+# -- declarations ----------------------------------------------------------------------------
+
+
+def test_what_a_column_holds_follows_from_its_levels():
+    assert by_levels("x", None) == Wanted("numbers")
+    assert by_levels("x", [1, 2.5]) == Wanted("numbers", (1, 2.5))
+    assert by_levels("x", [False, True]) == Wanted("true or false", (False, True))
+    assert by_levels("x", ["1", "2"]) == Wanted("text", ("1", "2"))
+    for levels in (["a", 1], [True, 1], [" a", "b"]):
+        with pytest.raises(SchemaError, match=r"levels\['x'\]="):
+            by_levels("x", levels)
+
+
+def test_what_a_column_holds_follows_from_the_model():
+    assert by_variable(Variable("x", "numeric")) == Wanted("numbers")
+    assert by_variable(Variable("x", "logical")) == Wanted("true or false")
+    assert by_variable(Variable("x", "text")) == Wanted("text")
+    assert by_variable(Variable("x", "categorical", levels=("a", "b"))) == by_levels("x", "ab")
+
+
+def test_the_line_about_what_was_read():
+    readings = {"y": "numbers", "b": "text", "age": "numbers", "c": "true or false", "\x1b": "text"}
+    assert describe(readings, "") == (
+        r"read as numbers: y, age; as text: b, '\x1b'; as true or false: c"
+    )
+    assert "numbers: y, age (note)" in describe(readings, "note")

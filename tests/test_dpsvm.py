@@ -1,0 +1,644 @@
+"""`dpsvm`: the arguments, results and guarantees of `dplr` with another loss."""
+
+import ast
+import copy
+import inspect
+import json
+import math
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from broken_mechanisms import calibrated
+from flint import arb
+from frames_for_laws import clinic, fit_clinic, replaced
+from scipy import optimize
+
+import privatelr.model
+from privatelr import (
+    ZCDP,
+    ApproxDP,
+    ArgumentError,
+    GuaranteeError,
+    NonPrivate,
+    PrivacyWarning,
+    PureDP,
+    audit,
+    dplr,
+    dpsvm,
+    load,
+    load_dataset,
+    load_schema,
+)
+from privatelr.frames.design import read_design
+from privatelr.mechanisms.calibration import gaussian
+from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.verification import achieved
+from privatelr.numerics import losses
+from privatelr.numerics.losses import HINGES, LOSSES, Huber, SoftplusHinge
+from privatelr.numerics.rows import DenseRows
+
+PRICES = {
+    "pure": {"eps": 1.0},
+    "zCDP": {"eps": ZCDP(0.1)},
+    "approximate": {"eps": 1.0, "delta": 1e-6},
+}
+EVERY_PRICE = pytest.mark.parametrize("price", PRICES.values(), ids=PRICES)
+EVERY_LOSS = pytest.mark.parametrize("loss", HINGES)
+EVERY_PLACEMENT = pytest.mark.parametrize("op", [True, False], ids=["objective", "output"])
+
+
+def svm(frame=None, **options):
+    return fit_clinic(clinic() if frame is None else frame, model=dpsvm, **options)
+
+
+def rows_of(fit, frame):
+    return read_design(fit.spec, frame, DenseRows).rows
+
+
+# -- the same front door -----------------------------------------------------------------------
+
+
+def test_the_arguments_are_those_of_dplr_with_a_loss():
+    ours, theirs = (dict(inspect.signature(f).parameters) for f in (dpsvm, dplr))
+    assert ours.pop("h").default == 0.5
+    assert ours.pop("loss").default == "huber"
+    assert list(ours) == list(theirs)
+    assert list(ours.values()) == list(theirs.values())  # names, kinds, defaults, annotations
+    assert inspect.signature(dpsvm).return_annotation == inspect.signature(dplr).return_annotation
+    assert all(
+        inspect.signature(dpsvm).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+        for name in ("h", "loss")
+    )
+
+
+def test_the_title_call():
+    fit = dpsvm("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"))
+    assert fit.guarantee == PureDP(1.0)
+    assert list(fit.coef.index) == [
+        "(Intercept)",
+        "Sepal.Length",
+        "Sepal.Width",
+        "Petal.Length",
+        "Petal.Width",
+    ]
+    assert type(fit) is type(dplr("Species != 'setosa' ~ .", load_dataset("iris")))
+
+
+def test_ways_to_call():
+    frame = clinic()[["y", "age", "dose"]]
+    x = frame[["age", "dose"]].to_numpy()
+    assert dpsvm(frame, target="y").formula == "y ~ age + dose"
+    assert dpsvm(np.column_stack([x, frame["y"]])).formula == "X3 ~ X1 + X2"
+    assert list(dpsvm(frame["y"], x, 1.0, 0.5, False).coef.index) == ["(Intercept)", "X1", "X2"]
+
+
+# -- one line about losses would be one too many -----------------------------------------------
+
+SOURCE = ast.parse(Path(privatelr.model.__file__).read_text(encoding="utf-8"))
+BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Match, ast.Assert, ast.BoolOp, ast.Compare)
+
+
+def mentions_of_losses(tree):
+    """Where a branch depends on a loss or its name, and where a loss is not just passed on."""
+    names = {*LOSSES, *HINGES}
+    found = [
+        node
+        for branch in ast.walk(tree)
+        if isinstance(branch, BRANCHES)
+        for node in ast.walk(getattr(branch, "test", getattr(branch, "subject", branch)))
+        if (isinstance(node, ast.Name) and node.id in ("loss", "h"))
+        or (isinstance(node, ast.Constant) and node.value in names)
+    ]
+    passed = {
+        id(argument)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
+    }
+    return found + [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id in ("loss", "h") and id(node) not in passed
+    ]
+
+
+def test_the_front_door_does_not_look_at_the_loss():
+    assert mentions_of_losses(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if loss.probability is None: pass",
+        "x = 1 if loss == 'huber' else 2",
+        "y = find('x') if name == 'softplus' else z",
+        "loss.joint_factor",
+        "match loss:\n    case _: pass",
+        "other = loss",
+    ],
+)
+def test_a_planted_branch_is_seen(line):
+    assert mentions_of_losses(ast.parse(line))
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("h", [0.50001, 1, 0, -0.5, 1e-7, math.nan, math.inf, "0.5", None, True])
+def test_another_width_is_refused_with_the_reason(h):
+    with pytest.raises(ArgumentError, match=r"^h=.*: h takes a number from 1e-06 to 0.5; ") as no:
+        svm(h=h)
+    assert "it would no longer be straight" in str(no.value)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "Huber", "", None, 1, Huber()])
+def test_another_loss_is_refused(loss):
+    with pytest.raises(ArgumentError, match=r"^loss=.*: loss takes 'huber', 'softplus'\.$"):
+        svm(loss=loss)
+
+
+def test_the_joint_bound_is_refused_for_huber_and_is_that_of_softplus():
+    for options in ({}, {"op": False}, {"delta": 1e-6}):
+        with pytest.raises(GuaranteeError, match="nothing joint is proven about the huber loss"):
+            svm(analysis="joint", **options)
+    asked, default = (svm(loss="softplus", analysis=a).calibration for a in ("joint", None))
+    assert asked == default
+    assert default.analysis == "joint"
+    assert svm().calibration.analysis == svm(analysis="one-log").calibration.analysis == "one-log"
+    assert svm(analysis="cms11").calibration.analysis == "cms11"
+    with pytest.raises(GuaranteeError, match="that bound is about pure epsilon"):
+        svm(analysis="cms11", delta=1e-6)
+
+
+def test_arguments_of_dplr_are_checked_as_by_dplr():
+    wrong = [
+        {"eps": -1},
+        {"delta": 0.9},
+        {"lambda_": -1},
+        {"op": 1},
+        {"analysis": "two-log"},
+        {"on_small_lambda": "ask"},
+        {"na_action": "drop"},
+        {"bounds": {"age": (9, 1)}},
+        {"spend": {"roc": 1}},
+    ]
+    for options in wrong:
+        said = []
+        for model in (dplr, dpsvm):
+            with pytest.raises(ValueError, match=r".") as no:
+                fit_clinic(clinic(), model=model, **options)
+            said.append((type(no.value), str(no.value)))
+        assert said[0] == said[1]
+
+
+# -- what is promised --------------------------------------------------------------------------
+
+
+@EVERY_LOSS
+@EVERY_PRICE
+@EVERY_PLACEMENT
+@pytest.mark.parametrize("h", [0.5, 0.05])
+def test_every_mechanism_under_every_guarantee(loss, price, op, h):
+    first, second = (svm(loss=loss, op=op, h=h, **price) for _ in range(2))
+    assert np.isfinite(first.coef).all()
+    assert (first.coef != second.coef).all()
+    target = {"pure": PureDP(1.0), "zCDP": ZCDP(0.1), "approximate": ApproxDP(1.0, 1e-6)}
+    promised = next(target[name] for name, given in PRICES.items() if given is price)
+    assert first.guarantee == first.calibration.target == promised
+    found = achieved(first.calibration)
+    for name in ("epsilon", "delta", "rho"):
+        if hasattr(promised, name):
+            assert getattr(found, name) <= getattr(promised, name) * (1 + 1e-12)
+            assert getattr(found, name) > 0.98 * getattr(promised, name)
+
+
+@EVERY_PRICE
+@EVERY_PLACEMENT
+@pytest.mark.parametrize("options", [{"h": 0.5}, {"h": 0.05}, {"loss": "softplus"}], ids=str)
+def test_the_exact_loss_of_a_fit_keeps_the_promise(price, op, options):
+    frame = clinic()
+    neighbour = replaced(frame, 0, age=18.0, dose=5.0, smoker="yes", y=1.0 - frame["y"][0])
+    fit = svm(frame, op=op, lambda_="free", **options, **price)
+    assert audit.privacy_loss(fit, frame, neighbour).holds
+
+
+def test_a_plain_fit_and_a_seeded_one_promise_nothing():
+    assert isinstance(svm(eps=0).guarantee, NonPrivate)
+    with pytest.warns(PrivacyWarning, match="seed=1"):
+        fits = [svm(seed=1, h=0.25), svm(seed=1, h=0.25)]
+    np.testing.assert_array_equal(fits[0].coef, fits[1].coef)
+    assert fits[0].guarantee == NonPrivate("void: seeded noise")
+
+
+# -- lambda (privacy.md 3.2) -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("h", [0.5, 0.1, 0.01])
+@pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
+def test_a_lambda_that_costs_more_than_a_tenth_is_raised(h, eps):
+    """Lambda = c R^2 / (exp(eps / 10) - 1), with c = 1/(2h): nine tenths are left for noise."""
+    problem = svm(h=h, eps=eps, lambda_=1.0).calibration.problem
+    least = problem.radius**2 / (2 * h) / math.expm1(eps / 10) / problem.n
+    for lambda_ in (0.0, 1e-6, 0.5 * least, 0.999 * least):
+        raised = svm(h=h, eps=eps, lambda_=lambda_).calibration
+        assert raised.lambda_ == pytest.approx(least, rel=1e-12)
+        assert raised.lambda_origin.startswith(f"raised from {lambda_:.6g}")
+        assert raised.epsilon_effective == pytest.approx(0.9 * eps, rel=1e-3)
+    enough = svm(h=h, eps=eps, lambda_=1.001 * least).calibration
+    assert (enough.lambda_, enough.lambda_origin) == (1.001 * least, "as given")
+    assert svm(h=h, eps=eps, lambda_="free").calibration.lambda_ == pytest.approx(least)
+    assert svm(h=h, eps=eps).calibration.lambda_ >= least * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("h", [0.5, 0.01])
+def test_a_lambda_that_is_kept_pays_its_one_log_and_no_more(h):
+    free = svm(h=h, lambda_="free").calibration
+    radius, penalty = free.problem.radius, free.problem.penalty
+    for small in (1.0, 3.0, 15.0):
+        kept = svm(h=h, lambda_=free.lambda_ / small, on_small_lambda="keep").calibration
+        assert kept.lambda_ == free.lambda_ / small
+        left = 1.0 - math.log1p(radius**2 / (2 * h) * small / penalty)
+        assert kept.noise.rate == pytest.approx(0.99 * left / 2, rel=1e-9)
+    with pytest.raises(GuaranteeError, match=r"too small for epsilon = 1 .* by the one-log bound"):
+        svm(h=h, lambda_=free.lambda_ / 17, on_small_lambda="keep")
+
+
+def test_softplus_is_free_where_kappa_over_h_is():
+    """Lambda = 2 R^2 / (h eps), and the whole of epsilon goes to the noise."""
+    for h in (0.5, 0.1):
+        found = svm(loss="softplus", h=h, lambda_="free").calibration
+        least = 2 * found.problem.radius**2 / h / found.problem.n
+        assert found.lambda_ == pytest.approx(least, rel=1e-12)
+        assert found.noise.rate == pytest.approx(0.99 / 2, rel=1e-9)
+
+
+# privacy.md 4.2, Theorem 4.2(a) at R = L = 1, delta = 1e-6, n = 1e4: h, eps, then sigma at the
+# three lambdas
+GAUSSIAN = [
+    (0.5, 0.1, math.inf, 1222, 80.1),
+    (0.5, 0.5, math.inf, 19.6, 16.4),
+    (0.5, 1, 25.4, 9.27, 8.53),
+    (0.5, 2, 6.60, 4.67, 4.48),
+    (0.5, 8, 1.411, 1.319, 1.307),
+    (0.1, 1, math.inf, 13.7, 8.85),
+]
+
+
+@pytest.mark.parametrize(("h", "eps", "first", "second", "third"), GAUSSIAN)
+def test_gaussian_noise_of_the_table(h, eps, first, second, third):
+    for lambda_, expected in zip((1e-4, 1e-3, 1e-2), (first, second, third), strict=True):
+        problem = Facts(10**4, 5, Huber(h), 1.0).with_lambda(lambda_)
+        found = gaussian.objective_sigma(problem, eps, 1e-6, analysis="one-log")
+        # one in the last digit that is printed
+        digits = len(f"{expected}".partition(".")[2])
+        assert found == pytest.approx(expected, abs=10.0**-digits)
+        assert gaussian.objective_sigma(problem, eps, 1e-6) == found  # there is no other bound
+
+
+# -- the plain fit -----------------------------------------------------------------------------
+
+
+def value_of(name, h, z):
+    """The formulas of the docstring."""
+    if name == "softplus":
+        return h * np.logaddexp(0, (1 - z) / h)
+    bent = (1 + h - z) ** 2 / (4 * h)
+    return np.where(z > 1 + h, 0.0, np.where(z < 1 - h, 1 - z, bent))
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize(("h", "lambda_"), [(0.5, 0.01), (0.3, 0.3), (0.05, 0.05)])
+def test_the_plain_fit_is_the_minimum_of_the_formula(loss, h, lambda_):
+    frame = clinic(n=150)
+    fit = svm(frame, eps=0, loss=loss, h=h, lambda_=lambda_)
+    rows = rows_of(fit, frame)
+    signed = rows.y[:, None] * rows.x
+
+    def objective(w):
+        return value_of(loss, h, signed @ w).mean() + lambda_ / 2 * w @ w
+
+    w = fit.release.coef
+    found = optimize.minimize(
+        objective, np.zeros(rows.d), method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9}
+    )
+    assert objective(w) <= found.fun + 1e-15
+    # differences of the objective resolve the minimum to the root of their own resolution
+    np.testing.assert_allclose(w, found.x, atol=1e-4)
+    slope = optimize.approx_fprime(found.x, objective, 1e-7)
+    assert np.linalg.norm(slope) < 1e-5
+
+    def exact_slope(w):
+        z = signed @ w
+        if loss == "softplus":
+            pull = -1 / (1 + np.exp((z - 1) / h))
+        else:
+            pull = -np.clip((1 + h - z) / (2 * h), 0, 1)
+        return pull @ signed / len(z) + lambda_ * w
+
+    root = optimize.root(exact_slope, found.x, tol=1e-15).x
+    np.testing.assert_allclose(w, root, rtol=0, atol=1e-8)
+
+
+def hinge_svm(signed, lambda_):
+    """The support vector machine itself, from the dual: a quadratic in a box."""
+    n = len(signed)
+
+    def dual(alpha):
+        w = alpha @ signed / (n * lambda_)
+        return lambda_ / 2 * w @ w - alpha.mean(), signed @ w / n - 1 / n
+
+    options = {"ftol": 1e-16, "gtol": 1e-12, "maxiter": 10_000, "maxfun": 10**6}
+    found = optimize.minimize(
+        dual, np.full(n, 0.5), jac=True, bounds=[(0, 1)] * n, method="L-BFGS-B", options=options
+    )
+    return found.x @ signed / (n * lambda_)
+
+
+def test_huber_tends_to_the_hinge_as_h_falls():
+    """Its objective is above the hinge's by h / 4 at most, so w is within sqrt(h / (2 lambda))."""
+    frame, lambda_ = clinic(n=80), 0.1
+    rows = rows_of(svm(frame, eps=0, lambda_=lambda_), frame)
+    limit = hinge_svm(rows.y[:, None] * rows.x, lambda_)
+    distances = []
+    for h in (0.5, 0.1, 1e-2, 1e-3, 1e-6):
+        w = svm(frame, eps=0, h=h, lambda_=lambda_).release.coef
+        distances.append(float(np.linalg.norm(w - limit)))
+        assert distances[-1] <= math.sqrt(h / (2 * lambda_)) + 1e-4
+    assert distances[0] > 0.01
+    assert distances[-1] < 1e-3
+    assert max(distances[2:]) < distances[0]
+
+
+# -- what is seen of a fit ---------------------------------------------------------------------
+
+
+@EVERY_LOSS
+def test_summary_and_card_name_the_model_and_its_loss(loss):
+    fit = svm(loss=loss, h=0.25)
+    text, html = str(fit), fit.summary().as_html()
+    assert text.startswith("Differentially private support vector machine\n")
+    assert f"Loss        {loss}, h = 0.25\n" in text
+    assert max(map(len, text.splitlines())) <= 79
+    for page in (text, html, fit.card(), fit.card("html")):
+        assert "odds ratio" not in page
+        assert "support vector machine" in page
+        assert f"{loss}, h = 0.25" in page
+    assert "Apart from the estimates and what stands below the line" in " ".join(text.split())
+    assert str(svm(eps=0)).startswith("Non-private support vector machine\n")
+    assert "Loss" not in str(fit_clinic(clinic())).split("not private")[0]
+
+
+@EVERY_LOSS
+def test_glance_and_tidy(loss):
+    fit = svm(loss=loss, h=0.125)
+    glance = fit.glance()
+    assert list(glance[["loss", "h", "nobs", "d", "epsilon"]].iloc[0]) == [loss, 0.125, 40, 4, 1.0]
+    logistic = fit_clinic(clinic()).glance()
+    assert set(glance) - set(logistic) == {"h"}
+    assert list(fit.tidy().columns) == ["term", "estimate", "privacy_sd"]
+    np.testing.assert_array_equal(fit.tidy()["estimate"], fit.coef)
+
+
+def test_odds_ratios_are_refused():
+    fit = svm()
+    for ask in (lambda: fit.odds_ratios, lambda: fit.tidy(exponentiate=True)):
+        with pytest.raises(ArgumentError, match="are not logarithms of odds; dplr fits a model"):
+            ask()
+
+
+def test_margins_are_in_the_users_units():
+    frame = clinic()
+    fit = svm(frame)
+    margins = fit.predict(frame, type="margins")
+    assert margins.name == "margin"
+    by_hand = (
+        fit.coef["(Intercept)"]
+        + fit.coef["age"] * frame["age"]
+        + fit.coef["dose"] * frame["dose"]
+        + fit.coef["smoker[T.yes]"] * (frame["smoker"] == "yes")
+    )
+    np.testing.assert_allclose(margins, by_hand, rtol=1e-9)
+
+
+def test_classes_are_the_default_and_the_signs_of_margins():
+    frame = clinic(n=60)
+    fit = svm(frame)
+    classes, margins = fit.predict(frame), fit.predict(frame, "margins")
+    assert classes.name == "class"
+    np.testing.assert_array_equal(classes == 1, margins > 0)
+    pd.testing.assert_series_equal(classes, fit.predict(frame, type="classes"))
+    cut = float(margins.median())
+    above = fit.predict(frame, threshold=cut)
+    np.testing.assert_array_equal(above == 1, margins > cut)
+    new = frame.drop(columns="y").assign(age=np.nan)
+    assert fit.predict(new).isna().all()
+    assert fit.predict(new, "margins").isna().all()
+
+
+@pytest.mark.parametrize("type", ["probabilities", "link", "response", 3])
+def test_other_predictions_are_refused(type):
+    with pytest.raises(ArgumentError, match=r"type takes 'classes', 'margins'") as no:
+        svm().predict(clinic(), type=type)
+    reason = "a support vector machine has no probabilities, and dplr fits a model that has."
+    assert (reason in str(no.value)) == (type == "probabilities")
+    with pytest.raises(ArgumentError, match="type takes 'probabilities', 'classes', 'link'"):
+        fit_clinic(clinic()).predict(clinic(), type="margins")
+
+
+# -- thresholds are margins --------------------------------------------------------------------
+
+
+def test_thresholds_are_margins():
+    frame = clinic(n=80)
+    assert svm(frame).threshold.value == 0.0
+    given = svm(frame, threshold=-1.5)
+    assert given.threshold.value == -1.5
+    np.testing.assert_array_equal(given.predict(frame) == 1, given.predict(frame, "margins") > -1.5)
+    for wrong in (math.nan, math.inf, "best", None, True):
+        with pytest.raises(ArgumentError, match="threshold takes a number, which is a margin"):
+            svm(threshold=wrong)
+    with pytest.raises(ArgumentError, match="threshold takes a number from 0 to 1"):
+        fit_clinic(frame, threshold=-1.5)
+
+
+@pytest.mark.parametrize("rule", ["youden", "topleft"])
+def test_learned_thresholds_are_margins_too(rule):
+    frame = clinic(n=300)
+    fit = svm(frame, threshold=rule)
+    value = getattr(fit.diagnostics, rule)
+    margins = fit.predict(frame, "margins")
+    assert margins.min() <= value <= margins.max()
+    classes = fit.predict(frame)
+    np.testing.assert_array_equal(classes == 1, margins > value)
+    positive = frame["y"] == 1
+    reached = ((classes == 1)[positive].mean(), (classes == 1)[~positive].mean())
+    curve = fit.diagnostics.roc
+    if rule == "youden":
+        best = (curve["true_positive"] - curve["false_positive"]).max()
+        assert reached[0] - reached[1] == pytest.approx(best)
+    else:
+        best = np.hypot(curve["false_positive"], 1 - curve["true_positive"]).min()
+        assert np.hypot(reached[1], 1 - reached[0]) == pytest.approx(best)
+    assert f"({rule})" in str(fit).split("not private")[1]
+
+
+@pytest.mark.parametrize("rule", ["youden", "topleft"])
+def test_one_class_falls_back_to_a_margin_of_zero(rule):
+    frame = clinic().assign(y=1.0)
+    fit = svm(frame, threshold=rule)
+    assert fit.diagnostics.threshold(rule) == 0.0
+    np.testing.assert_array_equal(fit.predict(frame) == 1, fit.predict(frame, "margins") > 0)
+
+
+# -- files -------------------------------------------------------------------------------------
+
+JSON_SCHEMA = json.loads(
+    (files("privatelr.results") / "release.schema.json").read_text(encoding="utf-8")
+)
+
+
+@EVERY_LOSS
+@EVERY_PRICE
+@EVERY_PLACEMENT
+def test_a_saved_fit_is_the_same_fit(loss, price, op, tmp_path):
+    frame, path = clinic(), tmp_path / "model.json"
+    fit = svm(frame, loss=loss, h=0.2, op=op, threshold=0.125, **price)
+    fit.save(path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(JSON_SCHEMA).validate(document)
+    assert document["calibration"]["loss"] == {"name": loss, "h": 0.2}
+    for other in (load(path), copy.copy(fit)):
+        assert other.calibration == fit.calibration
+        assert other.calibration.problem.loss == fit.calibration.problem.loss
+        assert other.guarantee == fit.guarantee
+        for type in ("margins", "classes"):
+            pd.testing.assert_series_equal(
+                other.predict(frame, type), fit.predict(frame, type), check_exact=True
+            )
+        with pytest.raises(ArgumentError, match="has no probabilities"):
+            other.predict(frame, "probabilities")
+
+
+# -- a new loss is one class -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HyperbolicHinge:
+    """``((1 - z) + sqrt((1 - z)^2 + h^2)) / 2``: a branch of a hyperbola along the hinge.
+
+    Where the slope has size s the curvature is ``2 s (1 - s) / r`` with
+    ``r = sqrt((1 - z)^2 + h^2) >= h``.
+    """
+
+    h: float = 0.5
+    name: str = "hyperbolic"
+    title: str = "support vector machine"
+    slope_bound: float = 1.0
+    probability: None = None
+
+    @property
+    def parameters(self):
+        return {"h": self.h}
+
+    @property
+    def curvature_bound(self):
+        return 1 / (2 * self.h)
+
+    @property
+    def joint_factor(self):
+        return 2 / self.h
+
+    def value(self, margin):
+        short = 1 - margin
+        return np.maximum(short, 0) + self._rest(short) / 2
+
+    def _rest(self, short):
+        """``r - |1 - z|`` without cancellation."""
+        with np.errstate(over="ignore"):
+            return self.h * (self.h / (np.hypot(short, self.h) + np.abs(short)))
+
+    def slope(self, margin):
+        short = 1 - margin
+        flat = self._rest(short) / np.hypot(short, self.h) / 2
+        return np.where(short > 0, flat - 1, -flat)
+
+    def curvature(self, margin):
+        share = self.h / np.hypot(1 - margin, self.h)
+        return share**3 / (2 * self.h)
+
+    def enclose(self, margin):
+        short, h = 1 - margin, arb(self.h)
+        r = (short * short + h * h).sqrt()
+        rest = h * h / (r + abs(short))
+        flat = rest / r / 2
+        slope = flat - 1 if short > 0 else -flat if short <= 0 else -(1 + short / r) / 2
+        return short.max(arb(0)) + rest / 2, slope, h * h / (2 * r * r * r)
+
+
+@pytest.fixture
+def hyperbolic(monkeypatch):
+    monkeypatch.setitem(LOSSES, "hyperbolic", HyperbolicHinge())
+    monkeypatch.setattr(losses, "HINGES", (*HINGES, "hyperbolic"))
+
+
+@pytest.mark.usefixtures("hyperbolic")
+@EVERY_PRICE
+@EVERY_PLACEMENT
+def test_a_new_loss_is_fitted_and_read_back_like_the_others(price, op, tmp_path):
+    frame, path = clinic(), tmp_path / "model.json"
+    fit = svm(frame, loss="hyperbolic", h=0.25, op=op, **price)
+    assert fit.calibration.analysis in ("joint", "sensitivity", "analytic")
+    assert "hyperbolic, h = 0.25" in str(fit)
+    fit.save(path)
+    again = load(path)
+    assert again.calibration == fit.calibration
+    assert again.calibration.problem.loss == HyperbolicHinge(0.25)
+    pd.testing.assert_series_equal(again.predict(frame), fit.predict(frame))
+
+
+@pytest.mark.usefixtures("hyperbolic")
+def test_the_plain_fit_of_a_new_loss():
+    frame = clinic(n=150)
+    fit = svm(frame, loss="hyperbolic", eps=0, lambda_=0.02)
+    rows = rows_of(fit, frame)
+    signed = rows.y[:, None] * rows.x
+
+    def slope(w):
+        short = 1 - signed @ w
+        pull = -(1 + short / np.sqrt(short**2 + 0.25)) / 2
+        return pull @ signed / len(signed) + 0.02 * w
+
+    np.testing.assert_allclose(slope(fit.release.coef), 0, atol=1e-10)
+
+
+@pytest.mark.usefixtures("hyperbolic")
+def test_a_new_loss_is_audited_by_being_listed():
+    effort = audit.Effort((audit.Setting(small=2.0),), 0, 20_000, 1, 20)
+    found = audit.run(effort=effort, losses=["hyperbolic"], rng=np.random.default_rng(0))
+    assert found.ok
+    assert {row.loss for row in found.rows} == {"hyperbolic(0.5)"}
+    assert 0.8 < found.rows[0].ratio <= 1
+
+
+def test_a_constant_that_a_new_loss_states_wrongly_is_found():
+    @dataclass(frozen=True, slots=True)
+    class Careless(HyperbolicHinge):
+        @property
+        def joint_factor(self):
+            return 0.25 / self.h
+
+    for loss, holds in ((HyperbolicHinge(), True), (Careless(), False)):
+        calibration = calibrated(PureDP(1.0), loss=loss)
+        found = audit.search(calibration, np.random.default_rng(0), random_pairs=0).loss
+        assert found.holds == holds
+
+
+def test_every_hinge_is_a_registered_loss():
+    assert set(HINGES) < set(LOSSES)
+    assert [type(LOSSES[name]) for name in HINGES] == [Huber, SoftplusHinge]
+    assert all(LOSSES[name].probability is None for name in HINGES)
