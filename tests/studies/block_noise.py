@@ -4,26 +4,20 @@
         [--numbers unit]
 
 prints the test error of objective perturbation under pure epsilon with the automatic lambda,
-for two losses and two shapes of noise, beside the published values. The folder holds
-``adult/adult.data.gz``, ``adult/adult.test.gz`` and ``clinical/german.data.gz`` of the UCI
-repository. Every factor is coded by one column for each of its levels; numbers are mapped onto
-[-1, 1], as the package does, or onto [0, 1], within the same bounds. Noise and splits are seeded,
-so that a table can be printed again. One thread of linear algebra (``OPENBLAS_NUM_THREADS=1``)
-is the fastest on a machine that does other things.
+for two losses and two shapes of noise, beside the published values. `tables` says what the
+folder holds; numbers are mapped onto [-1, 1], as the package does, or onto [0, 1], within the
+same bounds. Noise and splits are seeded, so that a table can be printed again. One thread of
+linear algebra (``OPENBLAS_NUM_THREADS=1``) is the fastest on a machine that does other things.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 from dataclasses import dataclass
-from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import MECHANISMS, calibrate
@@ -31,27 +25,26 @@ from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import read_request
 from privatelr.numerics.losses import Logistic
 from privatelr.numerics.newton import Newton
-from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.randomness import SeededRandomness
-from privatelr.types import Block, RowLimit
+
+from .tables import HOME, adult_splits, data_home, german_splits, limit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from flint import arb
 
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.numerics.losses import Loss
+    from privatelr.numerics.rows import DenseRows
     from privatelr.privacy.randomness import Randomness
-    from privatelr.types import FloatArray
+    from privatelr.types import Block, FloatArray
 
-    Interval = tuple[float, float]
-    Split = tuple[DenseRows, DenseRows]
+    from .tables import Interval, Split
 
-HOME = "PRIVATELR_DATA_HOME"
 INTERVALS = {"symmetric": (-1.0, 1.0), "unit": (0.0, 1.0)}
 """What numbers are mapped onto: the same bounds on a row, a different design."""
-INTERCEPT = 0.5
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -84,121 +77,6 @@ LOSSES: dict[str, Loss] = {"logistic": Logistic(), "softplus": ShiftedLogistic()
 NOISES = ("spherical", "block")
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """What is public about a table: columns by their position in the file.
-
-    Attributes
-    ----------
-    bounds : mapping
-        Numeric column to ``(lo, hi)``.
-    levels : mapping
-        Factor to its levels, each of which gets a column.
-    response, positive : int, str
-    """
-
-    bounds: Mapping[int, tuple[float, float]]
-    levels: Mapping[int, tuple[str, ...]]
-    response: int
-    positive: str
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return product_of_blocks(len(self.bounds), [len(found) for found in self.levels.values()])
-
-
-def product_of_blocks(numbers: int, factors: list[int]) -> tuple[Block, ...]:
-    """Blocks of an intercept, numbers in [-1, 1], and factors with a column for each level."""
-    singles = [Block(1, INTERCEPT)] + [Block(1, 1.0)] * numbers
-    return (*singles, *(Block(size, 1.0) for size in factors))
-
-
-def limit_of(blocks: tuple[Block, ...]) -> RowLimit:
-    """The length of a row: one for each number or factor, and the intercept."""
-    return RowLimit(math.sqrt(len(blocks) - 1), INTERCEPT)
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-def _codes(attribute: int, last: int, first: int = 1) -> tuple[str, ...]:
-    return tuple(f"A{attribute}{code}" for code in range(first, last + 1))
-
-
-ADULT = Schema(
-    bounds={
-        0: (17, 90),
-        2: (13492, 1490400),
-        4: (1, 16),
-        10: (0, 99999),
-        11: (0, 4356),
-        12: (1, 99),
-    },
-    # the levels that occur in records without a missing value
-    levels={
-        1: _words(
-            "Federal-gov Local-gov Private Self-emp-inc Self-emp-not-inc State-gov Without-pay"
-        ),
-        3: _words(
-            "10th 11th 12th 1st-4th 5th-6th 7th-8th 9th Assoc-acdm Assoc-voc Bachelors Doctorate "
-            "HS-grad Masters Preschool Prof-school Some-college"
-        ),
-        5: _words(
-            "Divorced Married-AF-spouse Married-civ-spouse Married-spouse-absent Never-married "
-            "Separated Widowed"
-        ),
-        6: _words(
-            "Adm-clerical Armed-Forces Craft-repair Exec-managerial Farming-fishing "
-            "Handlers-cleaners Machine-op-inspct Other-service Priv-house-serv Prof-specialty "
-            "Protective-serv Sales Tech-support Transport-moving"
-        ),
-        7: _words("Husband Not-in-family Other-relative Own-child Unmarried Wife"),
-        8: _words("Amer-Indian-Eskimo Asian-Pac-Islander Black Other White"),
-        9: ("Female", "Male"),
-        13: _words(
-            "Cambodia Canada China Columbia Cuba Dominican-Republic Ecuador El-Salvador England "
-            "France Germany Greece Guatemala Haiti Holand-Netherlands Honduras Hong Hungary India "
-            "Iran Ireland Italy Jamaica Japan Laos Mexico Nicaragua Outlying-US(Guam-USVI-etc) "
-            "Peru Philippines Poland Portugal Puerto-Rico Scotland South Taiwan Thailand "
-            "Trinadad&Tobago United-States Vietnam Yugoslavia"
-        ),
-    },
-    response=14,
-    positive=">50K",
-)
-GERMAN = Schema(
-    bounds={
-        1: (4, 72),
-        4: (250, 18424),
-        7: (1, 4),
-        10: (1, 4),
-        12: (19, 75),
-        15: (1, 4),
-        17: (1, 2),
-    },
-    # the levels of the code book that occur
-    levels={
-        0: _codes(1, 4),
-        2: _codes(3, 4, first=0),
-        3: tuple(f"A4{code}" for code in (0, 1, 2, 3, 4, 5, 6, 8, 9, 10)),
-        5: _codes(6, 5),
-        6: _codes(7, 5),
-        8: _codes(9, 4),
-        9: _codes(10, 3),
-        11: _codes(12, 4),
-        13: _codes(14, 3),
-        14: _codes(15, 3),
-        16: _codes(17, 4),
-        18: _codes(19, 2, first=1),
-        19: _codes(20, 2),
-    },
-    response=20,
-    positive="2",
-)
-BANK_BLOCKS = product_of_blocks(7, [12, 3, 4, 2, 2, 2, 3, 12, 4])
-"""Bank marketing, full file: seven numbers, and factors from job to the previous outcome."""
-
 PUBLISHED = {
     ("adult", "spherical", "logistic"): (0.243, 0.222, 0.201, 0.181, 0.172, 0.167),
     ("adult", "spherical", "softplus"): (0.243, 0.212, 0.187, 0.173, 0.168, 0.164),
@@ -211,66 +89,6 @@ PUBLISHED = {
 }
 PUBLISHED_RUNS = {"adult": 4, "german": 30}
 """The ends of the published range of runs, fewer for the larger table."""
-
-
-def data_home() -> Path | None:
-    """The folder of the data sets, or None if the environment names none."""
-    home = os.environ.get(HOME)
-    return Path(home) if home else None
-
-
-def read_design(
-    frame: pd.DataFrame, schema: Schema, interval: Interval
-) -> tuple[FloatArray, FloatArray]:
-    """Covariates ``(n, p)`` and labels ``(n,)``; a level that is not declared makes a NaN."""
-    numbers, factors = [], []
-    first, last = interval
-    for column, (low, high) in schema.bounds.items():
-        share = (frame[column].to_numpy(dtype=np.float64) - low) / (high - low)
-        numbers.append(np.clip(first + (last - first) * share, first, last))
-    for column, found in schema.levels.items():
-        codes = pd.Index(found).get_indexer(frame[column])
-        factors.append(np.vstack([np.eye(len(found)), np.full(len(found), np.nan)])[codes])
-    label = frame[schema.response].astype(str).str.rstrip(".") == schema.positive
-    return np.column_stack([*numbers, *factors]), np.where(label, 1.0, -1.0)
-
-
-def read_rows(frame: pd.DataFrame, schema: Schema, interval: Interval) -> DenseRows:
-    """Bounded rows of records."""
-    covariates, labels = read_design(frame, schema, interval)
-    blocks = schema.blocks
-    limit = limit_of(blocks)
-    return DenseRows(
-        covariates, labels, bound=limit.bound, intercept=limit.intercept, blocks=blocks
-    )
-
-
-def adult_splits(home: Path, interval: Interval) -> Iterator[Split]:
-    """The two files of Adult, complete records only, in every run."""
-    pair = [
-        pd.read_csv(
-            home / "adult" / name,
-            header=None,
-            skipinitialspace=True,
-            na_values="?",
-            skiprows=skipped,
-        ).dropna()
-        for name, skipped in (("adult.data.gz", 0), ("adult.test.gz", 1))
-    ]
-    train, test = (read_rows(frame, ADULT, interval) for frame in pair)
-    while True:
-        yield train, test
-
-
-def german_splits(home: Path, interval: Interval) -> Iterator[Split]:
-    """Four fifths of German credit to learn from and the rest to test, anew in every run."""
-    frame = pd.read_csv(home / "clinical" / "german.data.gz", header=None, sep=r"\s+")
-    for seed in count():
-        order = np.random.default_rng(seed).permutation(len(frame))
-        cut = len(frame) * 4 // 5
-        parts = (frame.iloc[order[:cut]], frame.iloc[order[cut:]])
-        train, test = (read_rows(part, GERMAN, interval) for part in parts)
-        yield train, test
 
 
 SPLITS: dict[str, Callable[[Path, Interval], Iterator[Split]]] = {
@@ -292,11 +110,14 @@ def private_error(
     train: DenseRows, test: DenseRows, calibration: Calibration, randomness: Randomness
 ) -> float:
     """Share of test records on the wrong side after one release."""
-    mechanism = MECHANISMS[calibration.placement, type(calibration.target)]
-    draws = draw(calibration, randomness)
-    release = mechanism.release(train, calibration, draws, Newton())
-    link, labels = test.scores(release.coef)
+    link, labels = test.scores(private_coef(train, calibration, randomness))
     return float(np.mean(labels * link <= 0))
+
+
+def private_coef(train: DenseRows, calibration: Calibration, randomness: Randomness) -> FloatArray:
+    """Coefficients ``(d,)`` of one release."""
+    mechanism = MECHANISMS[calibration.placement, type(calibration.target)]
+    return mechanism.release(train, calibration, draw(calibration, randomness), Newton()).coef
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -386,7 +207,7 @@ def main() -> None:
     chosen = parser.parse_args()
     home = data_home()
     if home is None:
-        parser.error(f"{HOME} is not set; it names the folder of the data sets.")
+        parser.error(f"{HOME} is not set; it names the folder of the tables.")
     if chosen.runs < 2:
         parser.error("--runs takes 2 or more, for a standard error.")
     print(HEADING)

@@ -7,26 +7,20 @@ import pandas as pd
 import pytest
 from flint import arb
 from studies.block_noise import (
-    ADULT,
-    BANK_BLOCKS,
     EPSILONS,
-    GERMAN,
-    HOME,
     LOSSES,
     PUBLISHED,
     ShiftedLogistic,
     calibrate_for,
-    data_home,
-    limit_of,
-    read_rows,
     reproduce,
 )
+from studies.tables import ADULT, BANK, GERMAN, HOME, data_home, limit_of, read_rows
 
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.noise import SphericalLaplace
 from privatelr.types import Block
 
-DESIGNS = [(ADULT.blocks, 105, 0.50), (BANK_BLOCKS, 52, 0.56), (GERMAN.blocks, 62, 0.55)]
+DESIGNS = [(ADULT.blocks, 105, 0.50), (BANK.blocks, 52, 0.56), (GERMAN.blocks, 62, 0.55)]
 
 
 def spherical_law(blocks):
