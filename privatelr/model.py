@@ -19,7 +19,7 @@ from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate, find_mechanism
 from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import Request, read_request
-from privatelr.numerics.losses import Loss, find_hinge, find_loss
+from privatelr.numerics.losses import Loss, find_hinge, find_loss, label
 from privatelr.numerics.newton import Newton, Solver
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.guarantees import Guarantee, NonPrivate, void
@@ -90,7 +90,7 @@ def dplr(
         Columns of an array are called X1, X2, and so on. A list has no type but the one that
         NumPy infers from all its values, and a type counts as public: pass typed columns.
         The response is a comparison, a factor (first level against the others), a boolean,
-        or the numbers 0 and 1.
+        or the numbers 0 (or -1) and 1.
     eps : float or guarantee
         Total price: epsilon of pure differential privacy, or with `delta` of the approximate
         kind; 0 gives the plain regularised fit. A guarantee in its place says all of it:
@@ -206,10 +206,11 @@ def dpsvm(
     Parameters
     ----------
     formula, data, eps, lambda_, op
-        As in `dplr`.
+        As in `dplr`. Numbers as responses are 0 or -1 against 1.
     h : float
-        Half the width of the bend of the hinge, from 1e-6 to 0.5. A narrower bend has more
-        curvature, ``1 / (2 h)``, which under objective perturbation asks for a larger lambda.
+        Width of the bend of the hinge, from 1e-4 to 0.5: Huber's is from margin ``1 - h`` to
+        ``1 + h``. A narrower bend has more curvature, ``1 / (2 h)`` for Huber and ``1 / (4 h)``
+        for softplus, which under objective perturbation asks for a larger lambda.
     loss : {"huber", "softplus"}
         ``"huber"`` bends the hinge by a parabola, as the published programs do;
         ``"softplus"`` by ``h log(1 + exp((1 - z) / h))``, whose curvature is free under the
@@ -324,7 +325,7 @@ def _fit(
     calibration = calibrate(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
     if options.verbose:
         print(calibration)
-    entry = _charge(options.ledger, guarantee, calibration, spec.formula.text)
+    entry = _charge(options.ledger, guarantee, calibration, label(spec.formula.text, loss))
     draws = draw(calibration, options.randomness)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         design = read_design(spec, frame, DenseRows)

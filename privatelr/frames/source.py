@@ -50,7 +50,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
         )
     if first is None:
         raise FormulaError(
-            "formula=None: dplr takes a formula and data, a frame, an array, or y and X."
+            "formula=None: a fit takes a formula and data, a frame, an array, or y and X."
         )
     if second is None:
         frame = as_frame(first)
@@ -139,8 +139,8 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
         )
     if len(values) != len(frame):
         raise SchemaError(
-            f"y has {len(values)} values and X has {len(frame)} rows: dplr(y, X) takes one value "
-            "per row."
+            f"y has {len(values)} values and X has {len(frame)} rows: a fit of (y, X) takes one "
+            "value per row."
         )
     named = values.name if isinstance(values, pd.Series | pd.Index) else None
     name = str(named) if named is not None else "y"
@@ -155,14 +155,14 @@ def _as_values(response: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(response)
     except ValueError:
-        raise SchemaError("y: dplr(y, X) takes one value per row.") from None
+        raise SchemaError("y: a fit of (y, X) takes one value per row.") from None
 
 
 def _as_columns(covariates: Any) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(covariates)
     except ValueError:
-        raise SchemaError("X: dplr(y, X) takes rows of equal length.") from None
+        raise SchemaError("X: a fit of (y, X) takes rows of equal length.") from None
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 

@@ -117,17 +117,17 @@ class Logistic:
         return small.log1p() - margin, -share, small * share * share
 
 
-_SMALLEST_H, _LARGEST_H = 1e-6, 0.5
+_SMALLEST_H, _LARGEST_H = 1e-4, 0.5
 
 
 def _require_h(h: Any) -> float:
-    takes = f"a number from {_SMALLEST_H:g} to {_LARGEST_H:g}"
-    why = (
-        "; the hinge is bent from margin 1 - h to 1 + h, and with a larger h it would no longer "
-        "be straight where a record comes close to the wrong side"
+    takes = (
+        f"a number from {_SMALLEST_H:g} (the curvature grows as h falls, and at 0 it has no bound "
+        f"and no proof) to {_LARGEST_H:g} (what the loss was published for, with its bend above "
+        "the margin 1/2)"
     )
     limits = {"at_least": _SMALLEST_H, "at_most": _LARGEST_H}
-    return require_number(ArgumentError, "h", h, takes + why, **limits)
+    return require_number(ArgumentError, "h", h, takes, **limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Huber(_Hinge):
     Parameters
     ----------
     h : float
-        Half the width of the parabola, from 1e-6 to 0.5.
+        Half the width of the parabola, from 1e-4 to 0.5.
     """
 
     @property
@@ -221,7 +221,7 @@ class SoftplusHinge(_Hinge):
     Parameters
     ----------
     h : float
-        Width of the bend, from 1e-6 to 0.5.
+        Width of the bend, from 1e-4 to 0.5.
     """
 
     @property
@@ -262,6 +262,16 @@ LOSSES: dict[str, Loss] = {
 
 HINGES = ("huber", "softplus")
 """Losses of a support vector machine, the usual one first."""
+
+
+def describe(loss: Loss) -> str:
+    """The name of a loss, with the numbers that pick it from its family: ``huber, h = 0.5``."""
+    return ", ".join([loss.name, *(f"{name} = {v:.6g}" for name, v in loss.parameters.items())])
+
+
+def label(formula: str, loss: Loss) -> str:
+    """What a ledger calls a fit: its formula, and the loss where it is one of a family."""
+    return f"{formula} ({describe(loss)})" if loss.parameters else formula
 
 
 def find_loss(name: str, **parameters: Any) -> Loss:

@@ -21,6 +21,8 @@ CERTIFICATE = 1e-10
 _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-60
 _RESOLUTION = 1e-11
+_FAILURES, _FAR = 2, 2.0
+"""Changes of reach before a descent is given up, and a reach for where there is no curvature."""
 
 
 def certificate(objective: Objective, tolerance: float = CERTIFICATE) -> float:
@@ -98,9 +100,8 @@ class Newton:
         if minimum.gradient_norm <= enough:
             return minimum
         raise NotConvergedError(
-            f"solver: the minimiser was not certified to a gradient of {self.tolerance:g} in at "
-            f"most {self.max_iterations} iterations, so nothing was released; raise lambda_ or "
-            "max_iterations."
+            f"solver: Newton's method ended above a gradient of {self.tolerance:g}, stalled or "
+            f"after {self.max_iterations} iterations, so nothing was released; raise lambda_."
         )
 
 
@@ -109,9 +110,10 @@ def descend(objective: Objective, start: FloatArray, enough: float, max_iteratio
 
     A step that has to be shortened went past bends of the loss that the curvature at w does
     not show. The next one takes its mean over as far as margins moved, and once steps need
-    not be shortened any more, this reach is taken back to nothing.
+    not be shortened any more, this reach is taken back to nothing. Where a step leads nowhere,
+    no reach is tried, and then one that no bend is beyond.
     """
-    w, reach = start, 0.0
+    w, reach, failures = start, 0.0, 0
     with np.errstate(all="ignore"):
         value, gradient = value_and_gradient(objective, w)
         for _ in range(max_iterations):
@@ -122,11 +124,12 @@ def descend(objective: Objective, start: FloatArray, enough: float, max_iteratio
             step = _newton_step(objective, w, gradient, reach)
             smallest = 1.0 if certified else _SMALLEST_STEP
             trial = _search(objective, w, step, value, gradient, smallest)
-            if trial is None and reach > 0:
-                reach = 0.0
+            if trial is None and not certified and failures < _FAILURES:
+                reach, failures = 0.0 if reach > 0 else _FAR, failures + 1
                 continue
             if trial is None or (certified and _norm(trial[2]) >= norm / 2):
                 break
+            failures = 0
             moved, shortened = trial[0] - w, _norm(trial[0] - w) < 0.75 * _norm(step)
             if shortened or reach > 0:
                 change = mean_change(objective, moved)

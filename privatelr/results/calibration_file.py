@@ -190,10 +190,12 @@ def _read_lambda(value: Any, where: str, plain: bool) -> float:
 
 
 def _read_loss(value: Any, where: str) -> Loss:
+    families = [name for name, loss in LOSSES.items() if loss.parameters]
     if not isinstance(value, dict):
+        if value in families:
+            raise ReleaseFileError(f"{where} takes an object with the name {value!r} and numbers")
         plain = [name for name, loss in LOSSES.items() if not loss.parameters]
         return LOSSES[choice(value, where, plain)]
-    families = [name for name, loss in LOSSES.items() if loss.parameters]
     name = choice(value.get("name"), f"{where}.name", families)
     given = entries(value, where, ("name", *LOSSES[name].parameters))
     try:

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
+from privatelr.numerics.losses import describe
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, Promise, PureDP
 from privatelr.results.card_layout import (
@@ -26,7 +27,6 @@ from privatelr.results.release_document import release_document
 
 if TYPE_CHECKING:
     from privatelr.frames.variables import Variable
-    from privatelr.numerics.losses import Loss
     from privatelr.privacy.accounting import Entry
     from privatelr.results.record import FitRecord
 
@@ -194,7 +194,7 @@ def _mechanism(fit: FitRecord, document: dict[str, Any]) -> list[tuple[str, str]
         ("Records", f"n = {problem.n}"),
         ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
         ("Row length", _row_length(fit)),
-        *_loss(problem.loss),
+        ("Loss", describe(problem.loss)),
         ("Lambda", f"{calibration.lambda_:.6g}, {calibration.lambda_origin}"),
     ]
     if spec.projection is not None:
@@ -212,11 +212,6 @@ def _mechanism(fit: FitRecord, document: dict[str, Any]) -> list[tuple[str, str]
         ("Ledger", _ledger(fit.release.entry)),
         ("Software", ", ".join(f"{name} {v}" for name, v in document["written_by"].items())),
     ]
-
-
-def _loss(loss: Loss) -> list[tuple[str, str]]:
-    numbers = [f"{name} = {value:.6g}" for name, value in loss.parameters.items()]
-    return [("Loss", ", ".join([loss.name, *numbers]))]
 
 
 def _noise(fit: FitRecord) -> list[tuple[str, str]]:

@@ -182,6 +182,10 @@ def numbers(value: Any, where: str, count: int) -> FloatArray:
     return np.array(found, dtype=np.float64)
 
 
+def _shown(value: Any) -> str:
+    return "null" if value is None else show(value)
+
+
 def require_same(given: Any, expected: Any, where: str) -> None:
     """Refuse an entry that differs from what follows from the others, rounding apart."""
     if isinstance(given, dict) and isinstance(expected, dict):
@@ -199,5 +203,5 @@ def require_same(given: Any, expected: Any, where: str) -> None:
         else given == expected
     ):
         raise ReleaseFileError(
-            f"{where} is {show(given)}, and the other entries give {show(expected)}"
+            f"{where} is {_shown(given)}, and the other entries give {_shown(expected)}"
         )

@@ -49,8 +49,10 @@ def _link(fit: FitRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
 def _require_kind(type: Any, fit: FitRecord) -> str:
     loss = fit.calibration.problem.loss
     why = ""
-    if type == "probabilities" and loss.probability is None:
+    if loss.probability is None and type == "probabilities":
         why = f"; a {loss.title} has no probabilities, and dplr fits a model that has"
+    elif loss.probability is None and type == "link":
+        why = "; margins are the linear predictor"
     return require_choice(ArgumentError, "type", type, scale_of(loss).predictions, why)
 
 

@@ -50,7 +50,7 @@ MARGIN = Scale(
     fixed=0.0,
     lowest=-1e100,
     highest=1e100,
-    takes="a number, which is a margin",
+    takes="a margin, which is a number from -1e+100 to 1e+100",
 )
 
 

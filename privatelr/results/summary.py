@@ -14,6 +14,7 @@ import pandas as pd
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
+from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
 
 if TYPE_CHECKING:
@@ -183,8 +184,7 @@ def _rows(fit: FitRecord) -> str:
 def _loss(fit: FitRecord) -> list[tuple[str, str]]:
     """Which of its family a loss is, where it is one of several."""
     loss = fit.calibration.problem.loss
-    numbers = [f"{name} = {value:g}" for name, value in loss.parameters.items()]
-    return [("Loss", ", ".join([loss.name, *numbers]))] if numbers else []
+    return [("Loss", describe(loss))] if loss.parameters else []
 
 
 def _projection(fit: FitRecord) -> list[tuple[str, str]]:

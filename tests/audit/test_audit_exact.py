@@ -340,11 +340,10 @@ WRONG_CONSTANTS = [
 @pytest.mark.parametrize(("loss", "constants", "least"), WRONG_CONSTANTS, ids=str)
 def test_wrong_constants_of_a_hinge_are_caught(loss, constants, least):
     """c = 1/(4h) or 1/2 for 1/(2h); the joint bound where there is none; kappa for kappa/h."""
-    for blocks in ((), BOX):
-        broken = believing(PureDP(1.0), loss, constants, **facts_of(blocks, 1.0))
-        found = search(broken, rng(), 0).loss
-        assert found.ratio > least
-        assert not found.holds
+    blocks = BOX if loss.h == 0.1 else ()
+    found = search(believing(PureDP(1.0), loss, constants, **facts_of(blocks, 1.0)), rng(), 0).loss
+    assert found.ratio > least
+    assert not found.holds
 
 
 @pytest.mark.parametrize("loss", HINGES, ids=label)
@@ -360,9 +359,10 @@ def test_curvature_of_a_hinge_that_is_not_paid_for_is_caught(loss):
             assert found.ratio > (1.09 if small == 1.0 else 1.15)
 
 
-@pytest.mark.parametrize(("radius", "least"), [(5.0, 1.3), (12.0, 1.7), (100.0, 3.3)])
-@pytest.mark.parametrize("h", [0.5, 0.01])
-def test_a_radius_of_a_hinge_that_is_not_squared_is_caught(radius, least, h):
+@pytest.mark.parametrize(
+    ("h", "radius", "least"), [(0.5, 5.0, 1.3), (0.01, 12.0, 1.7), (0.1, 100.0, 3.3)]
+)
+def test_a_radius_of_a_hinge_that_is_not_squared_is_caught(h, radius, least):
     assert search(radius_not_squared(Huber(h), radius), rng(), 0).loss.ratio > least
     assert search(radius_not_squared(Huber(h), 1.0), rng(), 0).loss.holds
 

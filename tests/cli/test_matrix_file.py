@@ -170,7 +170,7 @@ def test_a_long_number_within_the_limit():
         ("2 2 1e13 1", "lambda=1e13: lambda takes"),
         ("2 2 .1 1e-10", "number 4 (eps): eps=1e-10: eps takes a number from 1e-09 to 10000."),
         ("2 2 .1 -1", "eps=-1: eps takes"),
-        ("2 2 .1 1 0.7", "number 5 (h): h=0.7: h takes a number from 1e-06 to 0.5; the hinge"),
+        ("2 2 .1 1 0.7", "number 5 (h): h=0.7: h takes a number from 0.0001 ("),
     ],
 )
 def test_headers_at_fault(header, words):

@@ -91,4 +91,4 @@ def test_one_class_or_none_is_read_like_any_other(values):
 def test_the_description_holds_nothing_of_the_data():
     assert [
         plan(pd.Series(values, dtype=float))[0].response.describe() for values in ([0, 1], [5, 9])
-    ] == ["v: 1 (positive) against 0; other values count as missing"] * 2
+    ] == ["v: 1 (positive) against 0; -1 counts as 0, other values as missing"] * 2

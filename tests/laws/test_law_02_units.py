@@ -61,7 +61,7 @@ def check_scaling(loss=LOSS, analysis=None):
 
 @pytest.mark.parametrize(("loss", "analysis"), CASES, ids=str)
 def test_law(loss, analysis):
-    check_losses(loss, analysis, RADII if analysis == "joint" else (0.1, 12.0))
+    check_losses(loss, analysis, RADII if analysis == "joint" else (12.0,))
     check_scaling(loss, analysis)
 
 

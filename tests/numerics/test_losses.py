@@ -96,10 +96,10 @@ def test_the_softplus_hinge_is_a_stretched_logistic_loss():
     np.testing.assert_allclose(found, np.log1p(np.exp(2 - 2 * z)) / 2, rtol=1e-13)
 
 
-@pytest.mark.parametrize("h", [0.7, 0.0, -1, 1e-7, np.nan, np.inf, "0.5", None, True])
+@pytest.mark.parametrize("h", [0.7, 0.0, -1, 1e-5, np.nan, np.inf, "0.5", None, True])
 def test_other_widths_are_refused_with_the_reason(h):
     for name in HINGES:
-        with pytest.raises(ArgumentError, match=r"h=.* h takes a number from 1e-06 to 0.5; the"):
+        with pytest.raises(ArgumentError, match=r"h=.* h takes a number from 0.0001 "):
             find_hinge(name, h)
 
 

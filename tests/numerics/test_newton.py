@@ -137,3 +137,11 @@ def test_giving_up_releases_nothing():
 def test_bad_options(options):
     with pytest.raises(ValueError, match="takes a"):
         Newton(**options)
+
+
+def test_a_start_without_curvature_or_penalty():
+    """All margins begin on the straight part of a hinge, where the Hessian is zero."""
+    for loss in (Huber(0.5), Huber(1e-2)):
+        objective = problem(300, 3, 0.0, loss=loss)
+        assert not hessian(objective, np.zeros(4)).any()
+        assert Newton()(objective).gradient_norm <= 1e-10

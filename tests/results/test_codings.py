@@ -109,7 +109,10 @@ def test_levels_of_short_floats():
 
 
 def test_bounded_responses_say_that_they_are_clipped():
-    for bounds, words in (({"y": (0, 1)}, "clipped"), (None, "other values count as missing")):
+    for bounds, words in (
+        ({"y": (0, 1)}, "clipped"),
+        (None, "-1 counts as 0, other values as missing"),
+    ):
         assert words in dplr("y ~ x", FRAME, bounds=bounds).spec.response.describe()
 
 

@@ -398,10 +398,10 @@ WRONG = [
     (("calibration", "d"), 6, "sizes that add up to d = 6"),
     (("calibration", "radius"), 1.0, "calibration.radius"),
     (("calibration", "loss"), "hinge", "loss takes 'logistic'"),
-    (("calibration", "loss"), "huber", "loss takes 'logistic'"),
+    (("calibration", "loss"), "huber", "loss takes an object with the name 'huber'"),
     (("calibration", "loss"), {"name": "logistic"}, "loss.name takes 'huber'"),
     (("calibration", "loss"), {"name": "huber"}, "no entry 'h'"),
-    (("calibration", "loss"), {"name": "huber", "h": 0.7}, "h takes a number from 1e-06 to 0.5"),
+    (("calibration", "loss"), {"name": "huber", "h": 0.7}, "h takes a number from 0.0001 "),
     (("calibration", "loss"), {"name": "huber", "h": True}, "h takes a number"),
     (("calibration", "loss"), {"name": "huber", "h": 0.5, "k": 1}, "loss"),
     # a joint bound speaks of the logistic loss, not of Huber's, nor of a sharper softplus
