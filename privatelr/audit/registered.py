@@ -53,7 +53,7 @@ def run(
     epsilon : float
         Of the claims; those of zCDP and of small delta are of the same size.
     effort : Effort
-        `QUICK`, about a minute, or `FULL`, about ten minutes per loss.
+        `QUICK`, about a minute, or `FULL`, five to ten minutes per loss.
     losses : sequence of str or Loss, optional
         Registered ones by name, or others such as ``Huber(0.1)``; by default those that are
         registered.

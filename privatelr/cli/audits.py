@@ -36,7 +36,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="search longer and sample 20 times: about a quarter of an hour per loss",
+        help="search longer and sample 20 times: five to ten minutes per loss",
     )
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
     parser.add_argument("--plot", metavar="FILE", help="also draw the table: .png, .svg or .pdf")

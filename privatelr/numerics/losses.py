@@ -260,7 +260,7 @@ LOSSES: dict[str, Loss] = {
 """One registered loss of each family; every law about losses runs over this table."""
 
 
-HINGES = ("huber", "softplus")
+HINGES = tuple(name for name, loss in LOSSES.items() if loss.probability is None)
 """Losses of a support vector machine, the usual one first."""
 
 

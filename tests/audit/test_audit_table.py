@@ -350,7 +350,7 @@ def test_the_help_says_what_is_the_default_and_how_long_it_takes(capsys):
         cli.main(["audit", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "default 1" in text
-    assert re.search(r"about (a quarter of an hour|ten minutes) per loss", text)
+    assert re.search(r"(about a quarter of an hour|five to ten minutes) per loss", text)
     assert "hours" not in text
 
 

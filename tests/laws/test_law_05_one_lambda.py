@@ -150,8 +150,7 @@ def test_planted_bug_is_caught(monkeypatch, name):
 @EVERY_MODEL
 def test_lambda_zero_without_privacy_is_allowed_and_with_privacy_is_raised(name):
     frame, model = clinic(n=200), MODELS[name]
-    if name in ("dplr", "softplus"):  # a loss with straight parts need not have one minimiser
-        assert fit_clinic(frame, model=model, eps=0, lambda_=0).calibration.lambda_ == 0
+    assert fit_clinic(frame, model=model, eps=0, lambda_=0).calibration.lambda_ == 0
     assert fit_clinic(frame, model=model, lambda_=0).calibration.lambda_ > 0
     with pytest.raises(ValueError, match="lambda_=0"):
         fit_clinic(frame, model=model, lambda_=0, op=False)

@@ -11,7 +11,7 @@ from privatelr.numerics.rows import DenseRows
 
 BAD_NUMBERS = [np.nan, np.inf, -np.inf, None, pd.NA, "abc", [1, 2], {}, 10**400, 1j, object()]
 BAD_LEVELS = ["perhaps", None, np.nan, pd.NA, 3, ["no"], b"no"]
-BAD_RESPONSES = [np.nan, None, 2, -1, 0.5, "yes", [1]]
+BAD_RESPONSES = [np.nan, None, 2, -2, 0.5, "yes", [1]]
 CASES = [
     *(("age", value) for value in BAD_NUMBERS),
     *(("smoker", value) for value in BAD_LEVELS),
