@@ -16,6 +16,7 @@ from privatelr.frames.schema import declare_schema
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+_LARGEST_FILE = 2**24
 _DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")
 _REMARKS = ("title", "origin", "licence", "records")
 
@@ -86,12 +87,15 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
         raise ArgumentError(f"name={show(name)}: name takes a text or a path.")
     path = os.fsdecode(name)
     try:
-        content = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
     except FileNotFoundError:
         raise ArgumentError(f"schema {path!r}: there is no such file.") from None
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise ArgumentError(f"schema {path!r}: the file cannot be opened ({reason}).") from None
+    if len(content) > _LARGEST_FILE:
+        raise SchemaError(f"schema {path!r}: a schema takes {_LARGEST_FILE} bytes at most.")
     return _read(path, content)
 
 

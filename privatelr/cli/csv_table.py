@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from privatelr.cli.tables import Reading, Wanted
 
 _LONGEST_LINE = 2**24
+csv.field_size_limit(_LONGEST_LINE)  # or a long cell would be an error, though its line is none
 _TRUTH = {"true": True, "false": False}
 
 

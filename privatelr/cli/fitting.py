@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.cli.declarations import add_declarations, add_table, number, read_declarations
 from privatelr.cli.files import add_output, require_place, write
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError, say
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, OutputError, say
 from privatelr.cli.tables import by_levels, describe, open_table
-from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError
+from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.lexer import tokenize
 from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES
@@ -27,20 +27,22 @@ if TYPE_CHECKING:
     from privatelr.cli.outcomes import Parser
     from privatelr.results.fit import Fit
 
+_MOST_VARIABLES = 2000
 _DESCRIPTION = """\
 Fit a private model to a table, and print its page. The table is Parquet (by its
 ending .parquet or .pq) or text: CSV in UTF-8, a first line of names, then one
 record a line. With --out the model is also written to a file, which holds no data.
 
 Nothing about the types of a CSV is read off its values. A column with levels is
-read as text, every other column of the formula as numbers, and one line on
-standard error says which. A cell that is no number (written with a decimal
+read as its levels are written, every other column of the formula as numbers, and
+one line on standard error says which. A cell that is no number (written with a decimal
 point) or none of the levels is missing, and its record counts as a row of zeros.
 So declare --levels for a response such as no/yes.
 
 Public are the number of records, the names, all options, and that the table is
-well formed. Records of the wrong width, blank lines and text that is not UTF-8 are
-errors that name the line.
+well formed. Records of the wrong width, blank lines, lines of more than 16 MiB,
+quotes that are not closed, control codes and text that is not UTF-8 are errors that
+name the line.
 """
 _EXAMPLE = """\
 examples:
@@ -174,15 +176,16 @@ def _read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
                 raise ArgumentError(f"--{option} goes with --model svm.")
     named = ("eps", "delta", "lambda_", "seed", "analysis", "h", "loss")
     given = {name: getattr(chosen, name) for name in named if getattr(chosen, name) is not None}
-    if chosen.rho is not None:
-        given["eps"] = ZCDP(chosen.rho)
     given["op"] = not chosen.output_perturbation
     if chosen.model == "svm":
         find_hinge(given.get("loss", "huber"), given.get("h", 0.5))
-    eps, delta = given.get("eps", 1.0), given.get("delta", 0.0)
-    read_request(
-        eps, delta, None, chosen.lambda_, given["op"], chosen.analysis, on_small_lambda="increase"
-    )
+    try:
+        if chosen.rho is not None:
+            given["eps"] = ZCDP(chosen.rho)
+        eps, delta = given.get("eps", 1.0), given.get("delta", 0.0)
+        read_request(eps, delta, None, chosen.lambda_, given["op"], chosen.analysis, "increase")
+    except GuaranteeError as error:
+        raise InputError(str(error)) from None  # a number out of its range, before any facts
     return given
 
 
@@ -191,6 +194,11 @@ def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str
     with open_table(chosen.data, chosen.separator) as table:
         declared = read_declarations(chosen, table.names)
         formula = parse_formula(chosen.formula, table.names)
+        if len(formula.variables) > _MOST_VARIABLES:
+            raise InputError(
+                f"the formula has {len(formula.variables)} variables, and fit takes up to "
+                f"{_MOST_VARIABLES}, because a solver holds their square in memory."
+            )
         # a term that is taken out again, as in . - age, is in the text and not in the model
         mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
         levels = declared["levels"]

@@ -73,6 +73,9 @@ def say(program: str, sentence: str) -> None:
 
 def run_safely(program: str, action: Callable[[], int]) -> int:
     """Run an action; errors become one line and an exit status, warnings one line each."""
+    if sys.stdout is None:  # a result that is paid for must have somewhere to go
+        say(program, "standard output is closed, so nothing was done.")
+        return REFUSED
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name may be beyond the terminal
     try:

@@ -50,7 +50,10 @@ what is private:
   depends on the data, and nothing covers it: do not publish it.
 
 exit status:
-  0 done; 1 refused, as where eps' is below 1e-4; 2 wrong command line or file
+  0 done; 1 refused, where eps' is below 1e-4; 2 wrong command line or file, and
+  a row that --strict does not take
+
+Time grows with n d squared, and with d cubed: minutes where d is in the thousands.
 
 example:
   {command} --released-only data.txt"""

@@ -329,13 +329,13 @@ REFUSED = [
     ("fit clinic.csv 'y ~ scale(age)'", 2, ["scale(age)", "learns"]),
     ("fit clinic.csv 'y ~ age' --schema no.toml", 2, ["'no.toml'", "no such file"]),
     ("fit clinic.csv 'y ~ age' --schema clinic.csv", 2, ["'clinic.csv'", "not TOML"]),
-    ("fit clinic.csv 'y ~ age' --eps -1", 1, ["eps=-1"]),
+    ("fit clinic.csv 'y ~ age' --eps -1", 2, ["eps=-1"]),
     ("fit clinic.csv 'y ~ age' --eps much", 2, ["--eps", "'much' is not a number"]),
     ("fit clinic.csv 'y ~ age' --eps 1 --rho 1", 2, ["--rho", "--eps"]),
     ("fit clinic.csv 'y ~ age' --rho 1 --delta .1", 2, ["--delta", "--rho"]),
-    ("fit clinic.csv 'y ~ age' --rho -1", 1, ["rho"]),
+    ("fit clinic.csv 'y ~ age' --rho -1", 2, ["rho"]),
     ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),
-    ("fit clinic.csv 'y ~ age' --lambda -1", 1, ["lambda_=-1"]),
+    ("fit clinic.csv 'y ~ age' --lambda -1", 2, ["lambda_=-1"]),
     ("fit clinic.csv 'y ~ age' --analysis wishful", 2, ["--analysis", "cms11"]),
     ("fit clinic.csv 'y ~ age' --h 0.5", 2, ["--h", "--model svm"]),
     ("fit clinic.csv 'y ~ age' --model svm --h 2", 2, ["h=2", "0.5"]),
@@ -389,3 +389,46 @@ def test_arguments_are_refused_before_a_long_table_is_read(home, capsys, monkeyp
     for option in (["--eps", "-1"], ["--lambda", "1e99"], ["--model", "svm", "--h", "2"]):
         run("fit", "clinic.csv", "y ~ age", *option)
         assert "internal" not in capsys.readouterr().err
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--eps=-1", "--eps=nan", "--rho=0", "--delta=2", "--lambda=-1"])
+def test_a_number_out_of_its_range_is_a_wrong_command_line(option, tmp_path, capsys):
+    table = tmp_path / "small.csv"
+    table.write_text("y,x\n1,2\n0,1\n")
+    assert cli.main(["fit", str(table), "y ~ x", option]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_long_cell_is_no_error(tmp_path, capsys):
+    """Its length is a value of one record, within the limit of a line."""
+    table = tmp_path / "long.csv"
+    table.write_text('y,x\n1,"{}"\n0,1\n'.format("0" * 200_000))
+    assert cli.main(["fit", str(table), "y ~ x"]) == 0
+    assert "epsilon = 1" in capsys.readouterr().out
+
+
+def test_too_many_variables_are_refused(tmp_path, capsys):
+    table = tmp_path / "wide.csv"
+    names = [f"c{index}" for index in range(3000)]
+    table.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n")
+    assert cli.main(["fit", str(table), "c0 ~ ."]) == 2
+    assert "fit takes up to 2000" in capsys.readouterr().err
+
+
+def test_an_endless_schema_is_refused(tmp_path, capsys):
+    table, schema = tmp_path / "small.csv", tmp_path / "endless.toml"
+    table.write_text("y,x\n1,2\n0,1\n")
+    schema.write_bytes(b"#" * (2**24 + 1))
+    assert cli.main(["fit", str(table), "y ~ x", "--schema", str(schema)]) == 2
+    assert "bytes at most" in capsys.readouterr().err
+
+
+def test_nothing_is_spent_without_an_output(monkeypatch, tmp_path, capsys):
+    table = tmp_path / "small.csv"
+    table.write_text("y,x\n1,2\n0,1\n")
+    monkeypatch.setattr("sys.stdout", None)
+    assert cli.main(["fit", str(table), "y ~ x"]) == 1
+    assert "standard output is closed" in capsys.readouterr().err
