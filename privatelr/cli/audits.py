@@ -9,6 +9,7 @@ from privatelr.audit.plot import require_plot
 from privatelr.audit.registered import run
 from privatelr.audit.settings import FULL, QUICK
 from privatelr.audit.table import Audit
+from privatelr.cli.outcomes import say
 from privatelr.errors import ArgumentError, PrivateLRError, require_number
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _audit_all(epsilon: float, effort: Effort) -> tuple[Audit, bool]:
     except PrivateLRError as refusal:
         if not rows:
             raise
-        print(f"privatelr: the audit stopped: {refusal}", file=sys.stderr)
+        say("privatelr", f"the audit stopped: {refusal}")
         return Audit(tuple(rows)), False
 
 
@@ -90,6 +91,6 @@ def _draw(found: Audit, path: str) -> bool:
     try:
         found.plot(path)
     except (OSError, PrivateLRError) as refusal:
-        print(f"privatelr: --plot {path} was not written: {refusal}", file=sys.stderr)
+        say("privatelr", f"--plot {path} was not written: {refusal}")
         return False
     return True

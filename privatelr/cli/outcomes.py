@@ -102,16 +102,13 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
 
 def _to_the_end(action: Callable[[], int]) -> int:
     """The status of an action whose output has left the program; help ends by `SystemExit`."""
-    ended: int | SystemExit
     try:
-        ended = action()
-    except SystemExit as stop:
-        ended = stop
-    if sys.stdout is not None:
+        status = action()
+    except SystemExit:
         sys.stdout.flush()
-    if isinstance(ended, SystemExit):
-        raise ended
-    return ended
+        raise
+    sys.stdout.flush()
+    return status
 
 
 def _where(error: Exception) -> str:

@@ -130,7 +130,8 @@ def descend(objective: Objective, start: FloatArray, enough: float, max_iteratio
             if trial is None or (certified and _norm(trial[2]) >= norm / 2):
                 break
             failures = 0
-            moved, shortened = trial[0] - w, _norm(trial[0] - w) < 0.75 * _norm(step)
+            moved = trial[0] - w
+            shortened = _norm(moved) < 0.75 * _norm(step)
             if shortened or reach > 0:
                 change = mean_change(objective, moved)
                 reach = change if shortened else min(reach, change) / 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import ArgumentError, require_number, show
+from privatelr.errors import ArgumentError, require_number
 from privatelr.results.scores import scale_of
 
 if TYPE_CHECKING:
@@ -27,14 +27,12 @@ class Threshold:
 def read_threshold(threshold: Any, loss: Loss) -> Threshold:
     """Check the argument ``threshold`` of the front door."""
     scale = scale_of(loss)
-    if not isinstance(threshold, str):
-        return Threshold(require_threshold(threshold, scale, _RULES))
-    if threshold == "fixed":
+    rule = threshold if isinstance(threshold, str) else None
+    if rule == "fixed":
         return Threshold(scale.fixed)
-    if threshold in ("youden", "topleft"):
-        return Threshold(scale.fixed, rule="youden" if threshold == "youden" else "topleft")
-    takes = f"{scale.takes}{_RULES.format(scale.fixed)}"
-    raise ArgumentError(f"threshold={show(threshold)}: threshold takes {takes}.")
+    if rule in ("youden", "topleft"):
+        return Threshold(scale.fixed, rule="youden" if rule == "youden" else "topleft")
+    return Threshold(require_threshold(threshold, scale, _RULES))
 
 
 def require_threshold(threshold: Any, scale: Scale, rules: str = "") -> float:
