@@ -16,9 +16,9 @@ from privatelr.frames.scaling import scale_by_data
 from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
 from privatelr.frames.source import read_source
 from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate, find_mechanism
-from privatelr.mechanisms.release import draw
+from privatelr.mechanisms.registry import find_mechanism
 from privatelr.mechanisms.request import Request, read_request
+from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
 from privatelr.numerics.losses import Loss, find_hinge, find_loss, label
 from privatelr.numerics.newton import Newton, Solver
 from privatelr.numerics.rows import DenseRows
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def dplr(
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
     intercept_scale: float = 0.5,
-    spend: Mapping[str, float] | None = None,
+    spend: Mapping[str, float] | str | None = None,
     ledger: Account | None = None,
     threshold: float | str = "fixed",
     do_scale: bool = False,
@@ -116,8 +116,10 @@ def dplr(
         Public limit to the length of the covariates of a row; 1 where bounds are missing.
     intercept_scale : float
         Constant in the intercept column of the design. The intercept is regularised.
-    spend : mapping, optional
-        Shares of the price, ``{"coefficients": 1}``.
+    spend : mapping or str, optional
+        What the price buys: by default the coefficients; ``"inference"`` buys standard errors,
+        tests and intervals too, with the usual shares; ``{"coefficients": 0.6, "inference":
+        0.4}`` sets the shares.
     ledger : Ledger, optional
         Account to charge before the data is read; it refuses what it cannot cover. Inside
         ``with Ledger(...):`` that ledger is charged without being named.
@@ -186,7 +188,7 @@ def dpsvm(
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
     intercept_scale: float = 0.5,
-    spend: Mapping[str, float] | None = None,
+    spend: Mapping[str, float] | str | None = None,
     ledger: Account | None = None,
     threshold: float | str = "fixed",
     do_scale: bool = False,
@@ -314,33 +316,30 @@ def _fit(
     """Plan from public facts, calibrate, pay, draw, read the rows, release."""
     text, frame = source
     cut = read_threshold(threshold, loss)
-    mechanism = find_mechanism(request)
+    find_mechanism(request)  # refused before anything else is looked at
     spec = plan_design(parse_formula(text, list(frame.columns)), frame, schema)
     guarantee = _standing(request.target, options)
     if isinstance(guarantee, NonPrivate):
-        _charge(options.ledger, guarantee, None, text)  # refused before the data is read
+        _charge(options.ledger, guarantee, (), text)  # refused before the data is read
     if options.do_scale:
         spec = _scaled(spec, frame)
     spec = _projected(spec, options, len(frame))
-    calibration = calibrate(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
+    plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
     if options.verbose:
-        print(calibration)
-    entry = _charge(options.ledger, guarantee, calibration, label(spec.formula.text, loss))
-    draws = draw(calibration, options.randomness)
+        print(plan)
+    entry = _charge(options.ledger, guarantee, plan.events, label(spec.formula.text, loss))
+    draws = draw_all(plan, options.randomness)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         design = read_design(spec, frame, DenseRows)
-        release = mechanism.release(design.rows, calibration, draws, options.solver)
+        release = release_all(design.rows, plan, draws, options.solver)
         diagnostics = diagnose(design.rows, release.coef, loss)
     return Fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 
 def _charge(
-    ledger: Account | None, guarantee: Guarantee, calibration: Calibration | None, label: str
+    ledger: Account | None, guarantee: Guarantee, events: tuple[Event, ...], label: str
 ) -> Entry | None:
-    if ledger is None:
-        return None
-    events = calibration.events if calibration is not None else ()
-    return ledger.charge(guarantee, events, label)
+    return None if ledger is None else ledger.charge(guarantee, events, label)
 
 
 def _scaled(spec: DesignSpec, frame: pd.DataFrame) -> DesignSpec:

@@ -69,7 +69,10 @@ class Rows(Protocol):
     def blocks(self) -> tuple[Block, ...]: ...
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
-        """Sum what `kernel` returns over all blocks of rows."""
+        """Sum what `kernel` returns over all blocks of rows, in order.
+
+        No term goes through more additions than `numerics.rows.additions` says.
+        """
         ...
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:

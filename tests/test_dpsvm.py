@@ -186,6 +186,9 @@ def test_arguments_of_dplr_are_checked_as_by_dplr():
         {"na_action": "drop"},
         {"bounds": {"age": (9, 1)}},
         {"spend": {"roc": 1}},
+        {"spend": {"inference": 1}},
+        {"spend": {"coefficients": 0.5, "inference": 0.4}},
+        {"spend": "everything"},
     ]
     for options in wrong:
         said = []

@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
+import privatelr.mechanisms.stages
 import privatelr.model
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PrivacyWarning, PureDP, dpsvm
 from privatelr.precision import working_precision
+from privatelr.privacy.accounting import Entry, delta_of
+from privatelr.privacy.conversions import to_approximate
+from privatelr.privacy.decimals import exact
+from privatelr.privacy.events import TiltEvent, renyi
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
@@ -147,6 +152,71 @@ def test_one_fit_fits_into_a_ledger_of_its_own_price(op, eps, model):
     ):
         fit_clinic(clinic(), eps=target, op=op, ledger=ledger, model=model)
         assert len(ledger.entries) == 1
+
+
+def ledger_of(target):
+    """A ledger whose budget is this guarantee and not a bit more."""
+    if isinstance(target, PureDP):
+        return Ledger(target.epsilon)
+    known = target if isinstance(target, ApproxDP) else to_approximate(target, 1e-6)
+    return Ledger(known.epsilon, known.delta)
+
+
+def check_inference_fits(target, **options):
+    """Once and not twice, and what the ledger counts by is both parts and no less."""
+    ledger = ledger_of(target)
+    fit = fit_clinic(clinic(), eps=target, ledger=ledger, spend="inference", **options)
+    assert ledger.entries == (fit.release.entry,)
+    assert fit.release.entry.guarantee == fit.guarantee == target
+    assert 0 < ledger.spent() <= ledger.epsilon
+    with pytest.raises(GuaranteeError, match=r"^ledger: .* more would"):
+        fit_clinic(clinic(), eps=target, ledger=ledger, spend="inference", **options)
+    calibrations = fit.calibration, fit.release.moments.calibration
+    assert fit.release.entry.events == calibrations[0].events + calibrations[1].events
+    check_worth(fit.release.entry.events, target)
+
+
+def check_worth(events, target):
+    """Composed by themselves, events are worth the target, and not much less."""
+    entries = [Entry("event", event) for event in events]
+    match target:
+        case PureDP():
+            assert sum(exact(event.epsilon) for event in events) == exact(target.epsilon)
+        case ZCDP():
+            for order in (1.01, 2, 10, 100):
+                assert sum(renyi(event, order) for event in events) <= order * target.rho * 1.001
+            assert sum(renyi(event, 1.01) for event in events) >= 0.9 * 1.01 * target.rho
+        case ApproxDP() if not any(isinstance(event, TiltEvent) for event in events):
+            # two plain Gaussians cost less together than their parts add up to
+            assert delta_of(entries, target.epsilon) <= target.delta
+            assert delta_of(entries, 0.5 * target.epsilon) > target.delta
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("target", [PureDP(0.7), ZCDP(0.1), ApproxDP(0.7, 1e-6)], ids=str)
+def test_inference_fits_into_a_ledger_of_its_own_price(target, op, model):
+    check_inference_fits(target, op=op, model=model)
+
+
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("target", [PureDP(0.7), ZCDP(0.1)], ids=str)
+def test_planted_free_inference_is_caught(monkeypatch, target, op):
+    """A ledger that is told of the coefficients alone has room for more than it should."""
+    plan = privatelr.mechanisms.stages.Plan
+    monkeypatch.setattr(plan, "events", property(lambda self: self.coefficients.events))
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check_inference_fits(target, op=op)
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("spend", [{"roc": 1}, {"coefficients": 0.5}, "everything"], ids=str)
+def test_a_slip_in_spend_costs_nothing(monkeypatch, model, spend):
+    unread(monkeypatch)
+    ledger = Ledger(1.0)
+    with pytest.raises(GuaranteeError):
+        fit_clinic(clinic(), ledger=ledger, model=model, spend=spend)
+    assert ledger.entries == ()
 
 
 @EVERY_MODEL

@@ -14,7 +14,9 @@ from privatelr.precision import FIRST_PRECISION, working_precision
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from privatelr.mechanisms.calibration.moments import MomentsCalibration
     from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.moments import Moments
     from privatelr.privacy.accounting import Entry
     from privatelr.privacy.draws import Draw
     from privatelr.privacy.guarantees import Guarantee
@@ -31,17 +33,20 @@ class Release:
     coef : ndarray of shape (d,), read-only
         Coefficients in design units, the intercept first.
     guarantee : Guarantee
-        What holds for `coef`.
+        What holds for `coef` and `moments` together.
     calibration : Calibration
-        How it was reached.
+        How it was reached for `coef`.
     entry : Entry or None
-        What a ledger was charged for it.
+        What a ledger was charged for both.
+    moments : Moments or None
+        What inference is made of, if it was bought.
     """
 
     coef: FloatArray
     guarantee: Guarantee
     calibration: Calibration
     entry: Entry | None = None
+    moments: Moments | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
@@ -88,7 +93,7 @@ def rounded_sum(centre: Sequence[arb], noise: Draw, grid: float) -> FloatArray:
         precision *= 2
 
 
-def require_match(rows: Rows, calibration: Calibration) -> None:
+def require_match(rows: Rows, calibration: Calibration | MomentsCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
     if rows.n != problem.n or rows.d != problem.d:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES, LambdaRule, SmallLambda
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
+from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS, Spend, read_spend
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, Promise, PureDP
-from privatelr.privacy.shares import split
 
 if TYPE_CHECKING:
     from privatelr.types import Placement
@@ -26,8 +25,9 @@ _EPS_TAKES = f"0 for the plain fit, or a number from {SMALLEST_EPSILON:g} to {LA
 class Request:
     """Target and choices.
 
-    `lambda_` is a number or the name of a rule; without an `analysis`, the tightest that is
-    proven for the loss is meant.
+    The target is the price of everything, and `spend` says what it buys. `lambda_` is a number
+    or the name of a rule; without an `analysis`, the tightest that is proven for the loss is
+    meant.
     """
 
     target: Guarantee
@@ -35,6 +35,7 @@ class Request:
     analysis: Analysis | None
     lambda_: float | LambdaRule
     on_small_lambda: SmallLambda
+    spend: Spend = ALL_FOR_COEFFICIENTS
 
 
 def read_request(
@@ -52,7 +53,7 @@ def read_request(
             f"op={show(op)}: op takes True (objective perturbation) or False (output)."
         )
     return Request(
-        target=_spent_on_coefficients(read_target(eps, delta), spend),
+        target=read_target(eps, delta),
         placement="objective" if op else "output",
         analysis=_read_analysis(analysis),
         lambda_=_read_lambda(lambda_),
@@ -62,6 +63,7 @@ def read_request(
                 GuaranteeError, "on_small_lambda", on_small_lambda, ("increase", "keep")
             ),
         ),
+        spend=read_spend(spend),
     )
 
 
@@ -99,18 +101,12 @@ def _require_usual(target: Promise) -> Guarantee:
     return target
 
 
-def _spent_on_coefficients(target: Guarantee, spend: Any) -> Guarantee:
-    """The share of a target that pays for the coefficients."""
-    if spend is None:
-        return target
-    if not isinstance(spend, Mapping) or set(spend) != {"coefficients"}:
-        raise GuaranteeError(
-            f"spend={show(spend)}: in this version spend takes None or {{'coefficients': 1}}; "
-            "inference and roc cannot be bought yet."
-        )
-    if isinstance(target, NonPrivate):
-        return target
-    return split(target, spend)["coefficients"]
+def is_usual(target: Guarantee) -> bool:
+    """Whether a target is one that formulas here were checked for."""
+    try:
+        return isinstance(target, NonPrivate) or _require_usual(target) is target
+    except GuaranteeError:
+        return False
 
 
 def _read_analysis(analysis: Any) -> Analysis | None:

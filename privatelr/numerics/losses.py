@@ -31,8 +31,9 @@ class Loss(Protocol):
 
     `value`, `slope` and `curvature` compute in doubles. The slope at z has to be the exact one
     at a margin within ``MARGIN_ERROR (1 + |z|)`` of z, up to a relative `EVALUATION_ERROR`
-    and to numbers below 1e-307, which may vanish; certificates build on this. `enclose` gives
-    value, slope and curvature as balls that hold the exact ones at every margin in the given
+    and to numbers below 1e-307, which may vanish; certificates build on this. The curvature has
+    to be the exact one at the same margin, as closely. `enclose` gives value, slope and curvature
+    as balls that hold the exact ones at every margin in the given
     ball, at the working precision. At a kink of the slope the ball of the curvature holds all
     values around; for a wide margin a ball may be wide, or not finite.
 

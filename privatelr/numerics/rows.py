@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from privatelr.types import Block, BoolArray, FloatArray, Kernel
 
 BLOCK_ROWS = 4096
+"""Rows that a kernel sees at once, at most."""
 _SAFETY = 1.0 - 2.0**-40
 """Rows are shortened to just below the bound, so that rounding cannot carry them beyond it."""
 
@@ -105,6 +106,11 @@ def linear_predictor(x: FloatArray, coef: FloatArray) -> FloatArray:
     for column, weight in zip(x.T, coef, strict=True):
         total += column * weight
     return total
+
+
+def additions(n: int) -> int:
+    """How many additions a term of a folded sum goes through, at most: limits what doubles lose."""
+    return min(n, BLOCK_ROWS) + n // BLOCK_ROWS + 16
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)

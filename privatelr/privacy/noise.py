@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class NoiseLaw(Recipe, Protocol):
-    """A distribution on vectors ``(dimension,)``, symmetric about zero."""
+    """A distribution on vectors ``(dimension,)``, symmetric about zero; a hashable value."""
+
+    def __hash__(self) -> int: ...
 
     @property
     def title(self) -> str: ...

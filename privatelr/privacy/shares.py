@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError, require_number, show
-from privatelr.privacy.decimals import at_most, exact
+from privatelr.privacy.decimals import at_least, at_most, exact
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _DIGITS = 15
 """Every decimal of so many digits is the one that its nearest float prints."""
@@ -54,6 +54,36 @@ def split(guarantee: Guarantee, shares: Mapping[str, float]) -> dict[str, Guaran
             return {
                 name: replace(guarantee, epsilon=prices[name], delta=deltas[name]) for name in parts
             }
+
+
+def join(parts: Sequence[Guarantee]) -> Guarantee:
+    """The guarantee of the whole whose parts these are: their prices added up as decimals.
+
+    Raises
+    ------
+    GuaranteeError
+        If they are of different kinds, or about different neighbours; or if a delta exceeds 1.
+    """
+    first = parts[0]
+    if any(type(part) is not type(first) for part in parts):
+        raise GuaranteeError("parts: their guarantees are of different kinds.")
+    if any(part.neighbours is not first.neighbours for part in parts):
+        raise GuaranteeError("parts: their guarantees are about different neighbours.")
+    match first:
+        case NonPrivate():
+            if any(part != first for part in parts):
+                raise GuaranteeError("parts: they are not private for different reasons.")
+            return first
+        case PureDP():
+            return replace(first, epsilon=_total(parts, "epsilon"))
+        case ZCDP():
+            return replace(first, rho=_total(parts, "rho"))
+        case ApproxDP():
+            return replace(first, epsilon=_total(parts, "epsilon"), delta=_total(parts, "delta"))
+
+
+def _total(parts: Sequence[Guarantee], name: str) -> float:
+    return at_least(sum((exact(getattr(part, name)) for part in parts), Fraction(0)))
 
 
 def _read(shares: Mapping[str, float]) -> dict[str, Fraction]:

@@ -1,9 +1,12 @@
 """Law 4: data with one class takes the same path: noise is added, nothing is raised or warned."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
+import privatelr.mechanisms.stages
 from privatelr import ZCDP, ApproxDP, PureDP
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.mechanisms.release import Release
@@ -14,6 +17,11 @@ def check_one_class(value, **options):
     first, second = (fit_clinic(frame, **options) for _ in range(2))
     assert np.isfinite(first.coef).all()
     assert (first.coef != second.coef).all()
+    moments = first.release.moments, second.release.moments
+    assert (moments[0] is None) == ("spend" not in options)
+    if moments[0] is not None:
+        assert np.isfinite(moments[0].values).all()
+        assert np.count_nonzero(moments[0].values == moments[1].values) < 5  # of twenty
     str(first)
     first.predict(frame, type="classes")
 
@@ -32,6 +40,26 @@ def test_law(model, value, op, threshold):
 @pytest.mark.parametrize("target", [ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
 def test_law_under_every_guarantee(name, value, op, target):
     check_one_class(value, model=MODELS[name], op=op, eps=target)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("target", [1.0, ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
+def test_law_of_moments(model, value, target):
+    check_one_class(value, model=model, eps=target, spend="inference")
+
+
+def test_planted_moments_of_one_class_are_caught(monkeypatch):
+    """Standard errors are not defined for one class, says other software, and returns zeros."""
+    honest = privatelr.mechanisms.stages.release_moments
+
+    def shortcut(rows, coef, calibration, noise):
+        released = honest(rows, coef, calibration, noise)
+        return replace(released, values=released.values * (len(set(rows.y)) > 1))
+
+    monkeypatch.setattr(privatelr.mechanisms.stages, "release_moments", shortcut)
+    with pytest.raises(AssertionError):
+        check_one_class(1, spend="inference")
 
 
 @pytest.mark.parametrize("model", [MODELS["dplr"], MODELS["dpsvm"]], ids=["dplr", "dpsvm"])

@@ -1,11 +1,14 @@
 """Law 9: a record that cannot be used becomes a row of zeros; n stays, and nothing is said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic, replaced
 
 import privatelr.frames.design
+import privatelr.mechanisms.stages
 from privatelr.frames.design import read_design
 from privatelr.numerics.rows import DenseRows
 
@@ -54,10 +57,12 @@ def test_law_of_hinges(column, value, op, model):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_all_records_unusable(model):
-    fit = fit_clinic(clinic().assign(age=np.nan), model=model)
+@pytest.mark.parametrize("spend", [None, "inference"])
+def test_all_records_unusable(model, spend):
+    fit = fit_clinic(clinic().assign(age=np.nan), model=model, spend=spend)
     assert np.isfinite(fit.coef).all()
     assert fit.nobs == 40
+    assert spend is None or np.isfinite(fit.release.moments.values).all()
 
 
 @pytest.mark.parametrize("model", SVMS.values(), ids=SVMS)
@@ -70,6 +75,36 @@ def test_unusable_records_do_not_pull(model):
     whole = fit_clinic(half, lambda_=0.1, **options)
     part = fit_clinic(used, lambda_=0.1 * len(half) / len(used), **options)
     np.testing.assert_allclose(whole.coef, part.coef, rtol=1e-6)
+
+
+def check_moments_of_unusable(model):
+    """As many records, half of them unusable: half of the moments, whose mean is over n."""
+    frame = clinic()
+    half = frame.assign(age=np.where(np.arange(len(frame)) % 2, np.nan, frame["age"]))
+    used = half.dropna()
+    options = {"model": model, "eps": 0, "spend": "inference"}
+    whole = fit_clinic(half, lambda_=0.1, **options)
+    part = fit_clinic(used, lambda_=0.1 * len(half) / len(used), **options)
+    expected = part.release.moments.values * len(used) / len(half)
+    np.testing.assert_allclose(whole.release.moments.values, expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_unusable_records_add_nothing_to_the_moments(model):
+    check_moments_of_unusable(model)
+
+
+def test_planted_mean_over_usable_records_is_caught(monkeypatch):
+    """It would tell how many records are unusable, without noise."""
+    honest = privatelr.mechanisms.stages.release_moments
+
+    def learned(rows, coef, calibration, noise):
+        released = honest(rows, coef, calibration, noise)
+        return replace(released, values=released.values * rows.n / np.count_nonzero(rows.y))
+
+    monkeypatch.setattr(privatelr.mechanisms.stages, "release_moments", learned)
+    with pytest.raises(AssertionError):
+        check_moments_of_unusable(MODELS["dplr"])
 
 
 @pytest.mark.parametrize("formula", ["log(dose)", "1/dose", "sqrt(dose - 2)", "I(dose^-1)"])
@@ -117,5 +152,6 @@ def test_arithmetic_that_the_user_made_strict_tells_nothing(value, op, model):
     frame = clinic()
     frame.loc[0, "age"] = value
     with np.errstate(all="raise"):
-        fit = fit_clinic(frame, bounds={"age": (-1, 1), "dose": (0, 5)}, op=op, model=model)
+        bounds = {"age": (-1, 1), "dose": (0, 5)}
+        fit = fit_clinic(frame, bounds=bounds, op=op, model=model, spend="inference")
     assert fit.nobs == len(frame)

@@ -80,13 +80,15 @@ def test_parts_too(way):
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("op", [True, False])
-def test_fits_of_every_model_charge_what_arrives(model, op):
+@pytest.mark.parametrize("spend", [None, "inference"])
+def test_fits_of_every_model_charge_what_arrives(model, op, spend):
     ledger = Ledger(1.0)
+    options = {"model": model, "op": op, "eps": 0.2, "spend": spend}
     for way in WAYS.values():
-        fit_clinic(clinic(), model=model, op=op, eps=0.2, ledger=way(ledger))
+        fit_clinic(clinic(), ledger=way(ledger), **options)
     assert ledger.spent() == 1.0
     with pytest.raises(GuaranteeError, match="what is left is epsilon 0"):
-        fit_clinic(clinic(), model=model, op=op, eps=0.2, ledger=copy.deepcopy(ledger))
+        fit_clinic(clinic(), ledger=copy.deepcopy(ledger), **options)
 
 
 class Forgetful(Ledger):

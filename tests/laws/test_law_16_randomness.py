@@ -1,13 +1,15 @@
 """Law 16: noise comes from the operating system; a seed is explicit and voids the guarantee."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from frames_for_laws import MODELS, clinic, fit_clinic
+from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic
 
+import privatelr.mechanisms.stages
 import privatelr.model
-from privatelr import Newton, NonPrivate, PrivacyWarning, PureDP
+from privatelr import ZCDP, ApproxDP, Newton, NonPrivate, PrivacyWarning, PureDP
 from privatelr.mechanisms.release import draw
 from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
 
@@ -28,6 +30,25 @@ def check_fresh_noise(op=True, **options):
 def test_law(model, op):
     check_fresh_noise(op, model=model)
     assert fit_clinic(clinic(), op=op, model=model).guarantee == PureDP(1.0)
+
+
+def check_fresh_noise_of_moments(monkeypatch, **options):
+    """At the same coefficients, whose noise is held fixed, the moments are new."""
+    frame = clinic()
+    with monkeypatch.context() as patch:
+        honest = privatelr.mechanisms.stages.draw
+        fixed = FixedRandomness()
+        patch.setattr(privatelr.mechanisms.stages, "draw", lambda c, _: honest(c, fixed))
+        first, second = (fit_clinic(frame, spend="inference", **options) for _ in range(2))
+    np.testing.assert_array_equal(first.coef, second.coef)
+    same = first.release.moments.values == second.release.moments.values
+    assert np.count_nonzero(same) < 5  # of twenty on a grid, one may meet by chance
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("eps", [1.0, ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
+def test_law_of_moments(monkeypatch, model, eps):
+    check_fresh_noise_of_moments(monkeypatch, model=model, eps=eps)
 
 
 @EVERY_MODEL
@@ -61,6 +82,10 @@ def test_one_draw_per_fit(monkeypatch, model):
         fit = fit_clinic(clinic().assign(y=1.0), op=op, **hard)
         assert draws == [fit.calibration.noise, fit.calibration.shield]
         draws.clear()
+        both = fit_clinic(clinic().assign(y=1.0), op=op, spend="inference", **hard)
+        moments = both.release.moments.calibration
+        assert draws == [moments.noise, both.calibration.noise, both.calibration.shield]
+        draws.clear()
 
 
 def test_the_noise_is_not_kept():
@@ -74,6 +99,11 @@ def test_the_noise_is_not_kept():
     with pytest.raises(TypeError, match="not copied"):
         pickle.dumps(held)
     assert repr(held).startswith("<privatelr")  # no bits in it
+    moments = fit_clinic(clinic(), spend="inference").release.moments
+    assert {name for name in dir(moments) if not name.startswith("_")} == {
+        *("values", "calibration", "curvature", "scores")
+    }
+    assert len(pickle.dumps(moments.calibration.noise)) < 500
 
 
 @EVERY_MODEL
@@ -83,3 +113,16 @@ def test_planted_bug_is_caught(monkeypatch, op, model):
     monkeypatch.setattr(privatelr.model, "SystemRandomness", lambda: SeededRandomness(1))
     with pytest.raises(AssertionError):
         check_fresh_noise(op, model=model)
+
+
+def test_planted_reuse_for_the_moments_is_caught(monkeypatch):
+    """The noise of the moments made from a number that every fit shares."""
+    honest = privatelr.model.draw_all
+
+    def reusing(plan, randomness):
+        drawn = honest(plan, randomness)
+        return replace(drawn, moments=SeededRandomness(1).draw(plan.moments.noise))
+
+    monkeypatch.setattr(privatelr.model, "draw_all", reusing)
+    with pytest.raises(AssertionError):
+        check_fresh_noise_of_moments(monkeypatch)

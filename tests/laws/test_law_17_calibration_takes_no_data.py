@@ -7,10 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from frames_for_laws import SVMS, clinic, fit_clinic
+from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 
 import privatelr.model
-from privatelr.mechanisms import calibration, problem, registry, request, verification
+from privatelr.mechanisms import (
+    calibration,
+    problem,
+    registry,
+    request,
+    spending,
+    stages,
+    verification,
+)
 from privatelr.mechanisms.calibration import gaussian
 
 FILES = [found.name for found in pkgutil.iter_modules(calibration.__path__)]
@@ -31,12 +39,16 @@ def check_signatures(functions):
 
 
 def check_same_calibration(frames, **options):
-    calibrations = [fit_clinic(frame, **options).calibration for frame in frames]
-    assert all(found == calibrations[0] for found in calibrations)
+    releases = [fit_clinic(frame, **options).release for frame in frames]
+    for release in releases:
+        assert release.calibration == releases[0].calibration
+        assert (release.moments is None) == ("spend" not in options)
+        if release.moments is not None:
+            assert release.moments.calibration == releases[0].moments.calibration
 
 
 def public_functions():
-    found = [registry.calibrate]
+    found = [registry.calibrate, stages.calibrate_all, spending.divide, spending.usual_shares]
     for module in FORMULAS:
         members = [inspect.unwrap(member) for member in vars(module).values() if callable(member)]
         found += [f for f in members if inspect.isfunction(f) and f.__module__ == module.__name__]
@@ -55,6 +67,12 @@ def test_law():
     check_same_calibration(frames())
 
 
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("options", [{}, {"op": False}, {"delta": 1e-6}, {"eps": 0}], ids=str)
+def test_law_of_moments(model, options):
+    check_same_calibration(frames(), model=model, spend="inference", **options)
+
+
 @pytest.mark.parametrize("model", SVMS.values(), ids=SVMS)
 @pytest.mark.parametrize("options", [{}, {"op": False}, {"delta": 1e-6}], ids=str)
 def test_law_of_hinges(model, options):
@@ -62,7 +80,7 @@ def test_law_of_hinges(model, options):
 
 
 def test_formulas_import_neither_arrays_nor_frames():
-    for module in (*FORMULAS, request):
+    for module in (*FORMULAS, request, spending, stages):
         allowed = {"np"} if module is gaussian else set()  # adds up logarithms
         assert not {"np", "pd", "numpy", "pandas"} & set(vars(module)) - allowed
 
@@ -88,3 +106,22 @@ def test_planted_bug_is_caught(monkeypatch):
     monkeypatch.setattr(privatelr.model, "plan_design", measured)
     with pytest.raises(AssertionError):
         check_same_calibration(frames())
+
+
+def test_planted_share_is_caught(monkeypatch):
+    """Shares that follow the data: more for inference where the classes are uneven."""
+    honest = privatelr.model.read_source
+
+    def tuned(formula, data, target):
+        seen["positives"] = float(data["y"].mean())
+        return honest(formula, data, target)
+
+    def usual_shares(target, loss):
+        share = 0.4 if seen["positives"] > 0.9 else 0.3
+        return {"coefficients": 1 - share, "inference": share}
+
+    seen = {}
+    monkeypatch.setattr(privatelr.model, "read_source", tuned)
+    monkeypatch.setattr(spending, "usual_shares", usual_shares)
+    with pytest.raises(AssertionError):
+        check_same_calibration(frames(), spend="inference")

@@ -1,13 +1,20 @@
 """Law 22: the shares of a budget add up to it exactly, and the ledger agrees."""
 
+from dataclasses import replace
+
 import pytest
+from frames_for_laws import MODELS, clinic, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr import GuaranteeError, PureDP
+import privatelr.mechanisms.stages
+from privatelr import ZCDP, GuaranteeError, NonPrivate, PureDP
+from privatelr.mechanisms import spending
+from privatelr.mechanisms.spending import Parts
+from privatelr.privacy.decimals import exact
 from privatelr.privacy.guarantees import ApproxDP
 from privatelr.privacy.ledger import Ledger
-from privatelr.privacy.shares import split
+from privatelr.privacy.shares import join, split
 
 BUDGETS = [0.1, 0.3, 0.7, 1.0, 1.1, 3.0, 8.0, 1e-3, 123.456]
 SHARES = [
@@ -46,6 +53,91 @@ def test_deltas_add_up_too():
     assert ledger.spent() == 1.1
     with pytest.raises(GuaranteeError, match="at delta 0"):
         ledger.charge(ApproxDP(1e-9, 1e-15))
+
+
+SPENDS = ["inference", {"coefficients": 0.9, "inference": 0.1}]
+TARGETS = [*map(PureDP, BUDGETS), ZCDP(0.3), ZCDP(1.1), ApproxDP(1.1, 3e-6), ApproxDP(0.7, 1e-5)]
+
+
+def check_parts(target, **options):
+    """What a fit spends on its parts is what it promises, in the decimals that they print."""
+    release = fit_clinic(clinic(), eps=target, **options).release
+    parts = release.calibration.target, release.moments.calibration.target
+    assert release.guarantee == target
+    assert type(parts[0]) is type(parts[1]) is type(target)
+    for name in ("epsilon", "delta", "rho"):
+        if hasattr(target, name):
+            prices = [exact(getattr(part, name)) for part in parts]
+            assert all(price > 0 for price in prices)
+            assert sum(prices) == exact(getattr(target, name))
+    assert join(parts) == target
+
+
+@pytest.mark.parametrize("model", [MODELS["dplr"], MODELS["dpsvm"]], ids=["dplr", "dpsvm"])
+@pytest.mark.parametrize("spend", SPENDS, ids=str)
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_law_of_spend(model, spend, target):
+    check_parts(target, model=model, spend=spend)
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=str)
+@pytest.mark.parametrize("epsilon", BUDGETS)
+def test_a_ledger_of_the_price_takes_all_parts_and_is_empty(spend, epsilon):
+    ledger = Ledger(epsilon)
+    fit_clinic(clinic(), eps=epsilon, spend=spend, ledger=ledger)
+    assert ledger.spent() == epsilon
+    assert ledger.left() == 0
+
+
+@given(st.floats(1e-9, 1e3), st.integers(1, 99))
+def test_what_was_split_is_joined(epsilon, percent):
+    """To the whole, or below it by less than anyone prints; never above."""
+    shares = {"fit": percent / 100, "rest": (100 - percent) / 100}
+    for whole in (PureDP(epsilon), ZCDP(epsilon)):
+        joined = join(list(split(whole, shares).values()))
+        name = "epsilon" if isinstance(whole, PureDP) else "rho"
+        assert getattr(joined, name) <= getattr(whole, name)
+        assert getattr(joined, name) >= getattr(whole, name) * (1 - 1e-12)
+        if len(repr(epsilon)) < 15 and "e" not in repr(epsilon):
+            assert joined == whole
+
+
+def test_what_cannot_be_joined():
+    for parts in (
+        [PureDP(1.0), ZCDP(1.0)],
+        [PureDP(1.0), NonPrivate()],
+        [NonPrivate(), PureDP(1.0)],
+        [NonPrivate("a"), NonPrivate("b")],
+        [ApproxDP(1.0, 0.9), ApproxDP(1.0, 0.9)],
+    ):
+        with pytest.raises(GuaranteeError):
+            join(parts)
+    assert join([NonPrivate("a"), NonPrivate("a")]) == NonPrivate("a")
+    assert join([PureDP(0.1)] * 3) == PureDP(0.3)
+
+
+def doubled(target, spend, loss):
+    """Planted: both parts get the whole, as if the second release were free."""
+    return Parts(target, target)
+
+
+def rounded(target, spend, loss):
+    """Planted: products of floats."""
+    shares = spending.usual_shares(target, loss) if spend == "inference" else dict(spend)
+    return Parts(*(replace(target, epsilon=target.epsilon * share) for share in shares.values()))
+
+
+@pytest.mark.parametrize("planted", [doubled, rounded])
+def test_planted_parts_are_caught(monkeypatch, planted):
+    monkeypatch.setattr(privatelr.mechanisms.stages, "divide", planted)
+    caught = 0
+    for epsilon in BUDGETS:
+        for spend in SPENDS:
+            try:
+                check_parts(PureDP(epsilon), spend=spend)
+            except AssertionError:
+                caught += 1
+    assert caught > 3
 
 
 def naive(whole, shares):

@@ -1,0 +1,45 @@
+"""Releases on made-up rows, shared by the tests of inference."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.request import Request
+from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
+from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.newton import Newton
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.randomness import SeededRandomness
+from privatelr.types import Block, RowLimit
+
+INTERCEPT = 0.5
+
+
+def rows_of(n=2000, d=3, seed=1, *, blocks=False, share=0.5):
+    """Rows in a ball, or in blocks; the last column is one of a rare level if `share` is small."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (n, d - 1))
+    if share < 0.5:
+        x[:, -1] = rng.random(n) < share
+    bound = np.sqrt(d - 1)
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-x @ np.linspace(1.5, -1, d - 1))), 1.0, -1.0)
+    limits = (Block(1, INTERCEPT), *[Block(1, 1.0)] * (d - 1)) if blocks else ()
+    return DenseRows(x, y, bound=bound, intercept=INTERCEPT, blocks=limits)
+
+
+def plan_of(target, n=2000, d=3, *, loss="logistic", op=True, blocks=False, lambda_=None):
+    limit = RowLimit(np.sqrt(d - 1), INTERCEPT)
+    blocks = (Block(1, INTERCEPT), *[Block(1, 1.0)] * (d - 1)) if blocks else ()
+    placement = "objective" if op else "output"
+    rule = "free" if lambda_ is None else lambda_
+    request = Request(target, placement, None, rule, "increase", spend="inference")
+    return calibrate_all(request, Facts(n, d, LOSSES[loss], limit.radius, blocks))
+
+
+@lru_cache(maxsize=64)
+def release_of(target, n=2000, d=3, *, seed=1, noise=3, share=0.5, blocks=False, **options):
+    """One release, with seeded rows and noise."""
+    plan = plan_of(target, n, d, blocks=blocks, **options)
+    draws = draw_all(plan, SeededRandomness(noise))
+    return release_all(rows_of(n, d, seed, blocks=blocks, share=share), plan, draws, Newton())
