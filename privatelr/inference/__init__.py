@@ -1,0 +1,1 @@
+"""Standard errors, intervals and tests: functions of a release, free to repeat."""

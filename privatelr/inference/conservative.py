@@ -1,0 +1,309 @@
+"""Intervals that are honest for every dataset: the worst over all that the noise leaves possible.
+
+The error of ``a.w`` depends on H through ``v = H^-1 a`` alone. For the true v, whatever it is, the
+noise in H times v and the noise in S along v have known laws, and with probability ``1 - beta``
+they stay within limits. That, and the floor of H, are quadratic inequalities about v. The largest
+variance over all v that satisfy them is bounded by Lagrangian duality, where any multipliers give
+a bound (inference.md 9.0; a region of the noise for each v is smaller than one for all).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from privatelr.inference.error_law import SMALLEST, bisect, mixture_of
+from privatelr.inference.evidence import is_exact
+from privatelr.inference.matrices import floored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privatelr.inference.evidence import Evidence
+    from privatelr.privacy.noise import NoiseLaw
+    from privatelr.types import FloatArray
+
+SHARE = 0.1
+"""beta as a share of alpha."""
+_LEVELS = (0.05, 0.005, 5e-4, 5e-5)
+_MOST_OF_NOISE = np.linspace(0.0, 1.0, 9)
+_SCALES = 16
+_NORMAL_NODES = np.linspace(-9.0, 9.0, 181)
+_NORMAL_WEIGHTS = np.exp(-(_NORMAL_NODES**2) / 2) / np.exp(-(_NORMAL_NODES**2) / 2).sum()
+_NEGLIGIBLE = 1e-4
+_START = 1e-3
+_STEPS = 60
+_CLOSENESS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
+_DECAYS = np.geomspace(1e-3, 1e3, 241)[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the noise does along a fixed direction v of length 1, but with probability beta.
+
+    Attributes
+    ----------
+    across : float
+        The length of N v, N the noise in H, is at most this.
+    along : float
+        And ``v.N v`` at most this, either way.
+    scores : float
+        The noise in S lowers ``v.S v`` by at most this.
+    """
+
+    across: float
+    along: float
+    scores: float
+
+
+def limits_of(evidence: Evidence, beta: float) -> Limits:
+    """The limits for a probability, of which each of the three gets a third."""
+    if is_exact(evidence):
+        return Limits(0.0, 0.0, 0.0)
+    across, along, scores = _limits(evidence.noise, len(evidence.w), beta / 3)
+    return Limits(across, along, scores / evidence.balance)
+
+
+@lru_cache(maxsize=64)
+def _limits(noise: NoiseLaw, d: int, share: float) -> tuple[float, float, float]:
+    scales = mixture_of(noise, _SCALES)
+    assert scales is not None  # moments have spherical or normal noise
+    deviations, weight = np.sqrt(scales[0])[:, None], scales[1]
+    reach = 60 * deviations.max() * np.ones(1)
+
+    def exceeded(tail: Callable[[FloatArray], FloatArray]) -> float:
+        found = bisect(lambda x: weight @ tail(x / deviations) > share, reach * 0, reach)
+        return float(found[0])
+
+    across = exceeded(lambda x: _tail_across(x, d))
+    along = exceeded(lambda x: 2 * special.ndtr(-x))
+    return across, along, exceeded(lambda x: np.asarray(special.ndtr(-x)))
+
+
+def _tail_across(size: FloatArray, d: int) -> FloatArray:
+    """``P(|N v| > size)`` for standard normal svec N and a unit vector v.
+
+    ``v.N v`` is standard normal and the ``d - 1`` numbers across have variance 1/2.
+    """
+    if d == 1:
+        return np.asarray(2 * special.ndtr(-size))
+    rest = np.maximum(size[..., None] ** 2 - _NORMAL_NODES**2, 0.0)
+    return np.asarray(special.gammaincc((d - 1) / 2, rest) @ _NORMAL_WEIGHTS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorstErrors:
+    """Bounds on the errors of m combinations, over a region.
+
+    Attributes
+    ----------
+    sampling, privacy : ndarray of shape (m,)
+        The largest variance, divided into its two parts where it is attained.
+    """
+
+    evidence: Evidence
+    contrasts: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+
+    def beyond(self, size: FloatArray) -> FloatArray:
+        """Probability ``(m,)`` of an error of at least `size` ``(m,)``, at most."""
+        total = np.maximum(self.sampling + self.privacy, SMALLEST)
+        scales = mixture_of(self.evidence.calibration.noise)
+        if scales is None:
+            return heaviest_tail(size / np.sqrt(total))
+        nodes, weight = scales
+        mean = float(weight @ nodes)
+        relative = nodes / mean if mean > 0 else np.ones_like(nodes)
+        if self._is_known:
+            variances = np.maximum(self.sampling + self.privacy * relative[:, None], SMALLEST)
+            return np.asarray(weight @ (2 * special.ndtr(-size / np.sqrt(variances))))
+        tails = [
+            weight @ (2 * special.ndtr(-size / np.sqrt(total * (1 - u + u * relative[:, None]))))
+            for u in _MOST_OF_NOISE
+        ]
+        return np.asarray(np.max(tails, axis=0))
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the part of the noise does not depend on H."""
+        return self.evidence.calibration.placement == "output"
+
+    def half_width(self, miss: float) -> FloatArray:
+        """Sizes ``(m,)`` that errors exceed with probability `miss` at most."""
+        reach = 100 * np.sqrt(self.sampling + self.privacy)
+        return bisect(lambda size: self.beyond(size) > miss, reach * 0, reach)
+
+
+def heaviest_tail(size: FloatArray) -> FloatArray:
+    """Largest ``P(|X| >= size sd)`` ``(m,)`` of all symmetric log-concave laws.
+
+    The laws of block noise and all their sums with normal ones are such. The extremal ones are
+    ``exp(-k |x|)`` on an interval, from the uniform to the Laplace law.
+    """
+    k, whole = _DECAYS, -np.expm1(-_DECAYS)
+    variance = (2 * whole - np.exp(-k) * k * (k + 2)) / (k * k * whole)
+    reach = size * np.sqrt(np.where(k < 0.1, 1 / 3, variance))  # the formula cancels for small k
+    inside = np.clip(reach, 0.0, 1.0)
+    tails = (np.exp(-k * inside) - np.exp(-k)) / whole
+    return np.asarray(np.maximum(tails.max(axis=0), np.exp(-math.sqrt(2) * size)))
+
+
+def worst_errors(evidence: Evidence, contrasts: FloatArray, beta: float) -> WorstErrors:
+    """The largest variances of the errors of combinations ``(m, d)``, each but with prob. beta."""
+    limits, n = limits_of(evidence, beta), evidence.problem.n
+    noise = evidence.calibration.noise.variances
+    fixed = contrasts**2 @ evidence.calibration.shield.variances
+    raised = evidence.scores + limits.scores * np.eye(len(evidence.w))
+    spread = floored(raised, 0.0) / n
+    if evidence.calibration.placement == "output":
+        sampling = [_largest(spread, evidence, limits, a)[0] for a in contrasts]
+        return WorstErrors(evidence, contrasts, np.array(sampling) + fixed, contrasts**2 @ noise)
+    both = spread + np.diag(noise) / n**2
+    found = [_largest(both, evidence, limits, a) for a in contrasts]
+    total = np.array([value for value, _ in found])
+    parts = np.array([[v @ spread @ v, v @ both @ v] for _, v in found])
+    share = np.clip(parts[:, 0] / np.maximum(parts[:, 1], SMALLEST), 0.0, 1.0)
+    return WorstErrors(evidence, contrasts, total * share + fixed, total * (1 - share))
+
+
+def _largest(
+    form: FloatArray, evidence: Evidence, limits: Limits, a: FloatArray
+) -> tuple[float, FloatArray]:
+    """Bound on ``v' form v`` over what ``v = H^-1 a`` can be, and about where it is attained.
+
+    With the noisy H, and within the limits, it is true that ``v.(a - floor v) >= 0``, ``|a - H v|
+    <= across |v|`` and ``|v.(a - H v)| <= along |v|^2``. The four inequalities, times multipliers
+    above 0, are added to the form; where the sum is concave in v its maximum is a bound (the
+    S-procedure). It is convex in the multipliers, so that Newton's method nears the smallest.
+    """
+    length = float(np.linalg.norm(a))
+    if length == 0 or limits.across == 0:
+        exact: FloatArray = np.linalg.solve(evidence.curvature, a).astype(np.float64)
+        return float(exact @ form @ exact), exact
+    a, h, floor = a / length, evidence.curvature, evidence.floor
+    top = max(float(np.linalg.eigvalsh(form)[-1]), SMALLEST)
+    share = limits.across / max(float(np.linalg.eigvalsh(h)[0]), floor)
+    if share < _NEGLIGIBLE:  # too little for the digits of the multipliers
+        value, v = _nearby(form, h, a, share, top)
+        return value * length**2, v * length
+    identity = np.eye(len(a))
+    sides = limits.along * identity
+    dual = _Dual(
+        form,
+        np.array([-floor * identity, limits.across**2 * identity - h @ h, sides - h, sides + h]),
+        np.array([a / 2, h @ a, a / 2, -a / 2]),
+        np.array([0.0, -1.0, 0.0, 0.0]),
+    )
+    # alone, the first inequality gives |form| |a|^2 / floor^2
+    units = np.array([1 / floor, _START / limits.across**2, *[_START / limits.along] * 2])
+    multipliers = 2 * top * units
+    for closeness in _CLOSENESS:
+        multipliers = _descended(dual, multipliers, closeness)
+    value, v = dual.bound(multipliers)
+    return value * length**2, v * length
+
+
+def _nearby(
+    form: FloatArray, h: FloatArray, a: FloatArray, share: float, top: float
+) -> tuple[float, FloatArray]:
+    """The same by the triangle inequality: v is within ``share |v|`` of ``H^-1 a``."""
+    v: FloatArray = np.linalg.solve(h, a).astype(np.float64)
+    moved = share / (1 - share) * float(np.linalg.norm(v))
+    return (math.sqrt(max(float(v @ form @ v), 0.0)) + math.sqrt(top) * moved) ** 2, v
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Dual:
+    """The maximum over v of ``v' form v + sum_i m_i (v' Q_i v + 2 p_i.v + c_i)``."""
+
+    form: FloatArray
+    quadratic: FloatArray
+    linear: FloatArray
+    constant: FloatArray
+
+    def bound(self, m: FloatArray) -> tuple[float, FloatArray]:
+        """Value and place of the maximum; infinity where there is none."""
+        v = self._solved(m)
+        if v is None:
+            return math.inf, self.linear[0]
+        return float(m @ self.linear @ v + m @ self.constant), v
+
+    def barred(self, m: FloatArray, weight: float) -> float:
+        """The bound with logarithmic barriers, which keep multipliers where there is a maximum."""
+        concave = self.concave(m)
+        value = self.bound(m)[0] if (m > 0).all() else math.inf
+        if math.isinf(value):
+            return value
+        return value - weight * float(np.log(m).sum() + np.linalg.slogdet(concave)[1])
+
+    def derivatives(self, m: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
+        """Gradient ``(4,)`` and Hessian ``(4, 4)`` of `barred`, in units of the multipliers."""
+        v = self.bound(m)[1]
+        inverse = np.linalg.inv(self.concave(m))
+        image = self.quadratic @ v
+        push, turned = image + self.linear, inverse @ self.quadratic
+        gradient = image @ v + 2 * self.linear @ v + self.constant
+        gradient = gradient + weight * np.trace(turned, axis1=1, axis2=2)
+        curvature = 2 * push @ inverse @ push.T
+        curvature = curvature + weight * np.einsum("iab,jba->ij", turned, turned)
+        return gradient * m - weight, curvature * np.outer(m, m) + weight * np.eye(len(m))
+
+    def concave(self, m: FloatArray) -> FloatArray:
+        """Minus the matrix of the sum, which has a maximum if this is positive definite."""
+        return np.asarray(-self.form - np.einsum("i,ijk->jk", m, self.quadratic))
+
+    def _solved(self, m: FloatArray) -> FloatArray | None:
+        concave = self.concave(m)
+        try:
+            np.linalg.cholesky(concave)
+        except np.linalg.LinAlgError:
+            return None
+        found: FloatArray = np.linalg.solve(concave, m @ self.linear).astype(np.float64)
+        return found
+
+
+def _descended(dual: _Dual, m: FloatArray, closeness: float) -> FloatArray:
+    """Multipliers of a bound that exceeds the smallest by a few times `closeness`, relatively."""
+    weight = closeness * dual.bound(m)[0]
+    value = dual.barred(m, weight)
+    for _ in range(_STEPS):
+        slope, bend = dual.derivatives(m, weight)
+        step = -np.linalg.lstsq(bend, slope, rcond=None)[0]
+        decrease = -float(step @ slope)
+        if decrease < 1e-3 * weight:
+            break
+        length = 1.0
+        while (moved := dual.barred(m * (1 + length * step), weight)) > value - (
+            0.1 * length * decrease
+        ):
+            length /= 2
+            if length < 1e-6:
+                return m
+        m, value = m * (1 + length * step), moved
+    return m
+
+
+def worst_p_values(
+    evidence: Evidence, contrasts: FloatArray, off: FloatArray, alpha: FloatArray | float
+) -> FloatArray:
+    """P-values ``(m,)`` of combinations ``(m, d)`` that are `off` ``(m,)`` from their null.
+
+    Limits for each of a few betas give ``tail / (1 - SHARE)``, but never less than ``beta /
+    SHARE``; the smallest of these is a p-value, since of the limits with beta up to SHARE alpha
+    the narrowest fail with that probability, and within them no tail is smaller than the true
+    one. At the level `alpha` it agrees with the interval.
+    """
+    found = np.ones(len(off))
+    for level in sorted({float(alpha), *_LEVELS}, reverse=True):
+        left = found >= level  # smaller levels can do no better for the others
+        if not left.any():
+            break
+        tail = worst_errors(evidence, contrasts[left], SHARE * level).beyond(off[left])
+        found[left] = np.minimum(found[left], np.maximum(tail / (1 - SHARE), level))
+    return found

@@ -1,0 +1,100 @@
+"""The law of an error is that of its parts, and the quadratures are as good as sampling."""
+
+import numpy as np
+import pytest
+from releases_for_inference import release_of
+from scipy import stats
+
+from privatelr.inference.error_law import Matrices, error_law, mixture_of, points_of
+from privatelr.inference.evidence import evidence_of
+from privatelr.inference.matrices import plug_in
+from privatelr.inference.simultaneous import joint_errors
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.guarantees import ZCDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.privacy.simulation import draw_many
+from privatelr.types import Block
+
+LEVELS = (0.5, 0.9, 0.95, 0.99)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 40, 200, 400])
+def test_the_mixture_is_the_spherical_law(d):
+    """Test T2 of inference.md: variance, kurtosis 6 / (d + 1), quantiles."""
+    law = SphericalLaplace(d, 0.7)
+    variances, weight = mixture_of(law)
+    assert weight.sum() == pytest.approx(1)
+    assert weight @ variances == pytest.approx(law.variances[0], rel=1e-3)
+    kurtosis = 3 * (weight @ variances**2) / (weight @ variances) ** 2 - 3
+    assert kurtosis == pytest.approx(6 / (d + 1), rel=0.03 if d <= 200 else 0.2)
+    drawn = np.abs(draw_many(law, 200_000 if d < 100 else 20_000, np.random.default_rng(1))[:, 0])
+    for level in LEVELS:
+        size = np.quantile(drawn, level)
+        tail = weight @ (2 * stats.norm.sf(size / np.sqrt(variances)))
+        error = 4 * np.sqrt(level * (1 - level) / len(drawn))
+        assert tail == pytest.approx(1 - level, abs=error + 1e-3)
+
+
+def test_other_laws_of_noise():
+    assert mixture_of(GaussianNoise(3, 2.0))[0] == pytest.approx([4.0])
+    assert mixture_of(NoNoise(3))[0] == pytest.approx([0.0])
+    law = BlockLaplace((Block(1, 0.5), Block(2, 1.0)), 0.7)
+    assert mixture_of(law) is None
+    points = points_of(law, 4)
+    assert points.shape[0] == 4
+    np.testing.assert_allclose(points.mean(axis=(0, 1)), 0, atol=1e-12)
+    np.testing.assert_allclose(points.var(axis=(0, 1)), law.variances, rtol=0.1)
+
+
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.5)], ids=str)
+@pytest.mark.parametrize("blocks", [True, False])
+def test_tails_are_those_of_sampled_errors(op, target, blocks):
+    """Quadrature and Monte Carlo agree (inference.md 5), for each part and for the whole."""
+    release = release_of(target, op=op, blocks=blocks)
+    evidence = evidence_of(release)
+    matrices = plug_in(evidence)
+    contrasts = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, -1.0]])
+    law = error_law(evidence, matrices, contrasts)
+    errors = joint_errors(evidence, matrices, contrasts)
+    np.testing.assert_allclose(errors.var(axis=0), law.sampling + law.privacy, rtol=0.06)
+    for level in LEVELS:
+        half = law.half_width(level)
+        np.testing.assert_allclose(law.beyond(half), 1 - level, atol=1e-9)
+        spread = 4 * np.sqrt(level * (1 - level) / len(errors)) + 3e-3
+        np.testing.assert_allclose((np.abs(errors) > half).mean(axis=0), 1 - level, atol=spread)
+        np.testing.assert_allclose(law.quantile((1 + level) / 2), half, rtol=1e-6)
+
+
+def test_the_parts_are_those_of_the_formulas():
+    """Section 3.2, written out for each mechanism."""
+    for op in (True, False):
+        release = release_of(ZCDP(0.5), op=op)
+        evidence = evidence_of(release)
+        matrices = plug_in(evidence)
+        law = error_law(evidence, matrices, np.eye(3))
+        inverse = np.linalg.inv(matrices.curvature[0])
+        n, variance = evidence.problem.n, evidence.calibration.noise.variances[0]
+        sampling = np.diag(inverse @ matrices.scores[0] @ inverse) / n
+        np.testing.assert_allclose(law.sampling, sampling, rtol=1e-9)
+        noise = variance * (np.diag(inverse @ inverse) / n**2 if op else np.ones(3))
+        shield = evidence.calibration.shield.variances
+        np.testing.assert_allclose(law.privacy, noise + shield, rtol=1e-9)
+
+
+def test_several_matrices_are_a_mixture():
+    evidence = evidence_of(release_of(PureDP(1.0)))
+    one = plug_in(evidence)
+    other = Matrices(2 * one.curvature, 3 * one.scores)
+    both = Matrices(
+        *(np.concatenate(pair) for pair in zip(_parts(one), _parts(other), strict=True))
+    )
+    laws = [error_law(evidence, matrices, np.eye(3)) for matrices in (one, other, both)]
+    size = laws[0].half_width(0.9)
+    means = (laws[0].beyond(size) + laws[1].beyond(size)) / 2
+    np.testing.assert_allclose(laws[2].beyond(size), means, rtol=1e-6)  # with fewer nodes
+    np.testing.assert_allclose(laws[2].sampling, (laws[0].sampling + laws[1].sampling) / 2)
+
+
+def _parts(matrices):
+    return matrices.curvature, matrices.scores
