@@ -49,6 +49,7 @@ examples:
   privatelr fit data.csv "y ~ age + smoker" --eps 1 --bounds age=18:90 \\
       --levels smoker=no,yes --out model.json
   privatelr fit heart.parquet "chd ~ ." --rho 0.1 --schema heart.toml --json
+  privatelr fit data.csv "y ~ age" --bounds age=18:90 --eps 2 --spend inference
 
 a schema file:
   row_norm = 2.5              # this line and intercept_scale may be left out
@@ -70,14 +71,15 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     add_table(parser)
     parser.add_argument("formula", metavar="FORMULA", help='R formula, such as "y ~ age + smoker"')
     add_declarations(parser)
-    _add_promise(parser)
-    _add_model(parser)
+    _add_seed(add_promise(parser))
+    add_model(parser)
     add_output(parser, "write the model to a file")
     parser.add_argument("--json", action="store_true", help="print the model file, not the page")
     parser.set_defaults(run=fit)
 
 
-def _add_promise(parser: Parser) -> None:
+def add_promise(parser: Parser, spend: str | None = None) -> argparse._ArgumentGroup:
+    """Add ``--eps``, ``--rho``, ``--delta`` and ``--spend`` with a default."""
     group = parser.add_argument_group("what is promised")
     price = group.add_mutually_exclusive_group()
     price.add_argument(
@@ -88,11 +90,25 @@ def _add_promise(parser: Parser) -> None:
         "--delta", metavar="X", type=number, help="delta beside epsilon, far below 1/n; default 0"
     )
     group.add_argument(
+        "--spend",
+        metavar="SHARES",
+        type=_spend,
+        help="what the promise is spent on: inference buys standard errors, tests and intervals "
+        "beside the coefficients, with the usual shares, and coefficients=0.6,inference=0.4 sets "
+        f"the shares; default: {spend or 'the coefficients alone'}",
+        default=spend,
+    )
+    return group
+
+
+def _add_seed(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--seed", metavar="N", type=_seed, help="repeats the noise, for tests; voids the guarantee"
     )
 
 
-def _add_model(parser: Parser) -> None:
+def add_model(parser: Parser) -> None:
+    """Add ``--model``, its loss, lambda, and how the noise is added."""
     group = parser.add_argument_group("what is fitted, and how")
     group.add_argument(
         "--model", choices=("logistic", "svm"), default="logistic", help="default: logistic"
@@ -126,6 +142,23 @@ def _lambda(text: str) -> float | str:
         ) from None
 
 
+def _spend(text: str) -> str | dict[str, float]:
+    if text.strip() == "inference":
+        return "inference"
+    shares: dict[str, float] = {}
+    try:
+        for item in text.split(","):
+            name, _, share = item.partition("=")
+            if name.strip() in shares:
+                raise ValueError
+            shares[name.strip()] = float(share)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither inference nor of the form coefficients=0.6,inference=0.4"
+        ) from None
+    return shares
+
+
 def _seed(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 40):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
@@ -134,7 +167,7 @@ def _seed(text: str) -> int:
 
 def fit(chosen: argparse.Namespace) -> int:
     """Read the table, fit, write the model, print the page."""
-    arguments = _read_arguments(chosen)
+    arguments = read_arguments(chosen)
     require_place(chosen.out, chosen.force)  # before anything is spent
     formula, frame, declared = _read_table(chosen)
     if chosen.seed is not None:
@@ -166,7 +199,7 @@ def _deliver(model: Fit, chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def _read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
+def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords of the front door, which is asked now if it takes them: a table may be long."""
     if chosen.rho is not None and chosen.delta is not None:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
@@ -174,7 +207,7 @@ def _read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
         for option in ("h", "loss"):
             if getattr(chosen, option) is not None:
                 raise ArgumentError(f"--{option} goes with --model svm.")
-    named = ("eps", "delta", "lambda_", "seed", "analysis", "h", "loss")
+    named = ("eps", "delta", "spend", "lambda_", "seed", "analysis", "h", "loss")
     given = {name: getattr(chosen, name) for name in named if getattr(chosen, name) is not None}
     given["op"] = not chosen.output_perturbation
     if chosen.model == "svm":
@@ -182,8 +215,8 @@ def _read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
     try:
         if chosen.rho is not None:
             given["eps"] = ZCDP(chosen.rho)
-        eps, delta = given.get("eps", 1.0), given.get("delta", 0.0)
-        read_request(eps, delta, None, chosen.lambda_, given["op"], chosen.analysis, "increase")
+        eps, delta, op = given.get("eps", 1.0), given.get("delta", 0.0), given["op"]
+        read_request(eps, delta, chosen.spend, chosen.lambda_, op, chosen.analysis, "increase")
     except GuaranteeError as error:
         raise InputError(str(error)) from None  # a number out of its range, before any facts
     return given

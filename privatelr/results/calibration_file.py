@@ -7,43 +7,39 @@ by the same formulas that chose it.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
+from privatelr.errors import ArgumentError, ReleaseFileError
 from privatelr.mechanisms.calibration.record import Alternative, Calibration
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import read_target
 from privatelr.mechanisms.verification import achieved
 from privatelr.numerics.losses import LOSSES, find_loss
 from privatelr.privacy import conversions
-from privatelr.privacy.blocks import BlockLaplace
-from privatelr.privacy.conversions import implies
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, Neighbours, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
-from privatelr.results.json_values import CLOSE, choice, entries, listing, number, text, whole
-from privatelr.types import Block
+from privatelr.privacy.guarantees import NonPrivate
+from privatelr.privacy.noise import NoNoise
+from privatelr.results.json_values import choice, entries, listing, number, whole
+from privatelr.results.noise_file import (
+    blocks_entry,
+    law_entry,
+    phrase,
+    read_blocks,
+    read_law,
+    require_power_of_two,
+    require_worth,
+    restore_target,
+    size,
+    zero_or_size,
+)
 
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
 
-_LAWS: dict[str, type[Any]] = {
-    "spherical_laplace": SphericalLaplace,
-    "block_laplace": BlockLaplace,
-    "gaussian": GaussianNoise,
-    "none": NoNoise,
-}
-"""Kinds of noise in a file; a new law is listed here and in the schema."""
-_NUMBERS = {"pure": ("epsilon",), "zcdp": ("rho",), "approximate": ("epsilon", "delta")}
 _ENTRIES = (
     *("placement", "analysis", "target", "n", "d", "loss", "radius", "blocks", "lambda"),
     *("lambda_origin", "lambda_rules", "noise", "shield", "tau", "grid", "alternatives"),
 )
 _MOST_RECORDS = 10**15
 _MOST_COLUMNS = 10**6
-_SMALLEST, _LARGEST = 1e-100, 1e100
-"""Limits to sizes of noise and rows, for which no formula over- or underflows."""
-_LONGEST_PHRASE = 200
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -60,12 +56,12 @@ def calibration_entry(calibration: Calibration) -> dict[str, Any]:
         "d": problem.d,
         "loss": _loss_entry(problem.loss),
         "radius": problem.radius,
-        "blocks": _blocks_entry(problem.blocks),
+        "blocks": blocks_entry(problem.blocks),
         "lambda": problem.lambda_,
         "lambda_origin": calibration.lambda_origin,
         "lambda_rules": [{"rule": r, "lambda": value} for r, value in calibration.lambda_rules],
-        "noise": _law_entry(calibration.noise),
-        "shield": _law_entry(calibration.shield),
+        "noise": law_entry(calibration.noise),
+        "shield": law_entry(calibration.shield),
         "tau": calibration.tau,
         "grid": calibration.grid,
         "alternatives": [
@@ -75,20 +71,9 @@ def calibration_entry(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-def _law_entry(law: NoiseLaw) -> dict[str, Any]:
-    kind = next(name for name, cls in _LAWS.items() if type(law) is cls)
-    if isinstance(law, BlockLaplace):
-        return {"law": kind, "blocks": _blocks_entry(law.blocks), "rate": law.rate}
-    return {"law": kind, **asdict(cast("Any", law))}
-
-
 def _loss_entry(loss: Loss) -> Any:
     """The name of a loss, beside the numbers that pick it from its family if there are any."""
     return {"name": loss.name, **loss.parameters} if loss.parameters else loss.name
-
-
-def _blocks_entry(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
-    return [{"size": block.size, "bound": block.bound} for block in blocks]
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -104,15 +89,14 @@ def restore_calibration(value: Any) -> Calibration:
     """
     where = "calibration"
     given = entries(value, where, _ENTRIES)
-    target = restore_guarantee(given["target"], f"{where}.target")
-    _require_usual(target)
+    target = restore_target(given["target"], f"{where}.target")
     plain = isinstance(target, NonPrivate)
     problem = Problem(
         n=whole(given["n"], f"{where}.n", 1, _MOST_RECORDS),
         d=(d := whole(given["d"], f"{where}.d", 1, _MOST_COLUMNS)),
         loss=_read_loss(given["loss"], f"{where}.loss"),
-        radius=_size(given["radius"], f"{where}.radius"),
-        blocks=_read_blocks(given["blocks"], f"{where}.blocks", d),
+        radius=size(given["radius"], f"{where}.radius"),
+        blocks=read_blocks(given["blocks"], f"{where}.blocks", d),
         lambda_=_read_lambda(given["lambda"], f"{where}.lambda", plain),
     )
     calibration = Calibration(
@@ -121,12 +105,12 @@ def restore_calibration(value: Any) -> Calibration:
         placement=cast(
             "Any", choice(given["placement"], f"{where}.placement", ("objective", "output"))
         ),
-        analysis=_phrase(given["analysis"], f"{where}.analysis"),
-        noise=_read_law(given["noise"], f"{where}.noise", problem),
-        shield=_read_law(given["shield"], f"{where}.shield", problem),
-        tau=_read_zero_or_size(given["tau"], f"{where}.tau"),
-        grid=_read_zero_or_size(given["grid"], f"{where}.grid"),
-        lambda_origin=_phrase(given["lambda_origin"], f"{where}.lambda_origin"),
+        analysis=phrase(given["analysis"], f"{where}.analysis"),
+        noise=read_law(given["noise"], f"{where}.noise", d, problem.blocks),
+        shield=read_law(given["shield"], f"{where}.shield", d, problem.blocks),
+        tau=zero_or_size(given["tau"], f"{where}.tau"),
+        grid=zero_or_size(given["grid"], f"{where}.grid"),
+        lambda_origin=phrase(given["lambda_origin"], f"{where}.lambda_origin"),
         lambda_rules=tuple(_read_rules(given["lambda_rules"], f"{where}.lambda_rules")),
         alternatives=tuple(_read_others(given["alternatives"], f"{where}.alternatives")),
     )
@@ -134,59 +118,9 @@ def restore_calibration(value: Any) -> Calibration:
     return calibration
 
 
-def restore_guarantee(value: Any, where: str) -> Guarantee:
-    """A guarantee, with exactly its own entries."""
-    kind = choice(
-        value.get("kind") if isinstance(value, dict) else None,
-        f"{where}.kind",
-        conversions.KINDS,
-    )
-    names = _NUMBERS.get(kind, ("reason",))
-    given = entries(value, where, ("kind", *names, "neighbours"))
-    choice(given["neighbours"], f"{where}.neighbours", Neighbours.__members__)
-    if kind == "none":
-        _phrase(given["reason"], f"{where}.reason")
-    else:
-        for name in names:
-            number(given[name], f"{where}.{name}", at_least=0.0)
-    try:
-        return conversions.from_json(given)
-    except GuaranteeError as error:
-        raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
-
-
-def _require_usual(target: Guarantee) -> None:
-    """Refuse a target that no fit takes."""
-    if isinstance(target, NonPrivate):
-        return
-    try:
-        read_target(target, 0.0)
-    except GuaranteeError as error:
-        raise ReleaseFileError(f"calibration.target: {str(error).removesuffix('.')}") from None
-
-
-def _phrase(value: Any, where: str) -> str:
-    """A text that is printed as it is, so it stays within its line."""
-    phrase = text(value, where, _LONGEST_PHRASE)
-    if not phrase.isprintable():
-        raise ReleaseFileError(f"{where} takes printable characters on one line")
-    return phrase
-
-
-def _size(value: Any, where: str) -> float:
-    size = number(value, where, above=0.0)
-    if not _SMALLEST <= size <= _LARGEST:
-        raise ReleaseFileError(f"{where} takes a number from {_SMALLEST:g} to {_LARGEST:g}")
-    return size
-
-
-def _read_zero_or_size(value: Any, where: str) -> float:
-    return 0.0 if number(value, where, at_least=0.0) == 0 else _size(value, where)
-
-
 def _read_lambda(value: Any, where: str, plain: bool) -> float:
     """A plain fit may have no penalty; a private one may not."""
-    return _read_zero_or_size(value, where) if plain else _size(value, where)
+    return zero_or_size(value, where) if plain else size(value, where)
 
 
 def _read_loss(value: Any, where: str) -> Loss:
@@ -204,47 +138,11 @@ def _read_loss(value: Any, where: str) -> Loss:
         raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
 
 
-def _read_blocks(value: Any, where: str, d: int) -> tuple[Block, ...]:
-    blocks = []
-    for index, item in enumerate(listing(value, where)):
-        given = entries(item, f"{where}[{index}]", ("size", "bound"))
-        size = whole(given["size"], f"{where}[{index}].size", 1, d)
-        blocks.append(Block(size, _size(given["bound"], f"{where}[{index}].bound")))
-    if blocks and sum(block.size for block in blocks) != d:
-        raise ReleaseFileError(f"{where} takes sizes that add up to d = {d}")
-    return tuple(blocks)
-
-
-def _read_law(value: Any, where: str, problem: Problem) -> NoiseLaw:
-    kind = value.get("law") if isinstance(value, dict) else None
-    match choice(kind, f"{where}.law", _LAWS):
-        case "block_laplace":
-            given = entries(value, where, ("law", "blocks", "rate"))
-            blocks = _read_blocks(given["blocks"], f"{where}.blocks", problem.d)
-            if blocks != problem.blocks or not blocks:
-                raise ReleaseFileError(f"{where}.blocks differ from calibration.blocks")
-            return BlockLaplace(blocks, _size(given["rate"], f"{where}.rate"))
-        case "none":
-            entries(value, where, ("law", "dimension"))
-            return NoNoise(_read_dimension(value, where, problem))
-        case "gaussian":
-            entries(value, where, ("law", "dimension", "sd"))
-            sd = _size(value["sd"], f"{where}.sd")
-            return GaussianNoise(_read_dimension(value, where, problem), sd)
-    entries(value, where, ("law", "dimension", "rate"))
-    rate = _size(value["rate"], f"{where}.rate")
-    return SphericalLaplace(_read_dimension(value, where, problem), rate)
-
-
-def _read_dimension(value: dict[str, Any], where: str, problem: Problem) -> int:
-    return whole(value["dimension"], f"{where}.dimension", problem.d, problem.d)
-
-
 def _read_rules(value: Any, where: str) -> list[tuple[str, float]]:
     rules = []
     for index, item in enumerate(listing(value, where)):
         given = entries(item, f"{where}[{index}]", ("rule", "lambda"))
-        name = _phrase(given["rule"], f"{where}[{index}].rule")
+        name = phrase(given["rule"], f"{where}[{index}].rule")
         rules.append((name, number(given["lambda"], f"{where}[{index}].lambda", at_least=0.0)))
     return rules
 
@@ -256,7 +154,7 @@ def _read_others(value: Any, where: str) -> list[Alternative]:
         ratio = given["ratio"]
         others.append(
             Alternative(
-                _phrase(given["noise"], f"{where}[{index}].noise"),
+                phrase(given["noise"], f"{where}[{index}].noise"),
                 math.inf
                 if ratio is None
                 else number(ratio, f"{where}[{index}].ratio", at_least=0.0),
@@ -270,37 +168,11 @@ def _require_consistent(calibration: Calibration) -> None:
     if isinstance(calibration.target, NonPrivate):
         _require_plain(calibration)
         return
-    fraction, _ = math.frexp(calibration.grid)
-    if fraction != 0.5:
-        raise ReleaseFileError("calibration.grid takes a power of two")
-    try:
-        found = achieved(calibration)
-        enough = implies(found, _relaxed(calibration.target))
-    except (GuaranteeError, ArithmeticError, ValueError):
-        raise ReleaseFileError(
-            "calibration: nothing is proven about this noise for this target"
-        ) from None
-    if not enough:
-        raise ReleaseFileError(
-            f"calibration: the noise gives {found}, which is less than the target "
-            f"{calibration.target}"
-        )
+    require_power_of_two(calibration.grid, "calibration.grid")
+    require_worth(lambda: achieved(calibration), calibration.target, "calibration")
 
 
 def _require_plain(calibration: Calibration) -> None:
     laws = (calibration.noise, calibration.shield)
     if calibration.tau or calibration.grid or not all(isinstance(law, NoNoise) for law in laws):
         raise ReleaseFileError("calibration: a fit without a guarantee has no noise, tau or grid")
-
-
-def _relaxed(target: Guarantee) -> Guarantee:
-    """The target, with room for rounding."""
-    match target:
-        case PureDP():
-            return PureDP(target.epsilon * (1 + CLOSE), target.neighbours)
-        case ZCDP():
-            return ZCDP(target.rho * (1 + CLOSE), target.neighbours)
-        case ApproxDP():
-            delta = min(target.delta * (1 + CLOSE), 1.0)
-            return ApproxDP(target.epsilon * (1 + CLOSE), delta, target.neighbours)
-    return target

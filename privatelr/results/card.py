@@ -65,7 +65,7 @@ def write_card(fit: FitRecord, format: CardFormat) -> str:
         Heading("What is released"),
         *_released(fit),
         Heading("How to check this"),
-        *_checks(document),
+        *_checks(document, parts=1 if fit.release.moments is None else 2),
     ]
     return as_html(pieces) if format == "html" else as_markdown(pieces)
 
@@ -95,7 +95,8 @@ def _promise(fit: FitRecord, document: dict[str, Any]) -> list[Piece]:
     )
     knows = (
         f"Suppose someone knows the other {others} records and everything on this card but the "
-        "estimates, and can compute without limit. Then they see the estimates."
+        "estimates, and can compute without limit. Then they see the estimates"
+        f"{' and the matrices for inference' if fit.release.moments else ''}."
     )
     return [heading, Paragraph(whom), Paragraph(f"{knows} {_odds(guarantee)}")]
 
@@ -190,6 +191,7 @@ def _mechanism(fit: FitRecord, document: dict[str, Any]) -> list[tuple[str, str]
     problem = calibration.problem
     rows = [
         ("Guarantee", str(fit.guarantee)),
+        *_spent(fit),
         ("Neighbours", fit.guarantee.neighbours.value),
         ("Records", f"n = {problem.n}"),
         ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
@@ -207,11 +209,23 @@ def _mechanism(fit: FitRecord, document: dict[str, Any]) -> list[tuple[str, str]
         rows.append(("Mechanism", "none: the regularised minimiser itself"))
     return [
         *rows,
+        *_noise_of_matrices(fit),
         ("Randomness", _SOURCES[document["randomness"]]),
         ("Threshold", _threshold(fit)),
         ("Ledger", _ledger(fit.release.entry)),
         ("Software", ", ".join(f"{name} {v}" for name, v in document["written_by"].items())),
     ]
+
+
+def _spent(fit: FitRecord) -> list[tuple[str, str]]:
+    """What the guarantee paid for."""
+    if isinstance(fit.guarantee, NonPrivate):
+        return []
+    moments = fit.release.moments
+    if moments is None:
+        return [("Spent", "all of it on the coefficients")]
+    first, second = fit.calibration.target, moments.calibration.target
+    return [("Spent", f"{first} on the coefficients; {second} on the matrices for inference")]
 
 
 def _noise(fit: FitRecord) -> list[tuple[str, str]]:
@@ -233,6 +247,21 @@ def _noise(fit: FitRecord) -> list[tuple[str, str]]:
             "distance to the exact minimiser is covered by the guarantee",
         ),
         ("Rounding", f"to multiples of {calibration.grid:.6g}, decided exactly"),
+    ]
+
+
+def _noise_of_matrices(fit: FitRecord) -> list[tuple[str, str]]:
+    moments = fit.release.moments
+    if moments is None or moments.calibration.noise.scale == 0:
+        return []
+    calibration = moments.calibration
+    noise = calibration.noise
+    return [
+        (
+            "Matrices for inference",
+            f"{noise.title} noise, scale {noise.scale:.6g}, added to their {noise.dimension} "
+            f"numbers together; rounded to multiples of {calibration.grid:.6g}, decided exactly",
+        )
     ]
 
 
@@ -287,26 +316,48 @@ def _range(variable: Variable) -> str:
 def _released(fit: FitRecord) -> list[Piece]:
     estimates, headers = fit.coef, ["Coefficient", "Estimate"]
     rows = [[name, f"{value:.6g}"] for name, value in estimates.items()]
-    note = "These numbers, and whatever is computed from them, are all that was released."
+    also = ", the two matrices below" if fit.release.moments else ""
+    note = f"These numbers{also}, and whatever is computed from them, are all that was released."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        for row, spread in zip(rows, fit.privacy_sd, strict=True):
+        for row, spread in zip(rows, fit.privacy_sd_limit, strict=True):
             row.append(f"{spread:.3g}")
         note += " The privacy sd is what the noise adds; it was computed without the data."
-    return [Table(rows, headers), Paragraph(note)]
+    return [Table(rows, headers), Paragraph(note), *_matrices(fit)]
+
+
+def _matrices(fit: FitRecord) -> list[Piece]:
+    """What inference is made of, in words; a matrix is not for reading."""
+    moments = fit.release.moments
+    if moments is None:
+        return []
+    d = fit.spec.d
+    noisy = "without noise" if moments.calibration.noise.scale == 0 else "with noise"
+    return [
+        Paragraph(
+            f"The matrices have {d} rows and {d} columns. They are the curvature of the loss and "
+            f"the second moment of its gradient at the estimates, both means over the records, "
+            f"{noisy}, in the units of the design. Standard errors, tests and intervals are "
+            "computed from them, however often, without the data. They are in the release file "
+            "under 'inference'."
+        )
+    ]
 
 
 # -- how to check ----------------------------------------------------------------------------
 
 
-def _checks(document: dict[str, Any]) -> list[Piece]:
+def _checks(document: dict[str, Any], parts: int) -> list[Piece]:
+    guarantee = "the guarantee from the noise"
+    if parts > 1:
+        guarantee = "both parts of the guarantee from their noise, and their sum"
     return [
         Paragraph("Content hash (SHA-256) of the release file, as this software writes it:"),
         Code(document["sha256"]),
         Paragraph(
             "Reading the file compares the hash, plans the columns and the row length again from "
-            "formula, bounds and levels, and recomputes the guarantee from the noise. The hash "
-            "finds accidents; it does not say who wrote the file."
+            f"formula, bounds and levels, and recomputes {guarantee}. The hash finds accidents; it "
+            "does not say who wrote the file."
         ),
         Code('import privatelr\nprivatelr.load("model.json")'),
         Paragraph("Try to break the mechanism, on your own computer:"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from privatelr.errors import ArgumentError
 from privatelr.results import predict, release_file, tables
 from privatelr.results.card import CardFormat, write_card
-from privatelr.results.record import FitRecord
+from privatelr.results.inferred import InferredFit
 from privatelr.results.summary import FitSummary, summarise
 
 if TYPE_CHECKING:
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Fit(FitRecord):
+class Fit(InferredFit):
     """A fitted model.
 
-    See `FitRecord` for what it carries. Copied to a file, it leaves its diagnostics behind.
+    See `FitRecord` for what it carries, and `InferredFit` for standard errors, intervals and
+    tests. Copied to a file, it leaves its diagnostics behind.
     """
 
     @property
@@ -34,7 +36,9 @@ class Fit(FitRecord):
         type: Literal["probabilities", "classes", "link", "margins"] | None = None,
         *,
         threshold: float | None = None,
-    ) -> pd.Series[Any]:
+        interval: float | None = None,
+        mode: str | None = None,
+    ) -> pd.Series[Any] | pd.DataFrame:
         """Predict for each row of `data`, whatever the other rows are.
 
         Values beyond the declared bounds are predicted at the bound, as they were fitted.
@@ -49,11 +53,23 @@ class Fit(FitRecord):
             that of `dpsvm`, which is positive for the positive class and has no probabilities.
         threshold
             Splits classes in place of the fit's own threshold: a probability, or a margin.
+        interval : float, optional
+            Level of confidence, such as 0.95, of an interval for each row by itself. It holds
+            the linear predictor of the regularised model, not the outcome of a record. Takes a
+            fit that bought inference.
+        mode : {None, "posterior", "conservative", "plug-in"}
+            Of the interval, as in `conf_int`.
 
         Returns
         -------
         Series of length ``len(data)``
             NaN where a value is missing or a level is not one of the declared ones.
+        DataFrame of the same length
+            With an interval: probability, probability_lower, probability_upper, link,
+            link_lower, link_upper and the link's std_error; for `dpsvm` margin, margin_lower,
+            margin_upper and std_error. One covariance and one factor serve all rows, so the
+            intervals are a little longer than those of `contrasts`: by a few percent to a fifth
+            where the noise is moderate.
 
         Notes
         -----
@@ -62,25 +78,44 @@ class Fit(FitRecord):
         *Not covered*: classes split by a threshold that was learned from the training data,
         and the privacy of `data` itself.
         """
+        if interval is not None:
+            return predict.predict_interval(self, data, type, threshold, interval, mode)
+        if mode is not None:
+            raise ArgumentError("mode: predict takes it together with interval, such as 0.95.")
         return predict.predict(self, data, type, threshold)
 
-    def tidy(self, exponentiate: bool = False) -> pd.DataFrame:
-        """One row per coefficient: term, estimate (or odds ratio), privacy_sd."""
-        return tables.tidy(self, exponentiate=exponentiate)
-
     def glance(self) -> pd.DataFrame:
-        """One row about the fit; every entry is public or paid for."""
+        """One row about the fit; every entry is public or paid for.
+
+        ``inference`` is the mode of its intervals, and it, noise_to_signal and relative_bias are
+        empty where inference was not bought.
+        """
         return tables.glance(self)
 
-    def summary(self) -> FitSummary:
-        """The page that `print` shows, with ``as_text()`` and ``as_html()``."""
-        return summarise(self)
+    def summary(
+        self,
+        alpha: float = 0.05,
+        *,
+        mode: str | None = None,
+        target: Literal["regularised", "unregularised"] = "regularised",
+    ) -> FitSummary:
+        """The page that `print` shows, with ``as_text()`` and ``as_html()``.
+
+        Parameters
+        ----------
+        alpha : float
+            Share that the intervals may miss.
+        mode, target
+            Of standard errors, intervals and tests, as in `conf_int`.
+        """
+        return summarise(self, alpha=alpha, mode=mode, target=target)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
 
-        The file is JSON: formula, bounds and levels, coefficients, guarantee, calibration,
-        ledger entry, versions and a content hash. A file that is there is replaced, whole or
+        The file is JSON: formula, bounds and levels, coefficients, the noisy matrices of
+        inference if they were bought, guarantee, calibration, ledger entry, versions and a
+        content hash. A file that is there is replaced, whole or
         not at all.
 
         Parameters

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
 LARGEST_FILE = 2**25
-"""Bytes; a fit with a thousand columns takes a hundredth of it."""
+"""Bytes; a fit with a thousand columns takes a hundredth of it, and with inference up to two
+thirds."""
 DEEPEST = 12
 LONGEST_WHOLE = 18
 """Digits of a whole number."""
@@ -176,9 +177,10 @@ def whole(value: Any, where: str, least: int, most: int) -> int:
 
 def numbers(value: Any, where: str, count: int) -> FloatArray:
     """Finite numbers, this many, of shape ``(count,)``."""
-    found = [number(item, f"{where}[{i}]") for i, item in enumerate(listing(value, where))]
-    if len(found) != count:
-        raise ReleaseFileError(f"{where} takes {count} numbers, not {len(found)}")
+    given = listing(value, where)
+    if len(given) != count:
+        raise ReleaseFileError(f"{where} takes {count} numbers, not {len(given)}")
+    found = [number(item, f"{where}[{i}]") for i, item in enumerate(given)]
     return np.array(found, dtype=np.float64)
 
 

@@ -16,7 +16,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
 
     The file is data: nothing in it is run or imported. What can be recomputed is recomputed and
     compared: the content hash, the columns and their map from the formula and the declared
-    bounds and levels, the row radius, and the guarantee from the noise.
+    bounds and levels, the row radius, and the guarantee from the noise of each part.
 
     Parameters
     ----------

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    require_choice,
+    require_number,
+    show,
+)
 from privatelr.frames.design import read_covariates
 from privatelr.frames.source import as_frame
+from privatelr.inference.row_errors import row_errors
 from privatelr.numerics.rows import bounded_rows, linear_predictor
 from privatelr.results.scores import scale_of, score
 from privatelr.results.threshold import require_threshold
@@ -39,11 +46,41 @@ def predict(fit: FitRecord, data: Any, type: str | None, threshold: float | None
     return classes if usable.all() else classes.astype(object).where(usable, np.nan)
 
 
+def predict_interval(
+    fit: FitRecord, data: Any, type: Any, threshold: Any, interval: Any, mode: Any
+) -> pd.DataFrame:
+    """An interval for each row of `data`; see `Fit.predict`."""
+    loss = fit.calibration.problem.loss
+    scale = scale_of(loss)
+    if (type is not None and _require_kind(type, fit) == "classes") or threshold is not None:
+        raise ArgumentError(
+            f"interval={show(interval)}: a class has no interval; leave out type and threshold to "
+            f"see one of each {scale.name}."
+        )
+    takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
+    level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
+    errors = row_errors(fit.release, level=level, mode=mode)
+    frame = as_frame(data)
+    rows, usable = design_rows(fit, frame)
+    link, half = linear_predictor(rows, fit.release.coef), errors.half_width(rows)
+    ends = {"": link, "_lower": link - half, "_upper": link + half}
+    columns = {f"{scale.name}{end}": score(loss, values) for end, values in ends.items()}
+    columns |= {f"{scale.linear}{end}": values for end, values in ends.items()}
+    columns["std_error"] = errors.sd(rows)
+    shown = {name: np.where(usable, values, np.nan) for name, values in columns.items()}
+    return pd.DataFrame(shown, index=frame.index)
+
+
 def _link(fit: FitRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
+    rows, usable = design_rows(fit, frame)
+    return np.where(usable, linear_predictor(rows, fit.release.coef), np.nan), usable
+
+
+def design_rows(fit: FitRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
+    """Design rows ``(n, d)`` of a frame, and which of them are usable."""
     spec = fit.spec
     covariates, usable, _ = read_covariates(spec, frame, spec.formula.covariates)
-    rows = bounded_rows(covariates, spec.bound, spec.intercept, spec.projection)
-    return np.where(usable, linear_predictor(rows, fit.release.coef), np.nan), usable
+    return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection), usable
 
 
 def _require_kind(type: Any, fit: FitRecord) -> str:

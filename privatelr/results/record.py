@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.results.inference_table import infer_coefficients
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
@@ -49,25 +50,34 @@ class FitRecord:
 
     @property
     def odds_ratios(self) -> pd.Series[float]:
-        """Exponentials of `coef`, for a model of probabilities."""
-        loss = self.calibration.problem.loss
-        if loss.probability is None:
-            raise ArgumentError(
-                f"odds_ratios: the coefficients of a {loss.title} are not logarithms of odds; "
-                "dplr fits a model where they are."
-            )
+        """Exponentials of `coef`, for a model of probabilities.
+
+        With intervals: ``tidy(conf_int=True, exponentiate=True)``.
+        """
+        require_odds(self)
         with np.errstate(over="ignore"):
             return self._named(np.exp(self.coef.to_numpy()), "odds_ratio")
 
     @property
     def privacy_sd(self) -> pd.Series[float]:
+        """Standard deviation that the noise adds to `coef`.
+
+        If inference was bought, the part of the noise in the standard errors `bse`, made from
+        the release. If not, `privacy_sd_limit`. It is the column of the same name in `tidy()`.
+        """
+        if self.release.moments is None:
+            return self.privacy_sd_limit.rename("privacy_sd")
+        return self._named(infer_coefficients(self).privacy_sd, "privacy_sd")
+
+    @property
+    def privacy_sd_limit(self) -> pd.Series[float]:
         """Standard deviation that the noise adds to `coef`, at most; free of the data.
 
         See `Calibration.coefficient_sd`; design noise is carried over by the public map. (A
         map that was learned under ``do_scale`` is not public, and neither is this then.)
         """
         reach = np.linalg.norm(self.spec.user_map(), axis=1)
-        return self._named(self.calibration.coefficient_sd * reach, "privacy_sd")
+        return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
 
     @property
     def nobs(self) -> int:
@@ -106,3 +116,13 @@ class FitRecord:
 
     def _named(self, values: FloatArray, name: str) -> pd.Series[float]:
         return pd.Series(values, index=list(self.spec.columns.names), name=name)
+
+
+def require_odds(fit: FitRecord) -> None:
+    """Refuse odds ratios of a model that has none; raises `ArgumentError`."""
+    loss = fit.calibration.problem.loss
+    if loss.probability is None:
+        raise ArgumentError(
+            f"odds_ratios: the coefficients of a {loss.title} are not logarithms of odds; "
+            "dplr fits a model where they are."
+        )

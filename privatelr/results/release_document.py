@@ -14,13 +14,11 @@ from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms.release import Release
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.conversions import to_json
+from privatelr.privacy.decimals import exact
 from privatelr.privacy.events import event_to_json
 from privatelr.privacy.guarantees import NonPrivate
-from privatelr.results.calibration_file import (
-    calibration_entry,
-    restore_calibration,
-    restore_guarantee,
-)
+from privatelr.privacy.shares import join
+from privatelr.results.calibration_file import calibration_entry, restore_calibration
 from privatelr.results.design_file import design_entry, restore_design
 from privatelr.results.json_values import (
     CLOSE,
@@ -34,6 +32,8 @@ from privatelr.results.json_values import (
     text,
     whole,
 )
+from privatelr.results.moments_file import moments_entry, restore_moments
+from privatelr.results.noise_file import restore_guarantee
 from privatelr.results.record import FitRecord
 from privatelr.results.scores import scale_of
 from privatelr.results.threshold import Threshold
@@ -41,6 +41,8 @@ from privatelr.results.threshold import Threshold
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
     from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.moments import Moments
+    from privatelr.privacy.events import Event
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.results.scores import Scale
     from privatelr.types import FloatArray
@@ -49,7 +51,7 @@ FORMAT = "privatelr release"
 VERSION = 1
 _ENTRIES = (
     *("format", "version", "notice", "written_by", "guarantee", "randomness", "calibration"),
-    *("ledger", "design", "coefficients", "threshold", "sha256"),
+    *("inference", "ledger", "design", "coefficients", "threshold", "sha256"),
 )
 _LONGEST_LABEL = 10**6
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
@@ -82,6 +84,7 @@ def release_document(fit: FitRecord) -> dict[str, Any]:
         "guarantee": to_json(fit.guarantee),
         "randomness": _randomness(fit.guarantee, fit.calibration),
         "calibration": calibration_entry(fit.calibration),
+        "inference": moments_entry(fit.release.moments),
         "ledger": _ledger_entry(fit.release.entry),
         "design": design_entry(fit.spec),
         "coefficients": {
@@ -119,7 +122,7 @@ def _notice(guarantee: Guarantee) -> str:
     """What a person who opens the file reads first."""
     if isinstance(guarantee, NonPrivate):
         return f"NOT PRIVATE: nothing in this file is covered by a guarantee ({guarantee.reason})"
-    return f"covered by {guarantee}; holds no row and no moment of the data"
+    return f"covered by {guarantee}; holds no row of the data, and no moment of it without noise"
 
 
 def _versions() -> dict[str, str]:
@@ -163,14 +166,15 @@ def restore(document: Any) -> FitRecord:
         )
     _require_versions(given["written_by"])
     calibration = restore_calibration(given["calibration"])
-    guarantee = _standing(given["guarantee"], calibration)
+    moments = restore_moments(given["inference"], calibration.problem)
+    guarantee = _standing(given["guarantee"], calibration, moments)
     require_same(given["notice"], _notice(guarantee), "notice")
     require_same(given["randomness"], _randomness(guarantee, calibration), "randomness")
-    entry = _read_ledger(given["ledger"], guarantee, calibration)
+    entry = _read_ledger(given["ledger"], guarantee, _events(calibration, moments))
     spec = restore_design(given["design"])
     _require_match(spec, calibration)
     coef = _read_coefficients(given["coefficients"], spec, calibration)
-    release = Release(coef, guarantee, calibration, entry)
+    release = Release(coef, guarantee, calibration, entry, moments)
     cut = _read_threshold(given["threshold"], scale_of(calibration.problem.loss))
     return FitRecord(spec, release, cut)
 
@@ -193,19 +197,41 @@ def _require_versions(value: Any) -> None:
         text(version, f"written_by.{name}", longest=100)
 
 
-def _standing(value: Any, calibration: Calibration) -> Guarantee:
-    """The target of the calibration, or what is left of it once it is void."""
-    guarantee, target = restore_guarantee(value, "guarantee"), calibration.target
-    if isinstance(guarantee, NonPrivate) and not isinstance(target, NonPrivate):
+def _standing(value: Any, calibration: Calibration, moments: Moments | None) -> Guarantee:
+    """What the parts of the release add up to, or what is left of it once it is void."""
+    guarantee = restore_guarantee(value, "guarantee")
+    parts = [calibration.target, *([moments.calibration.target] if moments else [])]
+    try:
+        total = join(parts)
+    except GuaranteeError:
+        raise ReleaseFileError(
+            "inference.target takes a guarantee that adds up with that of the coefficients"
+        ) from None
+    if isinstance(guarantee, NonPrivate) and not isinstance(total, NonPrivate):
         if not guarantee.reason.startswith("void: "):
             raise ReleaseFileError("guarantee.reason takes 'void: ' and why, beside noise")
-    elif guarantee != target:
-        raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {target}")
+    elif not _is_sum(to_json(guarantee), to_json(total)):
+        raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {total}")
     return guarantee
 
 
-def _read_ledger(value: Any, guarantee: Guarantee, calibration: Calibration) -> Entry | None:
-    """What a ledger was charged: this guarantee, and the events of this calibration."""
+def _is_sum(given: dict[str, Any], total: dict[str, Any]) -> bool:
+    """Whether a guarantee is the total of its parts, or above it by what a float cannot hold."""
+    return given.keys() == total.keys() and all(
+        exact(total[name]) <= exact(value) <= exact(total[name] * (1 + CLOSE))
+        if isinstance(value, float)
+        else value == total[name]
+        for name, value in given.items()
+    )
+
+
+def _events(calibration: Calibration, moments: Moments | None) -> tuple[Event, ...]:
+    """What a ledger composes for the whole release."""
+    return calibration.events + (moments.calibration.events if moments else ())
+
+
+def _read_ledger(value: Any, guarantee: Guarantee, events: tuple[Event, ...]) -> Entry | None:
+    """What a ledger was charged: this guarantee, and the events of this release."""
     if value is None:
         return None
     given = entries(value, "ledger", ("label", "part", "times", "guarantee", "events"))
@@ -215,7 +241,7 @@ def _read_ledger(value: Any, guarantee: Guarantee, calibration: Calibration) -> 
     entry = Entry(
         label=text(given["label"], "ledger.label", _LONGEST_LABEL),
         guarantee=guarantee,
-        events=calibration.events if given["events"] else (),
+        events=events if given["events"] else (),
         part=None if part is None else text(part, "ledger.part", _LONGEST_LABEL),
         times=whole(given["times"], "ledger.times", 1, 10**9),
     )

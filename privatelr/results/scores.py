@@ -18,6 +18,8 @@ class Scale:
     ----------
     name : str
         Of one score.
+    linear : str
+        Of one linear predictor.
     predictions : tuple of str
         What can be predicted, the default first.
     fixed : float
@@ -29,6 +31,7 @@ class Scale:
     """
 
     name: str
+    linear: str
     predictions: tuple[str, ...]
     fixed: float
     lowest: float
@@ -38,6 +41,7 @@ class Scale:
 
 PROBABILITY = Scale(
     name="probability",
+    linear="link",
     predictions=("probabilities", "classes", "link"),
     fixed=0.5,
     lowest=0.0,
@@ -46,6 +50,7 @@ PROBABILITY = Scale(
 )
 MARGIN = Scale(
     name="margin",
+    linear="margin",
     predictions=("classes", "margins"),
     fixed=0.0,
     lowest=-1e100,

@@ -7,34 +7,34 @@ from the data without being paid for. Nothing is computed here.
 from __future__ import annotations
 
 import html
+import math
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from statsmodels.iolib.summary import Summary
-from statsmodels.iolib.table import SimpleTable
 
+from privatelr.inference.evidence import quality
 from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
+from privatelr.results.inference_table import Question, infer_coefficients, level_of
+from privatelr.results.summary_notes import legend, notes
+from privatelr.results.summary_table import WIDTH, inference_table, plain_table
 
 if TYPE_CHECKING:
+    from privatelr.inference.intervals import Inference
+    from privatelr.privacy.guarantees import Guarantee
     from privatelr.results.record import FitRecord
+    from privatelr.results.summary_table import CoefficientTable
     from privatelr.types import Placement
 
-WIDTH = 79
 _LABEL = 12
-_LONGEST_NAME = 38
-_PLAIN_TABLE = {
-    "table_dec_above": None,
-    "header_dec_below": None,
-    "table_dec_below": None,
-    "colsep": "",
-    "title_align": "l",
-}
 _RULE = " not private -----".rjust(WIDTH, "-")
 _STYLE = (
     "<style>.privatelr-fit .simpletable th {text-align: left}"
-    ".privatelr-fit .simpletable td {text-align: right; padding-left: 1em}</style>"
+    ".privatelr-fit .simpletable tr:first-child th {text-align: right; padding-left: 1em}"
+    ".privatelr-fit .simpletable td {text-align: right; padding-left: 1em}"
+    ".privatelr-fit svg {vertical-align: middle}</style>"
 )
 _NOUNS: dict[Placement, str] = {
     "objective": "objective perturbation",
@@ -48,30 +48,33 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
     Attributes
     ----------
     title, facts, notes, below
-        The parts around the coefficient table, which is ``tables[0]``.
-    html_table
-        The same table with its names escaped and in full.
+        The parts around the table of coefficients.
+    coefficients : CoefficientTable
+        It is ``tables[0]`` too, in statsmodels' own kind.
+    legend : str
+        What the bars of the HTML page are; empty if it has none.
     """
 
     def __init__(
         self,
         title: list[str],
         facts: list[tuple[str, str]],
-        table: SimpleTable,
-        html_table: SimpleTable,
+        coefficients: CoefficientTable,
         notes: list[str],
         below: list[str],
+        legend: str,
     ) -> None:
         super().__init__()
         self.title, self.facts, self.notes, self.below = title, facts, notes, below
-        self.tables, self.html_table = [table], html_table
+        self.coefficients, self.legend = coefficients, legend
+        self.tables = [coefficients.as_simple_table()]
 
     def as_text(self) -> str:
         """The page in at most 79 columns."""
         lines = [self.title[0], *_wrap(self.title[1]), ""]
         for label, text in self.facts:
             lines += _wrap(text, label.ljust(_LABEL), " " * _LABEL)
-        lines += ["", *(line.rstrip() for line in self.tables[0].as_text().splitlines())]
+        lines += ["", *self.coefficients.as_lines()]
         for note in self.notes:
             lines += _wrap(note)
         lines.append(_RULE)
@@ -89,11 +92,12 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         below = "".join(f"<p>{html.escape(note)}</p>" for note in self.below)
+        legend = f"<figcaption>{html.escape(self.legend)}</figcaption>" if self.legend else ""
         return (
             f"<div class='privatelr-fit'>{_STYLE}"
             f"<p><strong>{title}</strong><br><code>{formula}</code></p>"
-            f"<table>{facts}</table>{self.html_table.as_html()}{notes}"
-            "<div style='border-top:2px solid #b30000;color:#b30000'>"
+            f"<table>{facts}</table>{self.coefficients.as_html()}{legend}{notes}"
+            "<div style='border-top:2px solid #d32f2f;color:#d32f2f'>"
             f"<p><strong>not private</strong></p>{below}</div></div>"
         )
 
@@ -125,11 +129,20 @@ def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
     return [line.replace("\0", " ") for line in lines]
 
 
-def summarise(fit: FitRecord) -> FitSummary:
+def summarise(
+    fit: FitRecord, *, alpha: Any = 0.05, mode: Any = None, target: Any = "regularised"
+) -> FitSummary:
     """Lay out a fit."""
     adverb = (
         "Differentially private " if not isinstance(fit.guarantee, NonPrivate) else "Non-private "
     )
+    found, counted = None, False
+    if fit.release.moments is None and (mode, target) == (None, "regularised"):
+        level_of(alpha)
+        table = plain_table(fit)
+    else:
+        found = infer_coefficients(fit, Question(level_of(alpha), mode, target))
+        table, counted = inference_table(fit, found)
     return FitSummary(
         [adverb + fit.calibration.problem.loss.title, fit.formula],
         [
@@ -140,18 +153,29 @@ def summarise(fit: FitRecord) -> FitSummary:
             *_loss(fit),
             ("Lambda", f"{fit.calibration.lambda_:.3g}, {fit.calibration.lambda_origin}"),
             *_projection(fit),
+            *_moments(fit, found),
         ],
-        _coefficients(fit, [_shorten(name) for name in fit.coef.index]),
-        _coefficients(fit, [html.escape(name) for name in fit.coef.index]),
-        _notes(fit),
+        table,
+        notes(fit, found, is_asked_for=mode is not None),
         _below(fit),
+        legend(found, counted) if found is not None else "",
     )
 
 
 def _promise(fit: FitRecord) -> str:
     if isinstance(fit.guarantee, NonPrivate):
         return f"{fit.guarantee}; nothing on this page is private"
-    return f"{fit.guarantee}, coefficients only; neighbours replace one of n = {fit.nobs} records"
+    moments = fit.release.moments
+    bought = ", coefficients only"
+    if moments is not None:
+        parts = (("coefficients", fit.calibration), ("inference", moments.calibration))
+        bought = ": " + ", ".join(f"{name} {_price(part.target)}" for name, part in parts)
+    return f"{fit.guarantee}{bought}; neighbours replace one of n = {fit.nobs} records"
+
+
+def _price(guarantee: Guarantee) -> str:
+    """The numbers of a guarantee, without its kind."""
+    return str(guarantee).partition(" (")[0].replace(", ", " and ")
 
 
 def _mechanism(fit: FitRecord) -> str:
@@ -195,47 +219,21 @@ def _projection(fit: FitRecord) -> list[tuple[str, str]]:
     return [("Projection", f"{p} covariates onto {q} random directions, drawn without the data")]
 
 
-def _coefficients(fit: FitRecord, names: list[str]) -> SimpleTable:
-    columns: dict[str, pd.Series[float]] = {"Estimate": fit.coef}
-    if not isinstance(fit.guarantee, NonPrivate):
-        columns["privacy sd"] = fit.privacy_sd
-    if fit.calibration.problem.loss.probability is not None:
-        columns["odds ratio"] = fit.odds_ratios
-    cells = [
-        [_number(column.iloc[row]) for column in columns.values()] for row in range(len(fit.coef))
-    ]
-    table = SimpleTable(cells, headers=list(columns), stubs=names, txt_fmt=dict(_PLAIN_TABLE))
-    table.output_formats["txt"].update(
-        data_aligns="r", stub_align="l", header_align="r", data_fmts=["%s"], colwidths=13
-    )
-    return table
-
-
-def _number(value: float) -> str:
-    plain = 1e-3 <= abs(value) < 1e5 or value == 0
-    return f"{value:.3f}" if plain else f"{value:.2e}"
-
-
-def _shorten(name: str) -> str:
-    if len(name) <= _LONGEST_NAME:
-        return name
-    half = (_LONGEST_NAME - 3) // 2
-    return f"{name[: _LONGEST_NAME - 3 - half]}...{name[-half:]}"
-
-
-def _notes(fit: FitRecord) -> list[str]:
-    if isinstance(fit.guarantee, NonPrivate):
+def _moments(fit: FitRecord, found: Inference | None) -> list[tuple[str, str]]:
+    """What was released for inference, and how good it is."""
+    if fit.release.moments is None or found is None:
         return []
-    limit = "privacy sd: the standard deviation of what the noise adds; computed without the data."
-    if fit.calibration.placement == "objective":
-        limit = (
-            "privacy sd: the noise adds at most this, whatever the data, and usually much less, "
-            "because the curvature of the data damps it; computed without the data."
-        )
+    known, calibration = quality(fit.release), fit.release.moments.calibration
+    size = f"{known.relative_bias:.3g}" if math.isfinite(known.relative_bias) else "not known"
+    bias = f"relative bias of the penalty {size}"
+    if calibration.noise.scale == 0:
+        return [("Inference", f"curvature and scores of the data without noise; {bias}")]
     return [
-        limit,
-        "Standard errors were not bought: they need a share of epsilon of their own, which this "
-        "version does not sell yet.",
+        (
+            "Inference",
+            f"curvature and scores with {calibration.noise.title} noise, noise-to-signal ratio "
+            f"{known.noise_to_signal:.3g}; {bias}; {found.mode} mode, {found.target} coefficients",
+        )
     ]
 
 
@@ -270,8 +268,10 @@ def _learned_threshold(fit: FitRecord) -> list[str]:
 def _closing(fit: FitRecord) -> str:
     if fit.spec.scaled_by_data:
         return "Every number in the table above was computed from the data."
-    ratios = ", their odds ratios" if fit.calibration.problem.loss.probability else ""
+    made = ", their odds ratios" if fit.calibration.problem.loss.probability else ""
+    if fit.release.moments is not None:
+        made = ", their standard errors, tests and intervals, the ratios under Inference"
     return (
-        f"Apart from the estimates{ratios} and what stands below the line, no number on this page "
+        f"Apart from the estimates{made} and what stands below the line, no number on this page "
         "was computed from the data."
     )

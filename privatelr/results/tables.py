@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from privatelr.inference.evidence import quality
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.results.inference_table import Question, infer_coefficients
+from privatelr.results.record import require_odds
 
 if TYPE_CHECKING:
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.results.record import FitRecord
+    from privatelr.types import FloatArray
 
 
-def tidy(fit: FitRecord, *, exponentiate: bool) -> pd.DataFrame:
-    """One row per coefficient; `privacy_sd` is on the scale of the coefficient itself."""
-    estimate = fit.odds_ratios if exponentiate else fit.coef
-    return pd.DataFrame(
-        {
-            "term": list(estimate.index),
-            "estimate": estimate.to_numpy(),
-            "privacy_sd": fit.privacy_sd.to_numpy(),
-        }
-    )
+def tidy(fit: FitRecord, question: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:
+    """One row per coefficient; errors are on the scale of the coefficient itself."""
+    asked = conf_int or question != Question(level=question.level)
+    if fit.release.moments is None and not asked:
+        estimate = fit.odds_ratios if exponentiate else fit.coef
+        columns = {"estimate": estimate.to_numpy(), "privacy_sd": fit.privacy_sd.to_numpy()}
+        return pd.DataFrame({"term": list(estimate.index), **columns})
+    found = infer_coefficients(fit, question)
+    if exponentiate:
+        require_odds(fit)
+    scaled = _exponential if exponentiate else np.asarray
+    columns = {
+        "estimate": scaled(found.estimate),
+        "std_error": found.sd,
+        "sampling_sd": found.sampling_sd,
+        "privacy_sd": found.privacy_sd,
+        "statistic": found.z,
+        "p_value": found.p_value,
+    }
+    if conf_int:
+        columns |= {"conf_low": scaled(found.lower), "conf_high": scaled(found.upper)}
+    return pd.DataFrame({"term": list(fit.spec.columns.names), **columns})
+
+
+def _exponential(values: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(values))
 
 
 def glance(fit: FitRecord) -> pd.DataFrame:
@@ -31,6 +52,7 @@ def glance(fit: FitRecord) -> pd.DataFrame:
     calibration = fit.calibration
     problem = calibration.problem
     epsilon, delta, rho = _numbers(fit.guarantee)
+    known = None if fit.release.moments is None else quality(fit.release)
     row = {
         "nobs": problem.n,
         "d": problem.d,
@@ -46,6 +68,9 @@ def glance(fit: FitRecord) -> pd.DataFrame:
         "radius": problem.radius,
         "loss": problem.loss.name,
         **problem.loss.parameters,
+        "inference": None if known is None else known.mode,
+        "noise_to_signal": np.nan if known is None else known.noise_to_signal,
+        "relative_bias": np.nan if known is None else known.relative_bias,
     }
     return pd.DataFrame([row])
 

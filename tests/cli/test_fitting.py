@@ -60,13 +60,15 @@ ODD = [
 
 
 def outcome(capsys, table, *options):
-    """All that a user sees of a fit but its estimates and the C-index below the line."""
+    """All that a user sees of a fit but what was paid for and the C-index below the line."""
     with open("table.csv", "w", encoding="utf-8", newline="") as file:
         table.to_csv(file, index=False)
     status = run("fit", "table.csv", FORMULA, *options, "--out", "out.json", "--force")
     shown = capsys.readouterr()
     saved = json.loads(Path("out.json").read_text(encoding="utf-8"))
     del saved["coefficients"], saved["sha256"]
+    if saved["inference"] is not None:
+        del saved["inference"]["curvature"], saved["inference"]["scores"]
     return status, shown.err, docs.mask(shown.out, "random"), saved
 
 
@@ -80,6 +82,17 @@ def check_one_record(capsys, column, cell, options):
 @pytest.mark.parametrize(("column", "cell"), ODD, ids=[f"{c}-{v[:8]}" for c, v in ODD])
 def test_one_record_changes_what_was_paid_for_and_nothing_else(column, cell, home, capsys):
     check_one_record(capsys, column, cell, DECLARED)
+
+
+@pytest.mark.parametrize(("column", "cell"), [("age", "abc"), ("smoker", "perhaps"), ("y", "2")])
+def test_nor_does_one_record_if_inference_is_bought(column, cell, home, capsys):
+    table = clinic().astype(object)
+    neighbour = table.copy()
+    neighbour.loc[3, column] = cell
+    seen = [outcome(capsys, t, *DECLARED, "--spend", "inference") for t in (table, neighbour)]
+    (status, said, _, saved), other = seen  # the page shows what was paid for
+    assert status == 0
+    assert (status, said, saved) == (other[0], other[1], other[3])
 
 
 def test_neither_does_it_where_nothing_is_declared(home, capsys):
@@ -127,7 +140,15 @@ OPTIONS = [
     (["--lambda", "0.25", "--output-perturbation"], dplr, {"lambda_": 0.25, "op": False}),
     (["--lambda", "free", "--row-norm", "1.2"], dplr, {"lambda_": "free", "row_norm": 1.2}),
     (["--intercept-scale", "0.75", "--eps", "0"], dplr, {"intercept_scale": 0.75, "eps": 0}),
+    (["--spend", "inference", "--eps", "2"], dplr, {"spend": "inference", "eps": 2.0}),
+    (
+        ["--spend", "coefficients=0.6, inference=0.4", "--rho", "0.1"],
+        dplr,
+        {"spend": {"coefficients": 0.6, "inference": 0.4}, "eps": privatelr.ZCDP(0.1)},
+    ),
+    (["--spend", "coefficients=1"], dplr, {"spend": {"coefficients": 1}}),
     (["--model", "svm"], dpsvm, {}),
+    (["--model", "svm", "--spend=inference"], dpsvm, {"spend": "inference"}),
     (
         ["--model", "svm", "--loss", "softplus", "--h", ".25"],
         dpsvm,
@@ -146,6 +167,7 @@ def test_an_option_is_an_argument(options, fitter, keywords, home, capsys, monke
     assert json.loads(found)["coefficients"] == expected["coefficients"]
     assert json.loads(found)["calibration"] == expected["calibration"]
     assert json.loads(found)["guarantee"] == expected["guarantee"]
+    assert json.loads(found)["inference"] == expected["inference"]
 
 
 def test_a_table_is_read_in_many_ways_and_gives_one_model(home, capsys, monkeypatch):
@@ -309,6 +331,17 @@ def test_card(home, capsys):
     assert html["card"].startswith("<!DOCTYPE html>")
 
 
+def test_the_card_of_a_model_with_inference(home, capsys):
+    bought = ["--spend", "inference", "--out", "inferred.json"]
+    printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, *bought)
+    text = printed(capsys, "card", "inferred.json")
+    assert "epsilon = 0.65 (pure) on the coefficients" in text
+    model = privatelr.load("inferred.json")
+    assert text == f"{model.card().removesuffix(chr(10))}\n"
+    assert model.release.moments.curvature.shape == (4, 4)
+    printed(capsys, "predict", "inferred.json", "clinic.csv")
+
+
 # -- refusals --------------------------------------------------------------------------------
 
 REFUSED = [
@@ -334,6 +367,20 @@ REFUSED = [
     ("fit clinic.csv 'y ~ age' --eps 1 --rho 1", 2, ["--rho", "--eps"]),
     ("fit clinic.csv 'y ~ age' --rho 1 --delta .1", 2, ["--delta", "--rho"]),
     ("fit clinic.csv 'y ~ age' --rho -1", 2, ["rho"]),
+    ("fit clinic.csv 'y ~ age' --spend all", 2, ["--spend", "'all'", "coefficients=0.6,"]),
+    ("fit clinic.csv 'y ~ age' --spend coefficients", 2, ["--spend", "coefficients=0.6,"]),
+    ("fit clinic.csv 'y ~ age' --spend coefficients=x", 2, ["--spend", "coefficients=0.6,"]),
+    ("fit clinic.csv 'y ~ age' --spend ''", 2, ["--spend", "coefficients=0.6,"]),
+    (
+        "fit clinic.csv 'y ~ age' --spend coefficients=.5,coefficients=.5",
+        2,
+        ["--spend", "coefficients=0.6,"],
+    ),
+    ("fit clinic.csv 'y ~ age' --spend coefficients=0.9", 2, ["0.9", "whose sum is 1"]),
+    ("fit clinic.csv 'y ~ age' --spend inference=1", 2, ["no share for the coefficients"]),
+    ("fit clinic.csv 'y ~ age' --spend coefficients=.9,roc=.1", 2, ["'roc' cannot be bought"]),
+    ("fit clinic.csv 'y ~ age' --spend inference --eps 1e-9", 1, ["6.5e-10", "raise eps"]),
+    ("fit clinic.csv 'y ~ age' --spend inference --eps 0 --lambda 0", 1, ["lambda_=0"]),
     ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),
     ("fit clinic.csv 'y ~ age' --lambda -1", 2, ["lambda_=-1"]),
     ("fit clinic.csv 'y ~ age' --analysis wishful", 2, ["--analysis", "cms11"]),
@@ -386,7 +433,10 @@ def test_standard_input(home, capsys, monkeypatch):
 
 def test_arguments_are_refused_before_a_long_table_is_read(home, capsys, monkeypatch):
     monkeypatch.setattr(fitting, "open_table", None)
-    for option in (["--eps", "-1"], ["--lambda", "1e99"], ["--model", "svm", "--h", "2"]):
+    for option in (
+        *(["--eps", "-1"], ["--lambda", "1e99"], ["--model", "svm", "--h", "2"]),
+        *(["--spend", "coefficients=0.9"], ["--spend", "inference=1"]),
+    ):
         run("fit", "clinic.csv", "y ~ age", *option)
         assert "internal" not in capsys.readouterr().err
 

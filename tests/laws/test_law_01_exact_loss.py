@@ -105,6 +105,42 @@ def test_law_of_every_mechanism(name, op, price):
         assert check_loss(fit, frames).ratio > least
 
 
+@pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("price", [{"eps": 0.1, "delta": 0.1}, {"eps": ZCDP(0.5)}, {"eps": 1.0}])
+def test_law_of_coefficients_and_moments(name, op, price):
+    """One price for both: together they keep it, and each keeps its part."""
+    for frames in (adversarial_frames, lonely_frames):
+        options = {"op": op, "bounds": BOUNDS, "lambda_": "free", "spend": "inference", **price}
+        fit = MODELS[name]("y ~ x", frames()[0], **options)
+        found = check_loss(fit, frames)
+        assert found.claim == fit.guarantee
+        parts = [fit.calibration.target, fit.release.moments.calibration.target]
+        assert [part.claim for part in found.parts] == parts
+        assert found.parts[1].found > 0
+
+
+@pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
+def test_planted_moments_that_are_not_paid_for_are_caught(name):
+    """Noise on the moments for a record more or less, where neighbours replace one."""
+    frame, neighbour = orthogonal_frames()
+    fit = MODELS[name]("y ~ x + z - 1", frame, row_norm=1.0, spend="inference")
+    assert audit.privacy_loss(fit, frame, neighbour).holds
+    moments = fit.release.moments
+    noise = replace(moments.calibration.noise, rate=moments.calibration.noise.rate * 2**0.5)
+    broken = replace(moments, calibration=replace(moments.calibration, noise=noise))
+    with pytest.raises(AssertionError):
+        check_loss(replace(fit, release=replace(fit.release, moments=broken)), orthogonal_frames)
+
+
+def orthogonal_frames():
+    """A record of length 1 turns by a right angle."""
+    frame = pd.DataFrame({"x": np.repeat([0.0, 1.0], [99, 1]), "z": 0.0, "y": 1})
+    neighbour = frame.copy()
+    neighbour.loc[99, ["x", "z"]] = [0.0, 1.0]
+    return frame, neighbour
+
+
 def test_frames_that_are_no_neighbours_are_refused():
     frame, neighbour = adversarial_frames()
     fit = dplr("y ~ x", frame)

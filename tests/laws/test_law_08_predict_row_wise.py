@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import privatelr.results.predict
 from privatelr import PrivacyWarning, dplr, load_dataset, load_schema
+from privatelr.inference.row_errors import RowErrors
 
 TYPES = ["probabilities", "classes", "link"]
 
@@ -35,6 +36,42 @@ def test_law(type, options):
 def test_law_of_hinges(type, model, options):
     fit = fit_clinic(clinic(), model=model, **options)
     check_row_wise(fit, clinic(n=23, seed=5), type)
+
+
+def check_intervals_row_wise(fit, frame, mode=None):
+    whole = fit.predict(frame, interval=0.9, mode=mode)
+    for i in range(len(frame)):
+        alone = fit.predict(frame[i : i + 1], interval=0.9, mode=mode)
+        np.testing.assert_array_equal(whole.iloc[i : i + 1], alone)
+    order = np.random.default_rng(0).permutation(len(frame))
+    np.testing.assert_array_equal(
+        whole.iloc[order], fit.predict(frame.iloc[order], interval=0.9, mode=mode)
+    )
+
+
+@pytest.mark.parametrize("mode", ["posterior", "conservative", "plug-in"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"rp_dim": 2, "bounds": None}, {"op": False}, {"model": SVMS["dpsvm"], "delta": 1e-6}],
+    ids=["dplr", "projected", "output", "dpsvm"],
+)
+def test_law_of_intervals(mode, options):
+    fit = fit_clinic(clinic(n=400), spend="inference", **options)
+    frame = clinic(n=23, seed=5)
+    frame.loc[3, "age"], frame.loc[4, "smoker"] = np.nan, "sometimes"
+    check_intervals_row_wise(fit, frame, mode)
+
+
+def test_planted_bug_in_intervals_is_caught(monkeypatch):
+    """Standard errors by one product of matrices, whose order of summation the batch decides."""
+
+    def by_blas(errors, rows):
+        return np.linalg.norm(rows @ errors.roots[0], axis=1) + 1e-12 * len(rows)
+
+    monkeypatch.setattr(RowErrors, "sd", by_blas)
+    fit = fit_clinic(clinic(n=400), spend="inference")
+    with pytest.raises(AssertionError):
+        check_intervals_row_wise(fit, clinic(n=5))
 
 
 def test_law_on_a_wide_design():

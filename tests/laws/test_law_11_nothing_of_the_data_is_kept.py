@@ -11,21 +11,32 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, scores, stored
 
+import privatelr.mechanisms.stages
 import privatelr.model
-from privatelr import GuaranteeError
+from privatelr import ZCDP, GuaranteeError
 
 MARK = 61.12345678901234
 RULE = "not private"
 
 
 def unpaid(fit, printed):
-    """All that a user can see or store, with the paid-for coefficients blanked out."""
-    release = replace(fit.release, coef=np.zeros_like(fit.release.coef))
-    blank = replace(fit, release=release)
+    """All that a user can see or store, with what was paid for blanked out."""
+    blank = blanked(fit)
     above = str(blank).split(RULE)[0]
     html = blank._repr_html_().split(RULE)[0]
     tables = blank.tidy().to_csv() + blank.glance().to_csv()
-    return stored(blank), repr(blank), above, html, tables, str(fit.calibration), printed
+    moments = fit.release.moments
+    calibrations = str(fit.calibration), moments and str(moments.calibration)
+    return stored(blank), repr(blank), above, html, tables, calibrations, printed
+
+
+def blanked(fit):
+    """The fit with zeros in the place of the coefficients, and of the moments if there are any."""
+    moments = fit.release.moments
+    if moments is not None:
+        moments = replace(moments, values=np.zeros_like(moments.values))
+    coef = np.zeros_like(fit.release.coef)
+    return replace(fit, release=replace(fit.release, coef=coef, moments=moments))
 
 
 def run(frame, **options):
@@ -59,7 +70,10 @@ CHANGES = [
 @pytest.mark.parametrize("values", CHANGES, ids=str)
 @pytest.mark.parametrize(
     "options",
-    [{}, {"op": False}, {"rp_dim": 2}, {"threshold": "youden"}, {"bounds": None}, {"eps": 0}],
+    [
+        *({}, {"op": False}, {"rp_dim": 2}, {"threshold": "youden"}, {"bounds": None}, {"eps": 0}),
+        *({"spend": "inference"}, {"spend": "inference", "op": False, "delta": 1e-6}),
+    ],
     ids=str,
 )
 def test_law(monkeypatch, values, options):
@@ -71,11 +85,14 @@ OF_HINGES = [
     {"model": MODELS["dpsvm"], "op": False, "delta": 1e-6},
     {"model": MODELS["narrow"], "threshold": "topleft", "bounds": None},
     {"model": MODELS["softplus"], "delta": 1e-6},
+    {"model": MODELS["dpsvm"], "spend": "inference"},
 ]
 
 
 @pytest.mark.parametrize("values", CHANGES, ids=str)
-@pytest.mark.parametrize("options", OF_HINGES, ids=["huber", "output", "narrow", "softplus"])
+@pytest.mark.parametrize(
+    "options", OF_HINGES, ids=["huber", "output", "narrow", "softplus", "spend"]
+)
 def test_law_of_hinges(monkeypatch, values, options):
     check_nothing_kept(monkeypatch, options=options, **values)
 
@@ -84,7 +101,7 @@ def test_law_of_hinges(monkeypatch, values, options):
 def test_a_stored_fit_holds_no_value_of_the_data(model):
     frame = clinic()
     frame.loc[0, "age"] = MARK
-    fit = fit_clinic(frame, row_norm=1.0, model=model)
+    fit = fit_clinic(frame, row_norm=1.0, model=model, spend="inference")
     needle = np.float64(MARK).tobytes()
     for data in (stored(fit), pickle.dumps(fit, protocol=2)):
         assert needle not in data
@@ -143,8 +160,8 @@ def test_planted_warning_is_caught(monkeypatch):
 
 
 def written(fit, folder):
-    """The release file and the cards, with the paid-for coefficients blanked out."""
-    blank = replace(fit, release=replace(fit.release, coef=np.zeros_like(fit.release.coef)))
+    """The release file and the cards, with what was paid for blanked out."""
+    blank = blanked(fit)
     blank.save(folder / "model.json")
     return (folder / "model.json").read_bytes(), blank.card(), blank.card("html")
 
@@ -165,8 +182,10 @@ def check_nothing_written(monkeypatch, folder, frame=None, options=None, **value
         {"op": False},
         {"rp_dim": 2, "bounds": None, "threshold": "youden"},
         {"model": MODELS["dpsvm"], "threshold": "youden"},
+        {"spend": "inference"},
+        {"spend": "inference", "eps": ZCDP(0.1), "op": False, "bounds": None},
     ],
-    ids=["dplr", "output", "projected", "dpsvm"],
+    ids=["dplr", "output", "projected", "dpsvm", "spend", "spend-output"],
 )
 def test_release_files_and_cards(monkeypatch, tmp_path, values, options):
     check_nothing_written(monkeypatch, tmp_path, options=options, **values)
@@ -175,7 +194,7 @@ def test_release_files_and_cards(monkeypatch, tmp_path, values, options):
 def test_a_release_file_holds_no_value_of_the_data(tmp_path):
     frame = clinic()
     frame.loc[0, "age"] = MARK
-    fit = fit_clinic(frame, row_norm=1.0)
+    fit = fit_clinic(frame, row_norm=1.0, spend="inference")
     fit.save(tmp_path / "model.json")
     text = (tmp_path / "model.json").read_text(encoding="utf-8") + fit.card() + fit.card("html")
     assert str(MARK)[:8] not in text
@@ -193,3 +212,19 @@ def test_planted_bug_in_the_file_is_caught(monkeypatch, tmp_path):
     monkeypatch.setattr(privatelr.model, "plan_design", curious)
     with pytest.raises(AssertionError):
         check_nothing_written(monkeypatch, tmp_path, age=95.0)
+
+
+def test_planted_notes_about_the_moments_are_caught(monkeypatch, tmp_path):
+    """A grid that follows the labels, as a rounding to the precision of the data would."""
+    honest = privatelr.mechanisms.stages.release_moments
+
+    def adaptive(rows, coef, calibration, noise):
+        finer = calibration.grid / (1 + np.count_nonzero(rows.y > 0) % 2)
+        return honest(rows, coef, replace(calibration, grid=finer), noise)
+
+    monkeypatch.setattr(privatelr.mechanisms.stages, "release_moments", adaptive)
+    options, other = {"spend": "inference"}, 1 - clinic()["y"][0]
+    with pytest.raises(AssertionError):
+        check_nothing_kept(monkeypatch, options=options, y=other)
+    with pytest.raises(AssertionError):
+        check_nothing_written(monkeypatch, tmp_path, options=options, y=other)

@@ -1,7 +1,7 @@
 """Law 19: a standard error is a function of releases only, and it is what the noise does.
 
-What this version prints is the part of the noise, `privacy_sd`; it is free because it does not
-look at the data.
+The part of the noise, `privacy_sd`, is free because it does not look at the data. The whole is
+bought with the moments, and a function of what was bought.
 """
 
 from dataclasses import replace
@@ -103,3 +103,26 @@ def test_the_error_is_of_the_release_alone():
     fit = fit_clinic(clinic())
     blank = replace(fit, release=replace(fit.release, coef=np.zeros(4)), _diagnostics=None)
     np.testing.assert_array_equal(blank.privacy_sd, fit.privacy_sd)
+
+
+def check_errors_of_the_release(fit, other, errors):
+    """What another fit says once it carries this release."""
+    np.testing.assert_array_equal(errors(replace(other, release=fit.release)), errors(fit))
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("options", [{}, {"op": False}, {"delta": 1e-6}], ids=str)
+def test_law_of_errors_that_were_bought(options, model):
+    options = {"model": model, "spend": "inference", "eps": 20, **options}
+    fit, other = (fit_clinic(frame, **options) for frame in frames()[:2])
+    for errors in (lambda fit: fit.bse, lambda fit: fit.conf_int(), lambda fit: fit.cov_params()):
+        check_errors_of_the_release(fit, other, errors)
+        assert not np.array_equal(errors(other), errors(fit))
+
+
+def test_planted_errors_of_the_training_data_are_caught():
+    """An error that is scaled by the C-index of the fit, which nobody paid for."""
+    fit, other = (fit_clinic(frame, spend="inference", eps=20) for frame in frames()[:2])
+    assert other.diagnostics.c_index != fit.diagnostics.c_index
+    with pytest.raises(AssertionError):
+        check_errors_of_the_release(fit, other, lambda fit: fit.bse * fit.diagnostics.c_index)

@@ -1,9 +1,11 @@
 """Law 20: every release on the same records is charged, and every copy of a record in it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from privatelr import PureDP
+from privatelr import PureDP, dplr
+from privatelr.inference.bootstrap import bootstrap_intervals
 from privatelr.privacy.events import grouped
 from privatelr.privacy.guarantees import ZCDP
 from privatelr.privacy.ledger import Ledger
@@ -62,3 +64,38 @@ def test_draws_add_up_and_copies_square_in_zcdp():
     one.charge(ZCDP(0.09))
     assert draws.spent() == pytest.approx(one.spent())
     assert copies.spent() == pytest.approx(one.spent())
+
+
+def records(rng, n=200):
+    age = rng.uniform(0, 10, n)
+    return pd.DataFrame({"y": (age + rng.logistic(size=n) > 5) * 1.0, "age": age})
+
+
+def check_bootstrap_is_free(covariates_of):
+    """Bootstraps resample the release: no record changes them but through it, none is charged."""
+    rng = np.random.default_rng(6)
+    before = records(rng)
+    after = before.copy()
+    after.loc[0] = [1.0, 0.01]
+    ledger = Ledger(100.0)
+    fit = dplr("y ~ age", before, eps=1.0, bounds={"age": (0, 10)}, ledger=ledger)
+    first, second = (
+        bootstrap_intervals(fit.release, fit.spec, np.eye(2), covariates_of(frame), replicates=100)
+        for frame in (before, after)
+    )
+    np.testing.assert_array_equal(first.lower, second.lower)
+    np.testing.assert_array_equal(first.sd, second.sd)
+    assert ledger.spent() == pytest.approx(1.0)
+
+
+PUBLIC = records(np.random.default_rng(7))
+
+
+@pytest.mark.parametrize("covariates", ["uniform", PUBLIC], ids=["declared", "public"])
+def test_a_bootstrap_of_a_release_costs_nothing(covariates):
+    check_bootstrap_is_free(lambda frame: covariates)
+
+
+def test_a_bootstrap_of_the_records_is_caught():
+    with pytest.raises(AssertionError):
+        check_bootstrap_is_free(lambda frame: frame)

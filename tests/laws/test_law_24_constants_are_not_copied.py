@@ -1,16 +1,25 @@
 """Law 24: sigma is calibrated for replace-one; the one that Jain and Thakurta print is too small.
 
 Their Theorem 2 (2014) defines neighbours by replacement, as this package does, and its sigma
-misses the claimed delta by several times on an explicit pair.
+misses the claimed delta by several times on an explicit pair. The same holds for the moments:
+X'X moves by the root of 2 times as much for a replaced record as for one more or less.
 """
 
 import pytest
-from broken_mechanisms import bare, calibrated, jain_thakurta_sigma
+from broken_mechanisms import (
+    bare,
+    calibrated,
+    jain_thakurta_sigma,
+    moments_for_add_or_remove,
+    planned,
+)
 
+from privatelr.audit.crossed import RIGHT, usual_pair
 from privatelr.audit.loss import loss_of
+from privatelr.audit.moments import moments_loss
 from privatelr.audit.search import deep_pair
 from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.guarantees import ApproxDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import GaussianNoise
 
 DELTA = 1e-6
@@ -55,3 +64,18 @@ def test_constants_for_add_or_remove_are_caught(loss):
     copied = bare(honest, noise=GaussianNoise(2, honest.noise.sd / 2))
     with pytest.raises(AssertionError):
         check_delta(copied)
+
+
+def check_moments(plan):
+    found = moments_loss(usual_pair(plan.coefficients, RIGHT)[0], plan.moments)
+    assert found.ratio <= 1 + 1e-6
+    return found.ratio
+
+
+@pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, DELTA)], ids=str)
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_the_moments_are_calibrated_for_a_replaced_record(loss, target):
+    plan = planned(target, loss=loss)
+    assert check_moments(plan) > 0.999
+    with pytest.raises(AssertionError):
+        check_moments(moments_for_add_or_remove(plan))

@@ -12,7 +12,16 @@ import pytest
 from frames_for_laws import clinic, fit_clinic
 
 import privatelr.results.card
-from privatelr import ZCDP, ArgumentError, Ledger, PrivacyWarning, ReleaseFileError, dplr, load
+from privatelr import (
+    ZCDP,
+    ApproxDP,
+    ArgumentError,
+    Ledger,
+    PrivacyWarning,
+    ReleaseFileError,
+    dplr,
+    load,
+)
 from privatelr.privacy.conversions import to_approximate
 from privatelr.results.release_document import release_document
 
@@ -54,11 +63,47 @@ def test_the_card_states_the_record(options):
         assert re.search(rf"\| {name} \| .*{re.escape(fact)}", text), name
     assert release_document(fit)["sha256"] in text
     for name, value in fit.coef.items():
-        assert f"| {name} | {value:.6g} | {fit.privacy_sd[name]:.3g} |" in text
+        assert f"| {name} | {value:.6g} | {fit.privacy_sd_limit[name]:.3g} |" in text
     bounds = "from 18 to 90" if options.get("bounds", 1) else "nothing"
     assert f"| age | numeric | {bounds} |" in text
     assert "| smoker | categorical | no, yes |" in text
     assert ("learned from the training data" in text) == (fit.threshold.rule is not None)
+
+
+@pytest.mark.parametrize("eps", [1.0, ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
+@pytest.mark.parametrize("op", [True, False])
+def test_the_card_states_what_was_spent_on_what(eps, op):
+    fit = fit_clinic(clinic(), eps=eps, op=op, spend="inference")
+    text = plain(fit.card())
+    moments = fit.release.moments.calibration
+    first, second = fit.calibration.target, moments.target
+    spent = f"| Spent | {first} on the coefficients; {second} on the matrices for inference |"
+    assert spent in text
+    assert f"| Guarantee | {eps if eps != 1.0 else 'epsilon = 1 (pure)'} |" in text
+    assert "Then they see the estimates and the matrices for inference." in text
+    noise = (
+        f"| Matrices for inference | {moments.noise.title} noise, scale {moments.noise.scale:.6g}"
+    )
+    assert f"{noise}, added to their 20 numbers together" in text
+    assert f"{moments.grid:.6g}, decided exactly |" in text
+    assert "The matrices have 4 rows and 4 columns." in text
+    assert "with noise, in the units of the design" in text
+    assert "recomputes both parts of the guarantee from their noise, and their sum" in text
+    assert release_document(fit)["sha256"] in text
+
+
+def test_a_card_without_inference_does_not_speak_of_it():
+    text = plain(fit_clinic(clinic()).card())
+    assert "| Spent | all of it on the coefficients |" in text
+    assert "matrices" not in text
+    assert "inference" not in text
+
+
+def test_the_matrices_of_a_plain_fit():
+    text = plain(fit_clinic(clinic(), eps=0, spend="inference").card())
+    assert "without noise, in the units of the design" in text
+    assert "| Spent |" not in text
+    assert "| Matrices for inference |" not in text
 
 
 def test_the_promise_in_words():
@@ -83,7 +128,7 @@ def test_the_promise_in_words():
 @pytest.mark.parametrize("format", ["markdown", "html"])
 def test_what_is_not_private_is_loud(format):
     with pytest.warns(PrivacyWarning, match="seed"):
-        seeded = fit_clinic(clinic(), seed=1)
+        seeded = fit_clinic(clinic(), seed=1, spend="inference")
     for fit, reason in ((seeded, "void: seeded noise"), (fit_clinic(clinic(), eps=0), "eps=0")):
         text = plain(fit.card(format))
         sentence = re.search(r"Nothing in this release is private \((.*)\)", text)
@@ -101,8 +146,9 @@ def test_a_charged_ledger_is_on_the_card():
     assert "no ledger was charged" in plain(fit_clinic(clinic()).card())
 
 
-def test_a_loaded_fit_has_the_same_card(tmp_path):
-    fit = fit_clinic(clinic())
+@pytest.mark.parametrize("spend", [None, "inference"])
+def test_a_loaded_fit_has_the_same_card(tmp_path, spend):
+    fit = fit_clinic(clinic(), spend=spend)
     fit.save(tmp_path / "model.json")
     for format in ("markdown", "html"):
         assert load(tmp_path / "model.json").card(format) == fit.card(format)

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import tracemalloc
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -13,13 +14,15 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import SCHEMA as DECLARED
+from frames_for_laws import SVMS, clinic, fit_clinic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privatelr.results.release_document
 from privatelr import (
     ZCDP,
+    ApproxDP,
     ArgumentError,
     GuaranteeError,
     Ledger,
@@ -34,6 +37,7 @@ from privatelr import (
 )
 from privatelr.numerics.losses import LOSSES
 from privatelr.results.design_limits import expansion_work, least_columns, read_tokens
+from privatelr.results.moments_file import restore_moments
 from privatelr.results.release_document import content_hash, release_document, restore
 
 N = 60
@@ -119,6 +123,11 @@ def check_same(loaded, fit, data):
     assert loaded.threshold == fit.threshold
     assert loaded.release.entry == fit.release.entry
     assert loaded.release.coef.tobytes() == fit.release.coef.tobytes()
+    assert (loaded.release.moments is None) == (fit.release.moments is None)
+    if fit.release.moments is not None:
+        found, true = loaded.release.moments, fit.release.moments
+        assert found.calibration == true.calibration
+        assert found.values.tobytes() == true.values.tobytes()
     assert not loaded.has_diagnostics
 
 
@@ -139,11 +148,60 @@ def test_every_model_reads_back(tmp_path, formula, options):
 
 
 @pytest.mark.parametrize("price", PRICES, ids=str)
-@pytest.mark.parametrize("options", [{}, {"bounds": None}, {"rp_dim": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"bounds": None}, {"rp_dim": 2}, {"spend": "inference"}], ids=str
+)
 def test_every_mechanism_reads_back(tmp_path, price, options):
     fit = fit_clinic(clinic(), **options, **price)
     document = check_round_trip(fit, clinic(seed=9), tmp_path / "model.json")
     VALIDATOR.validate(document)
+
+
+@pytest.mark.parametrize("name", SVMS)
+@pytest.mark.parametrize("eps", [0, 0.3, ZCDP(0.1), ApproxDP(0.7, 1e-6)], ids=str)
+def test_inference_of_every_loss_reads_back(name, eps):
+    fit = fit_clinic(clinic(), model=SVMS[name], eps=eps, spend="inference")
+    document = json.loads(json.dumps(release_document(fit)))
+    VALIDATOR.validate(document)
+    found = restore(document).release.moments
+    assert found.calibration == fit.release.moments.calibration
+    assert found.values.tobytes() == fit.release.moments.values.tobytes()
+
+
+@settings(max_examples=25)
+@given(
+    percent=st.integers(1, 99),
+    eps=st.one_of(st.floats(1e-6, 50), st.floats(1e-6, 9).map(ZCDP)),
+    formula=st.sampled_from(["y ~ 1", "y ~ dose - 1", "y ~ age * smoker"]),
+)
+def test_any_price_in_any_shares_reads_back(percent, eps, formula):
+    """Also prices of so many digits that floats cannot divide them exactly."""
+    shares = {"coefficients": percent / 100, "inference": (100 - percent) / 100}
+    fit = dplr(formula, clinic(), eps=eps, spend=shares, **DECLARED)
+    document = json.loads(json.dumps(release_document(fit)))
+    VALIDATOR.validate(document)
+    found = restore(document)
+    assert found.guarantee == fit.guarantee
+    assert found.release.moments.calibration == fit.release.moments.calibration
+    assert release_document(found) == document
+
+
+def test_a_reader_without_the_package_finds_the_matrices(tmp_path):
+    """By what the schema says about the entry, and nothing else."""
+    fit = fit_clinic(clinic(), spend="inference")
+    fit.save(tmp_path / "model.json")
+    entry = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))["inference"]
+    for name, scale in (("curvature", 1.0), ("scores", entry["balance"])):
+        rows = entry[name]
+        matrix = np.zeros((len(rows), len(rows)))
+        for i, row in enumerate(rows):
+            for k, value in enumerate(row):
+                found = value / scale / (1.0 if k == 0 else math.sqrt(2.0))
+                matrix[i, i + k] = matrix[i + k, i] = found
+        np.testing.assert_allclose(matrix, getattr(fit.release.moments, name), rtol=1e-14)
+    lengths = [len(row) for row in entry["curvature"]]
+    assert lengths == [4, 3, 2, 1]
+    assert entry["noise"]["dimension"] == 2 * sum(lengths)
 
 
 @pytest.mark.parametrize("call", [lambda f: (f.to_numpy(),), lambda f: (f["y"], f[["x", "z"]])])
@@ -200,6 +258,12 @@ def test_a_charged_ledger_is_on_record(tmp_path):
     document = check_round_trip(fit, clinic(), tmp_path / "model.json")
     assert document["ledger"]["part"] == "first half"
     VALIDATOR.validate(document)
+    assert len(document["ledger"]["events"]) == 2
+    both = fit_clinic(clinic(), spend="inference", eps=2.0, ledger=ledger)
+    document = check_round_trip(both, clinic(), tmp_path / "model.json")
+    assert document["ledger"]["guarantee"] == document["guarantee"]
+    assert document["guarantee"]["epsilon"] == 2.0
+    assert [event["epsilon"] for event in document["ledger"]["events"]] == [1.3, 0.7]
 
 
 def test_nothing_of_the_data_and_no_learned_value_is_in_the_file(tmp_path):
@@ -227,12 +291,29 @@ def test_scaling_by_the_data_is_not_written(tmp_path):
 def test_plain_and_seeded_fits_say_so(tmp_path):
     with pytest.warns(PrivacyWarning, match="seed"):
         seeded = fit_clinic(clinic(), seed=1)
-    for fit, reason in ((seeded, "void: seeded noise"), (fit_clinic(clinic(), eps=0), "eps=0")):
+    with pytest.warns(PrivacyWarning, match="seed"):
+        inferred = fit_clinic(clinic(), seed=1, spend="inference")
+    plain = fit_clinic(clinic(), eps=0)
+    for fit, reason in (
+        *((seeded, "void: seeded noise"), (inferred, "void: seeded noise"), (plain, "eps=0")),
+        (fit_clinic(clinic(), eps=0, spend="inference"), "eps=0"),
+    ):
         document = check_round_trip(fit, clinic(), tmp_path / "model.json")
         assert isinstance(load(tmp_path / "model.json").guarantee, NonPrivate)
         assert document["notice"].startswith("NOT PRIVATE")
         assert reason in document["notice"]
         VALIDATOR.validate(document)
+
+
+@pytest.mark.parametrize("eps", [4e-9, 1e4, ZCDP(1e4), ApproxDP(4e-6, 4e-20)], ids=str)
+@pytest.mark.parametrize("row_norm", [1e-9, 1e9])
+def test_the_ends_of_all_ranges_read_back(eps, row_norm):
+    frame = clinic().assign(dose=1e300)
+    fit = dplr("y ~ dose", frame, eps=eps, row_norm=row_norm, spend="inference")
+    document = json.loads(json.dumps(release_document(fit)))
+    VALIDATOR.validate(document)
+    found = restore(document).release.moments.values
+    assert found.tobytes() == fit.release.moments.values.tobytes()
 
 
 def test_levels_that_json_cannot_hold_are_refused(tmp_path):
@@ -455,6 +536,54 @@ WRONG = [
 ]
 
 
+INFERRED = json.loads(
+    json.dumps(
+        release_document(
+            dplr("y ~ age + dose", clinic(), spend="inference", ledger=Ledger(1.0), **DECLARED)
+        )
+    )
+)
+PROBLEM = restore(INFERRED).calibration.problem
+WRONG_MOMENTS = [
+    (("inference",), None, "the noise was made for epsilon = 0.65"),
+    (("inference",), [], "inference takes an object"),
+    (("inference", "target", "epsilon"), 0.3, "inference: the noise gives epsilon = 0.35"),
+    (("inference", "target", "epsilon"), 0.36, "the noise was made for epsilon = 1.01"),
+    (("inference", "target", "epsilon"), 1e-10, "eps=1e-10"),
+    (("inference", "target"), {"kind": "zcdp", "rho": 1.0, "neighbours": "REPLACE_ONE"}, "proven"),
+    (
+        ("inference", "target"),
+        {"kind": "none", "reason": "x", "neighbours": "REPLACE_ONE"},
+        "inference: moments without a guarantee",
+    ),
+    (("guarantee", "epsilon"), 0.65, "the noise was made for epsilon = 1 "),
+    (("guarantee", "epsilon"), 0.9999999999, "the noise was made for epsilon = 1 "),
+    (("guarantee", "epsilon"), 1.1, "the noise was made for epsilon = 1 "),
+    (("calibration", "target", "epsilon"), 0.7, "the noise was made for epsilon = 1.05"),
+    (("inference", "balance"), 0.5, "inference.balance is 0.5, and the other entries give 0.25"),
+    (("inference", "balance"), "0.25", "inference.balance"),
+    (("inference", "noise", "rate"), lambda r: 1.01 * r, "inference: the noise gives"),
+    (("inference", "noise", "dimension"), 6, "dimension takes a whole number from 12 to 12"),
+    (("inference", "noise"), {"law": "none", "dimension": 12}, "nothing is proven"),
+    (("inference", "noise"), {"law": "gaussian", "dimension": 12, "sd": 1.0}, "nothing is proven"),
+    (("inference", "noise"), lambda _: INFERRED["calibration"]["noise"], "differ|add up to d"),
+    (("inference", "grid"), 0.3, "inference.grid takes a power of two"),
+    (("inference", "grid"), 0.0, "inference.grid takes a power of two"),
+    (("inference", "grid"), 1024.0, "curvature takes multiples of the grid"),
+    (("inference", "curvature"), longer, "curvature takes 3 rows, not 4"),
+    (("inference", "curvature"), [[0.0] * 6], "curvature takes 3 rows, not 1"),
+    (("inference", "curvature"), [0.0] * 3, r"curvature\[0\] takes a list"),
+    (("inference", "scores", 1), longer, r"scores\[1\] takes 2 numbers, not 3"),
+    (("inference", "scores", 1, 1), 0.1, "scores takes multiples of the grid"),
+    (("inference", "scores", 1, 1), "0", r"scores\[1\]\[1\] takes a number"),
+    (("inference", "scores", 1, 1), 2.0**40, "scores takes numbers that rows and noise can make"),
+    (("inference", "curvature", 0, 0), -(2.0**40), "curvature takes numbers that rows and noise"),
+    (("ledger", "guarantee", "epsilon"), 0.65, "ledger.guarantee.epsilon"),
+    (("ledger", "events"), lambda e: e[:1], "ledger.events"),
+    (("ledger", "events", 1, "epsilon"), 0.1, "ledger.events"),
+]
+
+
 def refusal(path, data):
     path.write_bytes(data)
     with pytest.raises(ReleaseFileError) as caught:
@@ -479,20 +608,85 @@ def test_one_sentence_for_every_entry(tmp_path, place, to, words):
     assert re.search(words, refusal(tmp_path / "model.json", data))
 
 
-@pytest.mark.parametrize("place", [(), ("calibration",), ("design",), ("design", "variables", 0)])
+@pytest.mark.parametrize(("place", "to", "words"), WRONG_MOMENTS, ids=lambda x: str(x)[:50])
+def test_one_sentence_for_every_entry_of_inference(tmp_path, place, to, words):
+    data = json.dumps(changed(*place, to=to, document=INFERRED)).encode()
+    assert re.search(words, refusal(tmp_path / "model.json", data))
+
+
+def plain_document(**options):
+    fit = fit_clinic(clinic(), eps=0, spend="inference", **options)
+    return json.loads(json.dumps(release_document(fit)))
+
+
+@pytest.mark.parametrize(
+    ("place", "to", "words"),
+    [
+        (("calibration", "lambda"), 0, "inference takes null beside a fit without a penalty"),
+        (("inference", "grid"), 0.5, "no noise or grid"),
+        (("inference", "noise"), {"law": "gaussian", "dimension": 20, "sd": 1.0}, "no noise or"),
+        (("inference", "target", "reason"), "none: other", "adds up with"),
+        (
+            ("inference", "target"),
+            {"kind": "pure", "epsilon": 1.0, "neighbours": "REPLACE_ONE"},
+            "power of two",
+        ),
+        (("inference", "curvature", 0, 0), 1e3, "numbers that rows and noise can make"),
+    ],
+    ids=str,
+)
+def test_inference_of_a_plain_fit_is_checked_too(tmp_path, place, to, words):
+    data = json.dumps(changed(*place, to=to, document=plain_document())).encode()
+    assert re.search(words, refusal(tmp_path / "model.json", data))
+
+
+def test_parts_of_two_kinds_are_refused(tmp_path):
+    """Each of them proven by itself; what holds for both together is none of the two."""
+    concentrated = fit_clinic(clinic(), spend="inference", eps=ZCDP(0.1))
+    entry = json.loads(json.dumps(release_document(concentrated)))["inference"]
+    document = json.loads(json.dumps(release_document(fit_clinic(clinic()))))
+    mixed = changed("inference", to=entry, document=document)
+    said = refusal(tmp_path / "model.json", json.dumps(mixed).encode())
+    assert "inference.target takes a guarantee that adds up" in said
+
+
+def test_many_columns_have_no_inference():
+    """So many that their moments would fill the memory of whoever reads the file."""
+    with pytest.raises(ReleaseFileError, match="null beside more than 1000 columns"):
+        restore_moments(INFERRED["inference"], replace(PROBLEM, d=1001, blocks=()))
+    assert restore_moments(None, replace(PROBLEM, d=1001, blocks=())) is None
+
+
+@pytest.mark.parametrize("name", ["curvature", "scores"])
+def test_a_long_list_is_counted_before_it_is_read(name):
+    many = [0] * 10**6
+    for value in (many, [many, [0, 0], [0]], [[many], [0, 0], [0]]):
+        document = json.loads(json.dumps(INFERRED))
+        document["inference"][name] = value
+        tracemalloc.start()
+        with pytest.raises(ReleaseFileError):
+            restore_moments(document["inference"], PROBLEM)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 10**5
+
+
+@pytest.mark.parametrize(
+    "place", [(), ("calibration",), ("inference",), ("design",), ("design", "variables", 0)]
+)
 def test_entries_are_all_there_and_no_others(tmp_path, place):
-    inner = DOCUMENT
+    inner = INFERRED
     for key in place:
         inner = inner[key]
     for name in inner.keys() - {"sha256"}:
-        copy = json.loads(json.dumps(DOCUMENT))
+        copy = json.loads(json.dumps(INFERRED))
         short = copy
         for key in place:
             short = short[key]
         del short[name]
         copy["sha256"] = content_hash(copy)
         assert refusal(tmp_path / "model.json", json.dumps(copy).encode())
-    copy = json.loads(json.dumps(DOCUMENT))
+    copy = json.loads(json.dumps(INFERRED))
     more = copy
     for key in place:
         more = more[key]
@@ -615,6 +809,26 @@ def test_planted_trust_in_the_noise_is_caught(tmp_path, monkeypatch):
     data = json.dumps(changed("calibration", "noise", "rate", to=lambda r: 2 * r)).encode()
     trusting = privatelr.results.calibration_file
     monkeypatch.setattr(trusting, "_require_consistent", lambda calibration: None)
+    with pytest.raises(pytest.fail.Exception):
+        refusal(tmp_path / "model.json", data)
+
+
+def test_planted_trust_in_the_noise_of_moments_is_caught(tmp_path, monkeypatch):
+    data = json.dumps(
+        changed("inference", "noise", "rate", to=lambda r: 2 * r, document=INFERRED)
+    ).encode()
+    trusting = privatelr.results.moments_file
+    monkeypatch.setattr(trusting, "_require_consistent", lambda calibration: None)
+    with pytest.raises(pytest.fail.Exception):
+        refusal(tmp_path / "model.json", data)
+
+
+def test_planted_trust_in_the_sum_is_caught(tmp_path, monkeypatch):
+    """A reader that looks at each part and believes what the file says of both."""
+    data = json.dumps(changed("guarantee", "epsilon", to=0.65, document=INFERRED)).encode()
+    trusting = privatelr.results.release_document
+    monkeypatch.setattr(trusting, "_is_sum", lambda given, total: True)
+    monkeypatch.setattr(trusting, "require_same", lambda *_: None)
     with pytest.raises(pytest.fail.Exception):
         refusal(tmp_path / "model.json", data)
 

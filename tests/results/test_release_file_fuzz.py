@@ -16,9 +16,10 @@ from frames_for_laws import SCHEMA as DECLARED
 from frames_for_laws import clinic
 
 from privatelr import ZCDP, GuaranteeError, NonPrivate, ReleaseFileError, dplr, load
+from privatelr.mechanisms.calibration.moments import achieved_moments
 from privatelr.mechanisms.verification import achieved
-from privatelr.privacy.conversions import from_json, implies, to_json
-from privatelr.results import calibration_file, design_file, release_file
+from privatelr.privacy.conversions import compose, from_json, implies, to_json
+from privatelr.results import calibration_file, design_file, moments_file, release_file
 from privatelr.results import release_document as release_document_module
 from privatelr.results.json_values import canonical
 from privatelr.results.release_document import content_hash, release_document
@@ -33,6 +34,9 @@ OPTIONS = [
     {"delta": 1e-6, "bounds": None, "rp_dim": 2, "threshold": "youden"},
     {"op": False, "eps": ZCDP(0.1), "formula": "age > 50 ~ dose * C(smoker, contr.sum)"},
     {"eps": 0},
+    {"spend": "inference"},
+    {"eps": ZCDP(0.1), "spend": {"coefficients": 0.9, "inference": 0.1}},
+    {"eps": 0, "spend": "inference"},
 ]
 
 
@@ -44,7 +48,16 @@ def model(formula="y ~ age + dose + smoker", **options):
     if spec.projection is not None:
         drawn = np.linspace(-1, 1, spec.projection.size).reshape(spec.projection.shape)
         spec = replace(spec, projection=drawn)
-    return replace(fit, spec=spec, release=replace(fit.release, coef=coef))
+    release = replace(fit.release, coef=coef, moments=known(fit.release.moments))
+    return replace(fit, spec=spec, release=release)
+
+
+def known(moments):
+    """Moments that are the same in every run."""
+    if moments is None:
+        return None
+    grid = moments.calibration.grid or 2.0**-20
+    return replace(moments, values=grid * (37.0 * np.arange(len(moments.values)) % 1009 - 300))
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +159,12 @@ def at(document, path):
     return document
 
 
-def broken(document, rng):
-    """A document with one or two nodes damaged."""
+def broken(document, rng, likely=None):
+    """A document with one or two nodes damaged, the likely ones if there are any."""
     copy = json.loads(json.dumps(document))
     for _ in range(rng.choice([1, 1, 1, 2])):
-        path = rng.choice([p for p in places(copy) if p != ("sha256",)])
+        all_places = [p for p in places(copy) if p != ("sha256",)]
+        path = rng.choice([p for p in all_places if likely and likely(p)] or all_places)
         parent, key, value = at(copy, path[:-1]), path[-1], at(copy, path)
         match rng.randrange(8):
             case 0 | 1:
@@ -217,17 +231,44 @@ def check_consistent(found, data):
     assert not found.has_diagnostics
     guarantee, calibration = found.guarantee, found.calibration
     if not isinstance(guarantee, NonPrivate):
-        claimed = to_json(guarantee)
-        claimed |= {k: v * (1 + 2e-9) for k, v in claimed.items() if isinstance(v, float)}
-        assert implies(achieved(calibration), from_json(claimed))
+        assert implies(achieved(calibration), relaxed(calibration.target))
+        assert implies(calibration.target, relaxed(guarantee))
         assert calibration.problem.radius >= found.spec.radius * (1 - 2e-9)
         assert calibration.problem.d == found.spec.d == len(found.release.coef)
+    check_parts(found)
     with np.errstate(all="ignore"):
         found.predict(NEW, type="link")
         found.predict(NEW, type="classes", threshold=0.5)
-        for text in (str(found), found._repr_html_(), found.card(), found.card("html")):
+        for text in (found.card(), found.card("html"), str(calibration)):
             assert text
-        found.tidy(), found.glance(), str(calibration)
+        if found.release.moments is not None and len(data) % 4:
+            return  # standard errors take time, so they are asked for every now and then
+        assert str(found)
+        assert found._repr_html_()
+        found.tidy(), found.glance()
+
+
+def check_parts(found):
+    """Each part is worth what it claims, and both together are what is promised."""
+    guarantee, calibration, moments = found.guarantee, found.calibration, found.release.moments
+    if moments is None:
+        return
+    d = found.spec.d
+    assert moments.values.shape == (d * (d + 1),)
+    assert moments.calibration.problem == calibration.problem
+    target = moments.calibration.target
+    assert implies(achieved_moments(moments.calibration), relaxed(target))
+    assert isinstance(target, NonPrivate) == isinstance(calibration.target, NonPrivate)
+    assert np.linalg.norm(moments.curvature) < 1e3 * found.spec.radius**2 * d**2
+    if not isinstance(guarantee, NonPrivate):
+        assert implies(compose([calibration.target, target]), relaxed(guarantee))
+
+
+def relaxed(guarantee):
+    """The guarantee with room for rounding."""
+    claimed = to_json(guarantee)
+    claimed |= {k: v * (1 + 2e-9) for k, v in claimed.items() if isinstance(v, float)}
+    return from_json(claimed)
 
 
 @contextmanager
@@ -302,6 +343,31 @@ def test_damaged_entries_with_the_right_hash(models, read):
     assert 50 < accepted < 700
 
 
+def anywhere_in_inference(path):
+    return path[0] == "inference"
+
+
+def what_is_promised(path):
+    """What the guarantee follows from."""
+    named = {"guarantee", "target", "noise", "balance", "grid", "lambda", "n", "radius"}
+    return path[0] in ("guarantee", "calibration", "inference") and not named.isdisjoint(path)
+
+
+def test_damaged_entries_about_inference(models, read):
+    """The same where it is about the second part of the promise."""
+    rng, accepted = random.Random(24), 0
+    bought = [document for _, _, document in models if document["inference"]]
+    for index in range(1000):
+        likely = anywhere_in_inference if index % 4 == 0 else what_is_promised
+        document = rehashed(broken(bought[index % len(bought)], rng, likely))
+        data = spelled(document, rng)
+        found = read(data)
+        if found is not None:
+            accepted += 1
+            check_consistent(found, data)
+    assert 20 < accepted < 400
+
+
 def test_reading_runs_and_imports_nothing(models, tmp_path):
     rng, path = random.Random(23), tmp_path / "model.json"
     for index in range(200):
@@ -323,6 +389,19 @@ def test_planted_trust_is_caught(models, read, monkeypatch):
     monkeypatch.setattr(calibration_file, "_require_consistent", lambda calibration: None)
     with pytest.raises((AssertionError, GuaranteeError)):
         test_damaged_entries_with_the_right_hash(models, read)
+
+
+def test_planted_trust_in_moments_is_caught(models, read, monkeypatch):
+    monkeypatch.setattr(moments_file, "_require_consistent", lambda calibration: None)
+    with pytest.raises((AssertionError, GuaranteeError)):
+        test_damaged_entries_about_inference(models, read)
+
+
+def test_planted_trust_in_the_sum_is_caught(models, read, monkeypatch):
+    """A reader that takes the guarantee of the whole from the file."""
+    monkeypatch.setattr(release_document_module, "_is_sum", lambda given, total: True)
+    with pytest.raises((AssertionError, GuaranteeError)):
+        test_damaged_entries_about_inference(models, read)
 
 
 def test_planted_blindness_to_the_hash_is_caught(models, read, monkeypatch):

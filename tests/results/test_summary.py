@@ -4,10 +4,14 @@ import re
 import warnings
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from frames_for_laws import clinic, fit_clinic
 
-from privatelr import PrivacyWarning, dplr, load_dataset, load_schema
+from privatelr import ZCDP, PrivacyWarning, dplr, dpsvm, load_dataset, load_schema
+from privatelr.inference.intervals import Inference
+from privatelr.results import summary_table
+from privatelr.results.bars import bars_of, drawings
 
 OPTIONS = [
     {},
@@ -24,7 +28,16 @@ OPTIONS = [
     {"analysis": "cms11"},
     {"lambda_": 1e-9},
     {"lambda_": "PrivateLR"},
+    {"spend": "inference"},
+    {"spend": "inference", "op": False, "eps": 3},
+    {"spend": {"coefficients": 0.6, "inference": 0.4}, "delta": 1e-6},
+    {"spend": "inference", "eps": ZCDP(0.5)},
+    {"spend": "inference", "eps": 0},
+    {"spend": "inference", "seed": 1},
+    {"spend": "inference", "model": dpsvm},
+    {"spend": "inference", "rp_dim": 1, "bounds": None},
 ]
+INFERRED = [options for options in OPTIONS if "spend" in options]
 
 
 def page(**options):
@@ -39,6 +52,7 @@ def test_layout(options):
     lines = text.splitlines()
     assert max(len(line) for line in lines) <= 79
     labels = [line.split("  ")[0] for line in lines[3:] if re.match(r"[A-Z]\w+  ", line)]
+    labels = [label for label in labels if label != "Loss"]
     assert labels[:5] == ["Promise", "Mechanism", "Rows", "Response", "Lambda"]
     assert sum("not private -----" in line for line in lines) == 1
     closing = " ".join(lines[-2:])
@@ -116,7 +130,10 @@ class _Text(HTMLParser):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_html_has_the_words_of_the_text(options):
     fit = page(**options)
-    html = _Text(fit._repr_html_())
+    page_of_fit = fit._repr_html_()
+    legends = re.findall(r"<figcaption>.*?</figcaption>", page_of_fit)
+    assert len(legends) == (fit.release.moments is not None)
+    html = _Text(re.sub(r"<figcaption>.*?</figcaption>", "", page_of_fit))
     assert html.open == []
     text = re.sub(r"-{5,}", " ", str(fit))
     assert html.words == text.split()
@@ -139,3 +156,182 @@ def test_long_names_keep_the_width():
 def test_repr_is_one_line_without_data():
     fit = fit_clinic(clinic())
     assert repr(fit) == "<Fit of 'y ~ age + dose + smoker', epsilon = 1 (pure)>"
+
+
+def words_of(fit, **options):
+    return " ".join(fit.summary(**options).as_text().split())
+
+
+def one_line(options):
+    return " ".join(str(page(**options)).split())
+
+
+@pytest.mark.parametrize("options", INFERRED, ids=str)
+def test_the_table_of_inference(options):
+    """In the layout of peers.md, without stars."""
+    fit = page(**options)
+    head = next(line for line in str(fit).splitlines() if "Estimate" in line)
+    part = [] if options.get("eps") == 0 else ["privacy", "part"]
+    expected = ["Estimate", "Std.", "Error", *part, "z", "Pr(>|z|)", "[0.025", "0.975]"]
+    assert head.split() == expected
+    above = str(fit).split(" not private -----")[0]
+    assert "*" not in above
+    assert "Standard errors were not bought" not in above
+    row = next(line for line in str(fit).splitlines() if line.startswith("dose"))
+    cells = [float(cell.removeprefix("<")) for cell in row.split()[1:]]
+    shown = fit.tidy(conf_int=True).set_index("term").loc["dose"]
+    names = ["estimate", "std_error", *(["privacy_sd"] if part else [])]
+    names += ["statistic", "p_value", "conf_low", "conf_high"]
+    np.testing.assert_allclose(cells, shown[names].to_numpy(float), rtol=0.02, atol=0.006)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "Standard errors were not bought: spend='inference' splits epsilon and adds them."),
+        ({"eps": ZCDP(0.5)}, "spend='inference' splits rho and adds them."),
+        (
+            {"spend": "inference"},
+            "Promise epsilon = 1 (pure): coefficients epsilon = 0.65, inference epsilon = 0.35; "
+            "neighbours replace one of n = 40 records",
+        ),
+        (
+            {"spend": "inference", "eps": 2, "delta": 1e-6},
+            "coefficients epsilon = 1.4 and delta = 7e-07, inference epsilon = 0.6 and "
+            "delta = 3e-07;",
+        ),
+        (
+            {"spend": "inference", "eps": ZCDP(0.5)},
+            "rho = 0.5 (zCDP): coefficients rho = 0.35, inference rho = 0.15;",
+        ),
+        (
+            {"spend": "inference"},
+            "Apart from the estimates, their standard errors, tests and intervals, the ratios "
+            "under Inference and what stands below the line, no number",
+        ),
+        ({"spend": "inference"}, "not about those of a logistic regression without one"),
+        ({"spend": "inference", "model": dpsvm}, "those of a support vector machine without one"),
+        ({"spend": "inference"}, "All that stands above the line was paid for; other intervals"),
+        ({"spend": "inference", "eps": 0}, "those of the sandwich formula, without any noise"),
+        ({"spend": "inference", "eps": 0}, "Inference curvature and scores of the data without"),
+    ],
+    ids=str,
+)
+def test_words_of_inference(options, words):
+    assert words in one_line(options)
+
+
+def test_modes_in_words():
+    fit = page(spend="inference")
+    assert "Conservative mode: the widest errors" in words_of(fit)
+    assert "times its smallest eigenvalue, which may be at its floor" in words_of(fit)
+    assert "posterior mode, regularised coefficients" in words_of(fit, mode="posterior")
+    assert "Posterior mode, as asked for: errors are averaged" in words_of(fit, mode="posterior")
+    assert "Plug-in mode, as asked for" in words_of(fit, mode="plug-in")
+    assert "dataset, as asked for." in words_of(fit, mode="conservative")
+    plain = page(spend="inference", eps=0, lambda_=1e-6)
+    assert "the penalty hardly shrinks them." in words_of(plain)
+    shrunk = page(spend="inference", eps=0, lambda_=1e-3)
+    assert "which summary(target='unregularised') takes off." in words_of(shrunk)
+    assert "took the penalty's bias off" in words_of(plain, target="unregularised")
+    assert "too much for target='unregularised'" in one_line(
+        {"spend": "inference", "eps": 0, "lambda_": 1.0}
+    )
+
+
+def test_other_levels():
+    lines = page(spend="inference").summary(alpha=0.1).as_text().splitlines()
+    assert any(line.endswith("[0.05 0.95]") for line in map(" ".join, map(str.split, lines)))
+
+
+def inferred(values):
+    """An inference with such estimates, whatever they mean."""
+    estimate = np.array(values)
+    sd = np.maximum(abs(estimate) / 3, 1e-12)
+    return Inference(
+        estimate=estimate,
+        null=np.zeros(len(sd)),
+        sampling_sd=0.8 * sd,
+        privacy_sd=0.6 * sd,
+        lower=estimate - 2 * sd,
+        upper=estimate + 2 * sd,
+        p_value=np.full(len(sd), 0.04),
+        level=0.95,
+        mode="posterior",
+        target="regularised",
+        method="sandwich",
+    )
+
+
+@pytest.mark.parametrize("size", [1e-7, 1e-3, 0.1, 1.0, 99.9999999, 1234.5, 99999.9, 1e7, 1e300])
+def test_numbers_of_any_size_keep_the_width(size):
+    fit = page(spend="inference")
+    table, _ = summary_table.inference_table(fit, inferred([-size, size, 0.0, -0.5]))
+    lines = table.as_lines()
+    assert max(map(len, lines)) <= 79
+    assert len({len(line) for line in lines if line[-1:].isdigit()}) == 1
+    first = float(table.cells[0][0])
+    assert first == pytest.approx(-size, rel=0.01, abs=5e-7)
+
+
+def test_long_names_stand_on_a_line_of_their_own():
+    table = load_dataset("breast_cancer")
+    fit = dplr(
+        "diagnosis ~ (`mean radius` + `mean texture`)^2", table, spend="inference",
+        eps=5.0, **load_schema("breast_cancer"),
+    )  # fmt: skip
+    lines = str(fit).splitlines()
+    assert max(map(len, lines)) <= 79
+    at = lines.index("mean radius:mean texture")
+    assert lines[at + 1].startswith("      ")
+    assert "mean radius:mean texture" in fit.summary().as_csv()
+
+
+def test_bars_have_two_tones_and_one_axis():
+    found = inferred([-1.0, 0.5, 2.0])
+    bars = bars_of(found)
+    np.testing.assert_allclose(
+        bars.inner_upper - bars.estimate, 0.8 * (found.upper - bars.estimate)
+    )
+    drawn, counted = drawings(found)
+    assert not counted
+    dashed = [re.search(r"<line x1='([\d.]+)'", one)[1] for one in drawn]
+    assert len(set(dashed)) == 1
+    for one in drawn:
+        assert len(re.findall("<rect", one)) == 2
+        assert "currentColor" in one
+        bar = r"<rect x='([\d.]+)' .*? width='([\d.]+)'"
+        outer, inner = (list(map(float, found)) for found in re.findall(bar, one))
+        assert outer[0] < inner[0]
+        assert outer[1] == pytest.approx(inner[1] / 0.8, rel=0.05)
+
+
+def test_bars_of_very_unlike_lengths_count_in_standard_errors():
+    assert drawings(inferred([-1e-4, 0.5, 2e3]))[1]
+    fit = page(spend="inference", bounds={"age": (18, 90), "dose": (0, 5)})
+    legend = re.search(r"<figcaption>(.*?)</figcaption>", fit._repr_html_())[1]
+    assert "dark: sampling error, light: what the noise adds" in legend
+
+
+def test_bars_that_go_on_have_an_arrow():
+    far = inferred([1e-4, 1.0, 50.0])
+    far.sampling_sd[:] = far.privacy_sd[:] = 1e-9
+    far.lower[:], far.upper[:] = far.estimate - [1e-9, 1e-3, 1e-9], far.estimate + 1e-9
+    drawn, counted = drawings(far)
+    assert counted
+    assert all("<path" in one for one in drawn[1:])
+
+
+def test_bars_of_numbers_that_are_none():
+    with np.errstate(all="ignore"):
+        broken = inferred([np.nan, np.inf, 1.0])
+    assert len(drawings(broken)[0]) == 3
+    assert all("nan" not in one for one in drawings(broken)[0])
+
+
+def test_names_in_html_are_escaped_beside_the_bars():
+    table = {"y": [0, 1, 0], "a<b>": [1.0, 2.0, 3.0]}
+    html = dplr("y < 1 ~ `a<b>`", table, spend="inference")._repr_html_()
+    assert "<b>" not in html
+    assert "a&lt;b&gt;" in html
+    assert "<svg" in html

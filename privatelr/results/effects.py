@@ -1,0 +1,309 @@
+"""Average marginal effects on the probability: over public rows, or where the mean was paid for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import ArgumentError, FormulaError, show
+from privatelr.frames.source import as_frame
+from privatelr.frames.variables import read_variable
+from privatelr.inference.choices import read_level
+from privatelr.inference.evidence import evidence_of, require_moments
+from privatelr.inference.intervals import infer
+from privatelr.inference.matrices import floored
+from privatelr.inference.row_errors import row_errors
+from privatelr.results.predict import design_rows
+from privatelr.results.record import FitRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from privatelr.frames.variables import Variable
+    from privatelr.types import FloatArray
+
+_STEP = 1e-4
+"""Of the declared range: half the step of a derivative."""
+_LARGEST = 0.25
+"""``p (1 - p)`` is nowhere larger."""
+_AVERAGED = {
+    "reference": "Averaged over the rows of the reference frame, which are taken to be public.",
+    "training data": (
+        "Averaged over the training records: the mean of p (1 - p) was paid for together with the "
+        "standard errors. A record that could not be used counts as zero."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MarginalEffects:
+    """Average marginal effects, and what they were averaged over.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per effect: estimate, std_error, statistic, p_value, conf_low, conf_high.
+    over : {"reference", "training data"}
+    level : float
+        Of confidence.
+    mode : str
+        How the intervals were made.
+    """
+
+    table: pd.DataFrame
+    over: Literal["reference", "training data"]
+    level: float
+    mode: str
+
+    def __str__(self) -> str:
+        return f"{self.table.to_string(float_format='%.4g')}\n{self._sentence}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        found: str = self.table.to_html(float_format="%.4g")
+        return f"{found}<p>{self._sentence}</p>"
+
+    @property
+    def _sentence(self) -> str:
+        return f"{_AVERAGED[self.over]} Intervals: {100 * self.level:g}%, {self.mode} mode."
+
+
+def average_marginal_effects(
+    fit: Any,
+    reference: Any = None,
+    *,
+    variables: Any = None,
+    level: float = 0.95,
+    mode: str | None = None,
+) -> MarginalEffects:
+    """Average effect of each variable on the probability of the positive class.
+
+    Over a public reference frame, a numeric variable's effect is the mean derivative of the
+    predicted probability, and a factor's the mean change from its first level to another. Errors
+    are those of the delta method, with the released covariance.
+
+    Without a reference, the mean over the training records of ``p (1 - p)``, times the
+    coefficient. That mean is an entry of the curvature that was bought; its noise counts in the
+    standard error, and so does, as its largest possible value, what it moves with the
+    coefficients. This works for numeric variables that enter as they are, in one column.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of `dplr`, with inference.
+    reference : DataFrame or mapping of columns, optional
+        Public rows with the columns of the right-hand side.
+    variables : str or list of str, optional
+        By default all, or without a reference all that enter linearly.
+    level : float
+        Of confidence.
+    mode : {None, "posterior", "conservative", "plug-in"}
+        As in `Fit.conf_int`.
+
+    Returns
+    -------
+    MarginalEffects
+        It prints as a table and a sentence, and has ``table`` and ``over``.
+
+    Raises
+    ------
+    GuaranteeError
+        If inference was not bought.
+    ArgumentError
+        If the fit has no probabilities, or what is asked for was not paid for.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: a function of the release, and of `reference`. *Neighbours*: those of
+    the release. *Assumed public*: `reference`. *Not covered*: a reference made of private rows,
+    the training data among them.
+    """
+    if not isinstance(fit, FitRecord):
+        raise ArgumentError(f"fit={show(fit)}: it takes a fit of dplr.")
+    loss = fit.calibration.problem.loss
+    if loss.probability is None:
+        raise ArgumentError(
+            f"average_marginal_effects: a {loss.title} has no probabilities to have an effect on; "
+            "dplr fits a model that has."
+        )
+    require_moments(fit.release)
+    if reference is None:
+        return _over_training_data(fit, variables, read_level(level), mode)
+    return _over_reference(fit, as_frame(reference), variables, read_level(level), mode)
+
+
+def _chosen(variables: Any, known: list[str]) -> list[str]:
+    if variables is None:
+        return known
+    asked = [variables] if isinstance(variables, str) else list(variables)
+    for name in asked:
+        if name not in known:
+            raise ArgumentError(
+                f"variables: {show(name)} is not one of {', '.join(map(repr, known))}."
+            )
+    return asked
+
+
+# -- over a reference frame ------------------------------------------------------------------
+
+
+def _over_reference(
+    fit: FitRecord, frame: pd.DataFrame, variables: Any, level: float, mode: str | None
+) -> MarginalEffects:
+    names: list[str] = []
+    effects: list[float] = []
+    gradients: list[FloatArray] = []
+    for variable in _chosen(variables, list(fit.spec.formula.covariates)):
+        if variable not in frame.columns:
+            raise FormulaError(f"reference: the column {variable!r} is missing.")
+        for name, above, below, step in _changes(fit.spec.variables[variable], frame):
+            change, gradient = _mean_change(fit, above, below, step)
+            names.append(name)
+            effects.append(change)
+            gradients.append(gradient)
+    effect, rows = np.array(effects), np.array(gradients)
+    found = infer(fit.release, rows, null=rows @ fit.release.coef - effect, level=level, mode=mode)
+    half = (found.upper - found.lower) / 2
+    table = _table(names, effect, found.sd, found.p_value, half)
+    return MarginalEffects(table, "reference", level, found.mode)
+
+
+def _changes(
+    variable: Variable, frame: pd.DataFrame
+) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame, FloatArray | float]]:
+    """What an effect compares: its name, two frames, and how far they are apart."""
+    name = variable.name
+    if variable.kind == "numeric":
+        values, valid = read_variable(variable, frame[name])
+        number = np.where(valid, values.astype(np.float64), np.nan)
+        low, high = variable.bounds
+        step = _STEP * ((high - low) if variable.is_bounded else np.maximum(np.abs(number), 1.0))
+        if variable.is_bounded:  # beyond a bound nothing changes
+            number = np.clip(number, low + step, high - step)
+        above, below = (frame.assign(**{name: number + way * step}) for way in (1, -1))
+        yield name, above, below, 2 * step
+        return
+    if not variable.levels:
+        raise ArgumentError(
+            f"variables: {name!r} has no declared levels to compare; fit with "
+            f"levels={{{name!r}: [...]}}, or leave it out of variables."
+        )
+    base, *others = variable.levels
+    for other in others:
+        above, below = (_constant(frame, name, level) for level in (other, base))
+        yield f"{name}: {other} against {base}", above, below, 1.0
+
+
+def _constant(frame: pd.DataFrame, name: str, level: Any) -> pd.DataFrame:
+    column = np.empty(len(frame), dtype=object)
+    column[:] = [level] * len(frame)
+    return frame.assign(**{name: pd.Series(column, index=frame.index, dtype=object)})
+
+
+def _mean_change(
+    fit: FitRecord, above: pd.DataFrame, below: pd.DataFrame, step: FloatArray | float
+) -> tuple[float, FloatArray]:
+    """Mean change of the probability per unit, and its gradient ``(d,)``, over usable rows."""
+    probability = fit.calibration.problem.loss.probability
+    assert probability is not None
+    sides = []
+    for frame in (above, below):
+        rows, usable = design_rows(fit, frame)
+        p = probability(rows @ fit.release.coef)
+        sides.append((rows, p, usable))
+    (high, p, usable), (low, q, _) = sides
+    if not usable.any():
+        raise ArgumentError("reference: it has no row that can be predicted.")
+    per = usable / np.where(usable, step, 1.0) / usable.sum()
+    gradient = (per * p * (1 - p)) @ high - (per * q * (1 - q)) @ low
+    return float(per @ (p - q)), gradient
+
+
+# -- over the training data ------------------------------------------------------------------
+
+
+def _over_training_data(
+    fit: FitRecord, variables: Any, level: float, mode: str | None
+) -> MarginalEffects:
+    spec = fit.spec
+    linear = {name: _linear_column(fit, name) for name in spec.formula.covariates}
+    paid = [name for name, column in linear.items() if column is not None]
+    shortened = spec.bound_source != "declared bounds" or spec.projection is not None
+    if spec.intercept is None or shortened or not paid:
+        raise ArgumentError(
+            "reference=None: the mean that was paid for gives effects of numeric variables with "
+            "declared bounds that enter as they are, in a model with an intercept, without "
+            "row_norm and projection; pass a public frame as reference."
+        )
+    for name in _chosen(variables, list(linear)) if variables is not None else []:
+        if linear[name] is None:
+            raise ArgumentError(
+                f"variables: the mean that the effect of {name!r} takes was not paid for, since it "
+                "is a factor or enters through a function or several columns; pass a public frame "
+                "as reference."
+            )
+    names = _chosen(variables, paid)
+    columns = [column for name in names if (column := linear[name]) is not None]
+    found = infer(fit.release, spec.user_map()[columns], level=level, mode=mode)
+    mean, error = _mean_curvature(fit, found.level, found.mode)
+    sampled, noise = error
+    sd = np.hypot(mean * found.sd + np.abs(found.estimate) * sampled, found.estimate * noise)
+    with np.errstate(all="ignore"):
+        factor = np.nan_to_num((found.upper - found.lower) / 2 / found.sd)
+    table = _table(names, mean * found.estimate, sd, found.p_value, factor * sd)
+    return MarginalEffects(table, "training data", level, found.mode)
+
+
+def _linear_column(fit: FitRecord, variable: str) -> int | None:
+    """The one column that a numeric variable fills as it is, if that is how it enters."""
+    used = [factor for factor in fit.spec.factors if variable in factor.expression.names]
+    if len(used) != 1 or used[0].is_categorical or used[0].expression.bare() != variable:
+        return None
+    if fit.spec.variables[variable].kind != "numeric":
+        return None
+    title = used[0].expression.title
+    terms = [term for term in fit.spec.columns.terms if title in term.label.split(":")]
+    return terms[0].columns[0] if len(terms) == 1 and terms[0].label == title else None
+
+
+def _mean_curvature(fit: FitRecord, level: float, mode: str) -> tuple[float, tuple[float, float]]:
+    """The mean of ``q = p (1 - p)`` over the training records, and two parts of its error.
+
+    The first goes with the coefficients, and with the sample. With v their error the mean moves by
+    that of ``q (1 - 2 p) x.v``, whose square is at most ``m (1 - 4 m) v' H v``, m being the mean
+    of q and H that of ``q x x'`` (Cauchy and Schwarz, and Jensen). The second is noise.
+    """
+    evidence, moments = evidence_of(fit.release), require_moments(fit.release)
+    assert fit.spec.intercept is not None
+    square, n = fit.spec.intercept**2, evidence.problem.n
+    mean = min(max(float(moments.curvature[0, 0]) / square, 0.0), _LARGEST)
+    errors = row_errors(fit.release, level=level, mode=mode)
+    h = floored(moments.curvature, 0.0)
+    if mode == "conservative":  # no eigenvalue of the noise is larger, but with probability 3e-4
+        h += evidence.curvature_sd * (math.sqrt(2 * len(h)) + 4) * np.eye(len(h))
+    moved = min(float(np.linalg.eigvalsh(root.T @ h @ root)[-1]) for root in errors.roots)
+    spread = math.sqrt(mean * (1 - 4 * mean) * max(moved, 0.0))
+    sampled = math.sqrt(mean * (_LARGEST - mean) / n)
+    return mean, (spread + sampled, moments.calibration.entry_sd / square)
+
+
+def _table(
+    names: list[str], effect: FloatArray, sd: FloatArray, p_value: FloatArray, half: FloatArray
+) -> pd.DataFrame:
+    with np.errstate(all="ignore"):
+        statistic = effect / sd
+    columns = {
+        "estimate": effect,
+        "std_error": sd,
+        "statistic": statistic,
+        "p_value": p_value,
+        "conf_low": effect - half,
+        "conf_high": effect + half,
+    }
+    return pd.DataFrame(columns, index=names)

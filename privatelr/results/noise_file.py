@@ -1,0 +1,197 @@
+"""Guarantees and laws of noise as plain values, and back again, within limits.
+
+What follows from them is recomputed by whoever reads them: the noise has to be enough for the
+guarantee that the file claims, by the same formulas that chose it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+from privatelr.errors import GuaranteeError, ReleaseFileError
+from privatelr.mechanisms.request import read_target
+from privatelr.privacy import conversions
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.conversions import implies
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, Neighbours, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
+from privatelr.results.json_values import CLOSE, choice, entries, listing, number, text, whole
+from privatelr.types import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LAWS: dict[str, type[Any]] = {
+    "spherical_laplace": SphericalLaplace,
+    "block_laplace": BlockLaplace,
+    "gaussian": GaussianNoise,
+    "none": NoNoise,
+}
+"""Kinds of noise in a file; a new law is listed here and in the schema."""
+_NUMBERS = {"pure": ("epsilon",), "zcdp": ("rho",), "approximate": ("epsilon", "delta")}
+_SMALLEST, _LARGEST = 1e-100, 1e100
+"""Limits to sizes of noise and rows, for which no formula over- or underflows."""
+_LONGEST_PHRASE = 200
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def law_entry(law: NoiseLaw) -> dict[str, Any]:
+    """A law as plain values: its name and its numbers."""
+    kind = next(name for name, cls in _LAWS.items() if type(law) is cls)
+    if isinstance(law, BlockLaplace):
+        return {"law": kind, "blocks": blocks_entry(law.blocks), "rate": law.rate}
+    return {"law": kind, **asdict(cast("Any", law))}
+
+
+def blocks_entry(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
+    """Blocks of columns as plain values."""
+    return [{"size": block.size, "bound": block.bound} for block in blocks]
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def restore_guarantee(value: Any, where: str) -> Guarantee:
+    """A guarantee, with exactly its own entries."""
+    kind = choice(
+        value.get("kind") if isinstance(value, dict) else None,
+        f"{where}.kind",
+        conversions.KINDS,
+    )
+    names = _NUMBERS.get(kind, ("reason",))
+    given = entries(value, where, ("kind", *names, "neighbours"))
+    choice(given["neighbours"], f"{where}.neighbours", Neighbours.__members__)
+    if kind == "none":
+        phrase(given["reason"], f"{where}.reason")
+    else:
+        for name in names:
+            number(given[name], f"{where}.{name}", at_least=0.0)
+    try:
+        return conversions.from_json(given)
+    except GuaranteeError as error:
+        raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
+
+
+def restore_target(value: Any, where: str) -> Guarantee:
+    """A guarantee that noise is made for, which is one that a fit takes."""
+    target = restore_guarantee(value, where)
+    if isinstance(target, NonPrivate):
+        return target
+    try:
+        read_target(target, 0.0)
+    except GuaranteeError as error:
+        raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
+    return target
+
+
+def phrase(value: Any, where: str) -> str:
+    """A text that is printed as it is, so it stays within its line."""
+    found = text(value, where, _LONGEST_PHRASE)
+    if not found.isprintable():
+        raise ReleaseFileError(f"{where} takes printable characters on one line")
+    return found
+
+
+def size(value: Any, where: str) -> float:
+    """A number above zero for which no formula over- or underflows."""
+    found = number(value, where, above=0.0)
+    if not _SMALLEST <= found <= _LARGEST:
+        raise ReleaseFileError(f"{where} takes a number from {_SMALLEST:g} to {_LARGEST:g}")
+    return found
+
+
+def zero_or_size(value: Any, where: str) -> float:
+    """A size, or zero."""
+    return 0.0 if number(value, where, at_least=0.0) == 0 else size(value, where)
+
+
+def read_blocks(value: Any, where: str, d: int) -> tuple[Block, ...]:
+    """Blocks of all d columns, or none."""
+    blocks = []
+    for index, item in enumerate(listing(value, where)):
+        given = entries(item, f"{where}[{index}]", ("size", "bound"))
+        width = whole(given["size"], f"{where}[{index}].size", 1, d)
+        blocks.append(Block(width, size(given["bound"], f"{where}[{index}].bound")))
+    if blocks and sum(block.size for block in blocks) != d:
+        raise ReleaseFileError(f"{where} takes sizes that add up to d = {d}")
+    return tuple(blocks)
+
+
+def read_law(
+    value: Any, where: str, dimension: int, known_blocks: tuple[Block, ...] = ()
+) -> NoiseLaw:
+    """A law on vectors of this dimension; if it has blocks, then those of the design."""
+    kind = value.get("law") if isinstance(value, dict) else None
+    match choice(kind, f"{where}.law", _LAWS):
+        case "block_laplace":
+            given = entries(value, where, ("law", "blocks", "rate"))
+            blocks = read_blocks(given["blocks"], f"{where}.blocks", dimension)
+            if blocks != known_blocks or not blocks:
+                raise ReleaseFileError(f"{where}.blocks differ from calibration.blocks")
+            return BlockLaplace(blocks, size(given["rate"], f"{where}.rate"))
+        case "none":
+            entries(value, where, ("law", "dimension"))
+            return NoNoise(_read_dimension(value, where, dimension))
+        case "gaussian":
+            entries(value, where, ("law", "dimension", "sd"))
+            sd = size(value["sd"], f"{where}.sd")
+            return GaussianNoise(_read_dimension(value, where, dimension), sd)
+    entries(value, where, ("law", "dimension", "rate"))
+    rate = size(value["rate"], f"{where}.rate")
+    return SphericalLaplace(_read_dimension(value, where, dimension), rate)
+
+
+def _read_dimension(value: dict[str, Any], where: str, dimension: int) -> int:
+    return whole(value["dimension"], f"{where}.dimension", dimension, dimension)
+
+
+# -- what follows ----------------------------------------------------------------------------
+
+
+def require_power_of_two(grid: float, where: str) -> None:
+    """Refuse a grid that is none of those that releases are rounded to."""
+    fraction, _ = math.frexp(grid)
+    if fraction != 0.5:
+        raise ReleaseFileError(f"{where} takes a power of two")
+
+
+def require_worth(achieved: Callable[[], Guarantee], target: Guarantee, where: str) -> None:
+    """Refuse noise that does not give its target.
+
+    Parameters
+    ----------
+    achieved
+        Works out what the noise is worth from its numbers; raises if nothing is proven about it.
+    target
+        What the file claims.
+    where
+        The entry that holds both.
+    """
+    try:
+        found = achieved()
+        enough = implies(found, _relaxed(target))
+    except (GuaranteeError, ArithmeticError, ValueError):
+        raise ReleaseFileError(
+            f"{where}: nothing is proven about this noise for this target"
+        ) from None
+    if not enough:
+        raise ReleaseFileError(
+            f"{where}: the noise gives {found}, which is less than the target {target}"
+        )
+
+
+def _relaxed(target: Guarantee) -> Guarantee:
+    """The target, with room for rounding."""
+    match target:
+        case PureDP():
+            return PureDP(target.epsilon * (1 + CLOSE), target.neighbours)
+        case ZCDP():
+            return ZCDP(target.rho * (1 + CLOSE), target.neighbours)
+        case ApproxDP():
+            delta = min(target.delta * (1 + CLOSE), 1.0)
+            return ApproxDP(target.epsilon * (1 + CLOSE), delta, target.neighbours)
+    return target

@@ -1,0 +1,632 @@
+"""What a user calls on a fit that bought inference, in the names of R and of statsmodels."""
+
+import copy
+import time
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from formulaic.utils.constraints import LinearConstraints
+from frames_for_laws import SCHEMA, fit_clinic
+from hypothesis import given
+from hypothesis import strategies as st
+from repeated_noise import drawn, trial
+
+from privatelr import (
+    ZCDP,
+    ArgumentError,
+    FormulaError,
+    GuaranteeError,
+    average_marginal_effects,
+    dplr,
+    dpsvm,
+    load_dataset,
+    load_schema,
+)
+from privatelr.results.hypotheses import read_hypotheses
+
+NAMES = ["(Intercept)", "age", "dose", "smoker[T.yes]"]
+BOUGHT = {
+    "pure": {"eps": 2.0},
+    "zCDP": {"eps": ZCDP(0.5)},
+    "approximate": {"eps": 2.0, "delta": 1e-6},
+    "output": {"eps": 4.0, "op": False},
+    "svm": {"eps": 4.0, "model": dpsvm},
+    "noisy": {"eps": 0.05},
+    "plain": {"eps": 0, "lambda_": 1e-4},
+}
+EVERY_FIT = pytest.mark.parametrize("name", BOUGHT)
+
+
+@lru_cache(maxsize=1)
+def people():
+    return trial()
+
+
+@lru_cache
+def bought(name):
+    return drawn(fit_clinic, people(), spend="inference", **BOUGHT[name])
+
+
+@lru_cache
+def unbought():
+    return drawn(fit_clinic, people())
+
+
+# -- against statsmodels ---------------------------------------------------------------------
+
+
+@lru_cache
+def votes():
+    """A public table, without noise or penalty, and the same by statsmodels."""
+    table, schema = load_dataset("anes96"), load_schema("anes96")
+    table = table.assign(y=(table["vote"] == table["vote"].unique()[0]).astype(int))
+    public = {name: schema["bounds"][name] for name in ("age", "educ", "TVnews")}
+    fit = dplr(
+        "y ~ age + educ + TVnews",
+        table[["y", "age", "educ", "TVnews"]],
+        eps=0,
+        lambda_=1e-9,
+        spend="inference",
+        bounds=public,
+    )
+    formula = "y ~ age + educ + TVnews"
+    return fit, smf.logit(formula, table).fit(disp=0, cov_type="HC0", tol=1e-12, method="newton")
+
+
+def test_without_noise_it_is_the_sandwich_of_statsmodels():
+    ours, theirs = votes()
+    for name in ("params", "bse", "tvalues"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-6)
+    np.testing.assert_allclose(ours.pvalues, theirs.pvalues, rtol=1e-4)
+    np.testing.assert_allclose(ours.cov_params(), theirs.cov_params(), rtol=2e-6)
+    for alpha in (0.05, 0.2):
+        np.testing.assert_allclose(ours.conf_int(alpha), theirs.conf_int(alpha), rtol=1e-5)
+    glm = smf.glm(
+        "y ~ age + educ + TVnews", theirs.model.data.frame, family=sm.families.Binomial()
+    ).fit(cov_type="HC0")
+    np.testing.assert_allclose(ours.bse, glm.bse, rtol=1e-5)
+
+
+def test_tests_of_statsmodels():
+    ours, theirs = votes()
+    single = theirs.t_test("age - educ = 0.01")
+    row = ours.t_test("age - educ = 0.01").iloc[0]
+    np.testing.assert_allclose(row["statistic"], np.squeeze(single.tvalue), rtol=1e-5)
+    np.testing.assert_allclose(row["p_value"], np.squeeze(single.pvalue), rtol=1e-4)
+    joint = theirs.wald_test("age = 0, TVnews = 0", use_f=False, scalar=True)
+    found = ours.wald_test("age = 0, TVnews = 0")
+    assert found.df == 2
+    assert found.statistic == pytest.approx(float(joint.statistic), rel=1e-5)
+    assert found.p_value == pytest.approx(float(joint.pvalue), abs=0.01)
+
+
+def test_marginal_effects_of_statsmodels():
+    ours, theirs = votes()
+    frame = theirs.model.data.frame
+    table = average_marginal_effects(ours, frame).table
+    margins = theirs.get_margeff()
+    np.testing.assert_allclose(table["estimate"], margins.margeff, rtol=1e-5)
+    np.testing.assert_allclose(table["std_error"], margins.margeff_se, rtol=1e-3)
+    paid = average_marginal_effects(ours)
+    assert paid.over == "training data"
+    np.testing.assert_allclose(paid.table["estimate"], margins.margeff, rtol=1e-5)
+    assert (paid.table["std_error"] >= margins.margeff_se).all()
+
+
+# -- layouts ---------------------------------------------------------------------------------
+
+
+@EVERY_FIT
+def test_layouts(name):
+    fit = bought(name)
+    for series in (fit.bse, fit.zvalues, fit.tvalues, fit.pvalues, fit.privacy_sd):
+        assert list(series.index) == NAMES
+    assert [s.name for s in (fit.bse, fit.zvalues, fit.tvalues, fit.pvalues)] == [
+        "bse",
+        "zvalues",
+        "tvalues",
+        "pvalues",
+    ]
+    statsmodels, r = fit.conf_int(), fit.confint()
+    assert list(statsmodels.columns) == [0, 1]
+    assert list(r.columns) == ["2.5 %", "97.5 %"]
+    assert list(statsmodels.index) == list(r.index) == NAMES
+    np.testing.assert_array_equal(statsmodels, r)
+    assert list(fit.confint(0.9).columns) == ["5 %", "95 %"]
+    assert list(fit.confint(0.99).columns) == ["0.5 %", "99.5 %"]
+    narrow, wide = (fit.confint(level) for level in (0.8, 0.99))
+    assert (narrow.iloc[:, 0] > wide.iloc[:, 0]).all()
+    assert (wide.iloc[:, 0] < fit.coef).all()
+    np.testing.assert_allclose(fit.zvalues, fit.coef / fit.bse)
+    covariance = fit.vcov()
+    assert list(covariance.index) == list(covariance.columns) == NAMES
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), fit.bse, rtol=1e-9)
+    pd.testing.assert_frame_equal(covariance, fit.cov_params())
+
+
+@EVERY_FIT
+def test_tidy(name):
+    fit = bought(name)
+    tidy = fit.tidy()
+    assert list(tidy.columns) == [
+        "term",
+        "estimate",
+        "std_error",
+        "sampling_sd",
+        "privacy_sd",
+        "statistic",
+        "p_value",
+    ]
+    np.testing.assert_allclose(np.hypot(tidy["sampling_sd"], tidy["privacy_sd"]), fit.bse)
+    np.testing.assert_array_equal(tidy["privacy_sd"], fit.privacy_sd)
+    np.testing.assert_array_equal(tidy["p_value"], fit.pvalues)
+    wide = fit.tidy(conf_int=True, conf_level=0.9)
+    assert (wide["std_error"] <= 1.01 * fit.bse.to_numpy()).all()
+    assert list(wide.columns) == [*tidy.columns, "conf_low", "conf_high"]
+    np.testing.assert_array_equal(wide[["conf_low", "conf_high"]], fit.confint(0.9))
+    if name == "svm":
+        with pytest.raises(ArgumentError, match="not logarithms of odds"):
+            fit.tidy(conf_int=True, exponentiate=True)
+        return
+    odds = fit.tidy(conf_int=True, conf_level=0.9, exponentiate=True)
+    for column in ("estimate", "conf_low", "conf_high"):
+        np.testing.assert_allclose(odds[column], np.exp(wide[column]))
+    np.testing.assert_array_equal(odds["estimate"], fit.odds_ratios)
+    np.testing.assert_array_equal(odds["std_error"], wide["std_error"])
+
+
+def test_the_noise_is_apart():
+    assert (bought("plain").privacy_sd == 0).all()
+    assert (bought("pure").privacy_sd > 0).all()
+    # output noise is known exactly, whatever is released beside it
+    output = bought("output")
+    np.testing.assert_allclose(output.privacy_sd, output.privacy_sd_limit, rtol=1e-9)
+    # and the limit is one
+    for name in ("pure", "zCDP", "approximate", "svm"):
+        assert (bought(name).privacy_sd <= bought(name).privacy_sd_limit).all()
+    np.testing.assert_array_equal(unbought().privacy_sd, unbought().privacy_sd_limit)
+
+
+def test_glance_has_the_same_columns_bought_or_not():
+    fit, other = bought("pure").glance(), unbought().glance()
+    assert list(fit.columns) == list(other.columns)
+    assert fit.loc[0, "inference"] == "posterior"
+    assert 0 < fit.loc[0, "noise_to_signal"] < 1
+    assert 0 < fit.loc[0, "relative_bias"] < 1
+    assert other.loc[0, "inference"] is None
+    assert other[["noise_to_signal", "relative_bias"]].isna().all(axis=None)
+    assert bought("noisy").glance().loc[0, "inference"] == "conservative"
+
+
+def test_choices():
+    fit = bought("pure")
+    default, other = fit.conf_int(), fit.conf_int(mode="conservative")
+    assert (other[1] - other[0] > default[1] - default[0]).all()
+    together = fit.conf_int(simultaneous=True)
+    assert (together[1] - together[0] > default[1] - default[0]).all()
+    bare = fit.tidy(target="unregularised")
+    assert np.linalg.norm(bare["estimate"]) > np.linalg.norm(fit.coef)
+    assert fit.conf_int(method="wkl").shape == (4, 2)
+    covariance = fit.vcov(target="unregularised")
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), bare["std_error"], rtol=1e-6)
+    worst = fit.tidy(mode="conservative")
+    covariance = fit.vcov(mode="conservative")
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), worst["std_error"], rtol=1e-9)
+
+
+def test_units_of_the_user():
+    """A fit in months is that in years, twelve times as small, under the same draw."""
+    frame = trial(500)
+    months = frame.assign(age=12 * frame["age"])
+    bounds = SCHEMA["bounds"]
+    fits = [
+        fit_clinic(data, eps=0, lambda_=1e-3, spend="inference", bounds={**bounds, "age": span})
+        for data, span in ((frame, (18, 90)), (months, (216, 1080)))
+    ]
+    years, months = (fit.tidy(conf_int=True).set_index("term") for fit in fits)
+    scaled = ["estimate", "std_error", "sampling_sd", "conf_low", "conf_high"]
+    np.testing.assert_allclose(years.loc["age", scaled] / 12, months.loc["age", scaled], rtol=1e-6)
+    np.testing.assert_allclose(years.loc["dose", scaled], months.loc["dose", scaled], rtol=1e-6)
+    np.testing.assert_allclose(years["p_value"], months["p_value"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options", [{"rp_dim": 2}, {"row_norm": 0.7}, {"bounds": None}], ids=["rp", "norm", "bare"]
+)
+def test_other_designs(options):
+    fit = drawn(fit_clinic, people(), spend="inference", eps=4.0, **options)
+    assert np.isfinite(fit.tidy(conf_int=True).drop(columns="term")).all(axis=None)
+    assert np.isfinite(fit.predict(people()[:9], interval=0.9)).all(axis=None)
+    assert fit.wald_test("age = 0").df == 1
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda fit: fit.bse,
+        lambda fit: fit.zvalues,
+        lambda fit: fit.pvalues,
+        lambda fit: fit.conf_int(),
+        lambda fit: fit.confint(),
+        lambda fit: fit.vcov(),
+        lambda fit: fit.tidy(conf_int=True),
+        lambda fit: fit.tidy(mode="posterior"),
+        lambda fit: fit.wald_test("age = 0"),
+        lambda fit: fit.contrasts("age"),
+        lambda fit: fit.predict(people(), interval=0.95),
+        lambda fit: fit.summary(mode="posterior"),
+        average_marginal_effects,
+    ],
+)
+def test_what_was_not_bought_is_refused_with_the_remedy(ask):
+    with pytest.raises(GuaranteeError, match=r"were not bought .* fit with spend='inference'"):
+        ask(unbought())
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda fit: fit.conf_int(95), "alpha=95: alpha takes a number from 0.0001 to 0.5"),
+        (lambda fit: fit.confint(95), "level=95: level takes a number from 0.5"),
+        (lambda fit: fit.conf_int(mode="bayes"), "mode='bayes': mode takes 'posterior', 'cons"),
+        (lambda fit: fit.conf_int(target="true"), "target='true': target takes 'regularised'"),
+        (lambda fit: fit.conf_int(method="delta"), "takes 'sandwich', 'wkl', 'bootstrap'"),
+        (lambda fit: fit.conf_int(simultaneous="yes"), "simultaneous='yes': simultaneous takes"),
+        (lambda fit: fit.conf_int(covariates=[1]), "method='sandwich' looks at no covariates"),
+        (lambda fit: fit.conf_int(method="bootstrap", mode="posterior"), "takes mode=None"),
+        (lambda fit: fit.conf_int(method="bootstrap", simultaneous=True), "each interval by its"),
+        (lambda fit: fit.predict(trial(5), mode="posterior"), "takes it together with interval"),
+        (lambda fit: fit.predict(trial(5), interval=95), "interval=95: interval takes None, or"),
+        (lambda fit: fit.predict(trial(5), "classes", interval=0.9), "a class has no interval"),
+        (lambda fit: fit.predict(trial(5), threshold=0.3, interval=0.9), "a class has no interv"),
+        (lambda fit: fit.summary(mode="bayes"), "mode='bayes'"),
+    ],
+)
+def test_bad_choices(ask, words):
+    with pytest.raises(ArgumentError) as error:
+        ask(bought("pure"))
+    assert words in str(error.value)
+
+
+def test_bootstrap_takes_no_bought_inference():
+    fit, public = unbought(), trial(200, seed=3)
+    found = fit.conf_int(method="bootstrap", covariates=public)
+    assert list(found.columns) == [0, 1]
+    assert (found[0] < found[1]).all()
+    row = fit.contrasts("age", method="bootstrap", covariates=public).iloc[0]
+    np.testing.assert_allclose(row[["conf_low", "conf_high"]].to_numpy(float), found.loc["age"])
+
+
+def test_copies_and_loaded_fits_say_the_same():
+    fit = bought("pure")
+    pd.testing.assert_frame_equal(copy.deepcopy(fit).conf_int(), fit.conf_int())
+
+
+# -- hypotheses ------------------------------------------------------------------------------
+
+COLUMNS = [
+    "(Intercept)",
+    "age",
+    "dose",
+    "Sepal.Length",
+    "smoker[T.yes]",
+    "log(age + 1)",
+    "age:dose",
+    "mean radius",
+    "age:smoker[T.yes]",
+]
+READ_ALIKE = [
+    "age",
+    "age = 0, dose = 0",
+    "age - 2*dose",
+    "Sepal.Length = 1",
+    "`(Intercept)` = 2",
+    "smoker[T.yes]",
+    "`smoker[T.yes]` + age = 3",
+    "log(age + 1)",
+    "`age:dose`",
+    "-2*age+3*dose=1",
+    "(age+dose)/2 = 3",
+    "age - (dose - age)",
+    "2*(age+3)",
+    "age + 1 - 2 = 3",
+    "`mean radius` = .5",
+    "age = dose",
+    {"age": 1, "age - dose": 0},
+    ["age", "dose = 2"],
+    np.eye(9)[1:3],
+    (np.eye(9)[1:3], np.array([1.0, 2.0])),
+]
+
+
+@pytest.mark.parametrize("asked", READ_ALIKE, ids=str)
+def test_what_formulaic_reads_means_the_same(asked):
+    theirs = LinearConstraints.from_spec(asked, variable_names=COLUMNS)
+    ours = read_hypotheses(asked, COLUMNS)
+    np.testing.assert_array_equal(ours.contrasts, theirs.constraint_matrix)
+    np.testing.assert_array_equal(ours.values, theirs.constraint_values)
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "value"),
+    [
+        ("age = -1", {"age": 1}, -1),
+        ("1e-3*age", {"age": 1e-3}, 0),
+        ("2 * -age", {"age": -2}, 0),
+        ("age == 0", {"age": 1}, 0),
+        ("log(age+1) = 1", {"log(age + 1)": 1}, 1),
+        ("(Intercept)", {"(Intercept)": 1}, 0),
+        ("Intercept + age", {"(Intercept)": 1, "age": 1}, 0),
+        ("age:dose - age : smoker[ T.yes ]", {"age:dose": 1, "age:smoker[T.yes]": -1}, 0),
+        ("age = 0,", {"age": 1}, 0),
+    ],
+)
+def test_what_formulaic_does_not_read(text, weights, value):
+    found = read_hypotheses(text, COLUMNS)
+    expected = [weights.get(name, 0.0) for name in COLUMNS]
+    np.testing.assert_array_equal(found.contrasts, [expected])
+    np.testing.assert_array_equal(found.values, [value])
+
+
+def test_chains_are_several_equations():
+    found = read_hypotheses("age = dose = 1", COLUMNS)
+    assert found.labels == ("age = dose", "dose = 1")
+    assert read_hypotheses({"gap": "age - dose", "row": np.eye(9)[1]}, COLUMNS).labels == (
+        "gap",
+        "row",
+    )
+
+
+@given(
+    weights=st.lists(st.integers(-9, 9).map(lambda k: k / 4), min_size=9, max_size=9),
+    value=st.integers(-9, 9),
+)
+def test_any_sum_is_read_back(weights, value):
+    if not any(weights):
+        return
+    text = " + ".join(f"{w} * `{name}`" for w, name in zip(weights, COLUMNS, strict=True))
+    found = read_hypotheses(f"{text} = {value}", COLUMNS)
+    np.testing.assert_array_equal(found.contrasts, [weights])
+    np.testing.assert_array_equal(found.values, [value])
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("agee = 0", "'agee' is not a coefficient of this fit, which has (Intercept), age, dose"),
+        ("smoker = 0", "'smoker' is not a coefficient"),
+        ("mean radius = 0", "'mean' is not a coefficient"),
+        ("age:sex", "'age:sex' is not a coefficient"),
+        ("`age", "'`' cannot be read"),
+        ("age * dose", "'age * dose' cannot be read; hypotheses takes sums of coefficients"),
+        ("2 / age", "cannot be read"),
+        ("age / 0", "cannot be read"),
+        ("age ^ 2", "cannot be read"),
+        ("age > 0", "cannot be read"),
+        ("age = 0 dose = 0", "'0 dose' cannot be read"),
+        ("((((age", "cannot be read"),
+        ("age = '0'", "cannot be read"),
+        ("", "hypotheses takes equations such as 'age = 0, dose = 0'"),
+        (None, "hypotheses takes equations such as 'age = 0, dose = 0'"),
+        ("3 = 3", "'3 = 3' is about no coefficient"),
+        ("age - age", "'age - age' is about no coefficient"),
+        (np.eye(3), "a matrix of shape (3, 3) takes 9 columns, one for each of (Intercept), age"),
+        ((np.eye(9)[:2], [1.0, 2.0, 3.0]), "take one number for each of the 2 rows"),
+        ([[np.nan] * 9], "the matrix takes finite numbers"),
+        (([[1.0], [2.0, 3.0]], 0), "the matrix takes finite numbers"),
+        ({1: 2}, "the key 1 takes a text"),
+        ({"gap": "age, dose"}, "'gap' takes one equation"),
+        ({"gap": [1.0, 2.0]}, "'gap' takes 9 finite numbers"),
+    ],
+    ids=str,
+)
+def test_hypotheses_that_cannot_be_read(asked, words):
+    with pytest.raises(ArgumentError) as error:
+        read_hypotheses(asked, COLUMNS)
+    assert words in str(error.value)
+    assert "`mean radius`" in str(error.value) or "is not a coefficient" not in words
+
+
+@EVERY_FIT
+def test_contrasts(name):
+    fit = bought(name)
+    found = fit.contrasts("age, 2*age - dose = 1")
+    assert list(found.columns) == [
+        "estimate",
+        "null_value",
+        "std_error",
+        "sampling_sd",
+        "privacy_sd",
+        "statistic",
+        "p_value",
+        "conf_low",
+        "conf_high",
+    ]
+    assert list(found.index) == ["age", "2*age - dose = 1"]
+    row = fit.tidy(conf_int=True).set_index("term").loc["age"]
+    for column in ("estimate", "std_error", "p_value", "conf_low", "conf_high"):
+        assert found.loc["age", column] == pytest.approx(row[column], rel=1e-9)
+    gap = found.iloc[1]
+    assert gap["estimate"] == pytest.approx(2 * fit.coef["age"] - fit.coef["dose"])
+    assert gap["statistic"] == pytest.approx((gap["estimate"] - 1) / gap["std_error"])
+    # the interval holds the values that the test does not reject
+    low, high = found[["conf_low", "conf_high"]].iloc[1]
+    edges = fit.contrasts(f"2*age - dose = {low!r}, 2*age - dose = {high!r}")["p_value"]
+    np.testing.assert_allclose(edges, 0.05, atol=2e-3)
+
+
+@EVERY_FIT
+def test_wald_test(name):
+    fit = bought(name)
+    one = fit.wald_test("age = 0")
+    assert one.p_value == one.pvalue == pytest.approx(fit.pvalues["age"])
+    assert one.statistic == pytest.approx(fit.zvalues["age"] ** 2, rel=1e-6) or name == "noisy"
+    two = fit.wald_test("age = 0, dose = 0")
+    assert (two.df, 0 <= two.p_value <= 1) == (2, True)
+    assert str(two) == repr(two)
+    assert str(two).startswith("Wald test of age = 0, dose = 0: statistic ")
+    assert " on 2 degrees of freedom, p-value " in str(two)
+    assert str(fit.wald_test("age")).startswith("Wald test of age = 0: ")
+    with pytest.raises(ArgumentError, match="follows from the others"):
+        fit.wald_test("age = 0, 2*age = 1")
+
+
+# -- predictions -----------------------------------------------------------------------------
+
+
+@EVERY_FIT
+@pytest.mark.parametrize("mode", [None, "posterior", "conservative"])
+def test_prediction_intervals(name, mode):
+    fit, frame = bought(name), trial(12, seed=4).set_index(pd.Index(list("abcdefghijkl")))
+    frame.loc["b", "age"] = np.nan
+    frame.loc["c", "smoker"] = "sometimes"
+    found = fit.predict(frame, interval=0.9, mode=mode)
+    assert list(found.index) == list(frame.index)
+    linear = "margin" if name == "svm" else "link"
+    ends = ["", "_lower", "_upper"]
+    columns = [f"{linear}{end}" for end in ends] + ["std_error"]
+    if name != "svm":
+        columns = [f"probability{end}" for end in ends] + columns
+        np.testing.assert_array_equal(found["probability"], fit.predict(frame))
+        for end in ends:
+            expected = 1 / (1 + np.exp(-found[f"link{end}"]))
+            np.testing.assert_allclose(found[f"probability{end}"], expected)
+    assert list(found.columns) == columns
+    np.testing.assert_array_equal(found.isna().all(axis=1), [False, True, True] + 9 * [False])
+    np.testing.assert_array_equal(found.isna().any(axis=1), found.isna().all(axis=1))
+    # the rows as contrasts, one by one
+    usable = frame[found[linear].notna()]
+    smokes = usable["smoker"] == "yes"
+    rows = np.column_stack([np.ones(len(usable)), usable["age"], usable["dose"], smokes])
+    alone = fit.contrasts(rows, level=0.9, mode=mode)
+    shown = found[found[linear].notna()]
+    np.testing.assert_allclose(shown[linear], alone["estimate"], rtol=1e-9)
+    width, needed = (
+        (shown[f"{linear}_upper"] - shown[f"{linear}_lower"]).to_numpy(),
+        (alone["conf_high"] - alone["conf_low"]).to_numpy(),
+    )
+    assert (width <= 1.35 * needed).all()
+    if (mode or fit.glance().loc[0, "inference"]) == "posterior":
+        assert (width >= 0.98 * needed).all()
+
+
+def test_many_predictions_are_fast():
+    fit, frame = bought("pure"), trial(100_000)
+    fit.predict(frame[:1], interval=0.95)
+    start = time.perf_counter()
+    assert len(fit.predict(frame, interval=0.95)) == 100_000
+    assert time.perf_counter() - start < 2
+
+
+# -- marginal effects ------------------------------------------------------------------------
+
+
+def test_effects_over_a_reference():
+    fit, reference = bought("pure"), trial(200, seed=8)
+    found = average_marginal_effects(fit, reference)
+    assert found.over == "reference"
+    assert list(found.table.index) == ["age", "dose", "smoker: yes against no"]
+    p = fit.predict(reference).to_numpy()
+    slope = (p * (1 - p)).mean() * fit.coef["age"]
+    assert found.table.loc["age", "estimate"] == pytest.approx(slope, rel=1e-5)
+    changed = [fit.predict(reference.assign(smoker=level)).mean() for level in ("yes", "no")]
+    effect = found.table.loc["smoker: yes against no", "estimate"]
+    assert effect == pytest.approx(changed[0] - changed[1], rel=1e-9)
+    low, high = found.table["conf_low"], found.table["conf_high"]
+    np.testing.assert_allclose((low + high) / 2, found.table["estimate"])
+    assert "which are taken to be public" in str(found)
+    assert "<table" in found._repr_html_()
+    one = average_marginal_effects(fit, reference, variables="age", level=0.8)
+    assert list(one.table.index) == ["age"]
+    assert one.table.loc["age", "conf_low"] > low["age"]
+
+
+def test_errors_of_effects_are_those_of_the_delta_method():
+    """By numerical derivatives of the effect in the released coefficients."""
+    fit, reference = bought("approximate"), trial(50, seed=8)
+    table = average_marginal_effects(fit, reference).table
+    names, step = list(fit.coef.index), 1e-5
+
+    def age_effect(coef):
+        rows = np.column_stack(
+            [np.ones(50), reference["age"], reference["dose"], reference["smoker"] == "yes"]
+        )
+        p = 1 / (1 + np.exp(-rows @ coef))
+        return (p * (1 - p)).mean() * coef[names.index("age")]
+
+    coef = fit.coef.to_numpy()
+    gradient = [
+        (age_effect(coef + step * unit) - age_effect(coef - step * unit)) / (2 * step)
+        for unit in np.eye(4)
+    ]
+    expected = np.sqrt(gradient @ fit.vcov().to_numpy() @ gradient)
+    assert table.loc["age", "std_error"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["pure", "zCDP", "approximate", "noisy", "plain"])
+def test_effects_over_the_training_data(name):
+    fit = bought(name)
+    found = average_marginal_effects(fit)
+    assert found.over == "training data"
+    assert "was paid for" in str(found)
+    assert list(found.table.index) == ["age", "dose"]
+    mean = found.table["estimate"] / fit.coef[["age", "dose"]]
+    assert mean.iloc[0] == pytest.approx(mean.iloc[1])
+    assert 0 <= mean.iloc[0] <= 0.25
+    if name != "noisy":
+        frame = people()
+        exact = average_marginal_effects(fit, frame, variables=["age", "dose"]).table
+        off = (found.table["estimate"] - exact["estimate"]).abs()
+        assert (off <= 4 * found.table["std_error"]).all()
+        assert (found.table["std_error"] >= 0.9 * exact["std_error"]).all()
+
+
+def test_effects_through_functions_and_interactions():
+    frame = trial(2000)
+    formula = "y ~ log(age) + dose * smoker"
+    fit = drawn(dplr, formula, frame, eps=4.0, spend="inference", **SCHEMA)
+    table = average_marginal_effects(fit, frame[:40]).table
+    step = 1e-3
+    moved = [frame[:40].assign(age=frame["age"][:40] + way * step) for way in (1, -1)]
+    slope = (fit.predict(moved[0]) - fit.predict(moved[1])).mean() / (2 * step)
+    assert table.loc["age", "estimate"] == pytest.approx(slope, rel=1e-4)
+    assert table["std_error"].gt(0).all()
+    with pytest.raises(ArgumentError, match="pass a public frame as reference"):
+        average_marginal_effects(fit)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "words"),
+    [
+        (lambda fit: average_marginal_effects(bought("svm")), ArgumentError, "no probabilities"),
+        (lambda fit: average_marginal_effects(3), ArgumentError, "fit=3"),
+        (
+            lambda fit: average_marginal_effects(fit, variables="smoker"),
+            ArgumentError,
+            "'smoker' takes was not paid for",
+        ),
+        (
+            lambda fit: average_marginal_effects(fit, variables="sex"),
+            ArgumentError,
+            "variables: 'sex' is not one of 'age', 'dose', 'smoker'",
+        ),
+        (
+            lambda fit: average_marginal_effects(fit, trial(5)[["age"]]),
+            FormulaError,
+            "'dose' is missing",
+        ),
+        (
+            lambda fit: average_marginal_effects(fit, trial(5).assign(dose=np.nan)),
+            ArgumentError,
+            "no row that can be predicted",
+        ),
+    ],
+)
+def test_effects_that_are_refused(ask, error, words):
+    with pytest.raises(error) as refusal:
+        ask(bought("pure"))
+    assert words in str(refusal.value)
