@@ -10,12 +10,16 @@ import numpy as np
 from privatelr.audit.exact import minimisers
 from privatelr.audit.pairs import signed_rows
 from privatelr.audit.registered import label
+from privatelr.mechanisms.calibration.moments import moments_sensitivity
+from privatelr.mechanisms.calibration.output import noise_hiding
 from privatelr.mechanisms.problem import Facts, Problem
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import Request
+from privatelr.mechanisms.stages import calibrate_all
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
 from privatelr.privacy.guarantees import PureDP
 from privatelr.privacy.noise import NoNoise, SphericalLaplace
+from privatelr.privacy.simulation import draw_many
 
 LOGISTIC = LOSSES["logistic"]
 RECORDS = 10**8
@@ -163,3 +167,66 @@ def warns_of_one_class(data, rng):
     if len(np.unique(np.sign(data))) == 1:
         warnings.warn("only one class", stacklevel=1)
     return Scalar()(data, rng)
+
+
+# -- releases with moments --------------------------------------------------------------------
+
+
+def planned(target, *, placement="objective", small=1.0, n=10**6, loss=LOGISTIC, **facts):
+    """A plan that buys moments, at the free lambda over `small`."""
+    shape = {"d": 2, "radius": 1.0, "blocks": (), **facts}
+    public = Facts(n, shape["d"], loss, shape["radius"], shape["blocks"])
+    request = Request(target, placement, None, "free", "keep", "inference")
+    free = calibrate_all(request, public).coefficients.lambda_
+    return calibrate_all(replace(request, lambda_=free / small), public)
+
+
+def with_moments(plan, **changes):
+    """A plan whose moments have other noise, or weigh their two matrices otherwise."""
+    return replace(plan, moments=replace(plan.moments, **changes))
+
+
+def hiding_moments(plan, distance):
+    """Noise for moments that were this far apart."""
+    moments = plan.moments
+    noise = noise_hiding(distance, moments.noise.dimension, moments.target)
+    return with_moments(plan, noise=noise)
+
+
+def moments_for_add_or_remove(plan):
+    """Sensitivity of a record more or less, as for X'X in private linear models: no root of 2."""
+    return hiding_moments(plan, moments_sensitivity(plan.moments.problem) / math.sqrt(2))
+
+
+def moments_radius_not_squared(plan):
+    problem = plan.moments.problem
+    return hiding_moments(plan, moments_sensitivity(problem) / problem.radius)
+
+
+def curvature_alone_paid(plan):
+    """Noise for H, and S beside it for nothing."""
+    problem = plan.moments.problem
+    reach = problem.loss.curvature_bound * problem.radius**2
+    return hiding_moments(plan, math.sqrt(2) * reach / problem.n)
+
+
+def moments_of_another_loss(plan, other):
+    """Noise for the constants of another loss, and the balance of the right one."""
+    problem = plan.moments.problem
+    return hiding_moments(plan, moments_sensitivity(replace(problem, loss=other)))
+
+
+def scores_summed(plan):
+    """S without 1/n."""
+    return with_moments(plan, balance=plan.moments.problem.n * plan.moments.balance)
+
+
+def one_draw_for_both_matrices(law, count, rng):
+    """A sampler: H and S get the same noise. What is drawn for coefficients is as it should be."""
+    half = np.hsplit(draw_many(law, count, rng), 2)[0]
+    return np.hstack([half, half])
+
+
+def one_number_for_all_entries(law, count, rng):
+    """A sampler: one scalar is added to every entry."""
+    return np.repeat(draw_many(law, count, rng)[:, :1], law.dimension, axis=1)

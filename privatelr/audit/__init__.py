@@ -7,7 +7,8 @@ audit.epsilon_lower_bound(mechanism, data, neighbour, trials=100_000)   # from o
 print(audit.run())                                  # every registered mechanism
 """
 
-from privatelr.audit.loss import PrivacyLoss, privacy_loss
+from privatelr.audit.between import privacy_loss
+from privatelr.audit.loss import PrivacyLoss
 from privatelr.audit.outputs import Mechanism, Outputs, outputs_of
 from privatelr.audit.pairs import Pair, SignedRows
 from privatelr.audit.registered import run

@@ -12,40 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.audit.exact import log_ratios, minimisers, tilt_losses
+from privatelr.audit.moments import moments_of, query, query_change
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.privacy.simulation import draw_many
 
 if TYPE_CHECKING:
     from privatelr.audit.pairs import Pair, SignedRows
     from privatelr.audit.scores import Score
     from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.stages import Plan
     from privatelr.types import FloatArray
 
 Sampler = Callable[["NoiseLaw", int, np.random.Generator], "FloatArray"]
-
-
-class Arrays:
-    """The arithmetic of `privatelr.privacy.draws`, elementwise."""
-
-    def log(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.log(x))
-
-    def sqrt(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(x))
-
-    def cos_pi(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.cos(np.pi * x))
-
-    def sin_pi(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.sin(np.pi * x))
-
-
-def draw_many(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
-    """Independent draws ``(count, d)`` of a noise law."""
-    uniforms = 1.0 - rng.random((law.uniforms, count))  # never 0
-    signs = rng.choice(np.array([-1, 1]), size=(law.signs, count))
-    drawn = law.transform(list(uniforms), list(signs), Arrays())
-    return np.column_stack([np.broadcast_to(x, count) for x in drawn])
 
 
 def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
@@ -85,6 +64,20 @@ def release_many(
     return np.asarray(np.round(w / calibration.grid) * calibration.grid)
 
 
+def release_both_many(
+    plan: Plan,
+    data: SignedRows,
+    count: int,
+    rng: np.random.Generator,
+    sampler: Sampler = draw_many,
+) -> FloatArray:
+    """Independent releases ``(count, d + d (d + 1))`` of coefficients and moments at them."""
+    moments = moments_of(plan)
+    w = release_many(plan.coefficients, data, count, rng, sampler)
+    values = query(data, moments, w) + sampler(moments.noise, count, rng)
+    return np.hstack([w, np.round(values / moments.grid) * moments.grid])
+
+
 def likelihood_ratio(calibration: Calibration, pair: Pair) -> Score:
     """Log likelihood ratio of releases, but for the shield and the rounding."""
     problem, noise = calibration.problem, calibration.noise
@@ -93,3 +86,17 @@ def likelihood_ratio(calibration: Calibration, pair: Pair) -> Score:
     none = np.zeros((1, problem.d))
     first, second = (minimisers(side, problem, none) for side in (pair.first(), pair.second()))
     return lambda w: log_ratios(noise, w - first, np.broadcast_to(second - first, w.shape))
+
+
+def likelihood_ratio_of_both(plan: Plan, pair: Pair) -> Score:
+    """Log likelihood ratio of releases of both, but for the shield and the rounding."""
+    moments, d = moments_of(plan), pair.d
+    coefficients = likelihood_ratio(plan.coefficients, pair)
+
+    def score(outputs: FloatArray) -> FloatArray:
+        w, values = outputs[:, :d], outputs[:, d:]
+        residual = values - query(pair.first(), moments, w)
+        change = query_change(pair, moments, w)
+        return coefficients(w) + log_ratios(moments.noise, residual, change)
+
+    return score

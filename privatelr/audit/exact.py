@@ -172,6 +172,8 @@ def margin_at(loss: Loss, share: float) -> float:
     low, high = -_WIDEST, _WIDEST
     for _ in range(200):
         middle = (low + high) / 2
+        if not low < middle < high:
+            break
         if -float(loss.slope(np.array([middle]))[0]) >= share * loss.slope_bound:
             low = middle
         else:
@@ -185,13 +187,13 @@ def margins_of_most(loss: Loss, unit: float, kappa: float) -> tuple[float, float
     The old record adds ``unit s + log(1 + kappa l'')`` with s the size of its slope, the new
     one ``unit s - log(1 + kappa l'')``; `unit` is what the noise charges for a slope of one.
     """
-    margins = _margins(loss)
+    margins = candidate_margins(loss)
     charge = unit * np.abs(loss.slope(margins))
     curvature = np.log1p(kappa * loss.curvature(margins))
-    return _most(margins, charge + curvature), _most(margins, charge - curvature)
+    return most(margins, charge + curvature), most(margins, charge - curvature)
 
 
-def _margins(loss: Loss) -> FloatArray:
+def candidate_margins(loss: Loss) -> FloatArray:
     """Margins ``(m,)``, as dense where the loss bends as its bend is narrow."""
     middle, width = margin_at(loss, 0.5), loss.slope_bound / loss.curvature_bound
     bend = middle + width * np.linspace(-20.0, 20.0, 20_001)
@@ -199,7 +201,7 @@ def _margins(loss: Loss) -> FloatArray:
     return np.concatenate([np.linspace(-40.0, 40.0, 801), bend, edges])
 
 
-def _most(margins: FloatArray, charged: FloatArray) -> float:
+def most(margins: FloatArray, charged: FloatArray) -> float:
     """Of the margins that all but attain the maximum, the one nearest to zero."""
     close = margins[charged >= charged.max() - _SLACK * np.abs(charged).max()]
     return float(close[np.argmin(np.abs(close))])

@@ -85,7 +85,9 @@ def _observe_once(mechanism: Mechanism, data: Any, rng: np.random.Generator) -> 
 
 def _read(found: Any) -> Observation:
     if isinstance(found, FitRecord):
-        found = found.release.coef
+        moments = found.release.moments
+        parts = [found.release.coef, *([] if moments is None else [moments.values])]
+        found = np.concatenate(parts)
     try:
         vector = np.atleast_1d(np.asarray(found, dtype=np.float64)).reshape(-1)
     except (TypeError, ValueError):

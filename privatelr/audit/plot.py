@@ -92,7 +92,7 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
         axes.plot(sampled, height, "o", mfc="white", mec=colour, markersize=5, zorder=2)
     axes.plot([], [], "o", color=_FINE, label="exact, from densities")
     axes.plot([], [], "o", mfc="white", mec=_FINE, label="sampled, from outputs alone")
-    axes.set_yticks(list(heights), [f"{row.placement}, {row.loss}: {row.claim}" for row in rows])
+    axes.set_yticks(list(heights), [_title(row) for row in rows])
     axes.set_ylim(0.4, len(rows) + 0.6)
     axes.set_xlim(0, edge)
     axes.set_xlabel("privacy loss over claim (right of the line: violation)")
@@ -100,3 +100,8 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
+
+
+def _title(row: Row) -> str:
+    inference = " and inference" if row.buys == "inference" else ""
+    return f"{row.placement}, {row.loss}{inference}: {row.claim}"

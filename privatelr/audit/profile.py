@@ -3,21 +3,23 @@
 Under the first dataset the tilt b has the law of the noise, the minimiser is a function of it,
 and so is the privacy loss. Gaussian tilts are integrated: on a fine grid along the line on
 which the two datasets pull apart, and across it on a coarse one (d = 2) or over random normals
-(d > 2). Other laws are drawn from.
+(d > 2). Other laws are drawn from. A Gaussian release that follows, whose mu depends on the
+minimiser, is composed with it point by point.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
-from privatelr.audit.draws import draw_many
 from privatelr.audit.exact import minimisers, tilt_losses
 from privatelr.privacy.noise import GaussianNoise
+from privatelr.privacy.simulation import draw_many
 
 if TYPE_CHECKING:
     from privatelr.audit.pairs import Pair
@@ -34,25 +36,34 @@ _REACH = 10.0
 _LINES = 40
 _DRAWS = 50_000
 
+Beside = Callable[["FloatArray"], "FloatArray"]
+"""The mu ``(m,)`` of what is released next, at each minimiser ``(m, d)``."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossLaw:
     """A discrete law of the privacy loss: values and weights ``(m,)``.
 
     `error` is the standard error of a mean of something of deviation one, 0 for integrals.
+    `beside` ``(m,)`` holds the mu of a Gaussian release that follows, given what was released.
     """
 
     losses: FloatArray
     weights: FloatArray
     error: float = 0.0
+    beside: FloatArray | None = None
 
     def delta(self, epsilon: float, mu: float) -> float:
-        """Delta at epsilon after composition with a Gaussian release of ratio `mu`."""
+        """Delta at epsilon after composition with a further Gaussian release of ratio `mu`."""
         rest = epsilon - self.losses
-        if mu == 0:
-            return float(self.weights @ -np.expm1(np.minimum(rest, 0.0)))
-        a, b = mu / 2 - rest / mu, -mu / 2 - rest / mu
-        return float(self.weights @ (special.ndtr(a) - np.exp(rest + special.log_ndtr(b))))
+        alone = -np.expm1(np.minimum(rest, 0.0))
+        both = np.hypot(mu, 0.0 if self.beside is None else self.beside)
+        if not np.any(both > 0):
+            return float(self.weights @ alone)
+        ratio = np.where(both > 0, both, 1.0)
+        a, b = ratio / 2 - rest / ratio, -ratio / 2 - rest / ratio
+        composed = special.ndtr(a) - np.exp(rest + special.log_ndtr(b))
+        return float(self.weights @ np.where(both > 0, composed, alone))
 
     def rho(self) -> float:
         """Largest Renyi divergence over its order; where it is drawn, a lower bound on it."""
@@ -65,46 +76,106 @@ class LossLaw:
         part that is linear in the loss, and most of the variance, out of the mean.
         """
         excess = order - 1
+        follows = 0.0 if self.beside is None else order * self.beside**2 / 2
         if excess == 0:
-            return max(0.0, self._mean(self.losses + np.expm1(-self.losses)))
-        terms = np.expm1(excess * self.losses) + excess * np.expm1(-self.losses)
+            return max(0.0, self._mean(self.losses + np.expm1(-self.losses) + follows))
+        with np.errstate(over="ignore"):
+            terms = np.expm1(excess * (self.losses + follows)) + excess * np.expm1(-self.losses)
         return math.log1p(max(0.0, self._mean(terms))) / excess
+
+    def first(self) -> LossLaw:
+        """The law without what follows."""
+        return replace(self, beside=None)
 
     def _mean(self, terms: FloatArray) -> float:
         """The mean, less four standard errors."""
-        mean = float(self.weights @ terms)
-        if self.error == 0:
-            return mean
-        return mean - 4 * self.error * math.sqrt(float(self.weights @ (terms - mean) ** 2))
+        seen = self.weights > 0  # a weight may vanish where a term has no limit
+        with np.errstate(over="ignore"):
+            mean = float(self.weights[seen] @ terms[seen])
+            if self.error == 0 or math.isinf(mean):
+                return mean
+            spread = math.sqrt(float(self.weights @ (terms / mean - 1) ** 2)) if mean else 0.0
+        return mean - 4 * self.error * spread * abs(mean)
 
 
-def loss_law(pair: Pair, problem: Problem, noise: NoiseLaw, rng: np.random.Generator) -> LossLaw:
+def loss_law(
+    pair: Pair,
+    problem: Problem,
+    noise: NoiseLaw,
+    rng: np.random.Generator,
+    beside: Beside | None = None,
+) -> LossLaw:
     """Law of the loss of the tilted minimiser, old record over new, under the first dataset."""
     if isinstance(noise, GaussianNoise):
-        return _integrated(pair, problem, noise, rng)
+        return _integrated(pair, problem, noise, rng, beside)
     tilts = draw_many(noise, _DRAWS, rng)
     w = minimisers(pair.first(), problem, tilts)
     losses = tilt_losses(pair, problem, noise, w)
-    return LossLaw(losses, np.full(_DRAWS, 1 / _DRAWS), 1 / math.sqrt(_DRAWS))
+    follows = None if beside is None else beside(w)
+    return LossLaw(losses, np.full(_DRAWS, 1 / _DRAWS), 1 / math.sqrt(_DRAWS), follows)
 
 
 def _integrated(
-    pair: Pair, problem: Problem, noise: GaussianNoise, rng: np.random.Generator
+    pair: Pair,
+    problem: Problem,
+    noise: GaussianNoise,
+    rng: np.random.Generator,
+    beside: Beside | None,
 ) -> LossLaw:
-    d = pair.d
     along = _pulling_apart(pair, problem, noise, rng)
     # a divergence of order a weighs losses as they are a shifts of 2 m further out
-    reach = _REACH + 2 * ORDERS[-1] * problem.loss.slope_bound * problem.radius / noise.sd
+    furthest = 2 * problem.loss.slope_bound * problem.radius / noise.sd
+    tilts, line, shares = _points(along, furthest, rng)
+    w = minimisers(pair.first(), problem, noise.sd * tilts.reshape(-1, pair.d))
+    losses = tilt_losses(pair, problem, noise, w).reshape(tilts.shape[:2])
+    follows = None if beside is None else beside(w).reshape(tilts.shape[:2])
+    return _refined(line, shares, losses, follows)
+
+
+def shift_law(
+    centre: FloatArray,
+    shift: FloatArray,
+    noise: GaussianNoise,
+    rng: np.random.Generator,
+    beside: Beside,
+) -> LossLaw:
+    """Law of the loss of Gaussian noise on a centre ``(d,)`` that the neighbour has shifted.
+
+    The loss is normal, and known without integration; what follows it depends on the output.
+    """
+    mu = float(np.linalg.norm(shift)) / noise.sd
+    along = -shift / (mu * noise.sd) if mu > 0 else np.eye(1, len(shift))[0]
+    z, line, shares = _points(along, mu, rng)
+    losses = np.broadcast_to(mu * line + mu * mu / 2, z.shape[:2])
+    follows = beside((centre + noise.sd * z).reshape(-1, len(shift)))
+    return _refined(line, shares, losses, follows.reshape(z.shape[:2]))
+
+
+def _points(
+    along: FloatArray, furthest: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Normals ``(k, m, d)`` on k lines, the places ``(m,)`` along a line, and shares of lines."""
+    d = len(along)
+    reach = _REACH + ORDERS[-1] * furthest
     line = np.arange(-reach, reach + _FINE, _FINE)
     across, shares = _across(d, rng)
     basis = np.linalg.qr(np.column_stack([along, np.eye(d)]))[0][:, 1:d]
-    tilts = (across @ basis.T)[:, None, :] + line[:, None] * along
-    w = minimisers(pair.first(), problem, noise.sd * tilts.reshape(-1, d))
-    losses = tilt_losses(pair, problem, noise, w).reshape(len(across), len(line))
+    return (across @ basis.T)[:, None, :] + line[:, None] * along, line, shares
+
+
+def _refined(
+    line: FloatArray, shares: FloatArray, losses: FloatArray, follows: FloatArray | None
+) -> LossLaw:
+    """The law of losses ``(k, m)`` on lines, which are taken to be linear between points."""
     finer = np.linspace(line[0], line[-1], _BETWEEN * (len(line) - 1) + 1)
-    between = np.array([np.interp(finer, line, row) for row in losses])
     weights = shares[:, None] * (_FINE / _BETWEEN * _normal(finer))
-    return LossLaw(between.reshape(-1), weights.reshape(-1))
+    between, beside = (
+        None if values is None else np.array([np.interp(finer, line, row) for row in values])
+        for values in (losses, follows)
+    )
+    assert between is not None
+    mu = None if beside is None else beside.reshape(-1)
+    return LossLaw(between.reshape(-1), weights.reshape(-1), beside=mu)
 
 
 def _across(d: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:

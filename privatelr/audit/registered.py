@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.audit.draws import likelihood_ratio, release_many
-from privatelr.audit.faithful import release_pvalue
+from privatelr.audit.crossed import WIDER, usual_pair
+from privatelr.audit.draws import (
+    likelihood_ratio,
+    likelihood_ratio_of_both,
+    release_both_many,
+    release_many,
+)
+from privatelr.audit.faithful import joint_pvalue, release_pvalue
 from privatelr.audit.loss import claimed_number
 from privatelr.audit.outputs import outputs_of
 from privatelr.audit.pairs import straight_pair
 from privatelr.audit.sampled import delta_from_outputs, epsilon_from_outputs, rho_from_outputs
 from privatelr.audit.search import deep_pair, search
-from privatelr.audit.settings import QUICK
+from privatelr.audit.settings import FEWER, QUICK
 from privatelr.audit.table import Audit, Row
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
 from privatelr.mechanisms.calibration.lambdas import free_penalty
 from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.registry import MECHANISMS, calibrate
 from privatelr.mechanisms.request import Request
+from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS, divide
+from privatelr.mechanisms.stages import calibrate_all
 from privatelr.numerics.losses import LOSSES
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 
@@ -28,14 +37,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from privatelr.audit.pairs import Pair
+    from privatelr.audit.scores import Score
     from privatelr.audit.settings import Effort, Setting
     from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.problem import Facts
+    from privatelr.mechanisms.spending import Spend
+    from privatelr.mechanisms.stages import Plan
     from privatelr.numerics.losses import Loss
     from privatelr.privacy.guarantees import Guarantee
+    from privatelr.types import FloatArray
 
 ALPHA = 1e-3
 """Probability that a whole audit raises a false alarm by sampling."""
 _FEWEST = 100
+_FEWER = 10
+"""The part of the trials and releases that a row with moments gets: one in so many."""
 
 
 def run(
@@ -102,23 +118,30 @@ def _find(loss: str | Loss) -> Loss:
 
 
 def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:
-    """Every row of the table of mechanisms, at claims of one size, with every loss."""
+    """Every row of the table of mechanisms, at claims of one size, with every loss.
+
+    First of coefficients alone, then of coefficients and moments.
+    """
     claims: dict[type[Any], list[Guarantee]] = {
         PureDP: [PureDP(epsilon)],
         ZCDP: [ZCDP(epsilon**2 / 2)],
         ApproxDP: [ApproxDP(epsilon, 1e-6), ApproxDP(epsilon, 1e-2)],
     }
-    for loss in losses:
-        for placement, kind in MECHANISMS:
-            if kind is not NonPrivate:
-                for claim in claims[kind]:
-                    yield Request(claim, placement, None, "free", "keep"), loss
+    spends: tuple[Spend, ...] = (ALL_FOR_COEFFICIENTS, "inference")
+    for spend in spends:
+        for loss in losses:
+            for placement, kind in MECHANISMS:
+                if kind is not NonPrivate:
+                    for claim in claims[kind]:
+                        yield Request(claim, placement, None, "free", "keep", spend), loss
 
 
 def audit_one(
     request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
 ) -> Row:
     """One row of the table."""
+    if request.spend == "inference":
+        return _audit_both(request, loss, effort, alpha, rng)
     findings = []
     for setting in effort.settings:
         calibration = calibrate_in(request, loss, setting)
@@ -139,6 +162,29 @@ def audit_one(
     )
 
 
+def _audit_both(
+    request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
+) -> Row:
+    """One row about coefficients and moments, with a part of the effort."""
+    plans = [(setting, plan_in(request, loss, setting)) for setting in effort.settings]
+    findings = [(setting, search(plan, rng, 0)) for setting, plan in plans if plan is not None]
+    setting, worst = max(findings, key=lambda found: found[1].loss.ratio)
+    subject = next(plan for _, plan in plans if plan is not None)
+    trials, releases = -(-effort.trials // _FEWER), -(-effort.releases // _FEWER)
+    return Row(
+        placement=request.placement,
+        loss=label(loss),
+        claim=_short(request.target),
+        claimed=claimed_number(request.target),
+        exact=worst.loss.found,
+        attained=max(found.loss.parts[0].ratio for _, found in findings),
+        where=f"{setting}, {worst.family}",
+        sampled=max(sample_both(subject, trials, alpha, rng) for _ in range(effort.seeds)),
+        differs=joint_pvalue(request, loss, releases, rng),
+        moments=max(found.loss.parts[1].ratio for _, found in findings),
+    )
+
+
 def label(loss: Loss) -> str:
     """Name and parameters of a loss, such as ``"huber(0.5)"``."""
     numbers = ", ".join(f"{value:g}" for value in loss.parameters.values())
@@ -148,14 +194,27 @@ def label(loss: Loss) -> str:
 def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration | None:
     """The mechanism under these facts, or None where no noise suffices."""
     facts = setting.facts(loss)
-    target: Any = request.target
-    analysis = proven(request.analysis, loss)
-    penalty = free_penalty(facts, target, analysis) / setting.small
-    asked = Request(target, request.placement, analysis, penalty / facts.n, request.on_small_lambda)
     try:
-        return calibrate(asked, facts)
+        return calibrate(_asked(request, facts, request.target, setting), facts)
     except GuaranteeError:
         return None
+
+
+def plan_in(request: Request, loss: Loss, setting: Setting) -> Plan | None:
+    """As `calibrate_in`, for a request that buys moments too."""
+    facts = setting.facts(loss, FEWER)
+    target = divide(request.target, request.spend, loss).coefficients
+    try:
+        return calibrate_all(_asked(request, facts, target, setting), facts)
+    except GuaranteeError:
+        return None
+
+
+def _asked(request: Request, facts: Facts, target: Any, setting: Setting) -> Request:
+    """The request with the penalty of a setting: what is free for a target, over a number."""
+    analysis = proven(request.analysis, facts.loss)
+    penalty = free_penalty(facts, target, analysis) / setting.small
+    return replace(request, analysis=analysis, lambda_=penalty / facts.n)
 
 
 def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.Generator) -> float:
@@ -164,20 +223,40 @@ def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.G
     NaN for a delta of which so many trials can show nothing.
     """
     claim = calibration.target
-    if isinstance(claim, ApproxDP) and claim.delta * trials < _FEWEST:
+    if _shows_nothing(claim, trials):
         return math.nan
     pair = deep_pair(calibration) if calibration.problem.d > 1 else _alone(calibration)
     first, second = (
-        outputs_of(release_many(calibration, side, trials, rng))
-        for side in (pair.first(), pair.second())
+        release_many(calibration, side, trials, rng) for side in (pair.first(), pair.second())
     )
-    score = likelihood_ratio(calibration, pair)
+    return _bound(claim, first, second, alpha, likelihood_ratio(calibration, pair))
+
+
+def sample_both(plan: Plan, trials: int, alpha: float, rng: np.random.Generator) -> float:
+    """As `sample`, from releases of coefficients and moments on records at an angle."""
+    if _shows_nothing(plan.target, trials):
+        return math.nan
+    pair = usual_pair(plan.coefficients, WIDER)[0]
+    first, second = (
+        release_both_many(plan, side, trials, rng) for side in (pair.first(), pair.second())
+    )
+    return _bound(plan.target, first, second, alpha, likelihood_ratio_of_both(plan, pair))
+
+
+def _shows_nothing(claim: Guarantee, trials: int) -> bool:
+    return isinstance(claim, ApproxDP) and claim.delta * trials < _FEWEST
+
+
+def _bound(
+    claim: Guarantee, first: FloatArray, second: FloatArray, alpha: float, score: Score
+) -> float:
+    sides = outputs_of(first), outputs_of(second)
     if isinstance(claim, PureDP):
-        return epsilon_from_outputs(first, second, alpha=alpha, score=score)
+        return epsilon_from_outputs(*sides, alpha=alpha, score=score)
     if isinstance(claim, ZCDP):
-        return rho_from_outputs(first, second, alpha=alpha, score=score)
+        return rho_from_outputs(*sides, alpha=alpha, score=score)
     epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
-    return delta_from_outputs(first, second, epsilon, alpha=alpha, score=score)
+    return delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
 
 
 def _alone(calibration: Calibration) -> Pair:

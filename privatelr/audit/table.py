@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DIFFERS = 1e-6
+_SLACK = 1e-6
 _LEGEND = """\
 exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
 of claim  exact over the claim; above 1 the claim is wrong
 of bound  the same without the hundredth that covers the distance to the exact minimiser
 sampled   lower bound from outputs alone, wrong once in 1,000 audits"""
+_LEGEND_BOTH = """\
+moments   share of what was paid for the moments that they alone show; above 1 it is too little"""
 _LEGEND_DIFFERS = """\
 DIFFERS   real releases do not have the law that was audited"""
 
@@ -46,6 +49,11 @@ class Row:
         Lower bound from outputs alone, at the pair of `Setting` 1.
     differs : float
         p-value of real releases against modelled ones; small means that they differ.
+    moments : float
+        NaN for a release of coefficients alone. Else `exact` is of coefficients and moments
+        together, `attained` is the share of their part of the claim that the coefficients
+        reached, and this is the share that the moments did: the ledger composes the parts, so
+        each has to hold.
     """
 
     placement: str
@@ -57,6 +65,7 @@ class Row:
     where: str
     sampled: float
     differs: float
+    moments: float = math.nan
 
     @property
     def ratio(self) -> float:
@@ -64,17 +73,29 @@ class Row:
         return self.exact / self.claimed
 
     @property
+    def buys(self) -> str:
+        """``"coefficients"``, or ``"inference"`` for a release with the moments."""
+        return "coefficients" if math.isnan(self.moments) else "inference"
+
+    @property
     def verdict(self) -> str:
         """``"ok"``, ``"VIOLATION"``, or ``"DIFFERS"`` if releases are not what was audited."""
-        if not self.ratio <= 1 + 1e-6 or self.sampled > self.claimed:
+        holds = all(share <= 1 + _SLACK for share in (self.ratio, *self._shares))
+        if not holds or self.sampled > self.claimed:
             return "VIOLATION"
         return "DIFFERS" if self.differs < _DIFFERS else "ok"
 
+    @property
+    def _shares(self) -> tuple[float, ...]:
+        """Of their parts of the claim, if there are two."""
+        return () if math.isnan(self.moments) else (self.attained, self.moments)
+
     def __str__(self) -> str:
+        share = (self.attained, *self._shares)[-1]
         sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
         return (
             f"{self.placement:<10}{self.loss:<14}{self.claim:<29}{self.exact:>9.3g}"
-            f"{self.ratio:>9.4f}{self.attained:>9.4f}{sampled:>9}  {self.verdict}"
+            f"{self.ratio:>9.4f}{share:>9.4f}{sampled:>9}  {self.verdict}"
         )
 
 
@@ -105,18 +126,33 @@ class Audit:
         write_plot(self.rows, path)
 
     def _records(self) -> list[dict[str, Any]]:
-        return [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in self.rows]
+        return [
+            {**asdict(row), "buys": row.buys, "ratio": row.ratio, "verdict": row.verdict}
+            for row in self.rows
+        ]
 
     def __str__(self) -> str:
-        head = (
-            f"{'mechanism':<10}{'loss':<14}{'claim':<29}{'exact':>9}{'of claim':>9}"
-            f"{'of bound':>9}{'sampled':>9}  verdict"
-        )
-        lines = [str(row) for row in self.rows]
+        alone = [row for row in self.rows if row.buys == "coefficients"]
+        both = [row for row in self.rows if row.buys == "inference"]
         legend = [_LEGEND]
+        if both:
+            legend.append(_LEGEND_BOTH)
         if any(row.verdict == "DIFFERS" for row in self.rows):
             legend.append(_LEGEND_DIFFERS)
-        return "\n".join([head, "-" * max(map(len, [head, *lines])), *lines, "", *legend])
+        tables = [*_table("coefficients", "of bound", alone), *_table("inference", "moments", both)]
+        return "\n".join([*tables, *legend])
+
+
+def _table(buys: str, share: str, rows: list[Row]) -> list[str]:
+    """Lines, the last one empty; none without rows."""
+    if not rows:
+        return []
+    head = (
+        f"{'mechanism':<10}{'loss':<14}{f'claim for {buys}':<29}{'exact':>9}{'of claim':>9}"
+        f"{share:>9}{'sampled':>9}  verdict"
+    )
+    lines = [str(row) for row in rows]
+    return [head, "-" * max(map(len, [head, *lines])), *lines, ""]
 
 
 def _in_json(value: Any) -> Any:

@@ -75,7 +75,9 @@ def _audit_all(epsilon: float, effort: Effort) -> tuple[Audit, bool]:
 
     def report(row: Row) -> None:
         rows.append(row)
-        print(f"audited: {row.placement}, {row.loss}, {row.claim}: {row.verdict}", file=sys.stderr)
+        bought = " with inference" if row.buys == "inference" else ""
+        what = f"{row.placement}, {row.loss}, {row.claim}{bought}"
+        print(f"audited: {what}: {row.verdict}", file=sys.stderr)
 
     try:
         return run(epsilon, effort=effort, report=report), True

@@ -24,7 +24,6 @@ from broken_mechanisms import (
 from scipy import integrate
 
 from privatelr import audit, dplr
-from privatelr.audit.draws import draw_many
 from privatelr.audit.exact import (
     gradient,
     hessian,
@@ -61,6 +60,7 @@ from privatelr.privacy.gaussian import log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 from privatelr.privacy.randomness import SeededRandomness
+from privatelr.privacy.simulation import draw_many
 from privatelr.types import Block
 
 ALONE = (Block(1, 1.0),)

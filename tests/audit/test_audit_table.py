@@ -52,12 +52,18 @@ def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     found = audit.run(effort=BRIEF, rng=rng(), report=seen.append)
     assert found.ok
     assert tuple(seen) == found.rows
-    assert len(found.rows) == COUNT * len(LOSSES)
-    assert {(row.placement, row.loss) for row in found.rows} == {
-        (placement, label(loss)) for placement, _ in MECHANISMS for loss in LOSSES.values()
-    }
+    alone, both = (
+        [row for row in found.rows if row.buys == buys] for buys in ("coefficients", "inference")
+    )
+    for rows in (alone, both):
+        assert len(rows) == COUNT * len(LOSSES)
+        assert {(row.placement, row.loss) for row in rows} == {
+            (placement, label(loss)) for placement, _ in MECHANISMS for loss in LOSSES.values()
+        }
     assert all(row.ratio <= 1 + 1e-6 for row in found.rows)
-    pure = [row for row in found.rows if row.claim == "epsilon = 1"]
+    assert all(0.999 < row.moments <= 1 + 1e-6 for row in both)
+    assert all(row.ratio > 0.8 for row in both if row.claim == "epsilon = 1")
+    pure = [row for row in alone if row.claim == "epsilon = 1"]
     assert all(row.attained > 0.999 and row.sampled > 0.5 for row in pure)
     # tight, and never above: what the table says of the Huber loss
     assert {f"{row.ratio:.4f}" for row in pure if row.loss == "huber(0.5)"} == {"1.0000"}
@@ -67,6 +73,9 @@ def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     assert [record["claim"] for record in records] == [row.claim for row in found.rows]
     unsampled = [record for record in records if "1e-06" in record["claim"]]
     assert [record["sampled"] for record in unsampled] == [None] * len(unsampled)
+    assert [record["moments"] is None for record in records] == [
+        record["buys"] == "coefficients" for record in records
+    ]
 
 
 def test_a_planted_mechanism_is_a_violation(monkeypatch):
@@ -83,8 +92,12 @@ def test_a_planted_mechanism_is_a_violation(monkeypatch):
     assert {(row.placement, row.claim) for row in broken} == {("objective", "epsilon = 1")}
     assert {row.loss for row in broken} == {label(loss) for loss in LOSSES.values()}
     # of the Huber loss a tenth of epsilon was for the curvature
-    assert min(row.ratio for row in broken) > 1.85
-    assert min(row.sampled for row in broken) > 1.3
+    alone = [row for row in broken if row.buys == "coefficients"]
+    assert min(row.ratio for row in alone) > 1.85
+    assert min(row.sampled for row in alone) > 1.3
+    # of both it is the part of the coefficients that is broken
+    assert len(broken) == 2 * len(alone)
+    assert all(row.attained > 1.85 and row.moments <= 1 for row in set(broken) - set(alone))
 
 
 @pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
@@ -188,6 +201,19 @@ def test_the_table_fits_a_page():
         assert good[end] == " "
 
 
+def test_releases_with_moments_have_a_table_of_their_own():
+    with_moments = replace(GOOD, moments=0.5, loss="huber(0.5)")
+    lines = str(Audit((GOOD, with_moments))).splitlines()
+    heads = [line for line in lines if line.endswith("verdict")]
+    assert ["coefficients" in head for head in heads] == [True, False]
+    assert ["inference" in head for head in heads] == [False, True]
+    end = heads[1].index("moments") + len("moments")
+    assert lines[lines.index(heads[1]) + 2][:end].endswith("0.5000")
+    assert "moments   share" in "\n".join(lines)
+    assert "moments " not in str(Audit((GOOD,)))
+    assert str(Audit((with_moments,))).splitlines()[0] == heads[1]
+
+
 def test_the_legend_explains_what_is_shown():
     assert "DIFFERS" not in str(Audit((GOOD, WRONG)))
     assert str(Audit((GOOD, replace(GOOD, differs=1e-9)))).count("DIFFERS") == 2
@@ -218,7 +244,7 @@ def test_a_bound_from_outputs_above_the_claim_is_a_violation():
 def test_plot(tmp_path, suffix):
     pytest.importorskip("matplotlib")
     path = tmp_path / f"audit.{suffix}"
-    Audit((GOOD, WRONG, replace(GOOD, sampled=math.nan))).plot(path)
+    Audit((GOOD, WRONG, replace(GOOD, sampled=math.nan), replace(GOOD, moments=1.0))).plot(path)
     assert path.stat().st_size > 4000
 
 

@@ -1,0 +1,193 @@
+"""The privacy loss of coefficients and moments together: of all that a fit with inference shows.
+
+The density of both is that of the coefficients w times that of the moments given w. So the log
+ratio is a sum, and at each w the moments add what their noise shows of the change of their query
+there (`privatelr.audit.moments`). The shield of the coefficients is so short that the tilted
+minimiser and the released w are taken as one; it is counted at its claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.audit.exact import log_ratios, minimisers, tilt_losses
+from privatelr.audit.loss import (
+    SEED,
+    PrivacyLoss,
+    claimed_number,
+    climb,
+    loss_of,
+    loss_of_laws,
+    places,
+    shield_ratio,
+    shown,
+)
+from privatelr.audit.moments import moments_loss, moments_of, query_distance, telling_outputs
+from privatelr.audit.profile import loss_law, shift_law
+from privatelr.privacy.guarantees import ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise
+
+if TYPE_CHECKING:
+    from privatelr.audit.pairs import Pair
+    from privatelr.audit.profile import LossLaw
+    from privatelr.mechanisms.calibration.moments import MomentsCalibration
+    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.stages import Plan
+    from privatelr.types import FloatArray
+
+Charge = Callable[["FloatArray"], "FloatArray"]
+"""What a part adds ``(m,)`` to the log ratio at outputs ``(m, d)``."""
+
+_STEPS = 10.0 ** np.arange(-2.0, 4.0)
+
+
+def joint_loss_of(pair: Pair, plan: Plan, outputs: FloatArray | None = None) -> PrivacyLoss:
+    """`privacy_loss` of a release of both; `outputs` ``(m, d)`` are further places to search from.
+
+    For a pure claim the largest sum over all w, for zCDP and for (epsilon, delta) the exact
+    divergence or delta of the joint law. The claim of an (epsilon, delta) release is the sum of
+    those of its parts, which its exact delta is far below; what shows a slip there is that each
+    part is also held to its own claim, and so under the other guarantees: the ledger composes
+    the parts.
+    """
+    moments = moments_of(plan)
+    if isinstance(plan.target, PureDP):
+        return _pure_loss(pair, plan, moments, outputs)
+    return _profile_loss(pair, plan, moments)
+
+
+# -- pure claims ------------------------------------------------------------------------------
+
+
+def _pure_loss(
+    pair: Pair, plan: Plan, moments: MomentsCalibration, outputs: FloatArray | None
+) -> PrivacyLoss:
+    """Local search over w, both ways round, from where either part is large."""
+    radius = plan.coefficients.problem.radius
+    parts = loss_of(pair, plan.coefficients, outputs), moments_loss(pair, moments)
+    known = [part.output[None] for part in parts if part.output is not None]
+    starts = np.vstack(
+        [
+            *known,
+            *([] if outputs is None else [outputs]),
+            telling_outputs(pair, moments),
+            *_far_out(pair, plan.coefficients),
+            places(pair, plan.coefficients),
+        ]
+    )
+    found = [climb(_whole(way, plan, moments), starts, radius) for way in (pair, pair.swapped())]
+    at = max(found, key=lambda reached: reached[0])[1]
+    return _at(pair, plan, moments, at, parts)
+
+
+def joint_loss_at(pair: Pair, plan: Plan, w: FloatArray) -> PrivacyLoss:
+    """The loss of a release of both under a pure claim at one w, the worse way round."""
+    moments = moments_of(plan)
+    parts = loss_of(pair, plan.coefficients), moments_loss(pair, moments)
+    return _at(pair, plan, moments, w, parts)
+
+
+def _at(
+    pair: Pair,
+    plan: Plan,
+    moments: MomentsCalibration,
+    w: FloatArray,
+    parts: tuple[PrivacyLoss, ...],
+) -> PrivacyLoss:
+    ways = (_coefficients(way, plan.coefficients) for way in (pair, pair.swapped()))
+    tilt = max(float(charge(w[None])[0]) for charge in ways)
+    added = float(_moments(pair, moments)(w[None])[0])
+    shield = parts[0].shield
+    claimed = claimed_number(plan.target)
+    rest = claimed - shield - claimed_number(moments.target)
+    return PrivacyLoss(plan.target, tilt + added + shield, tilt, rest, shield, w, added, parts)
+
+
+def _whole(pair: Pair, plan: Plan, moments: MomentsCalibration) -> Charge:
+    first, second = _coefficients(pair, plan.coefficients), _moments(pair, moments)
+    return lambda w: first(w) + second(w)
+
+
+def _coefficients(pair: Pair, calibration: Calibration) -> Charge:
+    """Log ratio ``(m,)`` of the coefficients, old record over new."""
+    problem, noise = calibration.problem, calibration.noise
+    if calibration.placement == "objective":
+        return lambda w: tilt_losses(pair, problem, noise, w)
+    first, second = _centres(pair, calibration)
+    further = shown(noise, calibration.target, calibration.distance)
+    return lambda w: log_ratios(noise, w - first, np.tile(second - first, (len(w), 1))) + further
+
+
+def _moments(pair: Pair, moments: MomentsCalibration) -> Charge:
+    """What the moments add to a pure loss, at their worst values for each w."""
+    unit = shown(moments.noise, moments.target, 1.0)
+    return lambda w: unit * query_distance(pair, moments, w)
+
+
+def _centres(pair: Pair, calibration: Calibration) -> tuple[FloatArray, FloatArray]:
+    """The two minimisers without noise."""
+    none = np.zeros((1, pair.d))
+    first, second = (
+        minimisers(side, calibration.problem, none)[0] for side in (pair.first(), pair.second())
+    )
+    return first, second
+
+
+def _far_out(pair: Pair, calibration: Calibration) -> list[FloatArray]:
+    """Outputs on the line through the two minimisers, where noise added to them shows most."""
+    if calibration.placement == "objective":
+        return []
+    first, second = _centres(pair, calibration)
+    steps = _STEPS[:, None] * (first - second)
+    return [first[None], second[None], first + steps, second - steps]
+
+
+# -- Gaussian noise ---------------------------------------------------------------------------
+
+
+def _profile_loss(pair: Pair, plan: Plan, moments: MomentsCalibration) -> PrivacyLoss:
+    """By integration over the coefficients, both ways round."""
+    claim, coefficients = plan.target, plan.coefficients
+    laws = _laws(pair, coefficients, moments)
+    first = [law.first() for law in laws]
+    if coefficients.placement == "output":
+        mu, alone = 0.0, loss_of(pair, coefficients)
+    else:
+        mu, alone = shield_ratio(coefficients), loss_of_laws(first, coefficients)
+    parts = alone, moments_loss(pair, moments)
+    if isinstance(claim, ApproxDP):
+        tilt = max(law.delta(claim.epsilon, 0.0) for law in first)
+        both = max(law.delta(claim.epsilon, mu) for law in first)
+        found = max(law.delta(claim.epsilon, mu) for law in laws)
+        rest = claim.delta
+    else:
+        tilt = max(law.rho() for law in first)
+        both = tilt + mu * mu / 2
+        found = max(law.rho() for law in laws) + mu * mu / 2
+        rest = claimed_number(coefficients.target) - mu * mu / 2
+    return PrivacyLoss(claim, found, tilt, rest, both - tilt, moments=found - both, parts=parts)
+
+
+def _laws(pair: Pair, calibration: Calibration, moments: MomentsCalibration) -> list[LossLaw]:
+    """Laws of the loss of the coefficients, with the mu of the moments at each of them."""
+    rng = np.random.default_rng(SEED)
+    problem, noise = calibration.problem, calibration.noise
+
+    def beside(w: FloatArray) -> FloatArray:
+        return query_distance(pair, moments, w) / moments.noise.scale
+
+    if calibration.placement == "objective":
+        ways = (pair, pair.swapped())
+        return [loss_law(way, problem, noise, rng, beside) for way in ways]
+    assert isinstance(noise, GaussianNoise)
+    first, second = _centres(pair, calibration)
+    shift = second - first
+    length = float(np.linalg.norm(shift))
+    shift = shift * (1 + calibration.distance / length) if length > 0 else shift
+    return [
+        shift_law(first, shift, noise, rng, beside),
+        shift_law(second, -shift, noise, rng, beside),
+    ]
