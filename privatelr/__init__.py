@@ -23,11 +23,14 @@ from privatelr.mechanisms.calibration.record import Calibration
 from privatelr.mechanisms.release import Release
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics.newton import Newton
+from privatelr.planning import StudyPlan, plan
 from privatelr.privacy.conversions import compose, implies, to_approximate, to_zcdp
 from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.ledger import Ledger
 from privatelr.results.diagnostics import Diagnostics
+from privatelr.results.effects import MarginalEffects, average_marginal_effects
 from privatelr.results.fit import Fit
+from privatelr.results.forest import plot_coefficients
 from privatelr.results.load import load
 
 __version__ = "0.1.0"
@@ -43,6 +46,7 @@ __all__ = [
     "FormulaError",
     "GuaranteeError",
     "Ledger",
+    "MarginalEffects",
     "MissingDependencyError",
     "Newton",
     "NonPrivate",
@@ -54,8 +58,10 @@ __all__ = [
     "ReleaseFileError",
     "ScaledData",
     "SchemaError",
+    "StudyPlan",
     "__version__",
     "audit",
+    "average_marginal_effects",
     "compose",
     "dplr",
     "dpsvm",
@@ -63,6 +69,8 @@ __all__ = [
     "load",
     "load_dataset",
     "load_schema",
+    "plan",
+    "plot_coefficients",
     "scaled",
     "to_approximate",
     "to_zcdp",

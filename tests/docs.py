@@ -8,8 +8,10 @@ The ``python`` blocks of a document run in order in one namespace, warnings bein
 block marked ``text random`` the noise shows: there the columns of estimates and odds ratios,
 the C-index and a learned threshold may be any number, and everything else must be equal. If
 such a block holds no table of estimates, any number with a decimal point may be any other,
-and so may the words after the mark: ``text random: Clinton Dole``. In a block marked
-``text within 5%`` each number may be off by that much, and the words must be equal.
+and so may the words after the mark: ``text random: Clinton Dole``. Where a table has standard
+errors, the same is true of every number with a decimal point, and lines may break elsewhere.
+In a block marked ``text within 5%`` each number may be off by that much, and the words must be
+equal.
 
 In a ``console`` block, which takes the same marks, each line that begins with ``$ `` is a command
 for the shell, and the lines after it are what it prints. A command that ends in a backslash goes
@@ -45,6 +47,10 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf)(?![\w.])
 _ANY_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
 _WITHIN = re.compile(r"within (\d+)%")
 _HEADING = re.compile(r"(?<=  )(?:Estimate|estimate|odds ratio|odds_ratio)\b")
+_ERRORS = re.compile(r"Std\. Error|std_error")
+_OF_INFERENCE = re.compile(
+    r"<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
+)
 _ON_THE_PAGE = re.compile(rf"(C-index |The threshold ){_NUMBER.pattern}")
 
 
@@ -141,6 +147,9 @@ def mask(text: str, mark: str) -> list[str]:
     lines = text.splitlines()
     if not mark.startswith("random"):
         return lines
+    if _ERRORS.search(text):
+        paragraphs = _OF_INFERENCE.sub("~", text).split("\n\n")
+        return [" ".join(paragraph.split()) for paragraph in paragraphs]
     if _HEADING.search(text):
         return _mask_tables(lines)
     words = "".join(rf"|\b{re.escape(word)}\b" for word in mark.partition(":")[2].split())

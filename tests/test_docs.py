@@ -150,3 +150,20 @@ def test_an_estimate_may_be_any_number(page):
     line = next(line for line in page.splitlines() if line.startswith("(Intercept)"))
     privacy_sd_and_after = line[26:]
     assert is_right(page.replace(line, f"{'(Intercept)':<18}9.99e+09{privacy_sd_and_after}"))
+
+
+ERRORS = """\
+              Estimate  Std. Error     z  Pr(>|z|)
+age              0.051       0.002  21.1    <0.001
+Posterior mode; the penalty shrinks them by
+about 3.9%.
+"""
+
+
+def test_errors_and_where_lines_break_may_be_anything():
+    other = ERRORS.replace("0.051       0.002  21.1    <0.001", "-1.2e-03  3.2  0.01  0.993")
+    other = other.replace("by\nabout 3.9%", "by about\n12%")
+    assert docs.mask(ERRORS, "random") == docs.mask(other, "random")
+    for planted in (("age", "dose"), ("Posterior", "Conservative"), ("21.1 ", "")):
+        assert docs.mask(ERRORS, "random") != docs.mask(ERRORS.replace(*planted), "random")
+    assert docs.mask(ERRORS, "") != docs.mask(other, "")

@@ -16,7 +16,7 @@ ABOVE = {
     "results": {"inference", "mechanisms", "numerics", "privacy", "frames"},
     "model": {"results", "inference", "mechanisms", "numerics", "privacy", "frames"},
 }
-EVERYTHING = {*ABOVE, "datasets", "cli", "audit"}  # for the edges
+EVERYTHING = {*ABOVE, "datasets", "cli", "audit", "planning"}  # for the edges
 OPTIONAL = {"dask", "distributed", "matplotlib", "pyarrow", "sklearn", "dp_accounting"}
 
 

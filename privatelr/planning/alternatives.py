@@ -1,0 +1,197 @@
+"""What the same study would give under other promises, mechanisms, shares and penalties."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.spending import usual_shares
+from privatelr.planning.forecast import errors, intervals, simulate
+from privatelr.privacy.conversions import pure_within, to_approximate, to_zcdp
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from privatelr.mechanisms.request import Request
+    from privatelr.planning.forecast import Simulator
+    from privatelr.planning.study import Study
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.types import FloatArray, Placement
+
+USUAL_DELTA = 1e-6
+"""Of Gaussian noise beside a plan that names no delta."""
+_SHARES = (0.5, 0.65, 0.8)
+_SAME = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One way to run the study, beside the one that is planned.
+
+    Attributes
+    ----------
+    title : str
+        What is different.
+    guarantee : str
+    placement : str
+    coefficients : float
+        Their share of the price.
+    lambda_, noise_scale : float
+    privacy_sd : float
+        Over that of the plan: geometric mean of the ratios of the covariates.
+    width : float
+        The same of the intervals; NaN if inference is not bought.
+    kept : float
+        Share of small effects that the penalty leaves, as a mean over covariates.
+    mode : str
+        How intervals would be made; empty if inference is not bought.
+    is_chosen : bool
+    """
+
+    title: str
+    guarantee: str
+    placement: str
+    coefficients: float
+    lambda_: float
+    noise_scale: float
+    privacy_sd: float
+    width: float
+    kept: float
+    mode: str
+    is_chosen: bool
+
+
+@lru_cache(maxsize=16)
+def alternatives(study: Study) -> tuple[Alternative, ...]:
+    """The plan itself, and whatever else is proven for it."""
+    rows = list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
+    chosen = _outcome(study, rows)
+    found = [_compared("this plan", study, chosen, chosen)]
+    for title, request in _variations(study, chosen.sim):
+        varied = replace(study, request=request)
+        try:
+            outcome = _outcome(varied, rows)
+        except GuaranteeError:  # nothing is proven for it, or no noise suffices
+            continue
+        if title.startswith("lambda") and math.isclose(
+            outcome.lambda_, chosen.lambda_, rel_tol=_SAME
+        ):
+            continue
+        found.append(_compared(title, varied, outcome, chosen))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outcome:
+    """Errors and widths ``(m,)`` of the coefficients that are compared."""
+
+    sim: Simulator
+    privacy_sd: FloatArray
+    kept: FloatArray
+    width: FloatArray
+    mode: str
+
+    @property
+    def lambda_(self) -> float:
+        return self.sim.problem.lambda_
+
+
+def _outcome(study: Study, rows: list[int]) -> _Outcome:
+    sim = simulate(study)
+    found = errors(sim)
+    width, mode = np.full(len(rows), math.nan), ""
+    if sim.stages.moments is not None:
+        inferred = intervals(sim, rows)
+        width, mode = inferred.width, inferred.mode if sim.stages.moments.grid else "exact"
+    return _Outcome(sim, found.privacy_sd[rows], found.kept[rows], width, mode)
+
+
+def _compared(title: str, study: Study, outcome: _Outcome, chosen: _Outcome) -> Alternative:
+    calibration = outcome.sim.stages.coefficients
+    return Alternative(
+        title=title,
+        guarantee=str(study.request.target),
+        placement=calibration.placement if calibration.noise.scale else "none",
+        coefficients=share_of_coefficients(study),
+        lambda_=outcome.lambda_,
+        noise_scale=calibration.noise.scale,
+        privacy_sd=_ratio(outcome.privacy_sd, chosen.privacy_sd),
+        width=_ratio(outcome.width, chosen.width),
+        kept=float(outcome.kept.mean()),
+        mode=outcome.mode,
+        is_chosen=outcome is chosen,
+    )
+
+
+def _ratio(of: FloatArray, over: FloatArray) -> float:
+    """Geometric mean of ratios; NaN beside a plan without noise."""
+    with np.errstate(all="ignore"):
+        return float(np.exp(np.mean(np.log(of / over))))
+
+
+def share_of_coefficients(study: Study) -> float:
+    """What part of the price they take."""
+    spend = study.request.spend
+    shares = usual_shares(study.request.target, study.loss) if spend == "inference" else dict(spend)
+    return shares["coefficients"]
+
+
+def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
+    """Requests that differ from the plan's in one thing, or in the noise and its place."""
+    request = study.request
+    if isinstance(request.target, NonPrivate):
+        return
+    other: Placement = "output" if request.placement == "objective" else "objective"
+    targets = list(_other_targets(request.target))
+    for title, target in targets:
+        yield title, replace(request, target=target)
+    yield f"{other} perturbation", replace(request, placement=other)
+    for title, target in targets:
+        yield f"{other} perturbation, {title}", replace(request, target=target, placement=other)
+    if sim.stages.moments is not None:
+        for share in _SHARES:
+            if not math.isclose(share, share_of_coefficients(study), rel_tol=_SAME):
+                rest = round(1 - share, 6)
+                shares = (("coefficients", share), ("inference", rest))
+                yield f"shares {share:g} and {rest:g}", replace(request, spend=shares)
+    for rule in ("auto", "free"):
+        yield f"lambda by the rule {rule!r}", replace(request, lambda_=rule)
+    plain = NonPrivate("none: for comparison")
+    yield "no privacy, the same lambda", replace(request, target=plain, lambda_=sim.problem.lambda_)
+
+
+def _other_targets(target: Guarantee) -> Iterator[tuple[str, Guarantee]]:
+    """Promises of about the same strength, in other currencies."""
+    match target:
+        case PureDP(epsilon=epsilon):
+            yield f"delta = {USUAL_DELTA:g}", ApproxDP(epsilon, USUAL_DELTA)
+            rho = to_zcdp(target).rho
+            yield f"rho = {rho:.3g}", ZCDP(rho)
+        case ApproxDP(epsilon=epsilon):
+            if epsilon > 0:
+                yield "delta = 0", PureDP(epsilon)
+                rho = _rho_within(target)
+                yield f"rho = {rho:.3g}", ZCDP(rho)
+        case ZCDP(rho=rho):
+            pure = PureDP(pure_within(rho))
+            yield f"epsilon = {pure.epsilon:.3g}", pure
+            implied = to_approximate(target, USUAL_DELTA)
+            yield f"epsilon = {implied.epsilon:.3g}, delta = {USUAL_DELTA:g}", implied
+
+
+def _rho_within(target: ApproxDP) -> float:
+    """The largest rho that implies a target, nearly."""
+    low, high = 1e-12, 1e5
+    for _ in range(80):
+        middle = math.sqrt(low * high)
+        if to_approximate(ZCDP(middle), target.delta).epsilon <= target.epsilon:
+            low = middle
+        else:
+            high = middle
+    return low

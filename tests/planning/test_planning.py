@@ -1,0 +1,344 @@
+"""`plan` forecasts what `dplr` and `dpsvm` do: the calibration exactly, the errors nearly."""
+
+import inspect
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privatelr
+from privatelr import (
+    ZCDP,
+    ArgumentError,
+    FormulaError,
+    GuaranteeError,
+    PrivateLRError,
+    SchemaError,
+    dplr,
+    dpsvm,
+    plan,
+)
+from privatelr.numerics.roc import c_index
+from privatelr.planning import needs
+from privatelr.planning.forecast import kept_by_penalty, simulate
+from privatelr.planning.guesses import Guesses
+from privatelr.planning.population import spread_quantiles
+from privatelr.planning.study import population_of
+
+FORMULA = "chd ~ age + sbp + famhist"
+SHORT = "chd ~ age"  # its intervals are quick to come by
+PUBLIC = {
+    "bounds": {"age": (15, 65), "sbp": (90, 220)},
+    "levels": {"famhist": ["Absent", "Present"]},
+}
+
+
+def patients(n, seed=1):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.uniform(15, 65, n),
+            "sbp": rng.normal(140, 20, n),
+            "famhist": rng.choice(["Absent", "Present"], n),
+            "chd": rng.random(n) < 0.4,
+        }
+    )
+
+
+@lru_cache(maxsize=64)
+def planned_for(n=30_000, eps=1.0, formula=SHORT, **options):
+    return plan(formula, n, eps, **PUBLIC, **options)
+
+
+# -- the calibration is the one that a fit has ------------------------------------------------
+
+SETTINGS = [
+    (dplr, {}),
+    (dplr, {"eps": 0.3, "delta": 1e-6}),
+    (dplr, {"eps": ZCDP(0.2), "op": False}),
+    (dplr, {"lambda_": 0.5, "intercept_scale": 1.0, "row_norm": 1.2}),
+    (dplr, {"spend": None, "analysis": "cms11"}),
+    (dplr, {"spend": {"coefficients": 0.8, "inference": 0.2}, "lambda_": "auto"}),
+    (dpsvm, {"loss": "huber", "h": 0.3}),
+    (dpsvm, {"loss": "softplus", "eps": 2.0, "delta": 1e-5}),
+]
+
+
+@pytest.mark.parametrize(("fitter", "options"), SETTINGS)
+def test_the_calibration_is_the_one_of_a_fit(fitter, options):
+    data = patients(300)
+    fit = fitter(FORMULA, data, **{"spend": "inference"} | options, **PUBLIC)
+    outlook = plan(FORMULA, 300, **options, **PUBLIC)
+    assert outlook.calibration.coefficients == fit.calibration
+    moments = fit.release.moments
+    assert outlook.calibration.moments == (moments.calibration if moments else None)
+    assert list(outlook.terms) == list(fit.coef.index)
+
+
+def test_the_response_may_be_declared_or_not():
+    plain = planned_for(formula=FORMULA, spend=None).calibration
+    for response, levels in [("chd == 'yes'", {}), ("chd", {"chd": ["no", "yes"]})]:
+        declared = {**PUBLIC, "levels": {**PUBLIC["levels"], **levels}}
+        formula = FORMULA.replace("chd", response)
+        assert plan(formula, 30_000, spend=None, **declared).calibration == plain
+    assert plan("chd ~ .", 30_000, spend=None, **PUBLIC).calibration == plain
+
+
+def test_a_number_is_a_design_in_a_ball():
+    data = pd.DataFrame(np.zeros((500, 4)), columns=["X1", "X2", "X3", "X4"]).assign(y=True)
+    fit = dplr("y ~ .", data, eps=1.0, spend="inference")
+    assert plan(5, 500, 1.0).calibration.coefficients == fit.calibration
+    assert plan(5, 500, 1.0, spend=None, row_norm=2.0).study.spec.bound == 2.0
+
+
+def test_a_plan_has_no_place_for_data():
+    arguments = set(inspect.signature(plan).parameters)
+    assert not arguments & {"data", "target", "ledger", "threshold", "do_scale", "seed"}
+    assert {*inspect.signature(dplr).parameters} >= arguments - {
+        *("n", "loss", "h", "balance", "spread", "c_index", "pilot")
+    }
+
+
+# -- the errors -------------------------------------------------------------------------------
+
+
+def test_the_mode_is_conservative_where_noise_hides_the_curvature():
+    outlook = planned_for(100, 0.5)
+    assert outlook.intervals.mode == "conservative"
+    assert outlook.intervals.noise_to_signal > 1
+    fit = dplr(SHORT, patients(100), eps=0.5, spend="inference", **PUBLIC)
+    ends = fit.conf_int(mode="conservative").to_numpy()
+    assert 0.5 < np.median((ends[:, 1] - ends[:, 0]) / outlook.intervals.width) < 2
+
+
+def test_without_privacy_errors_are_the_classical_ones():
+    outlook = planned_for(5000, 0)
+    frame = outlook.to_frame()
+    assert (frame["privacy_sd"] == 0).all()
+    np.testing.assert_allclose(frame["width"], 2 * 1.95996 * frame["sampling_sd"], rtol=1e-4)
+
+
+def test_less_noise_more_records_and_a_smaller_penalty_help():
+    frame = planned_for().to_frame()
+    for better in (planned_for(60_000), planned_for(30_000, 2.0)):
+        assert (better.to_frame()["width"] < frame["width"]).all()
+        assert (better.to_frame()["privacy_sd"] < frame["privacy_sd"]).all()
+        assert (better.to_frame()["kept"] > frame["kept"]).all()
+    assert ((frame["kept"] > 0) & (frame["kept"] < 1)).all()
+
+
+def test_a_plan_is_the_same_every_time():
+    assert plan(SHORT, 30_000, **PUBLIC).to_frame().equals(planned_for().to_frame())
+
+
+# -- guesses and pilots -----------------------------------------------------------------------
+
+
+def weighted(outlook):
+    """Rows, labels and shares of the made-up records."""
+    population, scale = outlook.study.population, outlook.study.spec.intercept
+    labels = population.rows[:, 0] / scale
+    return population.rows * labels[:, None], labels, population.shares
+
+
+def test_made_up_records_are_what_was_guessed():
+    options = {"balance": 0.2, "spread": 0.3, "c_index": 0.8, "spend": None}
+    x, labels, shares = weighted(plan(FORMULA, 500, **PUBLIC, **options))
+    assert shares.sum() == pytest.approx(1)
+    assert shares[labels > 0].sum() == pytest.approx(0.2)
+    moments = [shares @ x[:, 1:3], shares @ x[:, 1:3] ** 2]
+    np.testing.assert_allclose(moments, [[0, 0], [0.09, 0.09]], atol=1e-3)
+    assert shares @ x[:, 3] == pytest.approx(shares @ x[:, 3] ** 2)  # 0 or 1
+    rng = np.random.default_rng(1)
+    drawn = rng.choice(len(x), 40_000, p=shares / shares.sum())
+    predictor = x[drawn] @ np.array([0, *(1 / x[:, 1:].std(axis=0))])
+    assert c_index(predictor, labels[drawn] > 0) == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.2, 3**-0.5, 0.9, 1.0])
+def test_quantiles_of_a_spread(spread):
+    values = spread_quantiles((np.arange(20_000) + 0.5) / 20_000, spread)
+    assert np.abs(values).max() <= 1
+    assert values.mean() == pytest.approx(0, abs=1e-9)
+    assert values.std() == pytest.approx(spread, rel=5e-3)
+    if spread == 3**-0.5:
+        np.testing.assert_allclose(values, np.linspace(-1, 1, 20_000), atol=1e-3)
+
+
+def test_a_pilot_takes_the_place_of_the_guesses():
+    pilot = patients(500)
+    given = plan(FORMULA, 500, spend=None, pilot=pilot, **PUBLIC)
+    _, labels, shares = weighted(given)
+    assert shares[labels > 0].sum() == pytest.approx(pilot["chd"].mean())
+    same = plan(FORMULA, 500, spend=None, pilot=pilot, balance=0.9, spread=0.1, **PUBLIC)
+    assert given.to_frame().equals(same.to_frame())
+    assert "500 of the public pilot" in " ".join(given.assumptions)
+
+
+def test_a_pilot_may_lack_the_response():
+    pilot = patients(500).drop(columns="chd")
+    _, labels, shares = weighted(plan(FORMULA, 500, spend=None, pilot=pilot, balance=0.1, **PUBLIC))
+    assert shares[labels > 0].sum() == pytest.approx(0.1)
+
+
+def test_types_of_a_pilot_are_public():
+    iris = privatelr.load_dataset("iris")
+    outlook = plan("Species != 'setosa' ~ .", 150, spend=None, pilot=iris)
+    assert outlook.study.spec.bound_source == "row_norm"
+    assert outlook.calibration.coefficients == dplr("Species != 'setosa' ~ .", iris).calibration
+
+
+def test_a_long_pilot_is_used_in_part():
+    spec = planned_for(spend=None).study.spec
+    whole, part = (population_of(spec, Guesses(), patients(n)) for n in (20_000, 30_000))
+    assert len(whole.rows) == len(part.rows) == 2 * 20_000
+    np.testing.assert_allclose(part.shares @ part.rows, whole.shares @ whole.rows, atol=0.03)
+
+
+# -- needed n, needed epsilon -------------------------------------------------------------------
+
+
+def width_of(outlook, term):
+    return outlook.to_frame().set_index("term").loc[term, "width"]
+
+
+def test_needed_n_is_enough_and_hardly_more():
+    n = planned_for().needed_n(0.005, "age")
+    assert width_of(planned_for(n), "age") <= 0.005
+    assert width_of(planned_for(int(0.95 * n)), "age") > 0.005
+
+
+def test_needed_eps_is_enough_and_hardly_more():
+    eps = planned_for(delta=1e-6).needed_eps(0.006, "age")
+    assert width_of(planned_for(30_000, eps, delta=1e-6), "age") <= 0.006
+    assert width_of(planned_for(30_000, 0.9 * eps, delta=1e-6), "age") > 0.006
+
+
+def test_under_zcdp_it_is_rho():
+    rho = planned_for(30_000, ZCDP(0.5)).needed_eps(0.006, "age")
+    assert width_of(planned_for(30_000, ZCDP(rho)), "age") <= 0.006
+
+
+def test_all_covariates_are_meant_where_none_is_named():
+    outlook = plan("chd ~ age + famhist", 30_000, **PUBLIC)
+    assert outlook.needed_n(0.1) == outlook.needed_n(0.1, "famhist[T.Present]")
+
+
+def test_the_search_begins_where_the_penalty_hides_nothing():
+    study = planned_for(20, 0.1, spend="inference").study
+    assert planned_for(20, 0.1).errors.kept[1] < 0.1
+    start = needs._beyond_conservative(lambda n: needs.at_size(study, int(n)), 20, needs.SIZES)
+    assert kept_by_penalty(simulate(needs.at_size(study, int(start))))[1] > 0.8
+
+
+UNATTAINABLE = [
+    (
+        lambda: planned_for().needed_eps(0.001, "age"),
+        ["width=0.001", "n=30000", "'age'", "needed_n"],
+    ),
+    (lambda: planned_for(op=False).needed_n(0.005), ["up to 1e+08", "op=True"]),
+    (lambda: planned_for().needed_n(1e-9, "age"), ["up to 1e+08", "larger width"]),
+    (lambda: planned_for(spend=None).needed_n(0.1), ["spend='inference'"]),
+    (lambda: planned_for(5000, 0).needed_eps(0.1), ["eps=0"]),
+]
+
+
+@pytest.mark.parametrize(("ask", "words"), UNATTAINABLE)
+def test_where_nothing_suffices_one_sentence_says_so(ask, words):
+    with pytest.raises(GuaranteeError) as refused:
+        ask()
+    assert all(word in str(refused.value) for word in words), refused.value
+    assert str(refused.value).endswith(".")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("width", [0, -1, np.nan, "long", None])
+def test_a_width_is_a_number_above_zero(width):
+    with pytest.raises(ArgumentError, match="width takes a number above 0"):
+        planned_for().needed_n(width)
+
+
+def test_a_term_is_one_of_the_plan():
+    with pytest.raises(ArgumentError, match=r"term takes one of .*'age'"):
+        planned_for().needed_eps(0.1, "agee")
+    with pytest.raises(ArgumentError, match=r"term takes one of .*'age'"):
+        planned_for().plot("agee")
+
+
+# -- what is refused ----------------------------------------------------------------------------
+
+REFUSED = [
+    ({"formula": "chd ~ age + ldl"}, SchemaError, ["'ldl'", "bounds=", "levels="]),
+    ({"formula": "chd ~ poly(age, 2)"}, SchemaError, ["learns"]),
+    ({"formula": "sbp ~ age"}, SchemaError, ["'sbp'", "compare it"]),
+    ({"formula": "age +"}, FormulaError, ["'~'"]),
+    ({"formula": None}, FormulaError, ["formula=None", "number of design columns"]),
+    ({"formula": patients(3)}, FormulaError, ["<DataFrame>"]),
+    ({"formula": True}, FormulaError, ["formula=True"]),
+    ({"formula": 5}, SchemaError, ["bounds", "formula=5"]),
+    ({"formula": 0, "bounds": None, "levels": None}, FormulaError, ["from 1 to 200"]),
+    ({"n": 10.5}, ArgumentError, ["n=10.5", "whole number"]),
+    ({"n": 0}, ArgumentError, ["n=0"]),
+    ({"n": "many"}, ArgumentError, ["n='many'"]),
+    ({"eps": -1}, GuaranteeError, ["eps=-1"]),
+    ({"delta": 2}, GuaranteeError, ["delta=2"]),
+    ({"lambda_": 1e-9, "on_small_lambda": "keep"}, GuaranteeError, ["too small"]),
+    ({"spend": {"roc": 1}}, GuaranteeError, ["roc"]),
+    ({"loss": "hinge"}, ArgumentError, ["loss='hinge'", "'huber'"]),
+    ({"h": 0.2}, ArgumentError, ["h=0.2", "loss='huber'"]),
+    ({"loss": "huber", "h": 2}, ArgumentError, ["h=2"]),
+    ({"balance": 1}, ArgumentError, ["balance=1", "0.999"]),
+    ({"spread": 0}, ArgumentError, ["spread=0", "0.01"]),
+    ({"c_index": 0.4}, ArgumentError, ["c_index=0.4", "nothing to find"]),
+    ({"pilot": 7}, SchemaError, ["pilot: data of type int"]),
+    ({"pilot": patients(0)}, ArgumentError, ["pilot: it is empty"]),
+    ({"pilot": patients(5).drop(columns="sbp")}, SchemaError, ["pilot: the column 'sbp'"]),
+    ({"pilot": patients(5).assign(age=np.nan)}, ArgumentError, ["none of its records"]),
+]
+
+
+@pytest.mark.parametrize(("changed", "error", "words"), REFUSED)
+def test_what_is_refused(changed, error, words):
+    with pytest.raises(PrivateLRError) as refused:
+        plan(**{"formula": FORMULA, "n": 462, **PUBLIC, **changed})
+    sentence = str(refused.value)
+    assert isinstance(refused.value, error)
+    assert all(word in sentence for word in words), sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+
+
+def test_a_pilot_goes_with_a_formula():
+    with pytest.raises(ArgumentError, match="pilot: it belongs to a formula"):
+        plan(5, 100, pilot=patients(5))
+
+
+@pytest.mark.parametrize(
+    ("formula", "d"),
+    [
+        ("chd ~ age * famhist + log(sbp)", 5),
+        ("chd ~ age - 1", 1),
+        ("chd ~ 1", 1),
+        ("chd ~ . - age", 3),
+        ("age > 40 & sbp > 140 ~ sbp + famhist", 3),
+        ("factor(chd) ~ I(age^2)", 2),
+        ("ifelse(chd == 'yes', 1, 0) ~ age", 2),
+    ],
+)
+def test_any_formula_can_be_planned(formula, d):
+    outlook = plan(formula, 20_000, spend=None, **PUBLIC)
+    assert outlook.study.spec.d == d
+    assert (outlook.errors.sd > 0).all()
+
+
+def test_columns_without_bounds_take_row_norm():
+    outlook = plan("y ~ a + age", 20_000, spend=None, row_norm=1.5, bounds={"age": (15, 65)})
+    assert outlook.study.spec.bound == 1.5
+    assert any("without bounds" in clause for clause in outlook.assumptions)
+
+
+def test_searches_have_public_limits():
+    assert needs.SMALLEST_N < 30_000 < needs.LARGEST_N
+    with pytest.raises(ArgumentError, match=r"n takes a whole number from 1 to 1e\+08"):
+        plan(FORMULA, 10**9, **PUBLIC)

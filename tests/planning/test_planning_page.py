@@ -1,0 +1,167 @@
+"""What a plan shows: alternatives, page, files, picture."""
+
+import json
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from privatelr import ZCDP, ArgumentError, plan
+
+SHORT = "chd ~ age"
+PUBLIC = {"bounds": {"age": (15, 65)}, "levels": {"famhist": ["Absent", "Present"]}}
+
+
+@lru_cache(maxsize=64)
+def planned_for(n=30_000, eps=1.0, formula=SHORT, **options):
+    return plan(formula, n, eps, **PUBLIC, **options)
+
+
+# -- alternatives -------------------------------------------------------------------------------
+
+
+def rows_of(outlook):
+    return outlook.table().set_index("title")
+
+
+def test_the_plan_is_marked_among_its_alternatives():
+    table = rows_of(planned_for())
+    assert list(table.index[table["is_chosen"]]) == ["this plan"]
+    chosen = table.loc["this plan"]
+    assert (chosen["privacy_sd"], chosen["width"]) == (1, 1)
+    assert chosen["lambda_"] == planned_for().calibration.coefficients.lambda_
+    assert chosen["coefficients"] == 0.65
+
+
+@pytest.mark.parametrize(
+    ("options", "titles"),
+    [
+        ({}, ["delta = 1e-06", "rho = 0.462"]),
+        ({"delta": 1e-5}, ["delta = 0", "rho = "]),
+        ({"eps": ZCDP(0.5)}, ["epsilon = 1.04", "epsilon = 5.22, delta = 1e-06"]),
+    ],
+)
+def test_promises_and_places_are_compared(options, titles):
+    outlook = planned_for(**options)
+    found = [row for row in rows_of(outlook).index if "perturbation" not in row]
+    for title, row in zip(titles, found[1:], strict=False):
+        assert row.startswith(title)
+    assert "output perturbation" in rows_of(outlook).index
+    assert f"output perturbation, {found[1]}" in rows_of(outlook).index
+
+
+def test_an_alternative_is_a_plan_of_its_own():
+    table, chosen = rows_of(planned_for()), planned_for()
+    for title, options in [
+        ("delta = 1e-06", {"delta": 1e-6}),
+        ("output perturbation", {"op": False}),
+        ("shares 0.5 and 0.5", {"spend": {"coefficients": 0.5, "inference": 0.5}}),
+    ]:
+        other = plan(SHORT, 30_000, **options, **PUBLIC)
+        assert table.loc[title, "lambda_"] == other.calibration.coefficients.lambda_
+        assert table.loc[title, "noise_scale"] == other.calibration.coefficients.noise.scale
+        ratios = other.errors.privacy_sd[1:] / chosen.errors.privacy_sd[1:]
+        assert table.loc[title, "privacy_sd"] == pytest.approx(np.exp(np.log(ratios).mean()))
+        ratios = other.intervals.width[1:] / chosen.intervals.width[1:]
+        assert table.loc[title, "width"] == pytest.approx(np.exp(np.log(ratios).mean()), rel=0.1)
+
+
+def test_a_lambda_of_ones_own_is_compared_with_the_rules():
+    table = rows_of(planned_for(lambda_=0.1))
+    assert table.loc["lambda by the rule 'auto'", "lambda_"] < 0.1
+    assert table.loc["lambda by the rule 'auto'", "kept"] > table.loc["this plan", "kept"]
+    assert not any(title.startswith("lambda") for title in rows_of(planned_for()).index)
+
+
+def test_no_privacy_is_the_same_penalty_without_noise():
+    row = rows_of(planned_for()).loc["no privacy, the same lambda"]
+    assert (row["privacy_sd"], row["mode"], row["placement"]) == (0, "exact", "none")
+    assert row["lambda_"] == planned_for().calibration.coefficients.lambda_
+    assert row["width"] < 1
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+PAGES = [
+    {},
+    {"loss": "huber"},
+    {"eps": 0.5, "n": 100},
+    {"delta": 1e-6, "op": False, "formula": SHORT},
+    {"spend": None},
+    {"eps": 0},
+]
+
+
+@pytest.mark.parametrize("options", PAGES)
+def test_the_page_fits_79_columns_and_html_has_its_words(options):
+    outlook = planned_for(**{"formula": "chd ~ famhist"} | options)
+    page = str(outlook)
+    assert max(map(len, page.splitlines())) <= 79
+    assert "nan" not in page
+    assert "No data were read" in page
+    html = outlook._repr_html_()
+    for words in ("Promise", outlook.terms[1], "Assumed", *outlook.assumptions):
+        assert words.split(" (")[0] in html
+    assert "<script" not in html
+
+
+def test_names_are_escaped_in_html():
+    html = plan("y ~ `<b>`", 30_000, spend=None, bounds={"<b>": (0, 1)})._repr_html_()
+    assert "<b>" not in html
+    assert "&lt;b&gt;" in html
+
+
+def test_json_has_what_is_on_the_page():
+    outlook = planned_for(spend=None)
+    found = json.loads(outlook.to_json())
+    assert found["n"] == 30_000
+    assert found["lambda"] == outlook.calibration.coefficients.lambda_
+    assert found["mode"] is None
+    assert [row["term"] for row in found["terms"]] == list(outlook.terms)
+    assert {row["width"] for row in found["terms"]} == {None}
+    assert found["terms"][1]["privacy_sd"] == outlook.errors.privacy_sd[1]
+    assert found["alternatives"][0]["is_chosen"]
+    assert found["assumptions"] == list(outlook.assumptions)
+    assert json.loads(planned_for().to_json())["mode"] == "posterior"
+
+
+def test_a_plan_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        planned_for().study = None
+    assert repr(planned_for()) == f"<Plan of {SHORT!r} for n = 30000 records>"
+
+
+# -- the plot -----------------------------------------------------------------------------------
+
+
+def test_a_plot_has_a_line_for_each_size():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    found = planned_for().plot("age", n=[20_000, 80_000], eps=[0.5, 2.0], ax=axes)
+    assert found is axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        *("n = 20,000", "n = 80,000", "the plan", "conservative")
+    ]
+    few, many = (line.get_ydata() for line in axes.get_lines() if "n =" in line.get_label())
+    assert (np.array(many) < np.array(few)).all()
+    assert few[1] < few[0]
+    assert "age" in axes.get_ylabel()
+
+
+def test_nothing_is_drawn_where_the_penalty_leaves_little():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    plan("y ~ x", 50_000, 1.0, bounds={"x": (0, 1)}).plot(n=100, eps=[0.01, 1000.0], ax=axes)
+    line = next(line for line in axes.get_lines() if line.get_label() == "n = 100")
+    assert np.isnan(line.get_ydata()[0])
+    assert np.isfinite(line.get_ydata()[1])
+
+
+@pytest.mark.parametrize("wrong", [{"n": 3}, {"n": []}, {"eps": [0]}, {"eps": "1"}])
+def test_a_plot_takes_sizes_and_prices(wrong):
+    with pytest.raises(ArgumentError, match=f"{next(iter(wrong))}.* takes numbers from"):
+        planned_for().plot("age", **wrong)
