@@ -13,7 +13,7 @@ from privatelr import PrivacyWarning, __version__, cli, load
 from privatelr.cli import command
 from privatelr.cli.outcomes import run_safely
 
-COMMANDS = ("demo", "fit", "predict", "card", "lrsimple", "svmsimple", "audit")
+COMMANDS = ("demo", "plan", "fit", "predict", "card", "lrsimple", "svmsimple", "audit")
 
 
 def stopped(arguments):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from privatelr.audit.plot import require_plot
 from privatelr.cli.declarations import add_declarations, number, read_declarations
 from privatelr.cli.fitting import add_model, add_promise, read_arguments
-from privatelr.cli.outcomes import DONE, STATUSES
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError
 from privatelr.cli.tables import by_levels, open_table
 from privatelr.datasets import load_schema
 from privatelr.errors import ArgumentError, GuaranteeError
@@ -108,7 +108,7 @@ def plan_study(chosen: argparse.Namespace) -> int:
     """Plan, search, draw, print."""
     arguments = _read(chosen)
     if chosen.plot is not None:
-        require_plot(chosen.plot)  # before the work, not after it
+        _require_new(chosen.plot)  # before the work, not after it
     outlook = plan(_formula(chosen.formula), chosen.n, **arguments)
     needed = {} if chosen.width is None else _needed(outlook, chosen.width, chosen.term)
     if chosen.plot is not None:
@@ -178,6 +178,12 @@ def _told(needed: dict[str, Any]) -> str:
         for name in ("n", "eps")
     ]
     return "\n".join([head, *lines])
+
+
+def _require_new(path: str) -> None:
+    """Refuse a picture that could not be written, or would replace a file."""
+    if Path(require_plot(path)).exists():
+        raise OutputError(f"--plot {path!r}: the file exists, and plan replaces none.")
 
 
 def _draw(outlook: StudyPlan, term: str | None, path: str) -> None:

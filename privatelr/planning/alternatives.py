@@ -11,7 +11,7 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.spending import usual_shares
-from privatelr.planning.forecast import errors, intervals, simulate
+from privatelr.planning.forecast import FEWEST_DRAWS, errors, intervals, simulate
 from privatelr.privacy.conversions import pure_within, to_approximate, to_zcdp
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 
@@ -104,7 +104,7 @@ class _Outcome:
 
 def _outcome(study: Study, rows: list[int]) -> _Outcome:
     sim = simulate(study)
-    found = errors(sim)
+    found = errors(sim, FEWEST_DRAWS)  # for ratios to others under the same draws
     width, mode = np.full(len(rows), math.nan), ""
     if sim.stages.moments is not None:
         inferred = intervals(sim, rows)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.audit.exact import hessian, minimisers
-from privatelr.inference.error_law import PUBLIC_SEED, error_law
+from privatelr.inference.error_law import PUBLIC_SEED, carriers, solved_for
 from privatelr.inference.evidence import evidence_of, quality
 from privatelr.inference.intervals import STANDARD_LEVEL, infer
 from privatelr.inference.matrices import plug_in
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privatelr.audit.pairs import SignedRows
-    from privatelr.inference.evidence import Mode
+    from privatelr.inference.evidence import Evidence, Mode
     from privatelr.mechanisms.problem import Problem
     from privatelr.mechanisms.stages import Plan
     from privatelr.planning.study import Study
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 LEVEL = STANDARD_LEVEL
 _WORK = 1e8
 """Products in one Newton step of all minimisers, about."""
-_FEWEST_DRAWS, _MOST_DRAWS = 64, 256
-_PAIRS = 16
+FEWEST_DRAWS, MOST_DRAWS = 64, 256
+_PAIRS = 40
 LIKELY = 0.5
 """A mode of at least this share of releases is the likely one."""
 _SMALLEST = 1e-300
@@ -127,14 +127,14 @@ def simulate(study: Study) -> Simulator:
     return Simulator(stages, data, study.spec.user_map(), centre[0], curvature)
 
 
-def errors(sim: Simulator) -> Errors:
-    """The two parts of each standard error, and what the penalty leaves."""
+def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:
+    """The two parts of each standard error, and what the penalty leaves; see `privacy_sd`."""
     problem = sim.problem
     solved = _solved(sim)
     scores = _scores(sim, sim.centre[None])[0]
     scores -= problem.lambda_**2 * np.outer(sim.centre, sim.centre)
     sampling = np.einsum("dm,de,em->m", solved, scores, solved) / problem.n
-    return Errors(privacy_sd(sim), np.sqrt(np.maximum(sampling, 0.0)), kept_by_penalty(sim))
+    return Errors(privacy_sd(sim, draws), np.sqrt(np.maximum(sampling, 0.0)), kept_by_penalty(sim))
 
 
 def kept_by_penalty(sim: Simulator) -> FloatArray:
@@ -145,18 +145,23 @@ def kept_by_penalty(sim: Simulator) -> FloatArray:
     return np.asarray(1 - sim.problem.lambda_ * np.diag(np.linalg.inv(sim.curvature)))
 
 
-def privacy_sd(sim: Simulator) -> FloatArray:
-    """What the noise adds to each coefficient: exactly, or for a tilt by many draws of it.
+def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
+    """What the noise adds to each coefficient: exactly, or for a tilt by draws of it.
 
     The linear formula and the draws see the same tilts, so that of chance only what touches
     their ratio is left.
+
+    Parameters
+    ----------
+    draws
+        How many, at most; fewer where each takes long.
     """
     calibration = sim.stages.coefficients
     if calibration.placement == "output" or calibration.noise.scale == 0:
         return np.asarray(np.sqrt(sim.units**2 @ calibration.noise.variances))
     carried = _solved(sim) / sim.problem.n
     per_draw = len(sim.data.rows) * sim.problem.d**2
-    count = int(np.clip(_WORK / per_draw, _FEWEST_DRAWS, _MOST_DRAWS))
+    count = int(np.clip(_WORK / per_draw, FEWEST_DRAWS, draws))
     tilts = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
     found = minimisers(sim.data, sim.problem, tilts) @ sim.units.T
     ratio = found.std(axis=0) / np.maximum((tilts @ carried).std(axis=0), _SMALLEST)
@@ -199,9 +204,8 @@ def intervals(
     typical = sorted(having, key=lambda at: abs(logs[at] - middle))[:each]
     width = np.mean([_log_width(releases[at], contrasts) for at in typical], axis=0)
     if likely:
-        short = {at: _log_plug_in(releases[at], contrasts) for at in having}
-        width += np.median([*short.values()], axis=0)
-        width -= np.mean([short[at] for at in typical], axis=0)
+        short = _log_plug_in([evidence_of(release) for release in releases], contrasts)
+        width += np.median(short[having], axis=0) - np.mean(short[typical], axis=0)
     return Intervals(np.exp(width), known[typical[0]].mode, share, math.exp(middle))
 
 
@@ -210,11 +214,15 @@ def sturdy_share(sim: Simulator) -> float:
     return float(np.mean([not quality(release).is_fragile for release in _releases(sim)]))
 
 
-def _log_plug_in(release: Release, contrasts: FloatArray) -> FloatArray:
-    """Log standard errors ``(m,)``, the noise in the released matrices being ignored."""
-    evidence = evidence_of(release)
-    law = error_law(evidence, plug_in(evidence), contrasts)
-    return np.asarray(np.log(np.maximum(law.sampling + law.privacy, _SMALLEST)) / 2)
+def _log_plug_in(releases: Sequence[Evidence], contrasts: FloatArray) -> FloatArray:
+    """Log standard errors ``(k, m)``, the noise in the released matrices being ignored."""
+    one, found = releases[0], [plug_in(evidence) for evidence in releases]
+    solved = solved_for(np.concatenate([matrices.curvature for matrices in found]), contrasts)
+    scores = np.concatenate([matrices.scores for matrices in found])
+    sampling = np.einsum("kdm,kde,kem->km", solved, scores, solved) / one.problem.n
+    noise = one.calibration.noise.variances
+    privacy = np.einsum("kdm,d->km", carriers(one, solved, contrasts) ** 2, noise)
+    return np.asarray(np.log(np.maximum(sampling + privacy, _SMALLEST)) / 2)
 
 
 def _log_width(release: Release, contrasts: FloatArray) -> FloatArray:

@@ -229,7 +229,7 @@ def test_the_search_begins_where_the_penalty_hides_nothing():
     study = planned_for(20, 0.1, spend="inference").study
     assert planned_for(20, 0.1).errors.kept[1] < 0.1
     start = needs._beyond_conservative(lambda n: needs.at_size(study, int(n)), 20, needs.SIZES)
-    assert kept_by_penalty(simulate(needs.at_size(study, int(start))))[1] > 0.8
+    assert kept_by_penalty(simulate(needs.at_size(study, int(start))))[1] > 0.7
 
 
 UNATTAINABLE = [

@@ -61,7 +61,9 @@ def test_an_alternative_is_a_plan_of_its_own():
         assert table.loc[title, "lambda_"] == other.calibration.coefficients.lambda_
         assert table.loc[title, "noise_scale"] == other.calibration.coefficients.noise.scale
         ratios = other.errors.privacy_sd[1:] / chosen.errors.privacy_sd[1:]
-        assert table.loc[title, "privacy_sd"] == pytest.approx(np.exp(np.log(ratios).mean()))
+        assert table.loc[title, "privacy_sd"] == pytest.approx(
+            np.exp(np.log(ratios).mean()), rel=0.02
+        )
         ratios = other.intervals.width[1:] / chosen.intervals.width[1:]
         assert table.loc[title, "width"] == pytest.approx(np.exp(np.log(ratios).mean()), rel=0.1)
 
