@@ -205,6 +205,9 @@ def _largest(
     multipliers = 2 * top * units
     for closeness in _CLOSENESS:
         multipliers = _descended(dual, multipliers, closeness)
+        if not 0 < dual.bound(multipliers)[0] < math.inf:
+            # beyond its limits after all: no v is possible within them, and the floor remains
+            return top * (length / floor) ** 2, a * length / floor
     value, v = dual.bound(multipliers)
     return value * length**2, v * length
 

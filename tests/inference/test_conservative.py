@@ -82,6 +82,15 @@ def test_the_bound_is_attained_in_one_dimension():
     assert _largest(form, evidence, Limits(0.0, 0.0, 0.0), a)[0] == pytest.approx(18)
 
 
+@pytest.mark.parametrize("d", [1, 4])
+def test_noise_beyond_its_limits_leaves_the_floor(d):
+    """A released curvature that no H within the limits can have been."""
+    evidence = evidence_with(-0.5 * np.eye(d), 0.3)
+    a = np.arange(1.0, d + 1)
+    bound, _ = _largest(np.eye(d), evidence, Limits(0.4, 0.3, 0.0), a)
+    assert bound == pytest.approx(a @ a / 0.3**2)
+
+
 @pytest.mark.parametrize("size", [0.1, 3.0])
 def test_a_planted_bound_is_caught(monkeypatch, size):
     """A form that is a tenth too small."""
