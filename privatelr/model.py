@@ -281,17 +281,19 @@ def _read_options(
         at_least=0,
     )
     return Options(
-        do_scale, rp_dim, solver, _read_randomness(seed), _read_ledger(ledger), int(verbosity)
+        do_scale, rp_dim, solver, read_randomness(seed), read_ledger(ledger), int(verbosity)
     )
 
 
-def _read_ledger(ledger: Any) -> Account | None:
+def read_ledger(ledger: Any) -> Account | None:
+    """The ledger of a call, or the one whose block it stands in."""
     if ledger is not None and not isinstance(ledger, Account):
         raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
     return ledger if ledger is not None else active_ledger()
 
 
-def _read_randomness(seed: Any) -> Randomness:
+def read_randomness(seed: Any) -> Randomness:
+    """The system's randomness, or for a seed what can be replayed and voids the guarantee."""
     if seed is None:
         return SystemRandomness()
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -320,14 +322,14 @@ def _fit(
     spec = plan_design(parse_formula(text, list(frame.columns)), frame, schema)
     guarantee = _standing(request.target, options)
     if isinstance(guarantee, NonPrivate):
-        _charge(options.ledger, guarantee, (), text)  # refused before the data is read
+        charge(options.ledger, guarantee, (), text)  # refused before the data is read
     if options.do_scale:
         spec = _scaled(spec, frame)
     spec = _projected(spec, options, len(frame))
     plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
     if options.verbose:
         print(plan)
-    entry = _charge(options.ledger, guarantee, plan.events, label(spec.formula.text, loss))
+    entry = charge(options.ledger, guarantee, plan.events, label(spec.formula.text, loss))
     draws = draw_all(plan, options.randomness)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         design = read_design(spec, frame, DenseRows)
@@ -336,9 +338,10 @@ def _fit(
     return Fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 
-def _charge(
+def charge(
     ledger: Account | None, guarantee: Guarantee, events: tuple[Event, ...], label: str
 ) -> Entry | None:
+    """Charge a ledger, if there is one; it refuses what it cannot cover."""
     return None if ledger is None else ledger.charge(guarantee, events, label)
 
 

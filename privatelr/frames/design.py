@@ -103,6 +103,25 @@ class DesignSpec:
             return ()
         return tuple(Block(n, s * _MAPPED) for n, s in zip(sizes, sums, strict=True))
 
+    @property
+    def x_bound(self) -> float:
+        """Largest size of an entry of a design row, the intercept entry included.
+
+        Terms without bounds are held to one in their own units.
+        """
+        first = int(self.columns.has_intercept)
+        sizes = [term.largest for term in self.columns.terms[first:]]
+        return max(self.intercept or 0.0, *(s if math.isfinite(s) else 1.0 for s in sizes), 0.0)
+
+    @property
+    def density(self) -> float:
+        """Share of design entries that may differ from zero: of a factor, one column in a row."""
+        filled = [
+            1 if term.largest == term.absolute else len(term.columns)
+            for term in self.columns.terms
+        ]
+        return sum(filled) / max(len(self.columns.names), 1)
+
     def user_map(self) -> FloatArray:
         """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units."""
         columns, first = self.columns, int(self.columns.has_intercept)
@@ -197,9 +216,7 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
-    covariates, usable, values = read_covariates(spec, frame, spec.formula.variables)
-    label, labelled = labels(spec.response, values)
-    covariates[~(usable & labelled)] = np.nan  # the backend makes this a row of zeros
+    covariates, label = read_labelled(spec, frame)
     rows = backend(
         covariates,
         label,
@@ -209,6 +226,18 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
         blocks=spec.blocks,
     )
     return Design(rows, spec)
+
+
+def read_labelled(spec: DesignSpec, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    """Covariates ``(n, p)`` in design units, not yet bounded, and labels ``(n,)`` of -1 and 1.
+
+    A row that cannot be used is missing in all its covariates; whoever bounds rows makes it a
+    row of zeros.
+    """
+    covariates, usable, values = read_covariates(spec, frame, spec.formula.variables)
+    label, labelled = labels(spec.response, values)
+    covariates[~(usable & labelled)] = np.nan
+    return covariates, label
 
 
 def read_covariates(

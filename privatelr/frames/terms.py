@@ -46,12 +46,15 @@ class Term:
         numeric factor is unbounded.
     absolute : float
         Largest sum of the sizes of its entries, as `radius`.
+    largest : float
+        Largest size of one entry, as `radius`.
     """
 
     label: str
     columns: tuple[int, ...]
     radius: float
     absolute: float
+    largest: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,15 +119,20 @@ def plan_columns(
                 centre[column], scale[column] = _to_unit(span, centred=parent[column] >= 0)
         bounded = all(math.isfinite(end) for end in span)
         label = ":".join(factors[index].expression.title for index in used) or INTERCEPT
-        sizes = _largest_sizes(grid[:, list(columns)]) if bounded else (math.inf, math.inf)
+        sizes = _largest_sizes(grid[:, list(columns)]) if bounded else (math.inf,) * 3
         terms.append(Term(label, columns, *sizes))
     return factors, Columns(names, coding, tuple(terms), parent, centre, scale)
 
 
-def _largest_sizes(grid: FloatArray) -> tuple[float, float]:
-    """Largest Euclidean length and largest sum of sizes among the rows of a grid."""
+def _largest_sizes(grid: FloatArray) -> tuple[float, float, float]:
+    """Largest length and largest sum of sizes among the rows of a grid, and largest entry."""
     lengths, sums = np.sqrt(np.sum(grid**2, axis=1)), np.sum(np.abs(grid), axis=1)
-    return float(np.max(lengths, initial=0.0)), float(np.max(sums, initial=0.0))
+    entries = np.abs(grid)
+    return (
+        float(np.max(lengths, initial=0.0)),
+        float(np.max(sums, initial=0.0)),
+        float(np.max(entries, initial=0.0)),
+    )
 
 
 def _blocks(coding: ModelSpec) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -9,12 +9,15 @@ from privatelr.errors import ArgumentError
 from privatelr.results import predict, release_file, tables
 from privatelr.results.card import CardFormat, write_card
 from privatelr.results.inferred import InferredFit
-from privatelr.results.summary import FitSummary, summarise
+from privatelr.results.record import ModelRecord
+from privatelr.results.summary import summarise
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
+
+    from privatelr.results.summary_page import FitSummary
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -163,17 +166,6 @@ class Fit(InferredFit):
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is written to a file: everything but the diagnostics."""
-        return {"spec": self.spec, "release": self.release, "threshold": self.threshold}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name in ("spec", "release", "threshold"):
-            object.__setattr__(self, name, state[name])
-        object.__setattr__(self, "_diagnostics", None)
-
-    def __copy__(self) -> Fit:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Fit:
-        return self
+    # a frozen class with slots would be given others, which keep the diagnostics
+    __getstate__ = ModelRecord.__getstate__
+    __setstate__ = ModelRecord.__setstate__

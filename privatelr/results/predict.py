@@ -17,18 +17,20 @@ from privatelr.errors import (
 from privatelr.frames.design import read_covariates
 from privatelr.frames.source import as_frame
 from privatelr.inference.row_errors import row_errors
-from privatelr.numerics.rows import bounded_rows, linear_predictor
+from privatelr.numerics.rows import linear_predictor
 from privatelr.results.scores import scale_of, score
 from privatelr.results.threshold import require_threshold
 
 if TYPE_CHECKING:
-    from privatelr.results.record import FitRecord
+    from privatelr.results.record import FitRecord, ModelRecord
     from privatelr.types import BoolArray, FloatArray
 
 
-def predict(fit: FitRecord, data: Any, type: str | None, threshold: float | None) -> pd.Series[Any]:
+def predict(
+    fit: ModelRecord, data: Any, type: str | None, threshold: float | None
+) -> pd.Series[Any]:
     """Predict each row of `data`; see `Fit.predict`."""
-    loss = fit.calibration.problem.loss
+    loss = fit.loss
     scale = scale_of(loss)
     kind = scale.predictions[0] if type is None else _require_kind(type, fit)
     cut = _cut(fit, threshold) if kind == "classes" else np.nan
@@ -50,7 +52,7 @@ def predict_interval(
     fit: FitRecord, data: Any, type: Any, threshold: Any, interval: Any, mode: Any
 ) -> pd.DataFrame:
     """An interval for each row of `data`; see `Fit.predict`."""
-    loss = fit.calibration.problem.loss
+    loss = fit.loss
     scale = scale_of(loss)
     if (type is not None and _require_kind(type, fit) == "classes") or threshold is not None:
         raise ArgumentError(
@@ -71,20 +73,20 @@ def predict_interval(
     return pd.DataFrame(shown, index=frame.index)
 
 
-def _link(fit: FitRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
+def _link(fit: ModelRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
     rows, usable = design_rows(fit, frame)
     return np.where(usable, linear_predictor(rows, fit.release.coef), np.nan), usable
 
 
-def design_rows(fit: FitRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
+def design_rows(fit: ModelRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
     """Design rows ``(n, d)`` of a frame, and which of them are usable."""
     spec = fit.spec
     covariates, usable, _ = read_covariates(spec, frame, spec.formula.covariates)
-    return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection), usable
+    return fit.bounded(covariates), usable
 
 
-def _require_kind(type: Any, fit: FitRecord) -> str:
-    loss = fit.calibration.problem.loss
+def _require_kind(type: Any, fit: ModelRecord) -> str:
+    loss = fit.loss
     why = ""
     if loss.probability is None and type == "probabilities":
         why = f"; a {loss.title} has no probabilities, and dplr fits a model that has"
@@ -93,9 +95,9 @@ def _require_kind(type: Any, fit: FitRecord) -> str:
     return require_choice(ArgumentError, "type", type, scale_of(loss).predictions, why)
 
 
-def _cut(fit: FitRecord, threshold: float | None) -> float:
+def _cut(fit: ModelRecord, threshold: float | None) -> float:
     if threshold is not None:
-        return require_threshold(threshold, scale_of(fit.calibration.problem.loss))
+        return require_threshold(threshold, scale_of(fit.loss))
     rule = fit.threshold.rule
     if rule is None:
         return fit.threshold.value

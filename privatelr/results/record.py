@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.numerics.entries import bounded_entries
+from privatelr.numerics.rows import bounded_rows
 from privatelr.results.inference_table import infer_coefficients
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.release import Release
+    from privatelr.mechanisms.selections import SelectionCalibration, Selections
+    from privatelr.numerics.losses import Loss
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.threshold import Threshold
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FitRecord:
+class ModelRecord:
     """A release and the public plan that says how to read it.
 
     It holds no row of the data. Diagnostics, which are computed from the data, are kept apart
@@ -32,14 +36,14 @@ class FitRecord:
     ----------
     spec : DesignSpec
         The plan: formula, bounds, levels, coding.
-    release : Release
+    release : Release or Selections
         Coefficients in design units, guarantee, calibration.
     threshold : Threshold
         What splits ``predict(type="classes")``.
     """
 
     spec: DesignSpec
-    release: Release
+    release: Any
     threshold: Threshold
     _diagnostics: Diagnostics | None = None
 
@@ -52,11 +56,77 @@ class FitRecord:
     def odds_ratios(self) -> pd.Series[float]:
         """Exponentials of `coef`, for a model of probabilities.
 
-        With intervals: ``tidy(conf_int=True, exponentiate=True)``.
+        With intervals, where inference was bought: ``tidy(conf_int=True, exponentiate=True)``.
         """
         require_odds(self)
         with np.errstate(over="ignore"):
             return self._named(np.exp(self.coef.to_numpy()), "odds_ratio")
+
+    @property
+    def nobs(self) -> int:
+        """Number of records, public because neighbours replace a record."""
+        return int(self.release.calibration.problem.n)
+
+    @property
+    def formula(self) -> str:
+        """The formula with ``.`` expanded."""
+        return self.spec.formula.text
+
+    @property
+    def loss(self) -> Loss:
+        """What is minimised, and with it the scale of predictions."""
+        loss: Loss = self.release.calibration.problem.loss
+        return loss
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for the coefficients and for all that is computed from them."""
+        guarantee: Guarantee = self.release.guarantee
+        return guarantee
+
+    @property
+    def has_diagnostics(self) -> bool:
+        """Whether `diagnostics` are there; they are not in a fit that was stored."""
+        return self._diagnostics is not None
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Not private: C-index, ROC points and thresholds of the training data."""
+        if self._diagnostics is None:
+            raise GuaranteeError(
+                "diagnostics are computed from the training data and are not kept in a saved fit; "
+                "fit again to see them."
+            )
+        return self._diagnostics
+
+    def bounded(self, covariates: FloatArray) -> FloatArray:
+        """Design rows of covariates, bounded as the rows of the fit were."""
+        raise NotImplementedError
+
+    def _named(self, values: FloatArray, name: str) -> pd.Series[float]:
+        return pd.Series(values, index=list(self.spec.columns.names), name=name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is written to a file: everything but the diagnostics."""
+        return {"spec": self.spec, "release": self.release, "threshold": self.threshold}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name in ("spec", "release", "threshold"):
+            object.__setattr__(self, name, state[name])
+        object.__setattr__(self, "_diagnostics", None)
+
+    def __copy__(self) -> ModelRecord:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModelRecord:
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FitRecord(ModelRecord):
+    """A model whose minimiser, or objective, noise was added to."""
+
+    release: Release
 
     @property
     def privacy_sd(self) -> pd.Series[float]:
@@ -80,49 +150,37 @@ class FitRecord:
         return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
 
     @property
-    def nobs(self) -> int:
-        """Number of records, public because neighbours replace a record."""
-        return self.calibration.problem.n
-
-    @property
-    def formula(self) -> str:
-        """The formula with ``.`` expanded."""
-        return self.spec.formula.text
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What holds for the coefficients and for all that is computed from them."""
-        return self.release.guarantee
-
-    @property
     def calibration(self) -> Calibration:
         """How noise and lambda were chosen."""
         return self.release.calibration
 
-    @property
-    def has_diagnostics(self) -> bool:
-        """Whether `diagnostics` are there; they are not in a fit that was stored."""
-        return self._diagnostics is not None
+    def bounded(self, covariates: FloatArray) -> FloatArray:
+        """Design rows of covariates, shortened as the rows of the fit were."""
+        spec = self.spec
+        return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SelectedRecord(ModelRecord):
+    """A model whose columns were chosen one after the other."""
+
+    release: Selections
 
     @property
-    def diagnostics(self) -> Diagnostics:
-        """Not private: C-index, ROC points and thresholds of the training data."""
-        if self._diagnostics is None:
-            raise GuaranteeError(
-                "diagnostics are computed from the training data and are not kept in a saved fit; "
-                "fit again to see them."
-            )
-        return self._diagnostics
+    def calibration(self) -> SelectionCalibration:
+        """How many choices were made, and how private each is."""
+        return self.release.calibration
 
-    def _named(self, values: FloatArray, name: str) -> pd.Series[float]:
-        return pd.Series(values, index=list(self.spec.columns.names), name=name)
+    def bounded(self, covariates: FloatArray) -> FloatArray:
+        """Design rows of covariates, each entry held to its bound as in the fit."""
+        return bounded_entries(covariates, self.calibration.problem.x_bound, self.spec.intercept)
 
 
-def require_odds(fit: FitRecord) -> None:
+def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:
     """Refuse odds ratios of a model that has none; raises `ArgumentError`."""
-    loss = fit.calibration.problem.loss
+    loss = fit.loss
     if loss.probability is None:
         raise ArgumentError(
-            f"odds_ratios: the coefficients of a {loss.title} are not logarithms of odds; "
+            f"{asked}: the coefficients of a {loss.title} are not logarithms of odds; "
             "dplr fits a model where they are."
         )

@@ -89,8 +89,7 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
     if fit.calibration.problem.loss.probability is not None:
         columns["odds ratio"] = fit.odds_ratios
     cells = [
-        tuple(_number(column.iloc[row]) for column in columns.values())
-        for row in range(len(fit.coef))
+        tuple(cell(column.iloc[row]) for column in columns.values()) for row in range(len(fit.coef))
     ]
     return CoefficientTable(tuple(fit.coef.index), tuple(columns), tuple(cells), width=_USUAL)
 
@@ -122,7 +121,8 @@ def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
     return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
-def _number(value: float) -> str:
+def cell(value: float) -> str:
+    """A number as the table shows it."""
     plain = 1e-3 <= abs(value) < 1e5 or value == 0
     return f"{value:.3f}" if plain else f"{value:.2e}"
 

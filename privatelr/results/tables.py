@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from privatelr.errors import ArgumentError, show
 from privatelr.inference.evidence import quality
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.inference_table import Question, infer_coefficients
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 
 def tidy(fit: FitRecord, question: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:
     """One row per coefficient; errors are on the scale of the coefficient itself."""
+    for name, value in (("conf_int", conf_int), ("exponentiate", exponentiate)):
+        if not isinstance(value, bool):
+            raise ArgumentError(f"{name}={show(value)}: {name} takes True or False.")
+    if exponentiate:
+        require_odds(fit, "exponentiate=True")
     asked = conf_int or question != Question(level=question.level)
     if fit.release.moments is None and not asked:
         estimate = fit.odds_ratios if exponentiate else fit.coef
         columns = {"estimate": estimate.to_numpy(), "privacy_sd": fit.privacy_sd.to_numpy()}
         return pd.DataFrame({"term": list(estimate.index), **columns})
     found = infer_coefficients(fit, question)
-    if exponentiate:
-        require_odds(fit)
     scaled = _exponential if exponentiate else np.asarray
     columns = {
         "estimate": scaled(found.estimate),
@@ -51,7 +55,7 @@ def glance(fit: FitRecord) -> pd.DataFrame:
     """One row about the fit."""
     calibration = fit.calibration
     problem = calibration.problem
-    epsilon, delta, rho = _numbers(fit.guarantee)
+    epsilon, delta, rho = numbers_of(fit.guarantee)
     known = None if fit.release.moments is None else quality(fit.release)
     row = {
         "nobs": problem.n,
@@ -75,7 +79,7 @@ def glance(fit: FitRecord) -> pd.DataFrame:
     return pd.DataFrame([row])
 
 
-def _numbers(guarantee: Guarantee) -> tuple[float, float, float]:
+def numbers_of(guarantee: Guarantee) -> tuple[float, float, float]:
     """Epsilon, delta and rho; NaN where the guarantee does not speak of one."""
     match guarantee:
         case PureDP():
