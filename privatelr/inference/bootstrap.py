@@ -141,8 +141,9 @@ def _p_values(errors: FloatArray, off: FloatArray) -> FloatArray:
 
 def _pool(spec: DesignSpec, covariates: Any) -> FloatArray:
     """Design rows ``(q, d)`` that stand for the law of the covariates."""
-    if covariates is None or (isinstance(covariates, str) and covariates != "uniform"):
-        raise SchemaError(
+    named = isinstance(covariates, str) and covariates != "uniform"
+    if named or covariates is None or isinstance(covariates, int | float):
+        raise ArgumentError(
             f"covariates={show(covariates)}: method='bootstrap' simulates records; covariates "
             "takes a public frame to resample, or 'uniform' for the declared bounds and levels."
         )

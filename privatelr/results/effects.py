@@ -135,6 +135,11 @@ def average_marginal_effects(
     require_moments(fit.release)
     if reference is None:
         return _over_training_data(fit, variables, read_level(level), mode)
+    if isinstance(reference, str | int | float):
+        raise ArgumentError(
+            f"reference={show(reference)}: reference takes a public frame with the columns of the "
+            "model, or None for the mean that was paid for."
+        )
     return _over_reference(fit, as_frame(reference), variables, read_level(level), mode)
 
 

@@ -126,6 +126,11 @@ def _item(item: tuple[Any, Any], names: Sequence[str]) -> list[_Equation]:
 
 def _matrix(matrix: Any, values: Any, names: Sequence[str]) -> Hypotheses:
     size = len(names)
+    if isinstance(matrix, int | float):
+        raise ArgumentError(
+            f"{_ARGUMENT}={show(matrix)}: {_ARGUMENT} takes a text such as 'age = 0, dose = 0', a "
+            "mapping, or a matrix with a column for each coefficient."
+        )
     rows = np.atleast_2d(_numbers(matrix, None, "the matrix"))
     if rows.ndim != 2 or rows.shape[1] != size:
         raise ArgumentError(
@@ -301,7 +306,9 @@ def _linear(side: list[_Token], text: str, size: int) -> FloatArray:
     """Weights of the coefficients, and the constant after them, of one side of an equation."""
     source = "".join(part for _, part in side).strip()
     try:
-        return _weights(ast.parse(source, mode="eval").body, size)
+        weights = _weights(ast.parse(source, mode="eval").body, size)
+        if np.isfinite(weights).all():
+            return weights
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, OverflowError):
         pass
     _refuse_text(_written(side), text)

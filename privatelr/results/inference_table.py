@@ -144,6 +144,26 @@ def interval_frame(fit: FitRecord, found: Inference, columns: tuple[Any, Any]) -
     return pd.DataFrame(limits, index=list(fit.spec.columns.names), columns=list(columns))
 
 
+def rows_of(table: pd.DataFrame, argument: str, asked: Any) -> pd.DataFrame:
+    """Rows by name or position, one of them or several; all for None."""
+    if asked is None:
+        return table
+    several = list(asked) if isinstance(asked, list | tuple | np.ndarray | pd.Index) else [asked]
+    known = list(table.index)
+    places = []
+    for item in several:
+        if isinstance(item, str) and item in known:
+            places.append(known.index(item))
+        elif type(item) is int and -len(known) <= item < len(known):
+            places.append(item)
+        else:
+            raise ArgumentError(
+                f"{argument}: {show(item)} is no coefficient; {argument} takes names or positions "
+                f"of {', '.join(map(repr, known))}."
+            )
+    return table.iloc[places]
+
+
 def percentages(level: float) -> tuple[str, str]:
     """The ends of an interval, as R calls them: ``2.5 %`` and ``97.5 %``."""
     miss = 50 * (1 - level)

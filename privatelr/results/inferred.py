@@ -18,6 +18,7 @@ from privatelr.results.inference_table import (
     interval_frame,
     level_of,
     percentages,
+    rows_of,
 )
 from privatelr.results.record import FitRecord
 
@@ -85,6 +86,7 @@ class InferredFit(FitRecord):
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
+        cols: Any = None,
     ) -> pd.DataFrame:
         """Intervals of the coefficients, in statsmodels' layout: columns 0 and 1.
 
@@ -94,9 +96,11 @@ class InferredFit(FitRecord):
             Share that the intervals may miss.
         mode, target, method, simultaneous, covariates
             See the class.
+        cols
+            Names or positions of the coefficients to show, by statsmodels' name; by default all.
         """
         asked = Question(level_of(alpha), mode, target, method, simultaneous, covariates)
-        return interval_frame(self, infer_coefficients(self, asked), (0, 1))
+        return rows_of(interval_frame(self, infer_coefficients(self, asked), (0, 1)), "cols", cols)
 
     def confint(
         self,
@@ -107,6 +111,7 @@ class InferredFit(FitRecord):
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
+        parm: Any = None,
     ) -> pd.DataFrame:
         """Intervals of the coefficients, in R's layout: columns ``2.5 %`` and ``97.5 %``.
 
@@ -116,10 +121,12 @@ class InferredFit(FitRecord):
             Of confidence.
         mode, target, method, simultaneous, covariates
             See the class.
+        parm
+            Names or positions of the coefficients to show, by R's name; by default all.
         """
         asked = Question(level, mode, target, method, simultaneous, covariates)
         found = infer_coefficients(self, asked)
-        return interval_frame(self, found, percentages(found.level))
+        return rows_of(interval_frame(self, found, percentages(found.level)), "parm", parm)
 
     def vcov(self, *, mode: str | None = None, target: str = "regularised") -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
@@ -187,8 +194,12 @@ class InferredFit(FitRecord):
         asked = Question(level, mode, target, method, simultaneous, covariates)
         return contrasts.contrasts(self, hypotheses, asked)
 
-    def t_test(self, hypotheses: Any, **options: Any) -> pd.DataFrame:
-        """The same as `contrasts`, by statsmodels' name."""
+    def t_test(
+        self, hypotheses: Any, *, alpha: float | None = None, **options: Any
+    ) -> pd.DataFrame:
+        """The same as `contrasts`, by statsmodels' name, and with its ``alpha`` for the level."""
+        if alpha is not None:
+            options["level"] = level_of(alpha)
         return self.contrasts(hypotheses, **options)
 
     def tidy(

@@ -277,9 +277,9 @@ def test_refusals():
     eye = np.eye(SPEC.d)
     with pytest.raises(ArgumentError, match=r"vector machine says nothing .* method='sandwich'"):
         bootstrap_intervals(hinge, SPEC, eye, "uniform")
-    with pytest.raises(SchemaError, match=r"covariates=None: .* 'uniform' for the declared"):
+    with pytest.raises(ArgumentError, match=r"covariates=None: .* 'uniform' for the declared"):
         bootstrap_intervals(release, SPEC, eye, None)
-    with pytest.raises(SchemaError, match=r"covariates='normal': .* public frame"):
+    with pytest.raises(ArgumentError, match=r"covariates='normal': .* public frame"):
         bootstrap_intervals(release, SPEC, eye, "normal")
     with pytest.raises(SchemaError, match="no row has usable values"):
         bootstrap_intervals(release, SPEC, eye, REFERENCE.assign(arm="c"))

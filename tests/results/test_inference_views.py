@@ -1,6 +1,7 @@
 """What a user calls on a fit that bought inference, in the names of R and of statsmodels."""
 
 import copy
+import re
 import time
 from functools import lru_cache
 
@@ -630,3 +631,31 @@ def test_effects_that_are_refused(ask, error, words):
     with pytest.raises(error) as refusal:
         ask(bought("pure"))
     assert words in str(refusal.value)
+
+
+def test_rows_of_intervals_are_chosen_by_the_names_of_r_and_statsmodels():
+    fit = bought("pure")
+    whole = fit.confint()
+    names = list(whole.index)
+    pd.testing.assert_frame_equal(fit.confint(parm=names[1]), whole.iloc[[1]])
+    pd.testing.assert_frame_equal(fit.confint(parm=[names[2], 0]), whole.iloc[[2, 0]])
+    pd.testing.assert_frame_equal(fit.conf_int(cols=[1]), fit.conf_int().iloc[[1]])
+    with pytest.raises(ArgumentError, match="parm: 'nobody' is no coefficient; parm takes names"):
+        fit.confint(parm="nobody")
+    wide = fit.t_test(f"`{names[1]}`", alpha=0.01)
+    pd.testing.assert_frame_equal(wide, fit.contrasts(f"`{names[1]}`", level=0.99))
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda fit: fit.wald_test(5), "hypotheses=5: hypotheses takes a text"),
+        (lambda fit: fit.wald_test("0 = 1e400"), "hypotheses"),
+        (lambda fit: fit.tidy(conf_int="yes"), "conf_int='yes'"),
+        (lambda fit: fit.conf_int(method="bootstrap", covariates=5), "covariates=5"),
+        (lambda fit: average_marginal_effects(fit, reference="uniform"), "reference='uniform'"),
+    ],
+)
+def test_a_slip_is_told_by_the_name_of_its_argument(ask, message):
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}"):
+        ask(bought("pure"))
