@@ -22,7 +22,7 @@ from privatelr.privacy.composition import (
     epsilon_by_sum,
 )
 from privatelr.privacy.decimals import at_least, at_most, exact
-from privatelr.privacy.events import Event, TiltEvent
+from privatelr.privacy.events import Event, TiltEvent, pure_cap
 from privatelr.privacy.guarantees import Guarantee, NonPrivate, Promise
 
 if TYPE_CHECKING:
@@ -120,10 +120,11 @@ def _epsilons(entries: Sequence[Entry], delta: float) -> Iterator[float]:
 
 
 def _readings(entries: Sequence[Entry]) -> list[Composition]:
-    """By the guarantees, by the events, and by the events but for tilts.
+    """By the guarantees, by the events, by those with choices as pure, and by those without tilts.
 
-    The last is for a tilt that was calibrated to an approximate guarantee by Theorem 4.2,
-    which its Renyi divergences do not reach.
+    Choices are cheaper as pure ones where they are few. The last is for a tilt that was
+    calibrated to an approximate guarantee by Theorem 4.2, which its Renyi divergences do not
+    reach.
     """
 
     def has_tilt(entry: Entry) -> bool:
@@ -132,9 +133,15 @@ def _readings(entries: Sequence[Entry]) -> list[Composition]:
     readings = [_read(entries, lambda _: ())]
     if any(entry.events for entry in entries):
         readings.append(_read(entries, lambda entry: entry.events))
+    if any(pure_cap(event) for entry in entries for event in entry.events):
+        readings.append(_read(entries, _pure_where_it_is))
     if any(map(has_tilt, entries)):
         readings.append(_read(entries, lambda entry: () if has_tilt(entry) else entry.events))
     return readings
+
+
+def _pure_where_it_is(entry: Entry) -> tuple[Event, ...]:
+    return tuple(pure_cap(event) or event for event in entry.events)
 
 
 def _read(entries: Sequence[Entry], events_of: Callable[[Entry], tuple[Event, ...]]) -> Composition:

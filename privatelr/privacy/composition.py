@@ -18,19 +18,15 @@ import numpy as np
 from privatelr.privacy import accounting_pld
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.decimals import at_least, at_most, exact
-from privatelr.privacy.events import Event, GaussianEvent, renyi
+from privatelr.privacy.events import Event, GaussianEvent, renyi_curve
 from privatelr.privacy.gaussian import gaussian_epsilon, log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.renyi import ORDERS, delta_of_curve, epsilon_of_curve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from privatelr.types import FloatArray
-
-_EXCESS = np.geomspace(0.01, 1e6, 741)
-"""Orders minus one, so close that the best of them is within 1e-4 of the best of all."""
-_LOG_FACTOR = (1 + _EXCESS) * -np.log1p(1 / _EXCESS) - np.log(_EXCESS)
-"""``log((1 - 1/a)**a / (a - 1))`` for each order ``a``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +103,7 @@ def epsilon_by_sum(total: Composition, delta: float) -> float:
 
 def epsilon_by_renyi(total: Composition, delta: float) -> float:
     """Smallest over the orders (Canonne, Kamath and Steinke 2020, Proposition 12)."""
-    if delta <= 0:
-        return math.inf
-    bounds = _renyi(total) + (_LOG_FACTOR - math.log(delta)) / _EXCESS
-    return max(0.0, float(bounds.min()))
+    return math.inf if delta <= 0 else epsilon_of_curve(_renyi(total), delta)
 
 
 def epsilon_by_losses(total: Composition, delta: float) -> float:
@@ -136,14 +129,12 @@ def deltas(total: Composition, epsilon: float) -> Iterator[float]:
 
 
 def _delta_by_renyi(total: Composition, epsilon: float) -> float:
-    with np.errstate(over="ignore"):  # an order that is worth nothing
-        log_bounds = _EXCESS * (_renyi(total) - epsilon) + _LOG_FACTOR
-    return math.exp(min(0.0, float(log_bounds.min())))
+    return delta_of_curve(_renyi(total), epsilon)
 
 
 def _renyi(total: Composition) -> FloatArray:
     """Renyi divergence of each order."""
-    sums = np.zeros_like(_EXCESS)
+    sums = np.zeros_like(ORDERS)
     for event, k in total.counts.items():
         sums += k * _renyi_of(event)
     return sums
@@ -151,4 +142,4 @@ def _renyi(total: Composition) -> FloatArray:
 
 @lru_cache(maxsize=1024)
 def _renyi_of(event: Event) -> FloatArray:
-    return np.array([renyi(event, 1 + excess) for excess in _EXCESS.tolist()])
+    return renyi_curve(event, ORDERS)

@@ -19,8 +19,13 @@ from privatelr.precision import FIRST_PRECISION, working_precision
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
+
     from privatelr.types import FloatArray
 
+    WordArray = npt.NDArray[np.uint64]
+
+_WORD = 64
 _GUARD = 32
 """Bits of precision beyond those of the uniforms, for the rounding of the evaluation."""
 
@@ -131,6 +136,19 @@ class ExactDraw:
             if all(ball.is_finite() and ball.rel_accuracy_bits() > 60 for ball in enclosed):
                 return np.array([float(ball.mid()) for ball in enclosed])
             precision *= 2
+
+    def leading(self) -> WordArray:
+        """The first 64 bits of each uniform, as whole numbers below ``2**64``; for a fast look."""
+        if self._known[0] == 0:  # in one piece: asking once is what is fast
+            count = len(self._prefixes)
+            drawn = self.bits(_WORD * count).to_bytes(count * _WORD // 8, "little")
+            words = np.frombuffer(drawn, dtype="<u8")
+            self._prefixes[:] = words.tolist()
+            self._known[0] = _WORD
+            return words
+        self._extend(_WORD)
+        beyond = self._known[0] - _WORD
+        return np.array([prefix >> beyond for prefix in self._prefixes], dtype=np.uint64)
 
     def _extend(self, known: int) -> None:
         more = known - self._known[0]

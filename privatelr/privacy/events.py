@@ -1,7 +1,7 @@
 """Accounting events: what a release costs, in more detail than its guarantee says.
 
-A guarantee is an event too. To add one, write a frozen class, list it in `EVENTS`, and give
-it a case in `renyi`; the composition by loss distributions has its own list
+A guarantee is an event too. To add one, write a frozen class, list it in `Detail` and in
+`EVENTS`, and give it a case in `renyi`; the composition by loss distributions has its own list
 (`privatelr.privacy.accounting_pld`).
 """
 
@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import GuaranteeError, require_number
+import numpy as np
+
+from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.privacy import conversions
+from privatelr.privacy.bounded_range import MOST_TIMES, renyi_of_draw, renyi_of_range
+from privatelr.privacy.decimals import at_least, exact
 from privatelr.privacy.guarantees import (
     REPLACE_ONE,
     ZCDP,
     ApproxDP,
     Neighbours,
     NonPrivate,
+    Promise,
     PureDP,
 )
+
+if TYPE_CHECKING:
+    from privatelr.types import FloatArray
 
 _LARGEST = 1e100
 """Of a ratio of sensitivity to noise: its square is still a number."""
@@ -99,11 +107,76 @@ class TiltEvent:
         return math.log1p(self.curvature_bound * self.kappa)
 
 
-Event = PureDP | ZCDP | ApproxDP | GaussianEvent | TiltEvent
+@dataclass(frozen=True, slots=True)
+class BoundedRangeEvent:
+    """Choices of bounded range, each of which may depend on those before it.
 
-EVENTS: dict[str, type[GaussianEvent | TiltEvent]] = {
+    Attributes
+    ----------
+    eta : float
+        Between neighbours, the logarithms of the ratios of chances of the options of one choice
+        lie in one interval of this length.
+    times : int
+        How many choices.
+    """
+
+    eta: float
+    times: int = 1
+    neighbours: Neighbours = REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        takes = f"a number above 0 and up to {_LARGEST:g}"
+        eta = require_number(GuaranteeError, "eta", self.eta, takes, above=0, at_most=_LARGEST)
+        object.__setattr__(self, "eta", eta)
+        _require_times(self.times)
+
+
+@dataclass(frozen=True, slots=True)
+class SimplexDrawEvent:
+    """Independent draws from a law over options that is stable between neighbours.
+
+    Attributes
+    ----------
+    largest : float
+        No log chance changes by more.
+    width : float
+        The changes lie in one interval of this length.
+    sd : float
+        Along a path from the one law to the other, the speed of the log chances has at most
+        this standard deviation under the law of the moment.
+    times : int
+        How many draws.
+    """
+
+    largest: float
+    width: float
+    sd: float
+    times: int = 1
+    neighbours: Neighbours = REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        takes = f"a number above 0 and up to {_LARGEST:g}"
+        for name in ("largest", "width", "sd"):
+            value = getattr(self, name)
+            value = require_number(GuaranteeError, name, value, takes, above=0, at_most=_LARGEST)
+            object.__setattr__(self, name, value)
+        _require_times(self.times)
+
+
+def _require_times(times: int) -> None:
+    if type(times) is not int or not 1 <= times <= MOST_TIMES:
+        raise GuaranteeError(f"times={show(times)}: times takes an integer from 1 to {MOST_TIMES}.")
+
+
+Detail = GaussianEvent | TiltEvent | BoundedRangeEvent | SimplexDrawEvent
+"""Events that are no guarantees."""
+Event = Promise | Detail
+
+EVENTS: dict[str, type[Detail]] = {
     "gaussian": GaussianEvent,
     "tilt": TiltEvent,
+    "bounded-range": BoundedRangeEvent,
+    "simplex-draw": SimplexDrawEvent,
 }
 
 
@@ -126,6 +199,26 @@ def renyi(event: Event, order: float) -> float:
             return 2 * order * m**2 + event.curvature_cost + maximum
         case ApproxDP():
             return math.inf
+        case BoundedRangeEvent() | SimplexDrawEvent():
+            return float(renyi_curve(event, np.array([order]))[0])
+
+
+def renyi_curve(event: Event, orders: FloatArray) -> FloatArray:
+    """`renyi` for each of the orders ``(k,)``."""
+    match event:
+        case BoundedRangeEvent(eta=eta, times=times):
+            return times * renyi_of_range(eta, orders)
+        case SimplexDrawEvent(largest=largest, width=width, sd=sd, times=times):
+            return times * renyi_of_draw(largest, width, sd, orders)
+    return np.array([renyi(event, order) for order in orders.tolist()])
+
+
+def pure_cap(event: Event) -> PureDP | None:
+    """The pure guarantee that an event has although it is not one, or None."""
+    match event:
+        case BoundedRangeEvent(eta=each, times=times) | SimplexDrawEvent(largest=each, times=times):
+            return PureDP(at_least(exact(each) * times), event.neighbours)
+    return None
 
 
 def _renyi_of_pure(epsilon: float, order: float) -> float:
@@ -158,6 +251,11 @@ def grouped(event: Event, rows: int) -> Event:
             exponents = (k * epsilon for k in range(rows))
             growth = sum(math.exp(x) if x < 700 else math.inf for x in exponents)
             return replace(event, epsilon=rows * epsilon, delta=min(1.0, delta * growth))
+        case BoundedRangeEvent(eta=eta):
+            return replace(event, eta=rows * eta)
+        case SimplexDrawEvent(largest=largest, width=width, sd=sd):
+            # the path goes from one dataset to the next, and so many times as fast
+            return replace(event, largest=rows * largest, width=rows * width, sd=rows * sd)
         case TiltEvent():
             raise GuaranteeError(
                 "event: Gaussian objective perturbation has no proven price for several rows; "
@@ -167,7 +265,7 @@ def grouped(event: Event, rows: int) -> Event:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """An event as plain values: its kind, its numbers, its neighbours."""
-    if isinstance(event, GaussianEvent | TiltEvent):
+    if isinstance(event, Detail):
         kind = next(name for name, cls in EVENTS.items() if isinstance(event, cls))
         return {"kind": kind, **asdict(event), "neighbours": event.neighbours.name}
     return conversions.to_json(event)

@@ -12,12 +12,14 @@ class Neighbours(Enum):
     """Which pairs of datasets a guarantee compares."""
 
     REPLACE_ONE = "replace one record, the number of records being public"
+    ZERO_OUT = "replace one record by one of zeros, the number of records being public"
 
     def __repr__(self) -> str:
         return self.name
 
 
 REPLACE_ONE = Neighbours.REPLACE_ONE
+ZERO_OUT = Neighbours.ZERO_OUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,22 @@ from flint import arb
 
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.precision import FIRST_PRECISION, working_precision
+from privatelr.privacy.draws import ExactDraw, FloatDraw
 from privatelr.privacy.guarantees import PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privatelr.privacy.draws import Arithmetic
+    from privatelr.privacy.draws import Arithmetic, Draw, WordArray
     from privatelr.privacy.randomness import Randomness
     from privatelr.types import FloatArray
+
+_CELL = 2.0**-64
+_HALF = np.uint64(2**63)
+_ROUNDING = 2.0**-46
+"""Of a few operations in doubles, relative to what they give, with much room."""
+_SMALLEST = 1e-290
+"""Where doubles lose digits, or vanish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,25 @@ class Gumbel:
         self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
     ) -> list[Any]:
         return [-arithmetic.log(-arithmetic.log(uniform)) for uniform in uniforms]
+
+    @staticmethod
+    def near(leading: WordArray) -> tuple[FloatArray, FloatArray]:
+        """The numbers ``(k,)`` to about their first digits, and how far off they may be.
+
+        Parameters
+        ----------
+        leading
+            The first 64 bits of each uniform, which is known to within ``2**-64``.
+        """
+        below = (leading.astype(np.float64) + 0.5) * _CELL
+        above = ((~leading).astype(np.float64) + 0.5) * _CELL  # one minus the same
+        is_low = leading < _HALF
+        log = np.where(is_low, np.log(below), np.log1p(-np.minimum(above, 0.5)))
+        number = -np.log(-log)
+        # relative, of the logarithm: its argument may be anywhere in its cell
+        doubt = 4 * _CELL / np.minimum(below, above) + _ROUNDING
+        doubt = np.where(doubt < 0.01, 2 * doubt, np.inf)
+        return number, doubt + _ROUNDING * np.abs(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +116,9 @@ class ExponentialMechanism:
         covered*: the scores, time and memory.
         """
         draw = randomness.draw(Gumbel(len(scores)))
+        winner = self._in_doubles(scores, draw)
         precision = FIRST_PRECISION
-        while True:
+        while winner is None:
             numbers = draw.enclose(precision)
             with working_precision(precision):
                 rate = arb(self.epsilon) / arb(self.width)
@@ -99,9 +127,28 @@ class ExponentialMechanism:
                     for score, number in zip(scores, numbers, strict=True)
                 ]
                 winner = _certainly_largest(sums)
-            if winner is not None:
-                return winner
             precision *= 2
+        return winner
+
+    def _in_doubles(self, scores: FloatArray, draw: Draw) -> int | None:
+        """The winner, where the first bits and doubles leave no doubt of it; else None."""
+        match draw:
+            case ExactDraw():
+                numbers, errors = Gumbel.near(draw.leading())
+            case FloatDraw(vector=numbers):
+                errors = np.zeros_like(numbers)
+            case _:
+                return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            exponents = scores * (self.epsilon / self.width)
+            sums = exponents + numbers
+            errors = errors + _ROUNDING * (np.abs(exponents) + np.abs(sums)) + _SMALLEST
+            best = int(np.argmax(sums))
+            ceilings = sums + errors
+            ceilings[best] = -np.inf
+            floor = sums[best] - errors[best]
+        sure = bool(np.isfinite(sums).all()) and float(ceilings.max(initial=-np.inf)) < floor
+        return best if sure else None
 
 
 def _certainly_largest(sums: Sequence[arb]) -> int | None:

@@ -80,7 +80,9 @@ def left(statement: Statement, part: str | None, delta: float) -> float:
         return 0.0
     price = at_most(exact(statement.epsilon) - exact(used))
     for _ in range(20):
-        entry = Entry("", PureDP(price) if delta == 0 else ApproxDP(price, delta), part=part)
+        about = statement.neighbours
+        guarantee = PureDP(price, about) if delta == 0 else ApproxDP(price, delta, about)
+        entry = Entry("", guarantee, part=part)
         if _is_within(replace(statement, entries=(*statement.entries, entry))):
             return price
         price *= 0.999  # the bound by losses may be coarser with one event more
