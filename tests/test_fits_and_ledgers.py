@@ -48,11 +48,11 @@ def test_charged_before_the_data_is_read(monkeypatch, model):
 
 def test_planted_late_payment_is_caught(monkeypatch):
     """Paying afterwards, as an accountant that is told of results does."""
-    honest = privatelr.model._charge
-    monkeypatch.setattr(privatelr.model, "_charge", lambda *_: None)
+    honest = privatelr.model.charge
+    monkeypatch.setattr(privatelr.model, "charge", lambda *_: None)
     with pytest.raises(AssertionError):
         check_charged_before_reading(monkeypatch)
-    assert honest is not privatelr.model._charge
+    assert honest is not privatelr.model.charge
 
 
 @EVERY_MODEL

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _SPARSE = 0.25
 """Share of entries that may differ from zero from which on a dense array is the faster one."""
+_SPARSE_SIGNS = 0.35
+"""The same of indicators; it is met by the rows themselves, and shows in time and memory only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
@@ -108,11 +110,16 @@ class EntryRows:
 
     def _indicators(self, threshold: float, sign: float) -> EntryRows:
         found = (self._signed * sign) >= threshold
-        signed = sparse.csc_array(found, dtype=np.float64) if self.is_sparse else None
-        if signed is None:
-            signed = np.asfortranarray(found, dtype=np.float64)
+        filled = found.nnz if self.is_sparse else np.count_nonzero(found)
+        is_sparse = bool(filled < _SPARSE_SIGNS * self.n * self.d)
+        if is_sparse:
+            signed = sparse.csc_array(found, dtype=np.float64)
+        else:
+            signed = np.asfortranarray(
+                found.toarray() if self.is_sparse else found, dtype=np.float64
+            )
         made = object.__new__(EntryRows)
-        made._set(np.ones(self.n), 1.0, signed, self.is_sparse)
+        made._set(np.ones(self.n), 1.0, signed, is_sparse)
         return made
 
     def signed(self) -> FloatArray:

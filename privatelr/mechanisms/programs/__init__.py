@@ -1,0 +1,1 @@
+"""Linear programs by multiplicative weights over their constraints."""

@@ -1,0 +1,204 @@
+"""Linear programs whose constraints are private records, solved up to a few of them.
+
+Maximise ``c.x`` over ``x >= 0`` with ``a x <= b``, a row and a bound for each record. With the
+value ``opt`` known, solutions are weighted means of the corners ``opt / c_j e_j``. Constraints
+keep weights, which fall as they are satisfied, and each round chooses the corner that violates
+them least on weighted average (Hsu, Roth, Roughgarden and Ullman 2014).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privatelr.errors import ArgumentError, require_choice, require_number
+from privatelr.mechanisms.programs.constraints import (
+    PRIVATE,
+    TITLE,
+    ConstraintCalibration,
+    Private,
+    calibrate_constraints,
+)
+from privatelr.mechanisms.programs.corners import (
+    held_bounds,
+    private_corners,
+    public_corners,
+    read_program,
+    require_width,
+)
+from privatelr.mechanisms.request import read_target
+from privatelr.numerics.dense_weights import dense_projection
+from privatelr.privacy.guarantees import NonPrivate, Promise, void
+from privatelr.privacy.ledger import Account, active_ledger
+from privatelr.privacy.randomness import SystemRandomness
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from privatelr.mechanisms.programs.corners import Corners
+    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy.randomness import Randomness
+    from privatelr.types import FloatArray, IntArray
+
+DELTA = 1e-6
+"""Where no delta is given."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramSolution:
+    """A nearly feasible point, free to publish.
+
+    Attributes
+    ----------
+    x : ndarray of shape (d,), read-only
+        With ``c.x = opt``.
+    path : ndarray of int, shape (rounds,), read-only
+        The corner of each round.
+    guarantee : Guarantee
+        What holds for `path`, and for `x` that is computed from it.
+    calibration : ConstraintCalibration
+    entry : Entry or None
+        What a ledger was charged.
+    """
+
+    x: FloatArray
+    path: IntArray
+    guarantee: Guarantee
+    calibration: ConstraintCalibration
+    entry: Entry | None = None
+
+    def __post_init__(self) -> None:
+        self.x.flags.writeable = False
+        self.path.flags.writeable = False
+
+    def __str__(self) -> str:
+        used = np.count_nonzero(self.x)
+        return f"{self.calibration}\nx: {used} of {len(self.x)} variables above 0"
+
+
+def constraint_private_lp(
+    a: ArrayLike,
+    b: ArrayLike,
+    c: ArrayLike,
+    opt: float,
+    *,
+    eps: float | Guarantee = 1.0,
+    delta: float = DELTA,
+    width: float,
+    violated: float,
+    private: Private = "bounds",
+    ratios: tuple[float, float] | None = None,
+    rounds: int | str = "auto",
+    ledger: Account | None = None,
+    randomness: Randomness | None = None,
+) -> ProgramSolution:
+    """Find ``x >= 0`` with ``c.x = opt`` that satisfies nearly all of ``a x <= b``, nearly.
+
+    Parameters
+    ----------
+    a : array of shape (n, d)
+        A row for each constraint. Public if only bounds are private.
+    b : array of shape (n,)
+        A bound for each constraint.
+    c : array of shape (d,)
+        Objective, public, above 0.
+    opt : float
+        Value of the objective, public, above 0.
+    eps, delta
+        Total price; ``eps=0`` for no noise. A guarantee may stand in the place of eps.
+    width : float
+        Public bound on ``|a_ij opt / c_j - b_i|``, the violation or slack of a constraint at a
+        corner. Private numbers beyond what it allows are moved to where it holds.
+    violated : float
+        s: fewer constraints may be violated by more than `ConstraintCalibration.violation`; from
+        1 to below n. The more, the less noise.
+    private : {"bounds", "rows"}
+        What a record is: a bound ``b_i``, or a row of `a` with its bound.
+    ratios : (float, float)
+        For private rows, a public range of ``a_ij / c_j``, to which they are clipped.
+    rounds : int or "auto"
+        How many corners are chosen.
+    ledger : Ledger, optional
+        Charged before the constraints are read; without one, the ledger whose block is open.
+    randomness : Randomness, optional
+        By default the system's. Seeded numbers void the guarantee.
+
+    Returns
+    -------
+    ProgramSolution
+
+    Raises
+    ------
+    ArgumentError, GuaranteeError
+        One sentence on public facts.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the corners and their order, and x. *Neighbours*: replace one
+    constraint, or its bound. *Assumed public*: n, c, opt, the arguments, and `a` where only
+    bounds are private. *Not covered*: time and memory. Whether the program can be solved is not
+    said.
+    """
+    require_choice(ArgumentError, "private", private, PRIVATE)
+    rows, bounds, costs = read_program(a, b, c)
+    value = require_number(ArgumentError, "opt", opt, "a number above 0", above=0)
+    source = SystemRandomness() if randomness is None else randomness
+    scale = value / costs
+    if private == "bounds":
+        corners = public_corners(rows, scale)
+    else:
+        corners = private_corners(rows, scale, value, ratios)
+    target = eps if isinstance(eps, NonPrivate) else read_target(eps, _delta_beside(eps, delta))
+    calibration = calibrate_constraints(
+        rows.shape,
+        target,
+        private,
+        width=width,
+        violated=violated,
+        reach=corners.reach,
+        size=corners.size,
+        rounds=rounds,
+    )
+    if private == "bounds":
+        require_width(corners, calibration.width)
+    guarantee = target
+    if not (source.is_secret or isinstance(target, NonPrivate)):
+        guarantee = void("seeded noise")
+    account = ledger if ledger is not None else active_ledger()
+    entry = None if account is None else account.charge(guarantee, calibration.events, TITLE)
+    path = play_constraints(corners, bounds, calibration, source)
+    shares = np.bincount(path, minlength=len(costs)) / len(path)
+    return ProgramSolution(shares * scale, path, guarantee, calibration, entry)
+
+
+def _delta_beside(eps: Any, delta: float) -> float:
+    """The usual delta beside a guarantee asks for nothing."""
+    return 0.0 if isinstance(eps, Promise) and delta == DELTA else delta
+
+
+def play_constraints(
+    corners: Corners,
+    bounds: FloatArray,
+    calibration: ConstraintCalibration,
+    randomness: Randomness,
+) -> IntArray:
+    """One corner a round; satisfied constraints lose weight.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the path, by ``calibration.target``. *Neighbours*: replace one
+    constraint, or its bound. *Assumed public*: the calibration. *Not covered*: time and memory.
+    """
+    width, choice = calibration.width, calibration.choice
+    held = held_bounds(bounds, corners, width)
+    log_weights, path = np.zeros(len(held)), np.empty(calibration.rounds, dtype=np.intp)
+    transposed = np.ascontiguousarray(corners.values.T)
+    for turn in range(calibration.rounds):
+        scores = -(transposed @ dense_projection(log_weights, calibration.s))
+        option = int(np.argmax(scores)) if choice is None else choice.choose(scores, randomness)
+        path[turn] = option
+        log_weights -= calibration.step * np.clip(held - transposed[option], -width, width)
+    return path
