@@ -35,6 +35,20 @@ class GuaranteeError(PrivateLRError, ValueError):
     """The privacy that was asked for is not defined, not proven, or not available."""
 
 
+class NoRelease(GuaranteeError):  # noqa: N818
+    """Nothing can be released under the guarantee at this lambda.
+
+    Attributes
+    ----------
+    lambda_min : float
+        The smallest lambda at which something can; a function of public facts.
+    """
+
+    def __init__(self, message: str, lambda_min: float) -> None:
+        super().__init__(message)
+        self.lambda_min = lambda_min
+
+
 class ReleaseFileError(PrivateLRError, ValueError):
     """A file is not a release, was changed, or is newer than this version; nothing was loaded."""
 
@@ -45,6 +59,10 @@ class NotConvergedError(PrivateLRError, RuntimeError):
 
 class MissingDependencyError(PrivateLRError, ImportError):
     """An optional part of the package needs a library that is not installed."""
+
+
+class DatasetError(PrivateLRError, OSError):
+    """A published table cannot be had, or is not the one that was published."""
 
 
 class PrivacyWarning(UserWarning):

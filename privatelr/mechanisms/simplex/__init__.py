@@ -1,0 +1,1 @@
+"""Entropy-regularised minimisation over the simplex of signed columns, released as draws."""

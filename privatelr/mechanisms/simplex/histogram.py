@@ -1,0 +1,142 @@
+"""Independent draws from one law over many options, exactly, as a histogram.
+
+The law is in exact proportion to the exponentials of the doubles that it is given by. A draw is
+the option whose stretch of the unit interval holds a uniform number. Doubles with a bound on
+their error decide nearly all of them; where a number lies too near to an end of a stretch, more
+of its own bits are taken, and the ends are enclosed as tightly as it needs. So no rounding
+shifts a probability, and nothing is drawn twice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flint import arb
+
+from privatelr.precision import FIRST_PRECISION, working_precision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privatelr.privacy.draws import Arithmetic, Draw
+    from privatelr.privacy.randomness import Randomness
+    from privatelr.types import FloatArray, IntArray
+
+_UNIT = 2.0**-53
+_BATCH = 100_000
+"""Numbers that are held at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uniforms:
+    """Independent numbers uniform on (0, 1)."""
+
+    dimension: int
+
+    @property
+    def uniforms(self) -> int:
+        return self.dimension
+
+    @property
+    def signs(self) -> int:
+        return 0
+
+    def transform(
+        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
+    ) -> list[Any]:
+        return list(uniforms)
+
+
+def draw_histogram(logs: FloatArray, draws: int, randomness: Randomness) -> IntArray:
+    """How often each option comes up in so many draws.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (k,)
+        Logarithms of the weights, finite, up to a common constant.
+    draws : int
+        How many, with replacement.
+    randomness : Randomness
+
+    Returns
+    -------
+    ndarray of int, shape (k,)
+        Sums to `draws`.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself; the law is what a mechanism pays for.
+    *Neighbours*: any. *Assumed public*: k and `draws`. *Not covered*: the logs, time and memory.
+    """
+    counts = np.zeros(len(logs), dtype=np.intp)
+    for done in range(0, draws, _BATCH):
+        draw = randomness.draw(Uniforms(min(_BATCH, draws - done)))
+        counts += np.bincount(_options(logs, draw), minlength=len(logs))
+    return counts
+
+
+def _options(logs: FloatArray, draw: Draw) -> IntArray:
+    """The option of each uniform number."""
+    ends, error = _ends(logs)
+    numbers = draw.nearest()
+    found = np.searchsorted(ends, numbers - error, side="right")
+    certain = found == np.searchsorted(ends, numbers + error, side="right")
+    last = len(logs) - 1
+    found = np.minimum(found, last)
+    doubtful = np.flatnonzero(~certain & ~_beyond(ends, numbers, error))
+    if doubtful.size:
+        found[doubtful] = _decided(logs, draw, doubtful)
+    return np.asarray(found, dtype=np.intp)
+
+
+def _beyond(ends: FloatArray, numbers: FloatArray, error: float) -> Any:
+    """Numbers above the last but one end by more than the error: of the last option for sure."""
+    below = ends[-2] if len(ends) > 1 else -math.inf
+    return numbers > below + error
+
+
+def _ends(logs: FloatArray) -> tuple[FloatArray, float]:
+    """Upper ends ``(k,)`` of the stretches, and how far they and the numbers may be off together.
+
+    An exponential is good to 8 units of rounding and to one for each unit of its argument, which
+    weigh at most ``log k`` in the sum; sums are good to one for each term. The numbers are good
+    to two. Twice everything, for the division and for what is added to compare.
+    """
+    weights = np.exp(logs - logs.max())
+    sums = np.cumsum(weights)
+    error = 4 * (len(logs) + math.log(len(logs)) + 16) * _UNIT
+    return sums / sums[-1], error
+
+
+def _decided(logs: FloatArray, draw: Draw, doubtful: IntArray) -> list[int]:
+    """The options of the doubtful numbers, from more of the same bits."""
+    precision = FIRST_PRECISION
+    while True:
+        numbers = draw.enclose(precision)
+        with working_precision(precision):
+            top = arb(float(logs.max()))
+            sums = list(accumulate((arb(float(log)) - top).exp() for log in logs))
+            marks = [numbers[index] * sums[-1] for index in doubtful.tolist()]
+            found = [_stretch(sums, mark) for mark in marks]
+        known = [option for option in found if option is not None]
+        if len(known) == len(found):
+            return known
+        precision *= 2
+
+
+def _stretch(sums: list[arb], mark: arb) -> int | None:
+    """The first option whose upper end is certainly above the mark, or None while in doubt."""
+    low, high = 0, len(sums) - 1
+    while low < high:  # the last sum is the total, which no mark reaches
+        middle = (low + high) // 2
+        if mark < sums[middle]:
+            high = middle
+        elif mark >= sums[middle]:
+            low = middle + 1
+        else:
+            return None
+    return low
