@@ -75,6 +75,18 @@ class Rows(Protocol):
         """
         ...
 
+    def thinned(self, m: int) -> Rows:
+        """About m of the rows; which ones depends on public facts alone."""
+        ...
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row; for diagnostics, never released."""
+        ...
+
+
+class ScoredRows(Protocol):
+    """Rows that can say what a linear model scores them."""
+
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""
         ...

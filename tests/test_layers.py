@@ -15,6 +15,9 @@ ABOVE = {
     "inference": {"mechanisms", "numerics", "privacy", "frames"},
     "results": {"inference", "mechanisms", "numerics", "privacy", "frames"},
     "model": {"results", "inference", "mechanisms", "numerics", "privacy", "frames"},
+    "selected_model": {
+        *("model", "results", "inference", "mechanisms", "numerics", "privacy", "frames"),
+    },
 }
 EVERYTHING = {*ABOVE, "datasets", "cli", "audit", "planning"}  # for the edges
 OPTIONAL = {"dask", "distributed", "matplotlib", "pyarrow", "sklearn", "dp_accounting"}

@@ -8,6 +8,7 @@ print(audit.run())                                  # every registered mechanism
 """
 
 from privatelr.audit.between import privacy_loss
+from privatelr.audit.choices import ChoiceLoss
 from privatelr.audit.loss import PrivacyLoss
 from privatelr.audit.outputs import Mechanism, Outputs, outputs_of
 from privatelr.audit.pairs import Pair, SignedRows
@@ -27,6 +28,7 @@ __all__ = [
     "FULL",
     "QUICK",
     "Audit",
+    "ChoiceLoss",
     "Effort",
     "Finding",
     "Mechanism",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from privatelr.audit.choices import ChoiceLoss, choice_loss
 from privatelr.audit.joint import joint_loss_at, joint_loss_of
 from privatelr.audit.loss import PrivacyLoss, loss_at, loss_of, no_claim
 from privatelr.audit.pairs import Pair, SignedRows, pair_of, row_size, signed_rows
@@ -18,7 +19,7 @@ from privatelr.mechanisms.stages import Plan
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.guarantees import NonPrivate, PureDP
-from privatelr.results.record import FitRecord
+from privatelr.results.record import FitRecord, SelectedRecord
 
 if TYPE_CHECKING:
     from privatelr.types import FloatArray
@@ -28,8 +29,12 @@ _ROUNDING = 1e-9
 
 
 def privacy_loss(
-    subject: FitRecord | Plan | Calibration, data: Any, neighbour: Any, *, output: Any = None
-) -> PrivacyLoss:
+    subject: FitRecord | SelectedRecord | Plan | Calibration,
+    data: Any,
+    neighbour: Any,
+    *,
+    output: Any = None,
+) -> PrivacyLoss | ChoiceLoss:
     """Privacy loss of a mechanism between two datasets, from the density of its release.
 
     Parameters
@@ -44,10 +49,12 @@ def privacy_loss(
 
     Returns
     -------
+    ChoiceLoss
+        Of a fit that chose columns: the exact loss of the choices that it released.
     PrivacyLoss
-        For a pure claim the largest loss over all outputs, found by local search; for zCDP
-        the Renyi divergence over its order, for (epsilon, delta) the exact delta. Of a fit that
-        bought inference it is the loss of the coefficients and the moments together, and
+        Of any other. For a pure claim the largest loss over all outputs, found by local search;
+        for zCDP the Renyi divergence over its order, for (epsilon, delta) the exact delta. Of a
+        fit that bought inference it is the loss of the coefficients and the moments together, and
         `PrivacyLoss.parts` holds each alone against what was paid for it.
 
     Raises
@@ -63,6 +70,12 @@ def privacy_loss(
     **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: replace one record.
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
+    if isinstance(subject, SelectedRecord):
+        if isinstance(subject.guarantee, NonPrivate):
+            raise no_claim(subject.guarantee)
+        if output is not None:
+            raise ArgumentError("output: takes None beside a fit that chose columns.")
+        return choice_loss(subject, data, neighbour)
     calibration, plan = _read_subject(subject)
     pair = pair_of(*(_read(subject, *side) for side in (("data", data), ("neighbour", neighbour))))
     _require_size(pair, calibration, exactly=isinstance(subject, FitRecord))

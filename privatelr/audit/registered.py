@@ -19,9 +19,11 @@ from privatelr.audit.faithful import joint_pvalue, release_pvalue
 from privatelr.audit.loss import claimed_number
 from privatelr.audit.outputs import outputs_of
 from privatelr.audit.pairs import straight_pair
+from privatelr.audit.programs import audit_programs
 from privatelr.audit.sampled import delta_from_outputs, epsilon_from_outputs, rho_from_outputs
 from privatelr.audit.search import deep_pair, search
 from privatelr.audit.settings import FEWER, QUICK
+from privatelr.audit.simplex import audit_simplex
 from privatelr.audit.table import Audit, Row
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
 from privatelr.mechanisms.calibration.lambdas import free_penalty
@@ -95,11 +97,29 @@ def run(
     subjects = list(_subjects(epsilon, _chosen(losses)))
     alpha = ALPHA / (len(subjects) * effort.seeds)
     rows = []
-    for request, loss in subjects:
-        rows.append(audit_one(request, loss, effort, alpha, source))
+
+    def add(row: Row) -> None:
+        rows.append(row)
         if report is not None:
-            report(rows[-1])
+            report(row)
+
+    for request, loss in subjects:
+        add(audit_one(request, loss, effort, alpha, source))
+    for row in _choices(epsilon, effort, losses, source):
+        add(row)
     return Audit(tuple(rows))
+
+
+def _choices(
+    epsilon: float,
+    effort: Effort,
+    losses: Sequence[str | Loss] | None,
+    rng: np.random.Generator,
+) -> Iterator[Row]:
+    """Rows of the mechanisms that choose columns; those without a loss only if none was named."""
+    if losses is None:
+        yield from audit_programs(epsilon, rng, effort.releases, effort.choices)
+    yield from audit_simplex(epsilon, rng, effort.releases, effort.choices, _chosen(losses))
 
 
 def _chosen(losses: Sequence[str | Loss] | None) -> list[Loss]:

@@ -69,6 +69,8 @@ class Effort:
         How often to sample.
     releases : int
         Real releases to compare with those that are modelled.
+    choices : int
+        Neighbours of tiny cases, for each shape, of mechanisms that choose columns.
     """
 
     settings: tuple[Setting, ...]
@@ -76,6 +78,7 @@ class Effort:
     trials: int
     seeds: int
     releases: int
+    choices: int = 4
 
 
 QUICK = Effort(
@@ -89,6 +92,7 @@ QUICK = Effort(
     trials=300_000,
     seeds=1,
     releases=300,
+    choices=6,
 )
 FULL = Effort(
     settings=tuple(
@@ -101,4 +105,5 @@ FULL = Effort(
     trials=500_000,
     seeds=20,
     releases=5_000,
+    choices=60,
 )

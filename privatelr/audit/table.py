@@ -14,6 +14,8 @@ from privatelr.audit.plot import write_plot
 if TYPE_CHECKING:
     from pathlib import Path
 
+CHOICES = ("selection", "simplex")
+"""Placements of mechanisms that choose columns."""
 _DIFFERS = 1e-6
 _SLACK = 1e-6
 _LEGEND = """\
@@ -23,6 +25,8 @@ of bound  the same without the hundredth that covers the distance to the exact m
 sampled   lower bound from outputs alone, wrong once in 1,000 audits"""
 _LEGEND_BOTH = """\
 moments   share of what was paid for the moments that they alone show; above 1 it is too little"""
+_LEGEND_CHOICES = """\
+choices   exact over all outcomes of tiny cases, on random neighbours that are not the worst"""
 _LEGEND_DIFFERS = """\
 DIFFERS   real releases do not have the law that was audited"""
 
@@ -74,7 +78,9 @@ class Row:
 
     @property
     def buys(self) -> str:
-        """``"coefficients"``, or ``"inference"`` for a release with the moments."""
+        """``"coefficients"``, ``"inference"`` for a release with the moments, or ``"choices"``."""
+        if self.placement in CHOICES:
+            return "choices"
         return "coefficients" if math.isnan(self.moments) else "inference"
 
     @property
@@ -91,10 +97,14 @@ class Row:
         return () if math.isnan(self.moments) else (self.attained, self.moments)
 
     def __str__(self) -> str:
+        return self.line()
+
+    def line(self, wide: int = 14) -> str:
+        """The row as a line, with so many places for the loss."""
         share = (self.attained, *self._shares)[-1]
         sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
         return (
-            f"{self.placement:<10}{self.loss:<14}{self.claim:<29}{self.exact:>9.3g}"
+            f"{self.placement:<10}{self.loss:<{wide}}{self.claim:<29}{self.exact:>9.3g}"
             f"{self.ratio:>9.4f}{share:>9.4f}{sampled:>9}  {self.verdict}"
         )
 
@@ -134,12 +144,19 @@ class Audit:
     def __str__(self) -> str:
         alone = [row for row in self.rows if row.buys == "coefficients"]
         both = [row for row in self.rows if row.buys == "inference"]
+        chosen = [row for row in self.rows if row.buys == "choices"]
         legend = [_LEGEND]
         if both:
             legend.append(_LEGEND_BOTH)
+        if chosen:
+            legend.append(_LEGEND_CHOICES)
         if any(row.verdict == "DIFFERS" for row in self.rows):
             legend.append(_LEGEND_DIFFERS)
-        tables = [*_table("coefficients", "of bound", alone), *_table("inference", "moments", both)]
+        tables = [
+            *_table("coefficients", "of bound", alone),
+            *_table("inference", "moments", both),
+            *_table("choices", "of bound", chosen),
+        ]
         return "\n".join([*tables, *legend])
 
 
@@ -147,11 +164,12 @@ def _table(buys: str, share: str, rows: list[Row]) -> list[str]:
     """Lines, the last one empty; none without rows."""
     if not rows:
         return []
+    wide = max(14, *(len(row.loss) + 1 for row in rows))
     head = (
-        f"{'mechanism':<10}{'loss':<14}{f'claim for {buys}':<29}{'exact':>9}{'of claim':>9}"
+        f"{'mechanism':<10}{'loss':<{wide}}{f'claim for {buys}':<29}{'exact':>9}{'of claim':>9}"
         f"{share:>9}{'sampled':>9}  verdict"
     )
-    lines = [str(row) for row in rows]
+    lines = [row.line(wide) for row in rows]
     return [head, "-" * max(map(len, [head, *lines])), *lines, ""]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from privatelr.cli.outcomes import Parser
     from privatelr.results.fit import Fit
+    from privatelr.results.selected import SelectedFit
 
 
 def add_output(parser: Parser, what: str) -> None:
@@ -73,7 +74,7 @@ def write(path: str, data: bytes, force: bool) -> None:
         raise OutputError(f"--out {path!r} was not written ({reason}).") from None
 
 
-def read_model(path: str) -> Fit:
+def read_model(path: str) -> Fit | SelectedFit:
     """A saved model; raises `InputError` or `ReleaseFileError`."""
     try:
         return load(path)

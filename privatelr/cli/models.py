@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from privatelr.cli.outcomes import Parser
     from privatelr.results.fit import Fit
+    from privatelr.results.selected import SelectedFit
 
 _PREDICT = """\
 Predict each record of a table by a saved model, in the order of the table. The
@@ -118,7 +119,7 @@ def _deliver(text: str, chosen: argparse.Namespace) -> None:
         write(chosen.out, complete.encode(), chosen.force)
 
 
-def _read_table(model: Fit, chosen: argparse.Namespace) -> pd.DataFrame:
+def _read_table(model: Fit | SelectedFit, chosen: argparse.Namespace) -> pd.DataFrame:
     """The columns that the model reads; a missing one is the model's to refuse."""
     variables, reads = model.spec.variables, model.spec.formula.covariates
     with open_table(chosen.data, chosen.separator) as table:

@@ -54,7 +54,7 @@ def calibration_entry(calibration: Calibration) -> dict[str, Any]:
         "target": conversions.to_json(calibration.target),
         "n": problem.n,
         "d": problem.d,
-        "loss": _loss_entry(problem.loss),
+        "loss": loss_entry(problem.loss),
         "radius": problem.radius,
         "blocks": blocks_entry(problem.blocks),
         "lambda": problem.lambda_,
@@ -71,7 +71,7 @@ def calibration_entry(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-def _loss_entry(loss: Loss) -> Any:
+def loss_entry(loss: Loss) -> Any:
     """The name of a loss, beside the numbers that pick it from its family if there are any."""
     return {"name": loss.name, **loss.parameters} if loss.parameters else loss.name
 
@@ -94,7 +94,7 @@ def restore_calibration(value: Any) -> Calibration:
     problem = Problem(
         n=whole(given["n"], f"{where}.n", 1, _MOST_RECORDS),
         d=(d := whole(given["d"], f"{where}.d", 1, _MOST_COLUMNS)),
-        loss=_read_loss(given["loss"], f"{where}.loss"),
+        loss=read_loss(given["loss"], f"{where}.loss"),
         radius=size(given["radius"], f"{where}.radius"),
         blocks=read_blocks(given["blocks"], f"{where}.blocks", d),
         lambda_=_read_lambda(given["lambda"], f"{where}.lambda", plain),
@@ -123,7 +123,8 @@ def _read_lambda(value: Any, where: str, plain: bool) -> float:
     return zero_or_size(value, where) if plain else size(value, where)
 
 
-def _read_loss(value: Any, where: str) -> Loss:
+def read_loss(value: Any, where: str) -> Loss:
+    """The loss that `loss_entry` wrote."""
     families = [name for name, loss in LOSSES.items() if loss.parameters]
     if not isinstance(value, dict):
         if value in families:

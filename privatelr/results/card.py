@@ -6,12 +6,12 @@ Every fact on the card is read from the record of the fit, which is what the rel
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
-from privatelr.numerics.losses import describe
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, Promise, PureDP
+from privatelr.results.card_facts import SOURCES, perturbed_mechanism, perturbed_released
 from privatelr.results.card_layout import (
     Alarm,
     Bullets,
@@ -23,29 +23,24 @@ from privatelr.results.card_layout import (
     as_html,
     as_markdown,
 )
+from privatelr.results.record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.release_document import release_document
+from privatelr.results.selected_card import selected_mechanism, selected_released
 
 if TYPE_CHECKING:
     from privatelr.frames.variables import Variable
-    from privatelr.privacy.accounting import Entry
-    from privatelr.results.record import FitRecord
 
 CardFormat = Literal["markdown", "html"]
 _SCHEMA = (
     'python -c "from importlib.resources import files; '
     "print(files('privatelr.results') / 'release.schema.json')\""
 )
-_SOURCES = {
-    "operating system": "drawn from the operating system, and not kept",
-    "seed": "drawn from a seed, so whoever has the seed can take it off",
-    "no noise": "there is none",
-}
 _LARGEST_SHOWN = 20.0
 """Beyond this epsilon its exponential says nothing to anyone."""
 _EXAMPLE_DELTA = 1e-6
 
 
-def write_card(fit: FitRecord, format: CardFormat) -> str:
+def write_card(fit: ModelRecord, format: CardFormat) -> str:
     """The card as Markdown or as an HTML page; see `Fit.card`."""
     require_choice(ArgumentError, "format", format, ("markdown", "html"))
     try:
@@ -54,7 +49,7 @@ def write_card(fit: FitRecord, format: CardFormat) -> str:
         raise ReleaseFileError(f"card: {error}.") from None
     pieces: list[Piece] = [
         Heading("Privacy card"),
-        Paragraph(f"{_adverb(fit)} {fit.calibration.problem.loss.title} of {fit.nobs} records:"),
+        Paragraph(f"{_adverb(fit)} {_title(fit)} of {fit.nobs} records:"),
         Code(fit.formula),
         *_promise(fit, document),
         *_limits(fit),
@@ -65,19 +60,40 @@ def write_card(fit: FitRecord, format: CardFormat) -> str:
         Heading("What is released"),
         *_released(fit),
         Heading("How to check this"),
-        *_checks(document, parts=1 if fit.release.moments is None else 2),
+        *_checks(document, parts=2 if _moments(fit) else 1),
     ]
     return as_html(pieces) if format == "html" else as_markdown(pieces)
 
 
-def _adverb(fit: FitRecord) -> str:
+def _title(fit: ModelRecord) -> str:
+    return fit.calibration.title if isinstance(fit, SelectedRecord) else fit.loss.title
+
+
+def _moments(fit: ModelRecord) -> bool:
+    """Whether what inference is made of is in the release."""
+    return isinstance(fit, FitRecord) and fit.release.moments is not None
+
+
+def _mechanism(fit: ModelRecord, document: dict[str, Any]) -> list[tuple[str, str]]:
+    if isinstance(fit, SelectedRecord):
+        return selected_mechanism(fit, document)
+    return perturbed_mechanism(cast("FitRecord", fit), document)
+
+
+def _released(fit: ModelRecord) -> list[Piece]:
+    if isinstance(fit, SelectedRecord):
+        return selected_released(fit)
+    return perturbed_released(cast("FitRecord", fit))
+
+
+def _adverb(fit: ModelRecord) -> str:
     return "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
 
 
 # -- what is promised ------------------------------------------------------------------------
 
 
-def _promise(fit: FitRecord, document: dict[str, Any]) -> list[Piece]:
+def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     guarantee, others = fit.guarantee, fit.nobs - 1
     heading = Heading("What is promised, and to whom")
     if isinstance(guarantee, NonPrivate):
@@ -85,7 +101,7 @@ def _promise(fit: FitRecord, document: dict[str, Any]) -> list[Piece]:
             heading,
             Alarm(f"Nothing in this release is private ({guarantee.reason})."),
             Paragraph(
-                f"The noise: {_SOURCES[document['randomness']]}. The estimates may tell of single "
+                f"The noise: {SOURCES[document['randomness']]}. The estimates may tell of single "
                 "records. Treat this release as you treat the data that it was computed from."
             ),
         ]
@@ -96,7 +112,7 @@ def _promise(fit: FitRecord, document: dict[str, Any]) -> list[Piece]:
     knows = (
         f"Suppose someone knows the other {others} records and everything on this card but the "
         "estimates, and can compute without limit. Then they see the estimates"
-        f"{' and the matrices for inference' if fit.release.moments else ''}."
+        f"{' and the matrices for inference' if _moments(fit) else ''}."
     )
     return [heading, Paragraph(whom), Paragraph(f"{knows} {_odds(guarantee)}")]
 
@@ -138,7 +154,7 @@ def _percent(epsilon: float) -> str:
 # -- what is not -----------------------------------------------------------------------------
 
 
-def _limits(fit: FitRecord) -> list[Piece]:
+def _limits(fit: ModelRecord) -> list[Piece]:
     if isinstance(fit.guarantee, NonPrivate):
         return []
     limits = [
@@ -156,7 +172,7 @@ def _limits(fit: FitRecord) -> list[Piece]:
     return [Heading("What is not promised"), Bullets(limits)]
 
 
-def _learned_threshold(fit: FitRecord) -> list[str]:
+def _learned_threshold(fit: ModelRecord) -> list[str]:
     rule = fit.threshold.rule
     if rule is None:
         return []
@@ -183,113 +199,10 @@ def _groups(guarantee: Promise) -> str:
             )
 
 
-# -- how -------------------------------------------------------------------------------------
+# -- what was declared ------------------------------------------------------------------------
 
 
-def _mechanism(fit: FitRecord, document: dict[str, Any]) -> list[tuple[str, str]]:
-    calibration, spec = fit.calibration, fit.spec
-    problem = calibration.problem
-    rows = [
-        ("Guarantee", str(fit.guarantee)),
-        *_spent(fit),
-        ("Neighbours", fit.guarantee.neighbours.value),
-        ("Records", f"n = {problem.n}"),
-        ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
-        ("Row length", _row_length(fit)),
-        ("Loss", describe(problem.loss)),
-        ("Lambda", f"{calibration.lambda_:.6g}, {calibration.lambda_origin}"),
-    ]
-    if spec.projection is not None:
-        width = spec.projection.shape[1]
-        drawn = f"{spec.p} covariates onto {width} random directions, drawn without the data"
-        rows.append(("Projection", drawn))
-    if calibration.noise.scale > 0:
-        rows += _noise(fit)
-    else:
-        rows.append(("Mechanism", "none: the regularised minimiser itself"))
-    return [
-        *rows,
-        *_noise_of_matrices(fit),
-        ("Randomness", _SOURCES[document["randomness"]]),
-        ("Threshold", _threshold(fit)),
-        ("Ledger", _ledger(fit.release.entry)),
-        ("Software", ", ".join(f"{name} {v}" for name, v in document["written_by"].items())),
-    ]
-
-
-def _spent(fit: FitRecord) -> list[tuple[str, str]]:
-    """What the guarantee paid for."""
-    if isinstance(fit.guarantee, NonPrivate):
-        return []
-    moments = fit.release.moments
-    if moments is None:
-        return [("Spent", "all of it on the coefficients")]
-    first, second = fit.calibration.target, moments.calibration.target
-    return [("Spent", f"{first} on the coefficients; {second} on the matrices for inference")]
-
-
-def _noise(fit: FitRecord) -> list[tuple[str, str]]:
-    calibration = fit.calibration
-    noise, shield = calibration.noise, calibration.shield
-    kind = f"{calibration.placement} perturbation"
-    place = "objective" if calibration.placement == "objective" else "minimiser"
-    rows = [
-        ("Mechanism", f"{kind}, calibrated by the {calibration.analysis} bound"),
-        ("Noise", f"{noise.title}, scale {noise.scale:.6g}, added to the {place}"),
-    ]
-    if shield.scale > 0:
-        rows.append(("Shield", f"{shield.title}, scale {shield.scale:.6g}, added to the minimiser"))
-    return [
-        *rows,
-        (
-            "Certificate",
-            f"gradient of the objective in its sum form at most {calibration.tau:.6g}; the "
-            "distance to the exact minimiser is covered by the guarantee",
-        ),
-        ("Rounding", f"to multiples of {calibration.grid:.6g}, decided exactly"),
-    ]
-
-
-def _noise_of_matrices(fit: FitRecord) -> list[tuple[str, str]]:
-    moments = fit.release.moments
-    if moments is None or moments.calibration.noise.scale == 0:
-        return []
-    calibration = moments.calibration
-    noise = calibration.noise
-    return [
-        (
-            "Matrices for inference",
-            f"{noise.title} noise, scale {noise.scale:.6g}, added to their {noise.dimension} "
-            f"numbers together; rounded to multiples of {calibration.grid:.6g}, decided exactly",
-        )
-    ]
-
-
-def _row_length(fit: FitRecord) -> str:
-    spec = fit.spec
-    constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"
-    source = "from the declared bounds and levels"
-    if spec.bound_source == "row_norm":
-        source = "longer ones are shortened (row_norm)"
-        if spec.unbounded:
-            source += f"; without bounds: {', '.join(spec.unbounded)}"
-    return f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"
-
-
-def _threshold(fit: FitRecord) -> str:
-    rule = fit.threshold.rule
-    return f"learned ({rule}), not private" if rule else f"{fit.threshold.value:g}, public"
-
-
-def _ledger(entry: Entry | None) -> str:
-    if entry is None:
-        return "no ledger was charged"
-    part = f", part {entry.part!r}" if entry.part is not None else ""
-    times = f", {entry.times} times" if entry.times > 1 else ""
-    return f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
-
-
-def _declared(fit: FitRecord) -> list[Piece]:
+def _declared(fit: ModelRecord) -> list[Piece]:
     rows = [(v.name, v.kind, _range(v)) for v in fit.spec.variables.values()]
     response = fit.spec.response.describe()
     return [
@@ -311,37 +224,6 @@ def _range(variable: Variable) -> str:
         low, high = variable.bounds
         return f"from {low:g} to {high:g}"
     return "nothing"
-
-
-def _released(fit: FitRecord) -> list[Piece]:
-    estimates, headers = fit.coef, ["Coefficient", "Estimate"]
-    rows = [[name, f"{value:.6g}"] for name, value in estimates.items()]
-    also = ", the two matrices below" if fit.release.moments else ""
-    note = f"These numbers{also}, and whatever is computed from them, are all that was released."
-    if not isinstance(fit.guarantee, NonPrivate):
-        headers.append("Privacy sd, at most")
-        for row, spread in zip(rows, fit.privacy_sd_limit, strict=True):
-            row.append(f"{spread:.3g}")
-        note += " The privacy sd is what the noise adds; it was computed without the data."
-    return [Table(rows, headers), Paragraph(note), *_matrices(fit)]
-
-
-def _matrices(fit: FitRecord) -> list[Piece]:
-    """What inference is made of, in words; a matrix is not for reading."""
-    moments = fit.release.moments
-    if moments is None:
-        return []
-    d = fit.spec.d
-    noisy = "without noise" if moments.calibration.noise.scale == 0 else "with noise"
-    return [
-        Paragraph(
-            f"The matrices have {d} rows and {d} columns. They are the curvature of the loss and "
-            f"the second moment of its gradient at the estimates, both means over the records, "
-            f"{noisy}, in the units of the design. Standard errors, tests and intervals are "
-            "computed from them, however often, without the data. They are in the release file "
-            "under 'inference'."
-        )
-    ]
 
 
 # -- how to check ----------------------------------------------------------------------------

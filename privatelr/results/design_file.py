@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from privatelr.frames.factors import Factor
     from privatelr.frames.functions import Interval
+    from privatelr.frames.response import Response
     from privatelr.types import FloatArray
 
 _ENTRIES = (
@@ -64,17 +65,11 @@ def design_entry(spec: DesignSpec) -> dict[str, Any]:
     ReleaseFileError
         If a level is not a text, a number or a boolean.
     """
-    response, columns = spec.response, spec.columns
+    columns = spec.columns
     return {
         "formula": spec.formula.text,
-        "response": {
-            "expression": response.expression.label,
-            "kind": response.kind,
-            "classes": [_plain(level) for level in response.classes],
-            "levels": [_plain(level) for level in response.levels],
-            "remark": response.remark,
-        },
-        "variables": [_variable_entry(variable) for variable in spec.variables.values()],
+        "response": response_entry(spec.response),
+        "variables": [variable_entry(variable) for variable in spec.variables.values()],
         "factors": [_factor_entry(factor) for factor in spec.factors],
         "terms": [
             {
@@ -103,7 +98,19 @@ def design_entry(spec: DesignSpec) -> dict[str, Any]:
     }
 
 
-def _variable_entry(variable: Variable) -> dict[str, Any]:
+def response_entry(response: Response) -> dict[str, Any]:
+    """How labels come out of the response."""
+    return {
+        "expression": response.expression.label,
+        "kind": response.kind,
+        "classes": [_plain(level) for level in response.classes],
+        "levels": [_plain(level) for level in response.levels],
+        "remark": response.remark,
+    }
+
+
+def variable_entry(variable: Variable) -> dict[str, Any]:
+    """A variable and what is public about it."""
     numeric = variable.kind == "numeric" and variable.is_bounded
     return {
         "name": variable.name,
@@ -163,11 +170,11 @@ def _planned(given: dict[str, Any]) -> DesignSpec:
     """Plan the design anew, as for a fit."""
     formula_text = text(given["formula"], "design.formula", longest=10**9)
     listed = listing(given["variables"], "design.variables")
-    variables = [_read_variable(item, f"design.variables[{i}]") for i, item in enumerate(listed)]
+    variables = [read_variable(item, f"design.variables[{i}]") for i, item in enumerate(listed)]
     named = len(listing(given["columns"], "design.columns"))
     schema: dict[str, Any] = {
         "bounds": {v.name: v.bounds for v in variables if v.kind == "numeric" and v.is_bounded},
-        "levels": {v.name: v.levels for v in variables if _is_declared(v)},
+        "levels": {v.name: v.levels for v in variables if is_declared(v)},
         "row_norm": _row_norm(given),
     }
     if given["intercept"] is not None:
@@ -178,7 +185,7 @@ def _planned(given: dict[str, Any]) -> DesignSpec:
         formula = parse_formula(formula_text, list(names))
         if list(formula.variables) != [variable.name for variable in variables]:
             raise ReleaseFileError("design.variables are not the columns that the formula reads")
-        frame, declared = _typed_frame(variables), declare_schema(**schema)
+        frame, declared = typed_frame(variables), declare_schema(**schema)
         described = describe_variables(frame, formula.variables, declared)
         require_columns(formula, described, named)
         return plan_design(formula, frame, declared)
@@ -190,7 +197,8 @@ def _planned(given: dict[str, Any]) -> DesignSpec:
         raise ReleaseFileError("design: the formula and the variables do not fit") from None
 
 
-def _read_variable(value: Any, where: str) -> Variable:
+def read_variable(value: Any, where: str) -> Variable:
+    """The variable that `variable_entry` wrote."""
     given = entries(value, where, ("name", "kind", "content", "bounds", "levels"))
     bounds = (-math.inf, math.inf)
     if given["bounds"] is not None:
@@ -209,19 +217,19 @@ def _read_variable(value: Any, where: str) -> Variable:
     )
 
 
-def _is_declared(variable: Variable) -> bool:
+def is_declared(variable: Variable) -> bool:
     """Whether levels go into the schema; a column's own type may list fewer than two."""
     return variable.kind == "categorical" and len(variable.levels) > 1
 
 
-def _typed_frame(variables: Sequence[Variable]) -> pd.DataFrame:
+def typed_frame(variables: Sequence[Variable]) -> pd.DataFrame:
     """A frame without rows whose columns have types that give these variables."""
     columns = {}
     for variable in variables:
         dtype: Any = _DTYPES[variable.content]
         if variable.kind == "logical":
             dtype = "bool"
-        elif variable.kind == "categorical" and not _is_declared(variable):
+        elif variable.kind == "categorical" and not is_declared(variable):
             dtype = pd.CategoricalDtype(list(variable.levels))
         columns[variable.name] = pd.Series([], dtype=dtype)
     return pd.DataFrame(columns)

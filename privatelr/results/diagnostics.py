@@ -13,7 +13,7 @@ from privatelr.results.scores import scale_of, score
 
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
-    from privatelr.types import FloatArray, Rows
+    from privatelr.types import FloatArray, ScoredRows
 
 
 class Diagnostics:
@@ -68,7 +68,7 @@ class Diagnostics:
         return self
 
 
-def diagnose(rows: Rows, coef: FloatArray, loss: Loss) -> Diagnostics:
+def diagnose(rows: ScoredRows, coef: FloatArray, loss: Loss) -> Diagnostics:
     """Score the training rows; unusable rows are left out.
 
     Notes

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from privatelr.results.fit import Fit
+from privatelr.results.record import SelectedRecord
 from privatelr.results.release_file import read_release
+from privatelr.results.selected import SelectedFit
 
 if TYPE_CHECKING:
     import os
 
 
-def load(path: str | os.PathLike[str]) -> Fit:
+def load(path: str | os.PathLike[str]) -> Fit | SelectedFit:
     """Read a fit that `Fit.save` wrote.
 
     The file is data: nothing in it is run or imported. What can be recomputed is recomputed and
@@ -25,7 +27,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
 
     Returns
     -------
-    Fit
+    Fit or SelectedFit
         It predicts to the last bit as the fit that was saved. Its diagnostics, which are
         computed from the training data, were left behind.
 
@@ -44,4 +46,6 @@ def load(path: str | os.PathLike[str]) -> Fit:
     of a forged file is that its guarantee follows from its numbers.
     """
     record = read_release(path)
+    if isinstance(record, SelectedRecord):
+        return SelectedFit(record.spec, record.release, record.threshold)
     return Fit(record.spec, record.release, record.threshold)

@@ -15,7 +15,7 @@ from privatelr.mechanisms.request import read_target
 from privatelr.privacy import conversions
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import implies
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, Neighbours, NonPrivate, PureDP
+from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
 from privatelr.results.json_values import CLOSE, choice, entries, listing, number, text, whole
 from privatelr.types import Block
@@ -64,7 +64,7 @@ def restore_guarantee(value: Any, where: str) -> Guarantee:
     )
     names = _NUMBERS.get(kind, ("reason",))
     given = entries(value, where, ("kind", *names, "neighbours"))
-    choice(given["neighbours"], f"{where}.neighbours", Neighbours.__members__)
+    choice(given["neighbours"], f"{where}.neighbours", (REPLACE_ONE.name,))
     if kind == "none":
         phrase(given["reason"], f"{where}.reason")
     else:

@@ -15,6 +15,7 @@ from privatelr.errors import (
     show,
 )
 from privatelr.frames.design import read_covariates
+from privatelr.frames.matrix import MatrixSpec, read_matrix
 from privatelr.frames.source import as_frame
 from privatelr.inference.row_errors import row_errors
 from privatelr.numerics.rows import linear_predictor
@@ -34,17 +35,16 @@ def predict(
     scale = scale_of(loss)
     kind = scale.predictions[0] if type is None else _require_kind(type, fit)
     cut = _cut(fit, threshold) if kind == "classes" else np.nan
-    frame = as_frame(data)
-    link, usable = _link(fit, frame)
+    link, usable, index = _link(fit, data)
     if kind == "link":
-        return pd.Series(link, index=frame.index, name="link")
+        return pd.Series(link, index=index, name="link")
     scores = score(loss, link)
     if kind != "classes":
-        return pd.Series(scores, index=frame.index, name=scale.name)
+        return pd.Series(scores, index=index, name=scale.name)
     negative, positive = fit.spec.response.classes
     with np.errstate(invalid="ignore"):
         chosen = [positive if above else negative for above in scores > cut]
-    classes = pd.Series(chosen, index=frame.index, name="class")
+    classes = pd.Series(chosen, index=index, name="class")
     return classes if usable.all() else classes.astype(object).where(usable, np.nan)
 
 
@@ -73,9 +73,16 @@ def predict_interval(
     return pd.DataFrame(shown, index=frame.index)
 
 
-def _link(fit: ModelRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
+def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
+    """Linear predictor of each row, NaN where it is not usable, and the names of the rows."""
+    coef = fit.release.coef
+    if isinstance(fit.spec, MatrixSpec):
+        matrix, usable = read_matrix(fit.spec, data)
+        link = fit.spec.intercept * coef[0] + matrix @ coef[1:]
+        return np.where(usable, link, np.nan), usable, pd.RangeIndex(len(usable))
+    frame = as_frame(data)
     rows, usable = design_rows(fit, frame)
-    return np.where(usable, linear_predictor(rows, fit.release.coef), np.nan), usable
+    return np.where(usable, linear_predictor(rows, coef), np.nan), usable, frame.index
 
 
 def design_rows(fit: ModelRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:

@@ -15,6 +15,7 @@ from privatelr.results.inference_table import infer_coefficients
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
+    from privatelr.frames.matrix import MatrixSpec
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.release import Release
     from privatelr.mechanisms.selections import SelectionCalibration, Selections
@@ -34,7 +35,7 @@ class ModelRecord:
 
     Attributes
     ----------
-    spec : DesignSpec
+    spec : DesignSpec or MatrixSpec
         The plan: formula, bounds, levels, coding.
     release : Release or Selections
         Coefficients in design units, guarantee, calibration.
@@ -42,7 +43,7 @@ class ModelRecord:
         What splits ``predict(type="classes")``.
     """
 
-    spec: DesignSpec
+    spec: Any
     release: Any
     threshold: Threshold
     _diagnostics: Diagnostics | None = None
@@ -70,7 +71,8 @@ class ModelRecord:
     @property
     def formula(self) -> str:
         """The formula with ``.`` expanded."""
-        return self.spec.formula.text
+        text: str = self.spec.formula.text
+        return text
 
     @property
     def loss(self) -> Loss:
@@ -126,6 +128,7 @@ class ModelRecord:
 class FitRecord(ModelRecord):
     """A model whose minimiser, or objective, noise was added to."""
 
+    spec: DesignSpec
     release: Release
 
     @property
@@ -164,6 +167,7 @@ class FitRecord(ModelRecord):
 class SelectedRecord(ModelRecord):
     """A model whose columns were chosen one after the other."""
 
+    spec: DesignSpec | MatrixSpec
     release: Selections
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 import privatelr
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms.release import Release
+from privatelr.mechanisms.selections import Selections
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.conversions import to_json
 from privatelr.privacy.decimals import exact
@@ -19,7 +21,7 @@ from privatelr.privacy.events import event_to_json
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.privacy.shares import join
 from privatelr.results.calibration_file import calibration_entry, restore_calibration
-from privatelr.results.design_file import design_entry, restore_design
+from privatelr.results.design_file import restore_design
 from privatelr.results.json_values import (
     CLOSE,
     canonical,
@@ -32,18 +34,31 @@ from privatelr.results.json_values import (
     text,
     whole,
 )
+from privatelr.results.matrix_file import plan_entry, restore_plan
 from privatelr.results.moments_file import moments_entry, restore_moments
 from privatelr.results.noise_file import restore_guarantee
-from privatelr.results.record import FitRecord
+from privatelr.results.record import FitRecord, SelectedRecord
 from privatelr.results.scores import scale_of
+from privatelr.results.selections_file import (
+    choices_entry,
+    is_selection,
+    restore_choices,
+    restore_selection,
+    selection_entry,
+)
 from privatelr.results.threshold import Threshold
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from privatelr.frames.design import DesignSpec
+    from privatelr.frames.matrix import MatrixSpec
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.moments import Moments
+    from privatelr.mechanisms.selections import SelectionCalibration
     from privatelr.privacy.events import Event
     from privatelr.privacy.guarantees import Guarantee
+    from privatelr.results.record import ModelRecord
     from privatelr.results.scores import Scale
     from privatelr.types import FloatArray
 
@@ -51,7 +66,7 @@ FORMAT = "privatelr release"
 VERSION = 1
 _ENTRIES = (
     *("format", "version", "notice", "written_by", "guarantee", "randomness", "calibration"),
-    *("inference", "ledger", "design", "coefficients", "threshold", "sha256"),
+    *("inference", "choices", "ledger", "design", "coefficients", "threshold", "sha256"),
 )
 _LONGEST_LABEL = 10**6
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
@@ -60,7 +75,7 @@ _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
 # -- writing ---------------------------------------------------------------------------------
 
 
-def release_document(fit: FitRecord) -> dict[str, Any]:
+def release_document(fit: ModelRecord) -> dict[str, Any]:
     """A fit as plain values, with its content hash.
 
     Raises
@@ -73,7 +88,7 @@ def release_document(fit: FitRecord) -> dict[str, Any]:
             "do_scale=True: the columns were scaled by means and deviations of the data, which a "
             "release may not hold; declare bounds= instead, and fit again."
         )
-    coef = fit.release.coef
+    coef, release = fit.release.coef, fit.release
     if not np.isfinite(coef).all():
         raise ReleaseFileError("a coefficient is not a finite number")
     document = {
@@ -82,11 +97,10 @@ def release_document(fit: FitRecord) -> dict[str, Any]:
         "notice": _notice(fit.guarantee),
         "written_by": _versions(),
         "guarantee": to_json(fit.guarantee),
-        "randomness": _randomness(fit.guarantee, fit.calibration),
-        "calibration": calibration_entry(fit.calibration),
-        "inference": moments_entry(fit.release.moments),
+        "randomness": _randomness(fit.guarantee, release.calibration),
+        **_released(release),
         "ledger": _ledger_entry(fit.release.entry),
-        "design": design_entry(fit.spec),
+        "design": plan_entry(fit.spec),
         "coefficients": {
             "names": list(fit.spec.columns.names),
             "user_units": _user_units(fit.spec, coef),
@@ -98,6 +112,21 @@ def release_document(fit: FitRecord) -> dict[str, Any]:
         },
     }
     return {**document, "sha256": content_hash(document)}
+
+
+def _released(release: Release | Selections) -> dict[str, Any]:
+    """How the release was made, and what of it is not the coefficients."""
+    if isinstance(release, Selections):
+        return {
+            "calibration": selection_entry(release.calibration),
+            "inference": None,
+            "choices": choices_entry(release),
+        }
+    return {
+        "calibration": calibration_entry(release.calibration),
+        "inference": moments_entry(release.moments),
+        "choices": None,
+    }
 
 
 def content_hash(document: dict[str, Any]) -> str:
@@ -134,14 +163,14 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _randomness(guarantee: Guarantee, calibration: Calibration) -> str:
+def _randomness(guarantee: Guarantee, calibration: Calibration | SelectionCalibration) -> str:
     """Where the noise came from, as far as the guarantee tells."""
     if isinstance(calibration.target, NonPrivate):
         return "no noise"
     return "seed" if isinstance(guarantee, NonPrivate) else "operating system"
 
 
-def _user_units(spec: DesignSpec, coef: FloatArray) -> list[float | None]:
+def _user_units(spec: DesignSpec | MatrixSpec, coef: FloatArray) -> list[float | None]:
     with np.errstate(all="ignore"):
         estimates = (spec.user_map() @ coef).tolist()
     return [value if np.isfinite(value) else None for value in estimates]
@@ -150,7 +179,7 @@ def _user_units(spec: DesignSpec, coef: FloatArray) -> list[float | None]:
 # -- reading ---------------------------------------------------------------------------------
 
 
-def restore(document: Any) -> FitRecord:
+def restore(document: Any) -> FitRecord | SelectedRecord:
     """The fit that `release_document` describes, without diagnostics.
 
     Raises
@@ -165,18 +194,43 @@ def restore(document: Any) -> FitRecord:
             "its content does not have the hash that it states, so it was changed after saving"
         )
     _require_versions(given["written_by"])
+    if is_selection(given["calibration"]):
+        return _restore_selected(given)
+    require_same(given["choices"], None, "choices")
     calibration = restore_calibration(given["calibration"])
     moments = restore_moments(given["inference"], calibration.problem)
-    guarantee = _standing(given["guarantee"], calibration, moments)
+    parts = [calibration.target, *([moments.calibration.target] if moments else [])]
+    guarantee = _standing(given["guarantee"], parts)
     require_same(given["notice"], _notice(guarantee), "notice")
     require_same(given["randomness"], _randomness(guarantee, calibration), "randomness")
     entry = _read_ledger(given["ledger"], guarantee, _events(calibration, moments))
     spec = restore_design(given["design"])
     _require_match(spec, calibration)
-    coef = _read_coefficients(given["coefficients"], spec, calibration)
+    coef = _read_coefficients(given["coefficients"], spec)
+    if calibration.grid and np.any(np.fmod(coef, calibration.grid)):
+        raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
     release = Release(coef, guarantee, calibration, entry, moments)
     cut = _read_threshold(given["threshold"], scale_of(calibration.problem.loss))
     return FitRecord(spec, release, cut)
+
+
+def _restore_selected(given: dict[str, Any]) -> SelectedRecord:
+    """The rest of a fit whose calibration is one of choices."""
+    require_same(given["inference"], None, "inference")
+    calibration = restore_selection(given["calibration"])
+    guarantee = _standing(given["guarantee"], [calibration.target])
+    require_same(given["notice"], _notice(guarantee), "notice")
+    require_same(given["randomness"], _randomness(guarantee, calibration), "randomness")
+    entry = _read_ledger(given["ledger"], guarantee, calibration.events)
+    spec = restore_plan(given["design"])
+    require_same(calibration.problem.d, spec.d, "calibration.d")
+    require_same(calibration.problem.x_bound, spec.x_bound, "calibration.x_bound")
+    chosen = restore_choices(given["choices"], calibration)
+    release = replace(chosen, guarantee=guarantee, entry=entry)
+    if not np.array_equal(_read_coefficients(given["coefficients"], spec), release.coef):
+        raise ReleaseFileError("coefficients.design_units is not what the choices give")
+    cut = _read_threshold(given["threshold"], scale_of(calibration.problem.loss))
+    return SelectedRecord(spec, release, cut)
 
 
 def _require_format(document: Any) -> None:
@@ -197,10 +251,9 @@ def _require_versions(value: Any) -> None:
         text(version, f"written_by.{name}", longest=100)
 
 
-def _standing(value: Any, calibration: Calibration, moments: Moments | None) -> Guarantee:
+def _standing(value: Any, parts: Sequence[Guarantee]) -> Guarantee:
     """What the parts of the release add up to, or what is left of it once it is void."""
     guarantee = restore_guarantee(value, "guarantee")
-    parts = [calibration.target, *([moments.calibration.target] if moments else [])]
     try:
         total = join(parts)
     except GuaranteeError:
@@ -260,14 +313,11 @@ def _require_match(spec: DesignSpec, calibration: Calibration) -> None:
         require_same(given, expected, "calibration.blocks")
 
 
-def _read_coefficients(value: Any, spec: DesignSpec, calibration: Calibration) -> FloatArray:
+def _read_coefficients(value: Any, spec: DesignSpec | MatrixSpec) -> FloatArray:
     where = "coefficients"
     given = entries(value, where, ("names", "user_units", "design_units"))
     require_same(given["names"], list(spec.columns.names), f"{where}.names")
     coef = numbers(given["design_units"], f"{where}.design_units", spec.d)
-    grid = calibration.grid
-    if grid and np.any(np.fmod(coef, grid)):
-        raise ReleaseFileError(f"{where}.design_units takes multiples of the grid")
     units = listing(given["user_units"], f"{where}.user_units")
     with np.errstate(all="ignore"):
         slack = CLOSE * (np.abs(spec.user_map()) @ np.abs(coef))

@@ -24,12 +24,12 @@ from privatelr.results.release_document import release_document, restore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.results.record import FitRecord
+    from privatelr.results.record import ModelRecord
 
 _LONGEST_SHOWN = 120
 
 
-def write_release(fit: FitRecord, path: str | os.PathLike[str]) -> None:
+def write_release(fit: ModelRecord, path: str | os.PathLike[str]) -> None:
     """Write a release file, whole or not at all; see `Fit.save`."""
     name = _require_path(path)
     try:
@@ -39,7 +39,7 @@ def write_release(fit: FitRecord, path: str | os.PathLike[str]) -> None:
     replace_file(Path(os.path.realpath(name)), data)
 
 
-def release_bytes(fit: FitRecord) -> bytes:
+def release_bytes(fit: ModelRecord) -> bytes:
     """The content of a release file, which was read back and found to say the same.
 
     Raises
@@ -103,7 +103,7 @@ def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def read_release(path: str | os.PathLike[str]) -> FitRecord:
+def read_release(path: str | os.PathLike[str]) -> ModelRecord:
     """Read a release file; see `privatelr.load`."""
     name = _require_path(path)
     try:

@@ -55,6 +55,9 @@ def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     alone, both = (
         [row for row in found.rows if row.buys == buys] for buys in ("coefficients", "inference")
     )
+    chosen = [row for row in found.rows if row.buys == "choices"]
+    assert {row.loss for row in chosen} == {"worst-margins(0.75)", *map(label, LOSSES.values())}
+    assert all(row.ratio > 0.3 for row in chosen if row.claim == "epsilon = 1")
     for rows in (alone, both):
         assert len(rows) == COUNT * len(LOSSES)
         assert {(row.placement, row.loss) for row in rows} == {
@@ -74,7 +77,7 @@ def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     unsampled = [record for record in records if "1e-06" in record["claim"]]
     assert [record["sampled"] for record in unsampled] == [None] * len(unsampled)
     assert [record["moments"] is None for record in records] == [
-        record["buys"] == "coefficients" for record in records
+        record["buys"] != "inference" for record in records
     ]
 
 

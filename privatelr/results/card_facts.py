@@ -1,0 +1,162 @@
+"""What the privacy card says of a mechanism and of its release, read from the record of the fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from privatelr.numerics.losses import describe
+from privatelr.privacy.guarantees import NonPrivate
+from privatelr.results.card_layout import Paragraph, Piece, Table
+
+if TYPE_CHECKING:
+    from privatelr.privacy.accounting import Entry
+    from privatelr.results.record import FitRecord, ModelRecord
+
+SOURCES = {
+    "operating system": "drawn from the operating system, and not kept",
+    "seed": "drawn from a seed, so whoever has the seed can take it off",
+    "no noise": "there is none",
+}
+
+
+def perturbed_mechanism(fit: FitRecord, document: dict[str, Any]) -> list[tuple[str, str]]:
+    """How noise was added to a minimiser or its objective, row by row."""
+    calibration, spec = fit.calibration, fit.spec
+    problem = calibration.problem
+    rows = [
+        ("Guarantee", str(fit.guarantee)),
+        *_spent(fit),
+        ("Neighbours", fit.guarantee.neighbours.value),
+        ("Records", f"n = {problem.n}"),
+        ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
+        ("Row length", _row_length(fit)),
+        ("Loss", describe(problem.loss)),
+        ("Lambda", f"{calibration.lambda_:.6g}, {calibration.lambda_origin}"),
+    ]
+    if spec.projection is not None:
+        width = spec.projection.shape[1]
+        drawn = f"{spec.p} covariates onto {width} random directions, drawn without the data"
+        rows.append(("Projection", drawn))
+    if calibration.noise.scale > 0:
+        rows += _noise(fit)
+    else:
+        rows.append(("Mechanism", "none: the regularised minimiser itself"))
+    return [
+        *rows,
+        *_noise_of_matrices(fit),
+        *common_facts(fit, document),
+    ]
+
+
+def common_facts(fit: ModelRecord, document: dict[str, Any]) -> list[tuple[str, str]]:
+    """The rows that stand last for every model."""
+    return [
+        ("Randomness", SOURCES[document["randomness"]]),
+        ("Threshold", _threshold(fit)),
+        ("Ledger", _ledger(fit.release.entry)),
+        ("Software", ", ".join(f"{name} {v}" for name, v in document["written_by"].items())),
+    ]
+
+
+def _spent(fit: FitRecord) -> list[tuple[str, str]]:
+    """What the guarantee paid for."""
+    if isinstance(fit.guarantee, NonPrivate):
+        return []
+    moments = fit.release.moments
+    if moments is None:
+        return [("Spent", "all of it on the coefficients")]
+    first, second = fit.calibration.target, moments.calibration.target
+    return [("Spent", f"{first} on the coefficients; {second} on the matrices for inference")]
+
+
+def _noise(fit: FitRecord) -> list[tuple[str, str]]:
+    calibration = fit.calibration
+    noise, shield = calibration.noise, calibration.shield
+    kind = f"{calibration.placement} perturbation"
+    place = "objective" if calibration.placement == "objective" else "minimiser"
+    rows = [
+        ("Mechanism", f"{kind}, calibrated by the {calibration.analysis} bound"),
+        ("Noise", f"{noise.title}, scale {noise.scale:.6g}, added to the {place}"),
+    ]
+    if shield.scale > 0:
+        rows.append(("Shield", f"{shield.title}, scale {shield.scale:.6g}, added to the minimiser"))
+    return [
+        *rows,
+        (
+            "Certificate",
+            f"gradient of the objective in its sum form at most {calibration.tau:.6g}; the "
+            "distance to the exact minimiser is covered by the guarantee",
+        ),
+        ("Rounding", f"to multiples of {calibration.grid:.6g}, decided exactly"),
+    ]
+
+
+def _noise_of_matrices(fit: FitRecord) -> list[tuple[str, str]]:
+    moments = fit.release.moments
+    if moments is None or moments.calibration.noise.scale == 0:
+        return []
+    calibration = moments.calibration
+    noise = calibration.noise
+    return [
+        (
+            "Matrices for inference",
+            f"{noise.title} noise, scale {noise.scale:.6g}, added to their {noise.dimension} "
+            f"numbers together; rounded to multiples of {calibration.grid:.6g}, decided exactly",
+        )
+    ]
+
+
+def _row_length(fit: FitRecord) -> str:
+    spec = fit.spec
+    constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"
+    source = "from the declared bounds and levels"
+    if spec.bound_source == "row_norm":
+        source = "longer ones are shortened (row_norm)"
+        if spec.unbounded:
+            source += f"; without bounds: {', '.join(spec.unbounded)}"
+    return f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"
+
+
+def _threshold(fit: ModelRecord) -> str:
+    rule = fit.threshold.rule
+    return f"learned ({rule}), not private" if rule else f"{fit.threshold.value:g}, public"
+
+
+def _ledger(entry: Entry | None) -> str:
+    if entry is None:
+        return "no ledger was charged"
+    part = f", part {entry.part!r}" if entry.part is not None else ""
+    times = f", {entry.times} times" if entry.times > 1 else ""
+    return f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
+
+
+def perturbed_released(fit: FitRecord) -> list[Piece]:
+    """The estimates, and what else is in the release."""
+    estimates, headers = fit.coef, ["Coefficient", "Estimate"]
+    rows = [[name, f"{value:.6g}"] for name, value in estimates.items()]
+    also = ", the two matrices below" if fit.release.moments else ""
+    note = f"These numbers{also}, and whatever is computed from them, are all that was released."
+    if not isinstance(fit.guarantee, NonPrivate):
+        headers.append("Privacy sd, at most")
+        for row, spread in zip(rows, fit.privacy_sd_limit, strict=True):
+            row.append(f"{spread:.3g}")
+        note += " The privacy sd is what the noise adds; it was computed without the data."
+    return [Table(rows, headers), Paragraph(note), *_matrices(fit)]
+
+
+def _matrices(fit: FitRecord) -> list[Piece]:
+    """What inference is made of, in words; a matrix is not for reading."""
+    moments = fit.release.moments
+    if moments is None:
+        return []
+    d = fit.spec.d
+    noisy = "without noise" if moments.calibration.noise.scale == 0 else "with noise"
+    return [
+        Paragraph(
+            f"The matrices have {d} rows and {d} columns. They are the curvature of the loss and "
+            f"the second moment of its gradient at the estimates, both means over the records, "
+            f"{noisy}, in the units of the design. Standard errors, tests and intervals are "
+            "computed from them, however often, without the data. They are in the release file "
+            "under 'inference'."
+        )
+    ]

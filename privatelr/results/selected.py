@@ -1,0 +1,140 @@
+"""The object that `dplpsvm` and `dpsimplex` return: a record, and the views of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from privatelr.results import predict, release_file, selected_tables
+from privatelr.results.card import CardFormat, write_card
+from privatelr.results.record import ModelRecord, SelectedRecord
+from privatelr.results.selected_summary import summarise
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+    from privatelr.results.summary_page import FitSummary
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SelectedFit(SelectedRecord):
+    """A fitted model whose coefficients count how often each signed column was chosen.
+
+    See `SelectedRecord` for what it carries. Copied to a file, it leaves its diagnostics behind.
+    """
+
+    @property
+    def params(self) -> pd.Series[float]:
+        """The same as `coef`, by statsmodels' name."""
+        return self.coef
+
+    @property
+    def selected(self) -> pd.DataFrame:
+        """Columns that were chosen, the most often chosen first: term, sign and times.
+
+        All of it is covered by the guarantee.
+        """
+        return selected_tables.selected(self)
+
+    def predict(
+        self,
+        data: Any,
+        type: Literal["probabilities", "classes", "link", "margins"] | None = None,
+        *,
+        threshold: float | None = None,
+    ) -> pd.Series[Any]:
+        """Predict for each row of `data`, whatever the other rows are.
+
+        Values beyond the declared bounds are predicted at the bound, as they were fitted.
+
+        Parameters
+        ----------
+        data
+            A frame with the columns of the right-hand side.
+        type
+            ``"classes"``, the default of a support vector machine, or its ``"margins"``;
+            of a logistic loss ``"probabilities"``, its default, ``"classes"`` or ``"link"``.
+        threshold
+            Splits classes in place of the fit's own threshold: a probability, or a margin.
+
+        Returns
+        -------
+        Series of length ``len(data)``
+            NaN where a value is missing or a level is not one of the declared ones.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: predictions are functions of the release, with one exception.
+        *Neighbours*: replace one record of the training data. *Assumed public*: nothing new.
+        *Not covered*: classes split by a threshold that was learned from the training data,
+        and the privacy of `data` itself.
+        """
+        return predict.predict(self, data, type, threshold)
+
+    def tidy(self) -> pd.DataFrame:
+        """One row per coefficient: term, estimate, and how often it was chosen by either sign."""
+        return selected_tables.tidy(self)
+
+    def glance(self) -> pd.DataFrame:
+        """One row about the fit; every entry is public or paid for."""
+        return selected_tables.glance(self)
+
+    def summary(self) -> FitSummary:
+        """The page that `print` shows, with ``as_text()`` and ``as_html()``."""
+        return summarise(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to a release file, for `privatelr.load` and for other programs.
+
+        The file is JSON: formula, bounds and levels, how often each column was chosen and in
+        which order, guarantee, calibration, ledger entry, versions and a content hash. A file
+        that is there is replaced, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            Name of the file, such as ``"model.json"``.
+
+        Raises
+        ------
+        ReleaseFileError
+            If a level is neither a text, a number nor a boolean.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: everything in the file, by ``fit.guarantee``; a plain or seeded
+        fit says in its file that nothing is. *Neighbours*: those of the guarantee. *Assumed
+        public*: n, names, types, declared bounds and levels. *Not covered*: nothing that is in
+        the file; diagnostics and a learned threshold are not.
+        """
+        release_file.write_release(self, path)
+
+    def card(self, format: CardFormat = "markdown") -> str:
+        """The privacy card: what is promised to whom, what is not, and how to check it.
+
+        Parameters
+        ----------
+        format
+            ``"markdown"``, or ``"html"`` for a page of its own.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the card repeats what the release file holds. *Neighbours*: those
+        of the guarantee. *Assumed public*: as for `save`. *Not covered*: nothing that is on it.
+        """
+        return write_card(self, format)
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        return f"<SelectedFit of {self.formula!r}, {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    # a frozen class with slots would be given others, which keep the diagnostics
+    __getstate__ = ModelRecord.__getstate__
+    __setstate__ = ModelRecord.__setstate__

@@ -1,0 +1,100 @@
+"""The printed page of a model of chosen columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.frames.matrix import MatrixSpec
+from privatelr.privacy.guarantees import NonPrivate
+from privatelr.results.summary_below import below
+from privatelr.results.summary_page import FitSummary
+from privatelr.results.summary_table import CoefficientTable, cell
+
+if TYPE_CHECKING:
+    from privatelr.results.record import SelectedRecord
+
+_WIDTH = 13
+_MOST_SHOWN = 40
+"""Coefficients on the page; `coef` has them all."""
+
+
+def summarise(fit: SelectedRecord) -> FitSummary:
+    """Lay out a fit."""
+    private = not isinstance(fit.guarantee, NonPrivate)
+    odds = ", their odds ratios" if fit.loss.probability else ""
+    adverb = "Differentially private " if private else "Non-private "
+    return FitSummary(
+        [adverb + fit.calibration.title, fit.formula],
+        [
+            ("Promise", _promise(fit)),
+            *fit.calibration.facts,
+            ("Rows", _rows(fit)),
+            ("Response", fit.spec.response.describe()),
+        ],
+        _table(fit),
+        _notes(fit),
+        below(fit, f"{odds}, the counts of choices"),
+        legend="",
+    )
+
+
+def _promise(fit: SelectedRecord) -> str:
+    if isinstance(fit.guarantee, NonPrivate):
+        return f"{fit.guarantee}; nothing on this page is private"
+    what = "the choices" if fit.release.path is None else "the choices and their order"
+    return f"{fit.guarantee}: {what}; neighbours replace one of n = {fit.nobs} records"
+
+
+def _rows(fit: SelectedRecord) -> str:
+    spec = fit.spec
+    size = f"entries of size {spec.x_bound:.3g} at most"
+    if isinstance(spec, MatrixSpec):
+        return f"{size}, others are cut off there; nothing was estimated from the data"
+    if not spec.unbounded:
+        return f"{size} from declared bounds; nothing was estimated from the data"
+    return (
+        f"{size}: no bounds for {', '.join(spec.unbounded)}, whose values are cut off there; "
+        "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
+    )
+
+
+def _table(fit: SelectedRecord) -> CoefficientTable:
+    shown = _shown(fit)
+    counts, d = fit.release.counts, fit.spec.d
+    columns = {"Estimate": [cell(value) for value in fit.coef.to_numpy()[shown]]}
+    if fit.release.exact is None:
+        columns["times +"] = [str(count) for count in counts[:d][shown]]
+        columns["times -"] = [str(count) for count in counts[d:][shown]]
+    if fit.loss.probability is not None:
+        columns["odds ratio"] = [cell(value) for value in fit.odds_ratios.to_numpy()[shown]]
+    names = tuple(fit.spec.columns.names[index] for index in shown)
+    cells = tuple(zip(*columns.values(), strict=True))
+    return CoefficientTable(names, tuple(columns), cells, _WIDTH)
+
+
+def _shown(fit: SelectedRecord) -> list[int]:
+    """Positions of the coefficients on the page: all, or the largest where they are many."""
+    coef = fit.release.coef
+    if len(coef) <= _MOST_SHOWN:
+        return list(range(len(coef)))
+    largest = np.argsort(-np.abs(coef), kind="stable")[:_MOST_SHOWN]
+    return sorted(int(index) for index in largest if coef[index] != 0) or [0]
+
+
+def _notes(fit: SelectedRecord) -> list[str]:
+    notes = []
+    coef = fit.release.coef
+    if len(coef) > _MOST_SHOWN:
+        notes.append(
+            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; "
+            f"{len(_shown(fit))} of them are shown."
+        )
+    if fit.release.exact is None:
+        notes.append(
+            "A coefficient is the share of choices that fell on its column, times + less times -, "
+            f"times {fit.calibration.unit:.3g}, in the units of the column; the intercept takes up "
+            "the centres of the declared bounds."
+        )
+    return notes

@@ -1,0 +1,351 @@
+"""The front door of mechanisms that choose columns: R's names in, values inside, wiring only."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from privatelr.errors import (
+    ArgumentError,
+    FormulaError,
+    GuaranteeError,
+    PrivacyWarning,
+    require_choice,
+    require_number,
+    show,
+)
+from privatelr.frames.design import DesignSpec, plan_design, read_labelled
+from privatelr.frames.formula import parse_formula
+from privatelr.frames.matrix import MatrixSpec, plan_matrix, read_matrix_labels
+from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
+from privatelr.frames.source import read_source
+from privatelr.mechanisms.choosers import Program, Simplex
+from privatelr.mechanisms.request import read_target
+from privatelr.model import charge, read_ledger, read_randomness
+from privatelr.numerics.entries import EntryRows, worth_sparse
+from privatelr.numerics.losses import find_loss, label
+from privatelr.privacy.guarantees import ApproxDP, NonPrivate, Promise, void
+from privatelr.results.diagnostics import diagnose
+from privatelr.results.selected import SelectedFit
+from privatelr.results.threshold import read_threshold
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from privatelr.mechanisms.choosers import Chooser
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy.ledger import Account
+    from privatelr.privacy.randomness import Randomness
+
+DELTA = 1e-6
+"""Where no delta is given."""
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices about the computation, checked."""
+
+    randomness: Randomness
+    ledger: Account | None
+    verbose: int
+
+
+def dplpsvm(
+    formula: Any = None,
+    data: Any = None,
+    eps: float | Guarantee = 1.0,
+    delta: float = DELTA,
+    *,
+    density: float = 0.25,
+    rounds: int | str = "auto",
+    step: float | str = "auto",
+    score: str = "margin",
+    slack: float = 0.0,
+    minority: float | None = None,
+    target: str | int | None = None,
+    bounds: BoundsLike | None = None,
+    levels: LevelsLike | None = None,
+    intercept_scale: float = 1.0,
+    ledger: Account | None = None,
+    threshold: float | str = "fixed",
+    na_action: str = "zero",
+    seed: int | None = None,
+    verbose: int = 0,
+) -> SelectedFit:
+    """Differentially private linear-program support vector machine from an R formula.
+
+    It looks for coefficients whose sizes add up to one and whose worst margins are large: the
+    mean over the fraction `density` of the records with the smallest margins. Records keep
+    weights, which fall as they are classified well; in each round the exponential mechanism
+    chooses the signed column that agrees best with the weighted records (Hsu, Roth,
+    Roughgarden and Ullman 2014, with their sensitivity and composition made exact).
+
+    Parameters
+    ----------
+    formula, data, target, bounds, levels
+        As in `dplr`. Every entry of a design row is held to its bound by itself, so there is no
+        limit to the length of a row.
+    eps, delta
+        Total price. ``delta=0`` is pure differential privacy, under which few rounds can be
+        paid. A guarantee may stand in the place of eps; ``eps=0`` or ``eps=inf`` gives the fit
+        without noise.
+    density : float
+        Fraction of the records whose margins count, above the error rate that is expected and
+        below twice the share of the smaller class. It must not be read off the data.
+    rounds : int or "auto"
+        How many columns are chosen, at most 1000 if automatic, from public facts.
+    step : float or "auto"
+        How fast weights fall.
+    score : {"margin", "count"}
+        What a round compares: weighted margins, or the weight of the records that a column
+        classifies with a margin of at least ``1 - slack`` of the largest.
+    slack : float
+        For ``score="count"``, from 0 to below 1.
+    minority : float, optional
+        Share of the smaller class as far as it is public. A density above twice of it makes one
+        column win always, and gives a warning.
+    intercept_scale : float
+        Constant in the intercept column of the design.
+    ledger, threshold, na_action, seed, verbose
+        As in `dplr`; the threshold is a margin.
+
+    Returns
+    -------
+    SelectedFit
+        It predicts ``"classes"`` and ``"margins"``.
+
+    Raises
+    ------
+    FormulaError, SchemaError, GuaranteeError, ArgumentError
+        One sentence each, on public facts only.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: ``fit.coef``, the choices and their order, and all that is computed
+    from them, by ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one
+    record. *Assumed public*: n, names, types, declared bounds and levels, and every argument.
+    *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
+    """
+    _require_density(density, minority)
+    goal = _read_goal(eps, delta)
+    return _fit(
+        Program(goal, density, rounds, step, score, slack),
+        goal,
+        _read_source(formula, data, target),
+        declare_schema(bounds, levels, None, intercept_scale),
+        _read_options(na_action, seed, ledger, verbose),
+        threshold,
+    )
+
+
+def dpsimplex(
+    formula: Any = None,
+    data: Any = None,
+    eps: float | Guarantee = 1.0,
+    delta: float = DELTA,
+    *,
+    loss: str = "huber",
+    h: float = 0.5,
+    radius: float = 1.0,
+    lambda_: float | str = "auto",
+    draws: int | str = "auto",
+    target: str | int | None = None,
+    bounds: BoundsLike | None = None,
+    levels: LevelsLike | None = None,
+    intercept_scale: float = 1.0,
+    ledger: Account | None = None,
+    threshold: float | str = "fixed",
+    na_action: str = "zero",
+    seed: int | None = None,
+    verbose: int = 0,
+) -> SelectedFit:
+    """Differentially private logistic regression or SVM with few columns, from an R formula.
+
+    The minimiser of the loss with an entropy penalty, over coefficients whose sizes add up to
+    `radius`, is a distribution on the signed columns. It is never released: columns are drawn
+    from it, and how often each was drawn is (Jain and Thakurta 2014, with a sharper account of
+    what a draw tells). Many coefficients are then exactly zero.
+
+    Parameters
+    ----------
+    formula, data, target, bounds, levels
+        As in `dplr`. Every entry of a design row is held to its bound by itself, so there is no
+        limit to the length of a row.
+    eps, delta
+        Total price, as in `dplpsvm`. Under ``delta=0`` few draws can be paid.
+    loss : {"huber", "logistic"}
+        ``"logistic"`` predicts probabilities.
+    h : float
+        Width of the bend of the Huber loss.
+    radius : float
+        Sum of the sizes of the coefficients in design units; public.
+    lambda_ : float or "auto"
+        Penalty of the mean objective, ``(1/n) sum loss + lambda_ sum theta log theta``. The
+        automatic one balances shrinkage and the number of draws, from public facts.
+    draws : int or "auto"
+        How many columns are drawn: as many as the price buys, or fewer.
+    intercept_scale : float
+        Constant in the intercept column of the design.
+    ledger, threshold, na_action, seed, verbose
+        As in `dplr`.
+
+    Returns
+    -------
+    SelectedFit
+
+    Raises
+    ------
+    NoRelease
+        If the price does not buy one draw at this lambda; it names the smallest that works.
+    FormulaError, SchemaError, GuaranteeError, ArgumentError
+        One sentence each, on public facts only.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: ``fit.coef``, the counts of draws, and all that is computed from
+    them, by ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one record.
+    *Assumed public*: n, names, types, declared bounds and levels, and every argument. *Not
+    covered*: ``fit.diagnostics``, a learned threshold, time and memory. The minimiser itself
+    is not kept.
+    """
+    require_choice(ArgumentError, "loss", loss, ("huber", "logistic"))
+    takes = "a number from 1e-6 to 1e6"
+    size = require_number(ArgumentError, "radius", radius, takes, at_least=1e-6, at_most=1e6)
+    goal = _read_goal(eps, delta)
+    found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
+    return _fit(
+        Simplex(goal, found, size, lambda_, draws),
+        goal,
+        _read_source(formula, data, target),
+        declare_schema(bounds, levels, None, intercept_scale),
+        _read_options(na_action, seed, ledger, verbose),
+        threshold,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A formula and its frame; or the name of the response, a frame of it alone, and a matrix."""
+
+    text: str
+    frame: pd.DataFrame
+    matrix: Any = None
+
+
+def _read_source(first: Any, second: Any, target: Any) -> Source:
+    if not sparse.issparse(second):
+        return Source(*read_source(first, second, target))
+    if isinstance(first, str) or first is None:
+        raise FormulaError(
+            f"formula={show(first)}: with a sparse matrix as data, the first argument is the "
+            "response, one value per row."
+        )
+    _, frame = read_source(first, np.zeros((second.shape[0], 1)), target)
+    name = str(frame.columns[-1])
+    return Source(name, frame[[name]], second)
+
+
+def _read_goal(eps: Any, delta: Any) -> Guarantee:
+    """The guarantee that is asked for; the usual delta beside a guarantee asks for nothing."""
+    if isinstance(eps, NonPrivate):
+        return eps
+    if isinstance(eps, Promise):
+        return read_target(eps, 0.0 if delta == DELTA else delta)
+    if isinstance(eps, float) and eps == math.inf:
+        return NonPrivate("none: eps=inf asks for the plain fit")
+    return read_target(eps, delta)
+
+
+def _require_density(density: Any, minority: Any) -> None:
+    takes = "a number above 0 and below 1"
+    share = require_number(ArgumentError, "density", density, takes, above=0, at_most=_BELOW_ONE)
+    if minority is None:
+        return
+    takes = "None, or the public share of the smaller class, above 0 and up to 0.5"
+    least = require_number(ArgumentError, "minority", minority, takes, above=0, at_most=0.5)
+    if share > 2 * least:
+        warnings.warn(
+            f"density={share:g} is above twice minority={least:g}, so that predicting the larger "
+            f"class always is the best there is; take a density below {2 * least:g}.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+
+
+def _read_options(na_action: Any, seed: Any, ledger: Any, verbose: Any) -> Options:
+    why = "; records may not be dropped, because n is public"
+    require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
+    shown = int(verbose) if isinstance(verbose, bool) else verbose
+    verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
+    return Options(read_randomness(seed), read_ledger(ledger), int(verbosity))
+
+
+def _require_delta(goal: Guarantee, n: int) -> None:
+    """Refuse a delta under which one random record might be published."""
+    if not isinstance(goal, ApproxDP):
+        return
+    if goal.delta * n >= 1:
+        raise GuaranteeError(
+            f"delta={goal.delta:g}: delta takes a number below 1/n = {1 / n:.3g}, because at 1/n "
+            "publishing one random record would count as private; 1e-6 is usual."
+        )
+    if goal.delta > max(n**-1.5, DELTA):
+        warnings.warn(
+            f"delta={goal.delta:g} is above n**-1.5 = {n**-1.5:.3g}; delta is the chance that the "
+            "promise says nothing, so take it far below 1/n.",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+
+
+def _fit(
+    chooser: Chooser,
+    goal: Guarantee,
+    source: Source,
+    schema: Schema,
+    options: Options,
+    threshold: Any,
+) -> SelectedFit:
+    """Plan from public facts, calibrate, pay, read the rows, choose."""
+    n, loss = len(source.frame), chooser.loss
+    cut = read_threshold(threshold, loss)
+    spec = _plan(source, schema)
+    text = spec.formula.text
+    _require_delta(goal, n)
+    secret = options.randomness.is_secret or isinstance(goal, NonPrivate)
+    guarantee = goal if secret else void("seeded noise")
+    if isinstance(guarantee, NonPrivate):
+        charge(options.ledger, guarantee, (), text)  # refused before the data is read
+    calibration = chooser.calibrate(n, spec.d, spec.x_bound)
+    if options.verbose:
+        print(calibration)
+    entry = charge(options.ledger, guarantee, calibration.events, label(text, loss))
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        rows = _rows(spec, source)
+        release = chooser.release(rows, calibration, options.randomness)
+        diagnostics = diagnose(rows, release.coef, loss)
+    return SelectedFit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
+
+
+def _plan(source: Source, schema: Schema) -> DesignSpec | MatrixSpec:
+    frame = source.frame
+    if source.matrix is not None:
+        return plan_matrix(source.text, frame[source.text], source.matrix.shape[1], schema)
+    return plan_design(parse_formula(source.text, list(frame.columns)), frame, schema)
+
+
+def _rows(spec: DesignSpec | MatrixSpec, source: Source) -> EntryRows:
+    if isinstance(spec, MatrixSpec):
+        labels = read_matrix_labels(spec, source.frame)
+        return EntryRows(source.matrix, labels, x_bound=spec.x_bound, intercept=spec.intercept)
+    covariates, labels = read_labelled(spec, source.frame)
+    held: Any = covariates
+    if worth_sparse(spec.density):
+        held = sparse.csr_array(covariates)
+    return EntryRows(held, labels, x_bound=spec.x_bound, intercept=spec.intercept)
