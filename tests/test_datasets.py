@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 
 from privatelr import ArgumentError, SchemaError, datasets, dplr, load_dataset, load_schema
+from privatelr.datasets import bundled
+from privatelr.datasets.fetched import FETCHED
 from privatelr.frames.schema import declare_schema
 
 ROWS = {"anes96": (944, 10), "breast_cancer": (569, 11), "iris": (150, 5)}
@@ -48,6 +50,14 @@ def test_an_unknown_name_lists_the_known(load):
         load("titanic")
 
 
+@pytest.mark.parametrize("name", FETCHED)
+def test_a_table_that_is_not_bundled_names_its_function(name):
+    with pytest.raises(ArgumentError, match=rf"privatelr\.datasets\.fetch_{name}\(\)"):
+        load_dataset(name)
+    assert callable(getattr(datasets, f"fetch_{name}"))
+    assert declare_schema(**load_schema(name)).bounds
+
+
 # -- a file of one's own ---------------------------------------------------------------------
 
 OWN = """
@@ -79,9 +89,9 @@ def test_a_file_is_a_schema(kind, tmp_path):
 
 
 def test_a_bundled_schema_is_such_a_file(tmp_path):
-    for name in datasets.list_datasets():
+    for name in [*datasets.list_datasets(), *FETCHED]:
         path = tmp_path / f"{name}.toml"
-        path.write_bytes((datasets._home() / path.name).read_bytes())
+        path.write_bytes((bundled._home() / path.name).read_bytes())
         assert load_schema(path) == load_schema(name)
 
 

@@ -9,7 +9,15 @@ from privatelr.errors import ArgumentError, GuaranteeError, require_choice, requ
 from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES, LambdaRule, SmallLambda
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
 from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS, Spend, read_spend
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, Promise, PureDP
+from privatelr.privacy.guarantees import (
+    REPLACE_ONE,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    NonPrivate,
+    Promise,
+    PureDP,
+)
 
 if TYPE_CHECKING:
     from privatelr.types import Placement
@@ -89,6 +97,8 @@ def read_target(eps: Any, delta: Any) -> Guarantee:
 
 def _require_usual(target: Promise) -> Guarantee:
     """Refuse numbers that no formula here was checked for."""
+    if target.neighbours is not REPLACE_ONE:
+        raise GuaranteeError("eps: takes a guarantee about neighbours that replace one record.")
     limits = {"at_least": SMALLEST_EPSILON, "at_most": LARGEST_EPSILON}
     if isinstance(target, ZCDP):
         takes = f"a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"

@@ -24,13 +24,17 @@ _REMARKS = ("title", "origin", "licence", "records")
 def _home() -> Traversable:
     """The folder of tables: inside an installed package, or beside it in a checkout."""
     installed = resources.files("privatelr") / "_datasets"
-    return installed if installed.is_dir() else Path(__file__).parents[1] / "datasets"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "datasets"
 
 
 def list_datasets() -> list[str]:
     """Names that `load_dataset` knows."""
+    return _names(".csv")
+
+
+def _names(suffix: str) -> list[str]:
     names = (entry.name for entry in _home().iterdir())
-    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+    return sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix))
 
 
 def load_dataset(name: str) -> pd.DataFrame:
@@ -44,8 +48,13 @@ def load_dataset(name: str) -> pd.DataFrame:
     Raises
     ------
     ArgumentError
-        Naming the tables there are.
+        Naming the tables there are; a larger one has a function that fetches it, such as
+        `fetch_adult`.
     """
+    if name not in list_datasets():
+        raise ArgumentError(
+            f"name={show(name)}: name takes one of {_quoted(list_datasets())}{_remedy(name)}."
+        )
     levels = _read_bundled(name)["levels"]
     with (_home() / f"{name}.csv").open("rb") as file:
         frame = pd.read_csv(file)
@@ -58,7 +67,8 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     Parameters
     ----------
     name : str or path
-        ``"iris"`` or another of `list_datasets`; or a file of your own, which ends in ``.toml``.
+        ``"iris"`` or another of `list_datasets`; ``"adult"``, ``"kddcup99"`` or ``"cod_rna"``,
+        which are fetched; or a file of your own, which ends in ``.toml``.
         Such a file has a table ``[bounds]`` with a pair of numbers for each numeric variable, a
         table ``[levels]`` with a list for each categorical one, and before them, if need be,
         ``row_norm`` and ``intercept_scale``.
@@ -99,11 +109,23 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     return _read(path, content)
 
 
+def _quoted(names: list[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _remedy(name: Any) -> str:
+    """How to get a table that is known and too large to be bundled."""
+    if name not in _names(".toml"):
+        return ""
+    return f"; this one is read by privatelr.datasets.fetch_{name}()"
+
+
 def _read_bundled(name: Any) -> dict[str, Any]:
-    if name not in list_datasets():
+    bundled, known = list_datasets(), _names(".toml")
+    if name not in known:
+        listed = _quoted([*bundled, *(other for other in known if other not in bundled)])
         raise ArgumentError(
-            f"name={show(name)}: name takes one of {', '.join(map(repr, list_datasets()))}, or a "
-            "file that ends in .toml."
+            f"name={show(name)}: name takes one of {listed}, or a file that ends in .toml."
         )
     return _read(name, (_home() / f"{name}.toml").read_bytes())
 

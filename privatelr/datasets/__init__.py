@@ -1,0 +1,13 @@
+"""Public tables, bundled or fetched, and files that say what is public about a table."""
+
+from privatelr.datasets.bundled import list_datasets, load_dataset, load_schema
+from privatelr.datasets.fetched import fetch_adult, fetch_cod_rna, fetch_kddcup99
+
+__all__ = [
+    "fetch_adult",
+    "fetch_cod_rna",
+    "fetch_kddcup99",
+    "list_datasets",
+    "load_dataset",
+    "load_schema",
+]
