@@ -1,0 +1,337 @@
+"""Private follow-the-regularised-leader: an index for each round, then the losses of the round."""
+
+from __future__ import annotations
+
+import html
+import os
+import textwrap
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
+from privatelr.locks import ForkSafeLock
+from privatelr.mechanisms.online import state_file
+from privatelr.mechanisms.online.calibration import (
+    OnlineCalibration,
+    calibrate_online,
+    read_problem,
+    read_promise,
+)
+from privatelr.privacy.guarantees import REPLACE_ONE, NonPrivate, void
+from privatelr.privacy.ledger import Account, active_ledger
+from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike
+
+    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy.randomness import Randomness
+    from privatelr.types import IntArray
+
+_LOCK = ForkSafeLock()
+_LABEL = "private follow-the-regularised-leader"
+_NUMERIC = "biuf"
+
+
+class PrivateFTRL:
+    """Follow the regularised leader, one private choice a round.
+
+    Round t chooses one of p experts with probability proportional to ``exp(-L_i / lambda)``,
+    where L_i is the sum of the losses of expert i before round t. All choices together keep the
+    promise, also where later losses depend on earlier choices.
+
+    Parameters
+    ----------
+    n_experts : int
+        p, from 2.
+    horizon : int
+        T, from 2: after so many rounds there is no further choice.
+    epsilon : float
+        Price of all rounds together; 0 for play without privacy.
+    delta : float
+        0 asks for pure privacy, which makes lambda grow with T: of use for a few rounds only.
+    loss_range : (float, float), default (0, 1)
+        Public range of a loss. Losses are clipped to it, a missing one counts as the largest.
+    neighbours : {"replace", "zero-out"}
+        What differs between neighbouring sequences: one loss vector is another one, or it is
+        zeros (the record did not take part). Zeros need half the lambda.
+    ledger : Ledger, optional
+        Charged with all rounds at once when the object is made; without one, the ledger whose
+        block is open, if there is one.
+    seed : int, optional
+        For tests and lectures: the choices can be replayed, and the guarantee is void.
+
+    Raises
+    ------
+    ArgumentError, GuaranteeError
+        One sentence about public facts.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the index of every round, together, by `guarantee`. *Neighbours*: one
+    loss vector replaced by another, or by zeros. *Assumed public*: number of experts, horizon,
+    loss range, and that round t is over. *Not covered*: this object and its file, which hold the
+    sums of the losses; time and memory.
+
+    **Lambda** is the smallest that the promise allows, by the Renyi divergences of T - 1 choices
+    of bounded range ``Gamma / lambda``, or ``W sqrt(T / (8 log p))`` if that is larger. W is the
+    width of the loss range, and Gamma is 2 W for "replace" and W for "zero-out". Losses are
+    rounded to a grid, so that their sums are exact and the promise has no rounding in it.
+
+    **Regret.** The expected loss exceeds the one of the best expert by at most ``lambda log p +
+    T W**2 / (8 lambda)``, whatever the losses. Jain and Thakurta (2014, equation 12) print a
+    bound of order ``sqrt(log p)`` for this algorithm. It does not hold: their lambda, like every
+    one that keeps the promise, is of order ``sqrt(T log(1 / delta)) / epsilon`` whatever p is,
+    and where one expert is good and all others lose W in each round the regret comes up to
+    ``lambda log p``. A lambda smaller by ``sqrt(log p)`` would rescue the bound and break the
+    promise. For many rounds and few experts, Gaussian noise on the sums by a tree (Agarwal and
+    Singh 2017) adds its cost to the regret in place of multiplying it; that is not done here.
+
+    Examples
+    --------
+    >>> play = PrivateFTRL(n_experts=3, horizon=100, epsilon=1.0, delta=1e-6)
+    >>> chosen = play.predict()
+    >>> play.update([0.2, 0.9, 0.5])
+    """
+
+    def __init__(
+        self,
+        n_experts: int,
+        horizon: int,
+        epsilon: float,
+        delta: float,
+        loss_range: tuple[float, float] = (0.0, 1.0),
+        neighbours: str = "replace",
+        *,
+        ledger: Account | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if ledger is not None and not isinstance(ledger, Account):
+            raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
+        problem = read_problem(n_experts, horizon, loss_range, neighbours)
+        calibration = calibrate_online(problem, read_promise(epsilon, delta, problem))
+        self._begin(calibration, _read_seed(seed))
+        account = ledger if ledger is not None else active_ledger()
+        self._entry: Entry | None = None
+        if account is not None:
+            self._entry = account.charge(self.guarantee, calibration.events, _LABEL)
+
+    def _begin(self, calibration: OnlineCalibration, seed: int | None) -> None:
+        self._calibration = calibration
+        self._seed = seed
+        self._sums: IntArray = np.zeros(calibration.problem.n_experts, dtype=np.int64)
+        self._over = 0
+        self._choice: int | None = None
+        self._keeper: int | None = os.getpid()
+
+    @property
+    def calibration(self) -> OnlineCalibration:
+        """All numbers of the choice, which are public."""
+        return self._calibration
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for all indices together."""
+        target = self._calibration.target
+        if self._seed is None or isinstance(target, NonPrivate):
+            return target
+        return void("seeded noise")
+
+    @property
+    def entry(self) -> Entry | None:
+        """What a ledger was charged."""
+        return self._entry
+
+    @property
+    def lambda_(self) -> float:
+        """Strength of the regularisation, in the units of the losses."""
+        return self._calibration.lambda_
+
+    @property
+    def regret_bound(self) -> float:
+        """Upper bound on the expected loss above the one of the best expert, after all rounds."""
+        return self._calibration.regret_bound
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are over."""
+        return self._over
+
+    @property
+    def horizon(self) -> int:
+        """Rounds that there are."""
+        return self._calibration.problem.horizon
+
+    def predict(self) -> int:
+        """The index of this round; the same one if asked again before the losses are told.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the index, by `guarantee`, with those of all other rounds.
+        *Neighbours*: those of the guarantee. *Assumed public*: as for the class. *Not covered*:
+        time and memory.
+        """
+        with self._held():
+            if self._over >= self.horizon:
+                raise GuaranteeError(
+                    f"predict: all {self.horizon} rounds are over, and nothing more was paid for."
+                )
+            if self._choice is None:
+                scores = -self._sums.astype(np.float64)
+                self._choice = self._calibration.mechanism.choose(scores, self._randomness())
+            return self._choice
+
+    def update(self, losses: ArrayLike) -> None:
+        """Tell the losses ``(n_experts,)`` of this round, after its index was asked for.
+
+        They are clipped to the declared range. A missing loss counts as the largest one.
+        """
+        problem = self._calibration.problem
+        given = np.asarray(losses)
+        if given.dtype.kind not in _NUMERIC:
+            raise ArgumentError(f"losses: takes an array of numbers; the type is {given.dtype}.")
+        if given.shape != (problem.n_experts,):
+            raise ArgumentError(
+                f"losses: takes an array of shape ({problem.n_experts},), one loss for each "
+                f"expert; the shape is {given.shape}."
+            )
+        with np.errstate(all="ignore"):
+            held = np.nan_to_num(given.astype(np.float64), nan=np.inf, posinf=np.inf)
+            share = (np.clip(held, problem.low, problem.high) - problem.low) / problem.width
+            steps = np.rint(np.clip(share, 0.0, 1.0) * problem.steps).astype(np.int64)
+        with self._held():
+            if self._choice is None:
+                raise ArgumentError("update: takes the losses of a round after its predict().")
+            self._sums = self._sums + steps
+            self._over += 1
+            self._choice = None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Put the state into a new file and close this object: play goes on with `load`.
+
+        The file is PRIVATE. It holds the sums of all losses so far, which no guarantee covers.
+        Only its owner may read it, and it must not be shared or copied: whoever resumes two
+        copies draws twice for one round, which was paid for once. Therefore this object draws
+        nothing more, and `load` takes the file off the disk.
+
+        Raises
+        ------
+        ArgumentError
+            If there is such a file already, or it cannot be written; play goes on then.
+        """
+        with self._held():
+            state_file.write(
+                path,
+                state_file.State(
+                    self._calibration, self._over, self._choice, self._sums, self._seed
+                ),
+            )
+            self._keeper = None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PrivateFTRL:
+        """Resume from a file of `save`, and take the file off the disk.
+
+        Nothing is charged: all rounds were paid for when play began, and those that are over
+        stay over.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such file, or it is something else; it is left as it was then.
+        """
+        with state_file.taken(path) as state:
+            play = cls.__new__(cls)
+            play._begin(state.calibration, state.seed)
+            play._sums, play._over, play._choice = state.sums, state.over, state.choice
+            play._entry = None
+        return play
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        # before the lock: a forked process may have copied this while a thread held it
+        if self._keeper is None:
+            raise GuaranteeError("play: it was saved and goes on in PrivateFTRL.load(path) only.")
+        if self._keeper != os.getpid():
+            raise GuaranteeError(
+                "play: it is kept in another process; a copy would draw a second time what was "
+                "paid for once."
+            )
+        with _LOCK.held():
+            yield
+
+    def _randomness(self) -> Randomness:
+        if self._seed is None:
+            return SystemRandomness()
+        # by the round, so that a resumed play is the same
+        sequence = np.random.SeedSequence([self._seed, self._over])
+        return SeededRandomness(int(sequence.generate_state(1, np.uint64)[0]))
+
+    def __copy__(self) -> PrivateFTRL:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PrivateFTRL:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a play is not pickled: its copy would draw a second time what was paid for once; "
+            "save() moves it."
+        )
+
+    def __repr__(self) -> str:
+        return f"<PrivateFTRL, {self._over} of {self.horizon} rounds over>"
+
+    def __str__(self) -> str:
+        return "\n".join(["Private follow-the-regularised-leader", *_lines(self)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _lines(play: PrivateFTRL) -> Iterator[str]:
+    calibration = play.calibration
+    problem = calibration.problem
+    other = "another one" if problem.neighbours is REPLACE_ONE else "zeros"
+    rows = (
+        (
+            "Promise",
+            f"{play.guarantee}, the indices of all rounds together; neighbours replace one loss "
+            f"vector by {other}",
+        ),
+        ("Rounds", f"{play.rounds} of {problem.horizon} over"),
+        (
+            "Experts",
+            f"{problem.n_experts}, losses clipped to [{problem.low:g}, {problem.high:g}]",
+        ),
+        ("Lambda", f"{calibration.lambda_:.4g}, {calibration.lambda_origin}"),
+        (
+            "Regret",
+            f"at most {calibration.regret_bound:.4g} expected over {problem.horizon} rounds, "
+            "whatever the losses",
+        ),
+    )
+    for label, text in rows:
+        yield from textwrap.wrap(
+            text, 79, initial_indent=f"{label:<12}", subsequent_indent=" " * 12
+        )
+
+
+def _read_seed(seed: Any) -> int | None:
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
+    warnings.warn(
+        f"seed={seed}: the choices can be replayed, so this play has no privacy; leave seed=None "
+        "for a release.",
+        PrivacyWarning,
+        stacklevel=3,
+    )
+    return int(seed)
