@@ -31,6 +31,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pandas as pd
 
@@ -54,6 +55,11 @@ _OF_INFERENCE = re.compile(
 _ON_THE_PAGE = re.compile(rf"(C-index |The threshold ){_NUMBER.pattern}")
 
 
+HOME = "PRIVATELR_DATA_HOME"
+_BESIDE = ROOT.parent / "shared" / "data"
+_DATA = re.compile(r"^<!-- data: (?P<names>[\w -]+) -->$", re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Example:
     """A block that was run: where, what the document says it prints, what it printed."""
@@ -74,9 +80,28 @@ class Example:
         return list(difflib.unified_diff(told, seen, "document", "printed", lineterm=""))
 
 
+def absent(text: str) -> str:
+    """A message if a document reads tables that are not there; otherwise nothing."""
+    found = _DATA.search(text)
+    names = found["names"].split() if found else []
+    home = _data_home()
+    missing = [name for name in names if not (home / name).is_dir()]
+    return f"not run: {home} holds no {', '.join(missing)}; {HOME} names it" if missing else ""
+
+
+def _data_home() -> Path:
+    return Path(os.environ.get(HOME) or _BESIDE).resolve()
+
+
 def run(text: str) -> list[Example]:
     """Run the examples of a document, in a folder of its own."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with (
+        mock.patch.dict(
+            os.environ, {HOME: str(_data_home())}
+        ),  # resolved before the folder is left
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+    ):
         return _run_here(text)
 
 
@@ -194,6 +219,9 @@ def main() -> int:
     wrong = 0
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
+        if message := absent(text):
+            print(f"{path.name} {message}")
+            continue
         if "--check" not in sys.argv:
             path.write_text(refresh(text), encoding="utf-8")
             continue

@@ -68,7 +68,10 @@ After.
 
 @pytest.mark.parametrize("path", docs.DOCUMENTS, ids=lambda path: path.name)
 def test_a_document_shows_what_its_examples_print(path):
-    examples = docs.run(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if message := docs.absent(text):
+        pytest.skip(f"{path.name} {message}")
+    examples = docs.run(text)
     wrong = [
         "\n".join([f"{path.name}:{e.line + 1}", *e.difference]) for e in examples if e.difference
     ]
@@ -82,6 +85,18 @@ def test_every_block_is_run_or_is_not_python():
         assert found == len(re.findall(r"^ *```+ *(?:py|console)", text, re.M)), path.name
         shown = sum(bool(block["text"]) for block in docs._BLOCK.finditer(text))
         assert shown == len(re.findall(r"^ *```+ *text", text, re.M)), path.name
+
+
+def test_a_document_whose_tables_are_absent_says_so(tmp_path, monkeypatch):
+    text = "# Title\n\n<!-- data: adult cod-rna -->\n\nMore.\n"
+    monkeypatch.setenv(docs.HOME, str(tmp_path))
+    (tmp_path / "adult").mkdir()
+    message = docs.absent(text)
+    assert "holds no cod-rna;" in message
+    assert docs.HOME in message
+    (tmp_path / "cod-rna").mkdir()
+    assert docs.absent(text) == ""
+    assert docs.absent("# Title\n") == ""
 
 
 @pytest.fixture(scope="module")
