@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+import scipy
 from flint import arb
-from scipy import special
 
 from privatelr.errors import ArgumentError, require_choice, require_number, show
 
@@ -77,7 +77,21 @@ class Loss(Protocol):
 
 
 def _expit(link: FloatArray) -> FloatArray:
-    return np.asarray(special.expit(link))
+    return np.asarray(scipy.special.expit(link))
+
+
+_LARGEST_EXPONENT = 708.0
+"""Its exponential is a number, and one over it is below all that has to be told from zero."""
+
+
+def _falling(z: FloatArray) -> FloatArray:
+    """``1 / (1 + exp(z))``, with all its digits on either side, as fast as exponentials go."""
+    return np.asarray(1.0 / (1.0 + np.exp(np.minimum(z, _LARGEST_EXPONENT))))
+
+
+def _softplus(z: FloatArray) -> FloatArray:
+    """``log(1 + exp(z))``."""
+    return np.asarray(np.maximum(z, 0.0) + np.log1p(np.exp(-np.abs(z))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +113,13 @@ class Logistic:
         return _expit
 
     def value(self, margin: FloatArray) -> FloatArray:
-        return np.logaddexp(0.0, -margin)
+        return _softplus(-margin)
 
     def slope(self, margin: FloatArray) -> FloatArray:
-        return -_expit(-margin)
+        return -_falling(margin)
 
     def curvature(self, margin: FloatArray) -> FloatArray:
-        return _expit(margin) * _expit(-margin)
+        return _falling(margin) * _falling(-margin)
 
     def enclose(self, margin: arb) -> tuple[arb, arb, arb]:
         # the exponential that is at most 1 loses no digits to the other terms
@@ -238,14 +252,14 @@ class SoftplusHinge(_Hinge):
         return 1 / self.h
 
     def value(self, margin: FloatArray) -> FloatArray:
-        return np.asarray(self.h * np.logaddexp(0.0, (1 - margin) / self.h))
+        return self.h * _softplus((1 - margin) / self.h)
 
     def slope(self, margin: FloatArray) -> FloatArray:
-        return -_expit((1 - margin) / self.h)
+        return -_falling((margin - 1) / self.h)
 
     def curvature(self, margin: FloatArray) -> FloatArray:
         excess = (1 - margin) / self.h
-        return np.asarray(_expit(excess) * _expit(-excess) / self.h)
+        return np.asarray(_falling(-excess) * _falling(excess) / self.h)
 
     def enclose(self, margin: arb) -> tuple[arb, arb, arb]:
         h = arb(self.h)

@@ -12,6 +12,7 @@ from scipy import linalg
 
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
 from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
+from privatelr.numerics.preconditioned import ROUGH, steered, thinned_rows
 
 if TYPE_CHECKING:
     from privatelr.types import FloatArray
@@ -21,6 +22,9 @@ CERTIFICATE = 1e-10
 _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-60
 _RESOLUTION = 1e-11
+_FINE = 1e-3
+"""Times the certificate: a gradient that leaves room for rounding."""
+_ITERATIONS_OF_FEW = 50
 _FAILURES, _FAR = 2, 2.0
 """Changes of reach before a descent is given up, and a reach for where there is no curvature."""
 
@@ -95,7 +99,9 @@ class Newton:
             If the gradient norm stays above `tolerance`.
         """
         enough = certificate(objective, self.tolerance)
-        start = np.zeros(objective.rows.d)
+        start, norm = _start(objective, enough)
+        if norm <= enough:
+            return Minimum(start, norm)
         minimum = descend(objective, start, enough, int(self.max_iterations))
         if minimum.gradient_norm <= enough:
             return minimum
@@ -103,6 +109,19 @@ class Newton:
             f"solver: Newton's method ended above a gradient of {self.tolerance:g}, stalled or "
             f"after {self.max_iterations} iterations, so nothing was released; raise lambda_."
         )
+
+
+def _start(objective: Objective, enough: float) -> tuple[FloatArray, float]:
+    """A point and the length of its gradient: zero, or as far as gradients of many rows lead."""
+    rows = objective.rows
+    if thinned_rows(rows.n, rows.d) is None:
+        return np.zeros(rows.d), math.inf
+
+    def solve(thin: Objective, start: FloatArray) -> FloatArray:
+        return descend(thin, start, ROUGH, _ITERATIONS_OF_FEW).w
+
+    with np.errstate(all="ignore"):
+        return steered(objective, solve, _FINE * enough)
 
 
 def descend(objective: Objective, start: FloatArray, enough: float, max_iterations: int) -> Minimum:

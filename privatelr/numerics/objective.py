@@ -46,6 +46,21 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
     return value, slopes / n + lambda_ * w + tilt
 
 
+def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
+    """The gradient ``(d,)`` alone, in one pass over the rows."""
+    loss = objective.loss
+
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
+        margin = x @ w
+        margin *= y
+        slope = loss.slope(margin)
+        slope *= y
+        return (slope @ x,)
+
+    (slopes,) = objective.rows.fold(kernel)
+    return np.asarray(slopes / objective.rows.n + objective.lambda_ * w + objective.tilt)
+
+
 def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArray:
     """Second derivative ``(d, d)``, in one pass over the rows.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from flint import arb, arb_mat
 
+from privatelr.numerics.threads import threads
 from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def enclose(objective: ExactObjective, w: list[arb]) -> Point:
         slopes = arb_mat(1, len(parts), [slope for _, slope, _ in parts])
         return sum((value for value, _, _ in parts), arb(0)), slopes * signed
 
-    total, slopes = objective.rows.fold(kernel)
+    with threads(1):  # balls share one precision, and hold the interpreter
+        total, slopes = objective.rows.fold(kernel)
     penalty, tilt = objective.penalty, objective.tilt
     terms = zip(slopes.entries(), w, tilt, strict=True)
     gradient = [slope + penalty * entry + b for slope, entry, b in terms]
@@ -115,7 +117,8 @@ def hessian(objective: ExactObjective, w: list[arb]) -> arb_mat:
         weighted = [[weight * entry for entry in row] for weight, row in pairs]
         return (signed.transpose() * arb_mat(weighted),)
 
-    (total,) = objective.rows.fold(kernel)
+    with threads(1):
+        (total,) = objective.rows.fold(kernel)
     matrix: arb_mat = total
     for j in range(len(w)):
         matrix[j, j] += objective.penalty

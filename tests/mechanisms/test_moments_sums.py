@@ -91,7 +91,7 @@ def check_sums(moments, n, loss, coef, x, radius=1.0):
     computed = moments(rows, coef, calibration)
     exact = exact_moments(rows, weights(rows, coef, loss, calibration.balance))
     lost = np.linalg.norm(computed - exact) / longest(calibration.problem)
-    assert lost <= 2 * additions(n) * UNIT
+    assert lost <= 2 * additions(n, x.shape[1]) * UNIT
     return lost
 
 

@@ -103,7 +103,7 @@ def moments_sensitivity(problem: Problem) -> float:
     moves them further by a small multiple of ``K R^2`` that no data can exceed.
     """
     largest = _largest_pair(problem) * (1 + _ROUNDING) * problem.radius**2
-    lost = 2 * additions(problem.n) * _UNIT
+    lost = 2 * additions(problem.n, problem.d) * _UNIT
     return largest * (math.sqrt(2) / problem.n + 2 * lost)
 
 

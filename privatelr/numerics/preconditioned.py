@@ -1,0 +1,148 @@
+"""Minimisation of many rows by gradients alone, steered by the curvature of a few of them.
+
+The minimum of a thinned table is near that of the whole, and its curvature is nearly the same,
+so a step of it leaves a small part of the error: for m rows about ``2 sqrt(d / m)``. What is left
+of it is learned from the steps (limited-memory BFGS, Liu and Nocedal 1989, started from that
+curvature). A step reads every row once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import linalg
+
+from privatelr.numerics.objective import gradient_of, hessian
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privatelr.numerics.objective import Objective
+    from privatelr.types import FloatArray
+
+_ENOUGH, _PER_COLUMN, _LEAST = 2**16, 128, 40
+"""Rows that curvature is read from: as many, or so many for a column; and the least for one."""
+_SHARE = 4
+"""One in so many rows, at most."""
+_MANY = 50_000
+"""Rows below which reading the curvature of all of them is as well."""
+_FOR_START = 20
+"""Rows for a column of which the minimum is where to begin, at least."""
+ROUGH = 1e-4
+"""Gradient at which they have told all."""
+_WIDE = 2.0
+"""Margins within so much of zero count for the first curvature."""
+_PAIRS = 10
+_PASSES = 40
+_FALLS = 0.5
+"""A step that leaves more of the gradient than this is no good one."""
+_POOR = 2
+"""Poor steps in a row after which Newton's method goes on instead."""
+
+
+def thinned_rows(n: int, d: int) -> int | None:
+    """Rows to read the curvature from, or None where reading all of them is as well."""
+    few = min(max(_ENOUGH, _PER_COLUMN * d), n // _SHARE)
+    return few if n >= _MANY and few >= _LEAST * d else None
+
+
+def steered(
+    objective: Objective,
+    solve: Callable[[Objective, FloatArray], FloatArray],
+    enough: float,
+) -> tuple[FloatArray, float]:
+    """A point ``(d,)`` near the minimum and the length of its gradient, mostly below `enough`.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of many rows; see `thinned_rows`.
+    solve : callable
+        Minimises the objective of few rows from a start, where gradients do not lead there.
+    enough : float
+        Length of the gradient at which to stop.
+    """
+    rows = objective.rows
+    few = thinned_rows(rows.n, rows.d) or rows.n
+    thin, thinner = (
+        replace(objective, rows=rows.thinned(size))
+        for size in (few, max(few // 8, min(few, _FOR_START * rows.d)))
+    )
+    start, norm = _quick(thinner, ROUGH)
+    if norm > ROUGH:
+        start = solve(thinner, start)
+    steer = _inverse(hessian(thin, start))
+    return (start, math.inf) if steer is None else _descend(objective, start, steer, enough)
+
+
+def _quick(objective: Objective, enough: float) -> tuple[FloatArray, float]:
+    """The minimum of a few rows from zero, steered by the mean curvature of wide surroundings."""
+    start = np.zeros(objective.rows.d)
+    steer = _inverse(hessian(objective, start, _WIDE))
+    return (start, math.inf) if steer is None else _descend(objective, start, steer, enough)
+
+
+def _inverse(matrix: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    """What multiplies by the inverse of a matrix, or None where it has none in doubles."""
+    try:
+        factor = linalg.cho_factor(matrix)
+    except (linalg.LinAlgError, ValueError):
+        return None
+
+    def solve(vector: FloatArray) -> FloatArray:
+        return np.asarray(linalg.cho_solve(factor, vector))
+
+    return solve
+
+
+def _descend(
+    objective: Objective,
+    w: FloatArray,
+    precondition: Callable[[FloatArray], FloatArray],
+    enough: float,
+) -> tuple[FloatArray, float]:
+    """Limited-memory steps from w; ends where they stop to shorten the gradient."""
+    pairs: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=_PAIRS)
+    gradient = gradient_of(objective, w)
+    norm, poor = _norm(gradient), 0
+    best = w, norm
+    for _ in range(_PASSES):
+        if norm <= enough or poor >= _POOR or not math.isfinite(norm):
+            break
+        moved = w - _direction(gradient, pairs, precondition)
+        new = gradient_of(objective, moved)
+        step, change = moved - w, new - gradient
+        if step @ change > 0:
+            pairs.append((step, change))
+        length = _norm(new)
+        poor = poor + 1 if length > _FALLS * norm else 0
+        w, gradient, norm = moved, new, length
+        if norm < best[1]:
+            best = w, norm
+    return best
+
+
+def _direction(
+    gradient: FloatArray,
+    pairs: deque[tuple[FloatArray, FloatArray]],
+    precondition: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """The inverse curvature, as far as it is known, times the gradient: two loops."""
+    rest, weights = gradient.copy(), []
+    for step, change in reversed(pairs):
+        weight = (step @ rest) / (step @ change)
+        rest -= weight * change
+        weights.append(weight)
+    found = precondition(rest)
+    for (step, change), weight in zip(pairs, reversed(weights), strict=True):
+        found += (weight - (change @ found) / (step @ change)) * step
+    return found
+
+
+def _norm(vector: FloatArray) -> float:
+    norm = float(np.linalg.norm(vector))
+    return norm if math.isfinite(norm) else math.inf
