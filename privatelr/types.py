@@ -92,13 +92,26 @@ class ScoredRows(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """Labelled covariates of n records that can be read a piece at a time, in any order."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def p(self) -> int: ...
+
+    def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        """Covariates ``(stop - start, p)`` and labels; a row of NaN is not usable."""
+        ...
+
+
 class RowsBackend(Protocol):
     """What turns unbounded covariates into `Rows`; the frames layer is handed one."""
 
-    def __call__(
+    def of(
         self,
-        covariates: FloatArray,
-        labels: FloatArray,
+        reader: Reader,
         *,
         bound: float,
         intercept: float | None,

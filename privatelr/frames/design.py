@@ -8,28 +8,32 @@ zeros, so the number of rows is the number of records.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.evaluation import Columns as Values
 from privatelr.frames.evaluation import evaluate
-from privatelr.frames.formula import Formula, factor_key
+from privatelr.frames.expressions import coded_column
 from privatelr.frames.kinds import foreign_constants, require_kinds
+from privatelr.frames.pieces import Piece, columns_of
+from privatelr.frames.recipes import fill
 from privatelr.frames.response import Response, labels, plan_response
-from privatelr.frames.terms import Columns, materialise, plan_columns
+from privatelr.frames.terms import Columns, plan_columns
 from privatelr.frames.variables import Variable, describe_variables, level_codes, read_variable
 from privatelr.types import Block, RowLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
+
     from privatelr.frames.factors import Factor
+    from privatelr.frames.formula import Formula
     from privatelr.frames.schema import Schema
-    from privatelr.types import BoolArray, FloatArray, ObjectArray, Rows, RowsBackend
+    from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray, Rows, RowsBackend
 
 BoundSource = Literal["declared bounds", "row_norm"]
 _MAPPED = 1 + 2.0**-40
@@ -117,8 +121,7 @@ class DesignSpec:
     def density(self) -> float:
         """Share of design entries that may differ from zero: of a factor, one column in a row."""
         filled = [
-            1 if term.largest == term.absolute else len(term.columns)
-            for term in self.columns.terms
+            1 if term.largest == term.absolute else len(term.columns) for term in self.columns.terms
         ]
         return sum(filled) / max(len(self.columns.names), 1)
 
@@ -208,7 +211,7 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
     Parameters
     ----------
     backend
-        Makes bounded rows of covariates ``(n, d - 1)`` and labels ``(n,)``.
+        Makes bounded rows of what a `Reader` reads.
 
     Notes
     -----
@@ -216,10 +219,8 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
-    covariates, label = read_labelled(spec, frame)
-    rows = backend(
-        covariates,
-        label,
+    rows = backend.of(
+        FrameReader(spec, frame),
         bound=spec.bound,
         intercept=spec.intercept,
         projection=spec.projection,
@@ -228,7 +229,32 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
     return Design(rows, spec)
 
 
-def read_labelled(spec: DesignSpec, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FrameReader:
+    """The labelled covariates of a frame, piece by piece, which saves copies of all of it."""
+
+    spec: DesignSpec
+    frame: pd.DataFrame
+    columns: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", columns_of(self.frame, self.spec.formula.variables))
+
+    @property
+    def n(self) -> int:
+        return len(self.frame)
+
+    @property
+    def p(self) -> int:
+        return self.spec.p
+
+    def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        """Covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
+        whole = start == 0 and stop >= len(self.frame)
+        return read_labelled(self.spec, self.frame if whole else Piece(self.columns, start, stop))
+
+
+def read_labelled(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[FloatArray, FloatArray]:
     """Covariates ``(n, p)`` in design units, not yet bounded, and labels ``(n,)`` of -1 and 1.
 
     A row that cannot be used is missing in all its covariates; whoever bounds rows makes it a
@@ -241,7 +267,7 @@ def read_labelled(spec: DesignSpec, frame: pd.DataFrame) -> tuple[FloatArray, Fl
 
 
 def read_covariates(
-    spec: DesignSpec, frame: pd.DataFrame, names: tuple[str, ...]
+    spec: DesignSpec, frame: pd.DataFrame | Piece, names: tuple[str, ...]
 ) -> tuple[FloatArray, BoolArray, Values]:
     """Covariates ``(n, p)``, which rows are usable, and the columns read.
 
@@ -250,19 +276,21 @@ def read_covariates(
     values, usable = read_values(spec.variables, frame, names)
     raw, coded = raw_design(spec, values, len(frame))
     columns = spec.columns
-    child = np.flatnonzero(columns.parent >= 0)
+    first = int(columns.has_intercept)
     with np.errstate(all="ignore"):
-        # a fresh array, because the raw design must not change under its parents
-        mapped = raw.copy()
-        mapped[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
-        mapped /= columns.scale
-        covariates = mapped[:, int(columns.has_intercept) :]
+        # parents have neither centre nor scale, so the map can be made in place
+        on_intercept = np.where(columns.parent == 0, columns.centre, 0.0) if first else 0.0
+        raw -= on_intercept
+        for child in np.flatnonzero(columns.parent >= first):
+            raw[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
+        raw /= columns.scale
+        covariates = np.ascontiguousarray(raw[:, first:])
     usable = usable & coded & np.isfinite(covariates).all(axis=1)
-    return np.ascontiguousarray(covariates), usable, values
+    return covariates, usable, values
 
 
 def read_values(
-    variables: Mapping[str, Variable], frame: pd.DataFrame, names: tuple[str, ...]
+    variables: Mapping[str, Variable], frame: pd.DataFrame | Piece, names: tuple[str, ...]
 ) -> tuple[dict[str, FloatArray | ObjectArray], BoolArray]:
     """Clipped columns by name, and the rows in which all of them are valid."""
     values = {}
@@ -283,22 +311,25 @@ def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, Bo
 
     A value outside the levels of its factor makes the row unusable.
     """
-    frame: dict[str, Any] = {}
+    numbers: dict[int, FloatArray] = {}
+    codes: dict[int, IntArray] = {}
     usable = np.ones(n, dtype=bool)
     for index, factor in enumerate(spec.factors):
         if factor.is_categorical:
             named = factor.source is not None
             column = values[str(factor.source)] if named else evaluate(factor.expression, values)
-            codes = level_codes(column, factor.levels)
-            usable &= codes >= 0
-            frame[factor_key(index)] = pd.Categorical.from_codes(
-                np.maximum(codes, 0), categories=list(factor.levels)
-            )
+            found = level_codes(column, factor.levels)
+            usable &= found >= 0
+            codes[index] = np.maximum(found, 0)
+        elif (name := coded_column(factor.expression)) is not None:
+            numbers[index] = np.asarray(values[name])  # finite and clipped as it was read
         else:
             number = np.broadcast_to(evaluate(factor.expression, values), (n,))
-            # undefined values must not reach formulaic, which would treat them as missing
             defined = np.isfinite(number)
             usable &= defined
-            frame[factor_key(index)] = np.clip(np.where(defined, number, 0.0), *factor.interval)
+            numbers[index] = np.clip(np.where(defined, number, 0.0), *factor.interval)
+    raw = np.empty((n, len(spec.columns.names)))
     with np.errstate(all="ignore"):
-        return materialise(spec.columns.coding, pd.DataFrame(frame, index=range(n))), usable
+        for recipe in spec.columns.recipes:
+            fill(raw, recipe, numbers, codes)
+    return raw, usable

@@ -21,6 +21,7 @@ from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.factors import Factor, plan_factor
 from privatelr.frames.formula import Formula, factor_index, factor_key
 from privatelr.frames.functions import Interval, product_range
+from privatelr.frames.recipes import Recipe, plan_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -70,6 +71,10 @@ class Columns:
     names : tuple of str
         Columns by their names, other factors in R's spelling, levels as formulaic writes them;
         the intercept, if any, first.
+    coding : ModelSpec
+        formulaic's specification, which the recipes were read off.
+    recipes : tuple of Recipe
+        How the columns of each term are made.
     parent, centre, scale : ndarray of shape (d,)
         The map; parent is -1 where there is none.
     """
@@ -77,6 +82,7 @@ class Columns:
     names: tuple[str, ...]
     coding: ModelSpec
     terms: tuple[Term, ...]
+    recipes: tuple[Recipe, ...]
     parent: IntArray
     centre: FloatArray
     scale: FloatArray
@@ -106,6 +112,7 @@ def plan_columns(
     pure = {frozenset(used): cols for used, cols in blocks if _all_categorical(factors, used)}
     grids: dict[frozenset[int], FloatArray] = {}  # many terms share one: the numeric ones
     terms: list[Term] = []
+    recipes: list[Recipe] = []
     parent, centre, scale = np.full(len(names), -1), np.zeros(len(names)), np.ones(len(names))
     for used, columns in blocks:
         categorical = frozenset(index for index in used if factors[index].is_categorical)
@@ -121,7 +128,17 @@ def plan_columns(
         label = ":".join(factors[index].expression.title for index in used) or INTERCEPT
         sizes = _largest_sizes(grid[:, list(columns)]) if bounded else (math.inf,) * 3
         terms.append(Term(label, columns, *sizes))
-    return factors, Columns(names, coding, tuple(terms), parent, centre, scale)
+        recipes.append(_recipe(used, columns, factors, grid))
+    return factors, Columns(names, coding, tuple(terms), tuple(recipes), parent, centre, scale)
+
+
+def _recipe(
+    used: tuple[int, ...], columns: tuple[int, ...], factors: tuple[Factor, ...], grid: FloatArray
+) -> Recipe:
+    numeric = [index for index in used if not factors[index].is_categorical]
+    categorical = sorted(index for index in used if factors[index].is_categorical)
+    levels = [len(factors[index].levels) for index in categorical]
+    return plan_recipe(columns, numeric, categorical, levels, grid)
 
 
 def _largest_sizes(grid: FloatArray) -> tuple[float, float, float]:

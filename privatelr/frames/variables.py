@@ -114,7 +114,7 @@ def require_content(name: str, content: Content, levels: Collection[Hashable]) -
 
 
 def read_variable(
-    variable: Variable, series: pd.Series[Any]
+    variable: Variable, series: pd.Series[Any] | FloatArray
 ) -> tuple[FloatArray | ObjectArray, BoolArray]:
     """Values and validity of a column, each of shape ``(n,)``.
 
@@ -122,11 +122,15 @@ def read_variable(
     missing values and undeclared levels are invalid and replaced by a public constant.
     """
     if variable.kind == "numeric":
-        values = _numbers(series)
+        values = series if isinstance(series, np.ndarray) else _numbers(series)
         valid = np.isfinite(values)
         low, high = variable.bounds
         stand_in = (low + high) / 2 if variable.is_bounded else 0.0
-        return np.clip(np.where(valid, values, stand_in), low, high), valid
+        held = np.where(valid, values, stand_in)
+        np.minimum(np.maximum(held, low, out=held), high, out=held)
+        return held, valid
+    if isinstance(series, np.ndarray):
+        series = pd.Series(series)
     if variable.kind == "text":
         objects = series.to_numpy(dtype=object)
         valid = np.fromiter(

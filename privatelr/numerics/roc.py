@@ -33,10 +33,14 @@ class RocCurve:
 
 def roc_curve(score: FloatArray, positive: BoolArray) -> RocCurve:
     """ROC curve of scores ``(n,)``, one point per distinct score and one more."""
-    values, group = np.unique(score, return_inverse=True)
-    hits = np.bincount(group[positive], minlength=len(values))[::-1].cumsum()
-    alarms = np.bincount(group[~positive], minlength=len(values))[::-1].cumsum()
-    values = values[::-1]
+    order = np.argsort(-score)
+    falling = score[order]
+    # the last record of each distinct score
+    last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True)[: len(falling)])
+    seen = np.cumsum(positive[order])
+    hits = seen[last]
+    alarms = last + 1 - hits
+    values = falling[last]
     between = values[1:] + (values[:-1] - values[1:]) / 2
     # neighbours without a number between them: the lower one keeps itself below
     between = np.where(between < values[:-1], between, values[1:])
@@ -65,12 +69,14 @@ def best_threshold(curve: RocCurve, rule: ThresholdRule) -> float:
 def c_index(score: FloatArray, positive: BoolArray) -> float:
     """Probability that a positive scores above a negative, ties counting one half.
 
-    By midranks (Mann and Whitney); NaN if one class is empty.
+    NaN if one class is empty.
     """
-    n1 = int(positive.sum())
-    n0 = len(positive) - n1
-    if n1 == 0 or n0 == 0:
+    return area_under(roc_curve(score, positive))
+
+
+def area_under(curve: RocCurve) -> float:
+    """The c-index of the scores that a curve was made of: a tie is a slope, which counts half."""
+    false, true = curve.false_positive, curve.true_positive
+    if len(true) < 2 or np.isnan(true[-1]) or np.isnan(false[-1]):
         return float("nan")
-    _, group, count = np.unique(score, return_inverse=True, return_counts=True)
-    midrank = count.cumsum() - (count - 1) / 2
-    return float((midrank[group[positive]].sum() - n1 * (n1 + 1) / 2) / (n1 * n0))
+    return float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))

@@ -12,7 +12,7 @@ from privatelr.numerics.threads import in_order
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
-    from privatelr.types import Block, BoolArray, FloatArray, Kernel
+    from privatelr.types import Block, BoolArray, FloatArray, Kernel, Reader
 
 BLOCK_ROWS = 4096
 """Rows that a kernel sees at once, at most."""
@@ -22,10 +22,29 @@ reads it twice."""
 _SHORTEST = 64
 _SMALL = 2**14
 """Entries of a table that no library would use a second thread for."""
+_PIECE = 2**13
+"""Rows that are read at once."""
 _SUMMED = 8
 """Blocks whose sums are added up before they are added to those of others."""
 _SAFETY = 1.0 - 2.0**-40
 """Rows are shortened to just below the bound, so that rounding cannot carry them beyond it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """What a row is held to, whatever it was; see `DenseRows`."""
+
+    bound: float
+    intercept: float | None
+    projection: FloatArray | None = None
+    blocks: tuple[Block, ...] = ()
+
+    def hold(self, covariates: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bounded rows ``(n, d)``, and labels with 0 for the rows that are not usable."""
+        x = bounded_rows(covariates, self.bound, self.intercept, self.projection)
+        if self.blocks:
+            x = held_in_blocks(x, self.blocks)
+        return x, np.where(np.isfinite(covariates).all(axis=1), labels, 0.0)
 
 
 def bounded_rows(
@@ -82,15 +101,17 @@ def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
 
 def _shortened(x: FloatArray, bound: float) -> FloatArray:
     """Scale rows longer than `bound` down to it, in place."""
-    # dividing by the largest entry first keeps the square of 1e300 from overflowing
-    largest = np.abs(x).max(axis=1, initial=0.0)
-    unit = np.where(largest > 0, largest, 1.0)
-    length = row_lengths(x / unit[:, None])
     limit = bound * _SAFETY
-    with np.errstate(over="ignore"):
-        too_long: BoolArray = np.greater(length * unit, limit)
-    x[too_long] /= unit[too_long, None]
-    x[too_long] *= (limit / length[too_long])[:, None]
+    with np.errstate(over="ignore", under="ignore"):
+        length = row_lengths(x)
+    too_long: BoolArray = np.greater(length, limit)
+    if not too_long.any():
+        return x
+    rows = x[too_long]
+    # dividing by the largest entry first keeps the square of 1e300 from overflowing
+    rows /= np.abs(rows).max(axis=1, keepdims=True)
+    rows *= (limit / row_lengths(rows))[:, None]
+    x[too_long] = rows
     return x
 
 
@@ -173,15 +194,43 @@ class DenseRows:
         projection: FloatArray | None = None,
         blocks: tuple[Block, ...] = (),
     ) -> None:
-        x = bounded_rows(covariates, bound, intercept, projection)
-        if blocks:
-            x = held_in_blocks(x, blocks)
-        y = np.where(np.isfinite(covariates).all(axis=1), labels, 0.0)
-        y.flags.writeable = False
+        limits = Limits(bound, intercept, projection, blocks)
+        self._set(*limits.hold(covariates, labels), limits)
+
+    def _set(self, x: FloatArray, y: FloatArray, limits: Limits) -> None:
+        x.flags.writeable = y.flags.writeable = False
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
-        object.__setattr__(self, "radius", RowLimit(bound, intercept).radius)
-        object.__setattr__(self, "blocks", blocks)
+        object.__setattr__(self, "radius", RowLimit(limits.bound, limits.intercept).radius)
+        object.__setattr__(self, "blocks", limits.blocks)
+
+    @classmethod
+    def of(
+        cls,
+        reader: Reader,
+        *,
+        bound: float,
+        intercept: float | None,
+        projection: FloatArray | None = None,
+        blocks: tuple[Block, ...] = (),
+    ) -> DenseRows:
+        """Rows of what a reader reads, by pieces, so that the whole is in memory once."""
+        limits = Limits(bound, intercept, projection, blocks)
+        made = object.__new__(cls)
+        if reader.n <= _PIECE:
+            made._set(*limits.hold(*reader.read(0, reader.n)), limits)
+            return made
+        width = reader.p if projection is None else projection.shape[1]
+        x = np.empty((reader.n, width + (intercept is not None)))
+        y = np.empty(reader.n)
+
+        def read(start: int) -> None:
+            stop = min(start + _PIECE, reader.n)
+            x[start:stop], y[start:stop] = limits.hold(*reader.read(start, stop))
+
+        in_order(read, range(0, reader.n, _PIECE))
+        made._set(x, y, limits)
+        return made
 
     @property
     def n(self) -> int:
@@ -223,7 +272,13 @@ class DenseRows:
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""
         usable = self.y != 0
-        return linear_predictor(self.x, coef)[usable], self.y[usable]
+        link = np.empty(self.n)
+
+        def score(start: int) -> None:
+            np.matmul(self.x[start : start + _PIECE], coef, out=link[start : start + _PIECE])
+
+        in_order(score, range(0, self.n, _PIECE))
+        return link[usable], self.y[usable]
 
 
 def _added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:

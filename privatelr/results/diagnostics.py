@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import GuaranteeError
-from privatelr.numerics.roc import ThresholdRule, best_threshold, c_index, roc_curve
+from privatelr.numerics.roc import ThresholdRule, area_under, best_threshold, roc_curve
 from privatelr.results.scores import scale_of, score
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def diagnose(rows: ScoredRows, coef: FloatArray, loss: Loss) -> Diagnostics:
         }
     )
     return Diagnostics(
-        c_index(scores, positive),
+        area_under(curve),
         table,
         best_threshold(curve, "youden"),
         best_threshold(curve, "topleft"),

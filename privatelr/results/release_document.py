@@ -206,9 +206,7 @@ def restore(document: Any) -> FitRecord | SelectedRecord:
     entry = _read_ledger(given["ledger"], guarantee, _events(calibration, moments))
     spec = restore_design(given["design"])
     _require_match(spec, calibration)
-    coef = _read_coefficients(given["coefficients"], spec)
-    if calibration.grid and np.any(np.fmod(coef, calibration.grid)):
-        raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
+    coef = _read_coefficients(given["coefficients"], spec, calibration.grid)
     release = Release(coef, guarantee, calibration, entry, moments)
     cut = _read_threshold(given["threshold"], scale_of(calibration.problem.loss))
     return FitRecord(spec, release, cut)
@@ -227,7 +225,7 @@ def _restore_selected(given: dict[str, Any]) -> SelectedRecord:
     require_same(calibration.problem.x_bound, spec.x_bound, "calibration.x_bound")
     chosen = restore_choices(given["choices"], calibration)
     release = replace(chosen, guarantee=guarantee, entry=entry)
-    if not np.array_equal(_read_coefficients(given["coefficients"], spec), release.coef):
+    if not np.array_equal(_read_coefficients(given["coefficients"], spec, 0.0), release.coef):
         raise ReleaseFileError("coefficients.design_units is not what the choices give")
     cut = _read_threshold(given["threshold"], scale_of(calibration.problem.loss))
     return SelectedRecord(spec, release, cut)
@@ -313,11 +311,13 @@ def _require_match(spec: DesignSpec, calibration: Calibration) -> None:
         require_same(given, expected, "calibration.blocks")
 
 
-def _read_coefficients(value: Any, spec: DesignSpec | MatrixSpec) -> FloatArray:
+def _read_coefficients(value: Any, spec: DesignSpec | MatrixSpec, grid: float) -> FloatArray:
     where = "coefficients"
     given = entries(value, where, ("names", "user_units", "design_units"))
     require_same(given["names"], list(spec.columns.names), f"{where}.names")
     coef = numbers(given["design_units"], f"{where}.design_units", spec.d)
+    if grid and np.any(np.fmod(coef, grid)):
+        raise ReleaseFileError(f"{where}.design_units takes multiples of the grid")
     units = listing(given["user_units"], f"{where}.user_units")
     with np.errstate(all="ignore"):
         slack = CLOSE * (np.abs(spec.user_map()) @ np.abs(coef))

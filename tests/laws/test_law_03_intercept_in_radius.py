@@ -55,14 +55,14 @@ def test_planted_bug_is_caught(monkeypatch):
 
 def test_planted_bug_in_the_rows_is_caught(monkeypatch):
     """Rows that hide their intercept from the check are still caught by their length."""
-    original = DenseRows.__init__
+    original = DenseRows._set
 
-    def understated(self, covariates, labels, *, bound, **options):
-        original(self, covariates, labels, bound=bound, **options)
-        object.__setattr__(self, "radius", bound)
+    def understated(self, x, y, limits):
+        original(self, x, y, limits)
+        object.__setattr__(self, "radius", limits.bound)
 
     monkeypatch.setattr(DesignSpec, "radius", property(lambda self: self.bound))
-    monkeypatch.setattr(DenseRows, "__init__", understated)
+    monkeypatch.setattr(DenseRows, "_set", understated)
     with pytest.raises(AssertionError):
         check_radius(intercept_scale=4.0)
 
