@@ -48,6 +48,9 @@ class NoRelease(GuaranteeError):  # noqa: N818
         super().__init__(message)
         self.lambda_min = lambda_min
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.lambda_min)
+
 
 class ReleaseFileError(PrivateLRError, ValueError):
     """A file is not a release, was changed, or is newer than this version; nothing was loaded."""

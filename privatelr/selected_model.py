@@ -15,6 +15,7 @@ from privatelr.errors import (
     FormulaError,
     GuaranteeError,
     PrivacyWarning,
+    SchemaError,
     require_choice,
     require_number,
     show,
@@ -241,10 +242,14 @@ class Source:
 def _read_source(first: Any, second: Any, target: Any) -> Source:
     if not sparse.issparse(second):
         return Source(*read_source(first, second, target))
+    if second.ndim != 2:
+        raise SchemaError(
+            f"X of shape {second.shape}: a sparse matrix of data takes two dimensions."
+        )
     if isinstance(first, str) or first is None:
         raise FormulaError(
-            f"formula={show(first)}: with a sparse matrix as data, the first argument is the "
-            "response, one value per row."
+            f"formula={show(first)}: a sparse matrix has no names for a formula; the first "
+            "argument is the response beside it, one value per row."
         )
     _, frame = read_source(first, np.zeros((second.shape[0], 1)), target)
     name = str(frame.columns[-1])
@@ -293,7 +298,7 @@ def _require_delta(goal: Guarantee, n: int) -> None:
     if goal.delta * n >= 1:
         raise GuaranteeError(
             f"delta={goal.delta:g}: delta takes a number below 1/n = {1 / n:.3g}, because at 1/n "
-            "publishing one random record would count as private; 1e-6 is usual."
+            f"publishing one random record would count as private; take {0.01 / n:.1g}, or less."
         )
     if goal.delta > max(n**-1.5, DELTA):
         warnings.warn(

@@ -34,6 +34,7 @@ from privatelr import (
     load,
 )
 from privatelr.errors import NoRelease
+from privatelr.numerics.entries import EntryRows
 from privatelr.privacy.accounting import Entry, epsilon_of
 from privatelr.results.release_document import content_hash
 
@@ -169,7 +170,7 @@ def test_a_sparse_matrix_is_fitted_without_a_formula(model, tmp_path):
     assert fit.card() == loaded.card()
     with pytest.raises(SchemaError, match="data of 7 columns: the fit was of 401"):
         fit.predict(x[:, :7])
-    with pytest.raises(FormulaError, match="the first argument is the response"):
+    with pytest.raises(FormulaError, match="no names for a formula"):
         model("y ~ .", x)
 
 
@@ -435,3 +436,46 @@ def test_pure_privacy_is_bought_by_few_choices():
     assert fit.guarantee == PureDP(3.0)
     calibration = fit.calibration
     assert calibration.eta * calibration.rounds <= 3.0
+
+
+# -- entries that are stored in parts --------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
+def test_an_entry_that_is_stored_in_parts_is_held_to_the_bound(form):
+    """SciPy adds up what is stored for one place; a bound on the parts would not hold."""
+    n, parts = 40, 400
+    counts = np.r_[0, np.full(n, parts)]
+    loud = sparse.csr_array((np.ones(parts), np.zeros(parts, int), counts), shape=(n, 2))
+    given = loud.asformat(form)
+    labels = np.tile([1.0, -1.0], n // 2)
+    rows = EntryRows(given, labels, x_bound=1.0, intercept=1.0)
+    assert np.abs(rows.signed()).max() == 1.0
+    dense = EntryRows(loud.toarray(), labels, x_bound=1.0, intercept=1.0)
+    np.testing.assert_array_equal(rows.signed(), dense.signed())
+    assert loud.data.tolist() == [1.0] * parts  # the user's matrix is as it was
+    for model in DOORS.values():
+        fit = model(labels, given, eps=3.0)
+        np.testing.assert_array_equal(
+            fit.predict(given, "margins"), fit.predict(loud.toarray(), "margins")
+        )
+
+
+def test_planted_bound_on_the_parts_is_caught(monkeypatch):
+    monkeypatch.setattr(
+        "privatelr.numerics.entries.merged", lambda matrix: sparse.csr_array(matrix, copy=True)
+    )
+    with pytest.raises(AssertionError):
+        test_an_entry_that_is_stored_in_parts_is_held_to_the_bound("csr")
+
+
+def test_a_refusal_survives_another_process():
+    with pytest.raises(NoRelease) as caught:
+        fitted(dpsimplex, eps=0.5, lambda_=1e-4)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.lambda_min) == (str(caught.value), caught.value.lambda_min)
+
+
+def test_an_intercept_beyond_the_bound_is_refused():
+    with pytest.raises(ValueError, match="intercept=2 is beyond x_bound=1"):
+        EntryRows(np.zeros((3, 1)), np.ones(3), x_bound=1.0, intercept=2.0)

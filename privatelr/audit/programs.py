@@ -109,7 +109,7 @@ def _row(claim: Promise, worst: PathPair, trials: int, alpha: float) -> Row:
     differs = min(1.0, 2 * min(map(path_pvalue, paths, chances)))
     return Row(
         placement="selection",
-        loss=f"{problem.loss.name}({problem.density:g})",
+        loss=f"worst margins, {calibration.score}",
         claim=_short(claim),
         claimed=claimed,
         exact=worst.loss,

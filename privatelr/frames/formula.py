@@ -73,6 +73,11 @@ def factor_index(text: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def factor_indices(text: str) -> set[int]:
+    """The numbers of all factors whose keys a text mentions."""
+    return {int(number) for number in _KEY.findall(text)}
+
+
 def parse_formula(text: str, columns: Sequence[str]) -> Formula:
     """Read an R formula for a frame with these column names.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,18 @@ def increasing(
         return (float(ends[0]), float(ends[1]))
 
     return RowFunction(value, interval)
+
+
+def _expit(x: Any) -> Any:  # SciPy loads its functions when one is called
+    return scipy.special.expit(x)
+
+
+def _logit(x: Any) -> Any:
+    return scipy.special.logit(x)
+
+
+def _ndtr(x: Any) -> Any:
+    return scipy.special.ndtr(x)
 
 
 def _within(low: float, high: float) -> Callable[..., Interval]:
@@ -90,11 +102,11 @@ ROW_FUNCTIONS: dict[str, RowFunction] = {
     "arctan": increasing(np.arctan),
     "sinh": increasing(np.sinh),
     "tanh": increasing(np.tanh),
-    "plogis": increasing(special.expit),
-    "expit": increasing(special.expit),
-    "qlogis": increasing(special.logit, low=0.0, high=1.0),
-    "logit": increasing(special.logit, low=0.0, high=1.0),
-    "pnorm": increasing(special.ndtr),
+    "plogis": increasing(_expit),
+    "expit": increasing(_expit),
+    "qlogis": increasing(_logit, low=0.0, high=1.0),
+    "logit": increasing(_logit, low=0.0, high=1.0),
+    "pnorm": increasing(_ndtr),
     "as.numeric": increasing(np.positive),
     "as.integer": increasing(np.trunc),
     "abs": RowFunction(np.abs, _abs),

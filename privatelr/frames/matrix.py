@@ -128,14 +128,16 @@ def read_matrix_labels(spec: MatrixSpec, frame: pd.DataFrame) -> FloatArray:
 
 def read_matrix(spec: MatrixSpec, data: Any) -> tuple[Any, BoolArray]:
     """Bounded covariates ``(n, p)``, sparse, and which of its rows are usable."""
-    if not sparse.issparse(data) and not (isinstance(data, np.ndarray) and data.ndim == 2):
+    if data.ndim != 2 if sparse.issparse(data) else np.ndim(data) != 2:
         raise SchemaError(
             f"data of type {type(data).__name__}: a fit of a matrix takes a SciPy sparse matrix or "
             "an array of two dimensions."
         )
     if data.shape[1] != spec.p:
         raise SchemaError(f"data of {data.shape[1]} columns: the fit was of {spec.p}.")
-    rows = sparse.csr_array(data, dtype=np.float64)
+    rows = sparse.csr_array(data, dtype=np.float64, copy=True)
+    with np.errstate(all="ignore"):
+        rows.sum_duplicates()  # an entry may be stored in parts, and is their sum
     usable = np.ones(rows.shape[0], dtype=bool)
     bad = ~np.isfinite(rows.data)
     usable[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[bad]] = False

@@ -19,7 +19,7 @@ from formulaic.errors import FormulaicError
 
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.factors import Factor, plan_factor
-from privatelr.frames.formula import Formula, factor_index, factor_key
+from privatelr.frames.formula import Formula, factor_index, factor_indices, factor_key
 from privatelr.frames.functions import Interval, product_range
 from privatelr.frames.recipes import Recipe, plan_recipe
 
@@ -250,7 +250,8 @@ def _display(name: str, factors: Sequence[Factor]) -> str:
     """R spelling of a column that formulaic named by factor keys."""
     if name == "Intercept":
         return INTERCEPT
-    for index, factor in enumerate(factors):
+    for index in sorted(factor_indices(name)):
+        factor = factors[index]
         key, label = factor_key(index), factor.expression.title
         for spelled in (f"C(`{key}`, {factor.contrast})", f"C({key}, {factor.contrast})", key):
             name = name.replace(spelled, label)

@@ -64,8 +64,10 @@ class EntryRows:
         x_bound: float,
         intercept: float | None = None,
     ) -> None:
+        if intercept is not None and not abs(intercept) <= x_bound:
+            raise ValueError(f"intercept={intercept:g} is beyond x_bound={x_bound:g}.")
         is_sparse = sparse.issparse(covariates)
-        rows = sparse.csr_array(covariates, dtype=np.float64) if is_sparse else covariates
+        rows = merged(covariates) if is_sparse else covariates
         usable: BoolArray = _finite_rows(rows) & np.isin(labels, (-1.0, 1.0))
         y = np.where(usable, labels, 0.0)
         y.flags.writeable = False
@@ -130,6 +132,18 @@ class EntryRows:
         """Linear predictor and label of each usable row; for diagnostics, never released."""
         usable = self.y != 0
         return (self.margins(coef) * self.y)[usable], self.y[usable]
+
+
+def merged(matrix: Any) -> Any:
+    """A copy by rows in which every entry is stored once.
+
+    A sparse matrix may store an entry in several parts, and its value is their sum. A bound that
+    was put on the parts would not hold for the entry.
+    """
+    rows = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+    with np.errstate(all="ignore"):
+        rows.sum_duplicates()
+    return rows
 
 
 def worth_sparse(density: float) -> bool:

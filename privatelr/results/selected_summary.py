@@ -93,8 +93,10 @@ def _notes(fit: SelectedRecord) -> list[str]:
         )
     if fit.release.exact is None:
         notes.append(
-            "A coefficient is the share of choices that fell on its column, times + less times -, "
-            f"times {fit.calibration.unit:.3g}, in the units of the column; the intercept takes up "
-            "the centres of the declared bounds."
+            "A column was chosen as it is (times +) or with its sign turned (times -). The "
+            "difference over all choices"
+            + (f", {fit.calibration.unit:.3g} times," if fit.calibration.unit != 1 else "")
+            + " is its coefficient in design units; the table has it in the units of the column, "
+            "and the intercept takes up the centres of the declared bounds."
         )
     return notes

@@ -1,0 +1,262 @@
+"""Dask collections as data: the public facts of a frame, and its partitions.
+
+Names and types come from the collection's empty frame, which Dask keeps beside the graph, so
+nothing of the data is looked at to plan a fit. The number of records is counted, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import SchemaError
+from privatelr.frames.design import Design, FrameReader
+from privatelr.frames.source import as_frame, dispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privatelr.frames.design import DesignSpec
+    from privatelr.types import Block, FloatArray, Rows
+
+_UNKNOWN = "__UNKNOWN_CATEGORIES__"
+"""What Dask lists as the only category of a column whose categories it has not looked up."""
+
+
+def is_dask(data: Any) -> bool:
+    """Whether this is a Dask collection; does not import Dask."""
+    return callable(getattr(type(data), "__dask_graph__", None))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DaskTable:
+    """A frame in partitions, of which names, types and the number of records are known.
+
+    It answers what a plan asks of a pandas frame: `columns`, ``table[name].dtype``, ``len``.
+
+    Attributes
+    ----------
+    empty : DataFrame
+        No rows, and the columns and types of all.
+    collections : tuple
+        One collection, or those of y and X, in equal partitions.
+    bar : bool
+        Whether to show how far a graph is.
+    """
+
+    empty: pd.DataFrame
+    collections: tuple[Any, ...]
+    bar: bool = False
+    _counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> pd.Index[str]:
+        return self.empty.columns
+
+    def __getitem__(self, name: str) -> pd.Series[Any]:
+        return self.empty[name]
+
+    def __len__(self) -> int:
+        """The number of records, which is public; one pass, over one column, at the first call."""
+        n = sum(self.lengths)
+        if n == 0:
+            raise SchemaError("data is empty: a fit takes at least one record.")
+        return n
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Records of each partition."""
+        if "lengths" not in self._counted:
+            self._counted["lengths"] = _lengths(self.collections[0])
+        return self._counted["lengths"]
+
+    def parts(self, names: Sequence[str]) -> list[Any]:
+        """For each partition a Delayed that holds the columns `names`, and maybe others."""
+        from dask.delayed import delayed
+
+        if len(self.collections) == 1:
+            return _partitions(_chosen(self.collections[0], names))
+        both = zip(*map(_partitions, self.collections), strict=True)
+        return [delayed(_pair, pure=False)(y, x) for y, x in both]
+
+
+def read_dask_source(
+    first: Any, second: Any, target: str | int | None, bar: bool = False
+) -> tuple[str, DaskTable]:
+    """Formula and table of a call of which an argument is a Dask collection; see `dispatch`."""
+    first, second = (_whole_rows(data) for data in (first, second))
+    formula, empty = dispatch(_empty(first), _empty(second), target)
+    empty = empty.assign(**{name: empty[name].astype(object) for name in _unknown(empty)})
+    given = tuple(data for data in (first, second) if data is not None and is_dask(data))
+    if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
+        eager, lazy = ("X", "y") if is_dask(first) else ("y", "X")
+        raise SchemaError(
+            f"{eager} is in memory and {lazy} is a Dask collection: a fit of (y, X) takes two of "
+            "a kind, such as dask.array.from_array(y, chunks=X.chunks[0])."
+        )
+    return formula, DaskTable(empty, _aligned(given), bar)
+
+
+def read_dask_design(spec: DesignSpec, table: DaskTable, backend: PartitionsBackend) -> Design:
+    """Read the rows of a table under a plan, as `read_design` reads those of a frame.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records
+    and how many of them are in each partition, names, types, bounds and levels. *Not covered*:
+    time and memory, and what Dask shows and logs of them.
+    """
+    filled = [
+        (part, length)
+        for part, length in zip(table.parts(spec.formula.variables), table.lengths, strict=True)
+        if length > 0
+    ]
+    rows = backend.of(
+        PartitionReader(
+            spec, tuple(part for part, _ in filled), tuple(n for _, n in filled), table.bar
+        ),
+        bound=spec.bound,
+        intercept=spec.intercept,
+        projection=spec.projection,
+        blocks=spec.blocks,
+    )
+    return Design(rows, spec)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PartitionReader:
+    """The labelled covariates of a table, partition by partition."""
+
+    spec: DesignSpec
+    parts: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    bar: bool
+
+    @property
+    def p(self) -> int:
+        return self.spec.p
+
+    @property
+    def open(self) -> OpenPartition:
+        return OpenPartition(self.spec)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OpenPartition:
+    """Makes a reader of a partition, or of its rows `start`, `start + stride`, ...; no data."""
+
+    spec: DesignSpec
+
+    def __call__(self, part: Any, start: int = 0, stride: int = 1) -> FrameReader:
+        y, x = part if isinstance(part, tuple) else (None, part)
+        frame = as_frame(x) if y is None else dispatch(y, x, None)[1]
+        return FrameReader(self.spec, frame if stride == 1 else frame.iloc[start::stride])
+
+
+class PartitionsBackend(Protocol):
+    """What turns the partitions of a table into `Rows`; this layer is handed one."""
+
+    def of(
+        self,
+        reader: PartitionReader,
+        *,
+        bound: float,
+        intercept: float | None,
+        projection: FloatArray | None,
+        blocks: tuple[Block, ...],
+    ) -> Rows: ...
+
+
+def _pair(y: Any, x: Any) -> tuple[Any, Any]:
+    return y, x
+
+
+def _empty(data: Any) -> Any:
+    """What is public of a collection, as pandas or NumPy hold it; anything else as it is."""
+    if data is None or not is_dask(data):
+        return data
+    if _is_array(data):
+        return np.empty((0, *data.shape[1:]), dtype=data.dtype)
+    meta = getattr(data, "_meta", None)
+    if isinstance(meta, pd.DataFrame | pd.Series):
+        return meta.iloc[:0]
+    raise SchemaError(
+        f"data of type {type(data).__name__}: of Dask, data takes a dataframe, a series or an "
+        "array."
+    )
+
+
+def _is_array(data: Any) -> bool:
+    return hasattr(data, "chunks") and hasattr(data, "dtype")
+
+
+def _whole_rows(data: Any) -> Any:
+    """An array divided by rows only; anything else as it is."""
+    if data is None or not is_dask(data) or not _is_array(data):
+        return data
+    if not all(width == width for width in data.shape[1:]):  # unknown is NaN
+        raise SchemaError("data: of a Dask array the number of columns is known beforehand.")
+    return data if data.ndim == 1 else data.rechunk({axis: -1 for axis in range(1, data.ndim)})
+
+
+def _unknown(frame: pd.DataFrame) -> list[str]:
+    """Columns of categories that nobody looked up; their levels have to be declared."""
+    return [
+        str(name)
+        for name in frame.columns
+        if isinstance(frame[name].dtype, pd.CategoricalDtype)
+        and _UNKNOWN in frame[name].dtype.categories
+    ]
+
+
+def _aligned(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The collections of y and X, in as many partitions each."""
+    if len(given) < 2:
+        return given
+    y, x = given
+    if _is_array(y) and _is_array(x) and y.shape[0] == x.shape[0]:  # NaN equals nothing
+        y = y.rechunk({0: x.chunks[0]})
+    parts = [data.numblocks[0] if _is_array(data) else data.npartitions for data in (y, x)]
+    if parts[0] != parts[1]:
+        raise SchemaError(
+            f"y has {parts[0]} partitions and X has {parts[1]}: a fit of (y, X) takes partitions "
+            "of the same records, or one frame that holds both."
+        )
+    return y, x
+
+
+def _chosen(data: Any, names: Sequence[str]) -> Any:
+    """The columns of a frame that a model reads, so that no others are loaded."""
+    if _is_array(data) or data.ndim == 1:
+        return data
+    wanted = set(names)
+    return data[[column for column in data.columns if str(column) in wanted]]
+
+
+def _partitions(data: Any) -> list[Any]:
+    parts = data.to_delayed()
+    return list(parts.ravel()) if _is_array(data) else list(parts)
+
+
+def _lengths(data: Any) -> tuple[int, ...]:
+    """Records of each partition: known of most arrays, counted along one column of a frame."""
+    import dask
+    from dask.delayed import delayed
+
+    if _is_array(data):
+        if all(size == size for size in data.chunks[0]):
+            return tuple(int(size) for size in data.chunks[0])
+    elif data.ndim == 2:
+        data = data[[min(data.columns, key=lambda name: _width(data.dtypes[name]))]]
+    counts = [delayed(len, pure=False)(part) for part in _partitions(data)]
+    return tuple(int(count) for count in dask.compute(*counts))
+
+
+def _width(dtype: Any) -> int:
+    """Bytes of a value, so that records are counted along a short column."""
+    numeric = pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
+    return int(getattr(dtype, "itemsize", 8)) if numeric else 64
