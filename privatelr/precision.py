@@ -9,12 +9,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from flint import ctx
-
+from privatelr.later import later
 from privatelr.locks import ForkSafeLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import flint
+else:
+    flint = later("flint")
 
 FIRST_PRECISION = 128
 """Bits to begin with; where they leave something in doubt, they are doubled."""
@@ -24,5 +27,5 @@ _LOCK = ForkSafeLock()
 @contextmanager
 def working_precision(bits: int) -> Iterator[None]:
     """Compute with balls of this many bits, and leave the precision as it was."""
-    with _LOCK.held(), ctx.workprec(bits):
+    with _LOCK.held(), flint.ctx.workprec(bits):
         yield

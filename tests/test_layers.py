@@ -1,4 +1,4 @@
-"""Imports go downward only, and the three layers at the top do not know each other."""
+"""Imports go downward only, at the top of a file, or through the one door for later."""
 
 import ast
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "privatelr"
-ANYWHERE = {"errors", "locks", "precision", "types"}
+ANYWHERE = {"errors", "later", "locks", "precision", "types"}
 ABOVE = {
     "frames": set(),
     "numerics": set(),
@@ -24,7 +24,7 @@ OPTIONAL = {"dask", "distributed", "matplotlib", "pyarrow", "sklearn", "dp_accou
 
 
 def offences(name, source):
-    """Imports of a module that the house does not allow, and imports inside functions."""
+    """Imports of a module that the house does not allow, inside functions or round the door."""
     layer = name.split("/")[0].removesuffix(".py")
     allowed = ABOVE.get(layer, EVERYTHING) | ANYWHERE | {layer}
     tree = ast.parse(source)
@@ -39,7 +39,54 @@ def offences(name, source):
             lazy = not any(node in ast.walk(top) for top in tree.body if not is_function(top))
             if lazy and parts[0] not in OPTIONAL:
                 found.append(f"{module} inside a function")
-    return found
+    ours = [module for module in doors(tree) if module.startswith("privatelr.")]
+    found += [module for module in ours if module.split(".")[1] not in allowed]
+    return found + ([] if name == "later.py" else round_the_door(tree))
+
+
+def doors(tree):
+    """Modules that ``name = later("module")`` stands for."""
+    return [
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "later" and is_a_door(node)
+    ]
+
+
+def is_a_door(call):
+    match call:
+        case ast.Call(args=[ast.Constant(value=str())], keywords=[]):
+            return True
+    return False
+
+
+def round_the_door(tree):
+    """Modules that are loaded by their name in any other way than the door's one.
+
+    The door stands in the ``else`` of ``if TYPE_CHECKING``, which has the same import.
+    """
+    proper = set()
+    for top in tree.body:
+        if isinstance(top, ast.If) and ast.unparse(top.test) == "TYPE_CHECKING":
+            typed = {
+                (f"{room}.{alias.name}".removeprefix("."), alias.asname or alias.name)
+                for node in top.body
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                for room in [getattr(node, "module", "")]
+                for alias in node.names
+            }
+            for node in top.orelse:
+                match node:
+                    case ast.Assign(targets=[ast.Name(id=local)], value=ast.Call() as call):
+                        if is_a_door(call) and (call.args[0].value, local) in typed:
+                            proper.add(call.func)
+    loads = {"later", "import_module", "importlib.import_module", "__import__"}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)]
+    return [
+        f"{ast.unparse(node)} on line {node.lineno}"
+        for node in names
+        if ast.unparse(node) in loads and node not in proper
+    ]
 
 
 def is_function(node):
@@ -62,6 +109,17 @@ def test_modules_are_of_a_size_to_read(name):
     assert len((PACKAGE / name).read_text(encoding="utf-8").splitlines()) <= 400
 
 
+def door(name, argument, room="privatelr.results"):
+    typed = f"if TYPE_CHECKING:\n    from {room} import {name}\n"
+    return f"{typed}else:\n    {name} = later({argument})"
+
+
+def test_the_door_is_allowed():
+    assert offences("results/fit.py", door("card", "'privatelr.results.card'")) == []
+    other = "if TYPE_CHECKING:\n    import flint\nelse:\n    flint = later('flint')"
+    assert offences("privacy/draws.py", other) == []
+
+
 @pytest.mark.parametrize(
     ("name", "source"),
     [
@@ -71,6 +129,14 @@ def test_modules_are_of_a_size_to_read(name):
         ("mechanisms/output.py", "from privatelr.results.fit import Fit"),
         ("mechanisms/release.py", "from privatelr.frames.design import Design"),
         ("results/fit.py", "def f():\n    import statsmodels"),
+        ("results/fit.py", "def f():\n    return later('privatelr.results.card')"),
+        ("results/fit.py", "card = later('privatelr.results.card')"),
+        ("results/fit.py", door("card", "'privatelr.results.forest'")),
+        ("results/fit.py", door("card", "'privatelr.results.' + 'card'")),
+        ("results/fit.py", door("card", "'privatelr.results.card'").replace("card =", "cards =")),
+        ("results/fit.py", "import importlib\nimportlib.import_module('privatelr.audit')"),
+        ("privacy/noise.py", "__import__('privatelr.frames')"),
+        ("mechanisms/release.py", door("results", "'privatelr.results'", room="privatelr")),
     ],
 )
 def test_planted_imports_are_caught(name, source):

@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from privatelr.audit.plot import require_plot
-from privatelr.audit.registered import run
-from privatelr.audit.settings import FULL, QUICK
-from privatelr.audit.table import Audit
 from privatelr.cli.outcomes import say
 from privatelr.errors import ArgumentError, PrivateLRError, require_number
+from privatelr.later import later
 
 if TYPE_CHECKING:
     import argparse
 
+    from privatelr.audit import plot, registered, settings, table
     from privatelr.audit.settings import Effort
-    from privatelr.audit.table import Row
+    from privatelr.audit.table import Audit, Row
     from privatelr.cli.outcomes import Parser
+else:
+    plot = later("privatelr.audit.plot")
+    registered = later("privatelr.audit.registered")
+    settings = later("privatelr.audit.settings")
+    table = later("privatelr.audit.table")
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -60,8 +63,8 @@ def audit(chosen: argparse.Namespace) -> int:
     takes = "a number from 0.01 to 10"
     require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
     if chosen.plot is not None:
-        require_plot(chosen.plot)  # before the work, not after it
-    found, whole = _audit_all(chosen.eps, FULL if chosen.full else QUICK)
+        plot.require_plot(chosen.plot)  # before the work, not after it
+    found, whole = _audit_all(chosen.eps, settings.FULL if chosen.full else settings.QUICK)
     print(found.to_json() if chosen.json else found)
     drawn = chosen.plot is None or _draw(found, chosen.plot)
     if not found.ok:
@@ -80,12 +83,12 @@ def _audit_all(epsilon: float, effort: Effort) -> tuple[Audit, bool]:
         print(f"audited: {what}: {row.verdict}", file=sys.stderr)
 
     try:
-        return run(epsilon, effort=effort, report=report), True
+        return registered.run(epsilon, effort=effort, report=report), True
     except PrivateLRError as refusal:
         if not rows:
             raise
         say("privatelr", f"the audit stopped: {refusal}")
-        return Audit(tuple(rows)), False
+        return table.Audit(tuple(rows)), False
 
 
 def _draw(found: Audit, path: str) -> bool:

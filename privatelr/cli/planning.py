@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privatelr.audit.plot import require_plot
 from privatelr.cli.declarations import add_declarations, number, read_declarations
 from privatelr.cli.fitting import add_model, add_promise, read_arguments
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError
@@ -14,14 +13,20 @@ from privatelr.cli.tables import by_levels, open_table
 from privatelr.datasets import load_schema
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.frames.lexer import tokenize
-from privatelr.planning import StudyPlan, plan
+from privatelr.later import later
 
 if TYPE_CHECKING:
     import argparse
 
     import pandas as pd
 
+    from privatelr.audit import plot
     from privatelr.cli.outcomes import Parser
+    from privatelr.planning import front
+    from privatelr.planning.record import StudyPlan
+else:
+    front = later("privatelr.planning.front")
+    plot = later("privatelr.audit.plot")
 
 _DESCRIPTION = """\
 Plan a private study before any data is touched: the noise, standard errors, and the
@@ -109,7 +114,7 @@ def plan_study(chosen: argparse.Namespace) -> int:
     arguments = _read(chosen)
     if chosen.plot is not None:
         _require_new(chosen.plot)  # before the work, not after it
-    outlook = plan(_formula(chosen.formula), chosen.n, **arguments)
+    outlook = front.plan(_formula(chosen.formula), chosen.n, **arguments)
     needed = {} if chosen.width is None else _needed(outlook, chosen.width, chosen.term)
     if chosen.plot is not None:
         _draw(outlook, chosen.term, chosen.plot)
@@ -182,7 +187,7 @@ def _told(needed: dict[str, Any]) -> str:
 
 def _require_new(path: str) -> None:
     """Refuse a picture that could not be written, or would replace a file."""
-    if Path(require_plot(path)).exists():
+    if Path(plot.require_plot(path)).exists():
         raise OutputError(f"--plot {path!r}: the file exists, and plan replaces none.")
 
 

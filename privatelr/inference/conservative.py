@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
+import scipy
 
 from privatelr.inference.error_law import SMALLEST, bisect, mixture_of
 from privatelr.inference.evidence import is_exact
@@ -81,8 +81,8 @@ def _limits(noise: NoiseLaw, d: int, share: float) -> tuple[float, float, float]
         return float(found[0])
 
     across = exceeded(lambda x: _tail_across(x, d))
-    along = exceeded(lambda x: 2 * special.ndtr(-x))
-    return across, along, exceeded(lambda x: np.asarray(special.ndtr(-x)))
+    along = exceeded(lambda x: 2 * scipy.special.ndtr(-x))
+    return across, along, exceeded(lambda x: np.asarray(scipy.special.ndtr(-x)))
 
 
 def _tail_across(size: FloatArray, d: int) -> FloatArray:
@@ -91,9 +91,9 @@ def _tail_across(size: FloatArray, d: int) -> FloatArray:
     ``v.N v`` is standard normal and the ``d - 1`` numbers across have variance 1/2.
     """
     if d == 1:
-        return np.asarray(2 * special.ndtr(-size))
+        return np.asarray(2 * scipy.special.ndtr(-size))
     rest = np.maximum(size[..., None] ** 2 - _NORMAL_NODES**2, 0.0)
-    return np.asarray(special.gammaincc((d - 1) / 2, rest) @ _NORMAL_WEIGHTS)
+    return np.asarray(scipy.special.gammaincc((d - 1) / 2, rest) @ _NORMAL_WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,11 +122,9 @@ class WorstErrors:
         relative = nodes / mean if mean > 0 else np.ones_like(nodes)
         if self._is_known:
             variances = np.maximum(self.sampling + self.privacy * relative[:, None], SMALLEST)
-            return np.asarray(weight @ (2 * special.ndtr(-size / np.sqrt(variances))))
-        tails = [
-            weight @ (2 * special.ndtr(-size / np.sqrt(total * (1 - u + u * relative[:, None]))))
-            for u in _MOST_OF_NOISE
-        ]
+            return np.asarray(weight @ (2 * scipy.special.ndtr(-size / np.sqrt(variances))))
+        scaled = (total * (1 - u + u * relative[:, None]) for u in _MOST_OF_NOISE)
+        tails = [weight @ (2 * scipy.special.ndtr(-size / np.sqrt(law))) for law in scaled]
         return np.asarray(np.max(tails, axis=0))
 
     @property

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special, stats
+import scipy
 
 from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
 from privatelr.privacy.simulation import draw_many
@@ -80,18 +80,18 @@ class ErrorLaw:
 
     def below(self, limit: FloatArray) -> FloatArray:
         """Probability ``(m,)`` of an error up to `limit` ``(m,)``."""
-        return np.asarray(self.weight @ special.ndtr((limit - self.centre) / self.sd))
+        return np.asarray(self.weight @ scipy.special.ndtr((limit - self.centre) / self.sd))
 
     def above(self, limit: FloatArray) -> FloatArray:
         """Probability ``(m,)`` of an error of at least `limit` ``(m,)``, small ones with digits."""
-        return np.asarray(self.weight @ special.ndtr((self.centre - limit) / self.sd))
+        return np.asarray(self.weight @ scipy.special.ndtr((self.centre - limit) / self.sd))
 
     def beyond(self, size: FloatArray) -> FloatArray:
         """Probability ``(m,)`` of an error of at least `size` ``(m,)``, up or down."""
-        up = self.weight @ special.ndtr((self.centre - size) / self.sd)
+        up = self.weight @ scipy.special.ndtr((self.centre - size) / self.sd)
         if self.is_symmetric:
             return np.asarray(2 * up)
-        return np.asarray(up + self.weight @ special.ndtr((-self.centre - size) / self.sd))
+        return np.asarray(up + self.weight @ scipy.special.ndtr((-self.centre - size) / self.sd))
 
     def half_width(self, level: float) -> FloatArray:
         """Sizes ``(m,)`` that errors stay within with probability `level`."""
@@ -213,10 +213,10 @@ def mixture_of(noise: NoiseLaw, count: int = _NODES) -> tuple[FloatArray, FloatA
 def _gamma_nodes(shape: float, count: int) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights that stand for a Gamma variable of scale 1."""
     if shape - 1 <= _LARGEST_ORDER:
-        nodes, weight = special.roots_genlaguerre(count, shape - 1)
+        nodes, weight = scipy.special.roots_genlaguerre(count, shape - 1)
         return nodes, weight / weight.sum()
     middles = (np.arange(count) + 0.5) / count  # nearly constant: any fine rule will do
-    return stats.gamma.ppf(middles, shape), np.full(count, 1 / count)
+    return scipy.special.gammaincinv(shape, middles), np.full(count, 1 / count)
 
 
 def points_of(noise: NoiseLaw, groups: int) -> FloatArray:

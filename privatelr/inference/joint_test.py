@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from privatelr.errors import ArgumentError
 from privatelr.inference.choices import matrices_for, read_choices
@@ -113,7 +113,7 @@ def joint_test(
     else:
         matrices = matrices_for(release, read_choices(release, mode, target, "sandwich"))
         if _is_normal(release, matrices):
-            p_value = float(stats.chi2.sf(statistic, q))
+            p_value = float(scipy.special.chdtrc(q, statistic))
             return JointTest(statistic, q, p_value, single.mode, single.target)
         errors = joint_errors(evidence_of(release), matrices, combined)
         drawn = np.einsum("ca,ab,cb->c", errors, weight, errors)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize, special
+import scipy
 
 from privatelr.inference.choices import matrices_for, read_choices, read_level
 from privatelr.inference.conservative import SHARE, WorstErrors, limits_of
@@ -165,7 +165,7 @@ class _Tail:
         """Probability ``(c,)`` of an error of `size` where variances are `ratios` ``(c,)``."""
         portion = self.largest_portion * _PORTIONS[:, None, None]
         variances = ratios[:, None] * (1 - portion + portion * self.nodes)
-        found = 2 * special.ndtr(-size / np.sqrt(variances)) @ self.weight
+        found = 2 * scipy.special.ndtr(-size / np.sqrt(variances)) @ self.weight
         return np.asarray(found.max(axis=0))
 
 
@@ -201,7 +201,7 @@ def _factor(tail: _Tail, limits: tuple[float, float], spread: float, miss: float
         chance = tail.beyond(size, ratios)
         if spread == 0:
             return float(chance[ratios == 1.0][0])
-        worst = optimize.linprog(
+        worst = scipy.optimize.linprog(
             -chance / miss,
             A_eq=np.array([np.ones_like(ratios), ratios]),
             b_eq=np.ones(2),
@@ -282,7 +282,7 @@ def _bound(
 
     logs = _FIRST
     for _ in range(_SEARCHES):
-        logs = optimize.minimize(size_of, logs, method="Nelder-Mead").x
+        logs = scipy.optimize.minimize(size_of, logs, method="Nelder-Mead").x
     found = bound(logs)
     assert found is not None
     return found

@@ -7,15 +7,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from flint import arb
 
+from privatelr.later import later
 from privatelr.mechanisms.release import require_match, rounded_sum
-from privatelr.numerics.rows import linear_predictor
+from privatelr.numerics.products import gram, row_products
 
 if TYPE_CHECKING:
+    import flint
+
     from privatelr.mechanisms.calibration.moments import MomentsCalibration
     from privatelr.privacy.draws import Draw
     from privatelr.types import FloatArray, IntArray, Rows
+else:
+    flint = later("flint")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +99,7 @@ def release_moments(
     exact = mean_moments(rows, coef, calibration)
     if calibration.grid == 0:
         return Moments(exact, calibration)
-    centre = [arb(float(number)) for number in exact]
-    return Moments(rounded_sum(centre, noise, calibration.grid), calibration)
+    return Moments(rounded_sum(exact, noise, calibration.grid), calibration)
 
 
 def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) -> FloatArray:
@@ -105,11 +108,9 @@ def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) 
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         # each margin by itself, so that no record changes what another one adds
-        margin = y * linear_predictor(x, coef)
+        margin = y * row_products(x, coef)
         used = y * y
-        curvature = (x * (loss.curvature(margin) * used)[:, None]).T @ x
-        scores = (x * (loss.slope(margin) ** 2 * used)[:, None]).T @ x
-        return curvature, scores
+        return gram(x, loss.curvature(margin) * used), gram(x, loss.slope(margin) ** 2 * used)
 
     curvature, scores = rows.fold(kernel)
     weighted = [vector_of(curvature), calibration.balance * vector_of(scores)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import NotConvergedError
-from privatelr.mechanisms.release import Release, require_match, rounded_sum
+from privatelr.mechanisms.release import Release, distance_from, require_match, rounded_sum
 from privatelr.numerics.certified import certified_minimum
 from privatelr.numerics.newton import certificate
 from privatelr.numerics.objective import Objective, value_and_gradient
@@ -41,7 +41,8 @@ def release(rows: Rows, calibration: Calibration, draws: Draws, solver: Solver) 
     problem = calibration.problem
     tilt = draws.noise.nearest() / problem.n
     objective = Objective(rows, problem.loss, problem.lambda_, tilt)
-    minimum = certified_minimum(objective, solver, calibration.tau, draws.noise.enclose)
+    known = draws.noise.enclose, distance_from(draws.noise)
+    minimum = certified_minimum(objective, solver, calibration.tau, *known)
     coef = rounded_sum(minimum, draws.shield, calibration.grid)
     return Release(coef, calibration.target, calibration)
 

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from flint import arb
 
 from privatelr.errors import GuaranteeError
+from privatelr.later import later
 from privatelr.precision import FIRST_PRECISION, working_precision
+from privatelr.privacy.blockwise import MANY, BlockwiseDraw
+from privatelr.privacy.draws import FloatDraw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    import flint
 
     from privatelr.mechanisms.calibration.moments import MomentsCalibration
     from privatelr.mechanisms.calibration.record import Calibration
@@ -22,6 +26,12 @@ if TYPE_CHECKING:
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.privacy.randomness import Randomness
     from privatelr.types import FloatArray, Rows
+else:
+    flint = later("flint")
+
+
+_ROUNDED_UP = 1 + 1e-6
+"""More than a length of any vector in memory can lose."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +75,17 @@ def draw(calibration: Calibration, randomness: Randomness) -> Draws:
     return Draws(randomness.draw(calibration.noise), randomness.draw(calibration.shield))
 
 
-def rounded_sum(centre: Sequence[arb], noise: Draw, grid: float) -> FloatArray:
+def distance_from(noise: Draw) -> Callable[[FloatArray], float] | None:
+    """What tells how far many columns of noise are from a vector at most; None for few columns."""
+    if isinstance(noise, BlockwiseDraw):
+        return noise.distance
+    if not isinstance(noise, FloatDraw) or len(noise.vector) <= MANY:
+        return None
+    held = noise.vector
+    return lambda vector: float(np.linalg.norm(held - vector)) * _ROUNDED_UP
+
+
+def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: float) -> FloatArray:
     """Multiples of `grid` nearest to ``centre + noise``, decided exactly (privacy.md 10.1).
 
     Rounding an ideal real number is a function of it, so its privacy is that of the ideal
@@ -74,15 +94,19 @@ def rounded_sum(centre: Sequence[arb], noise: Draw, grid: float) -> FloatArray:
     Parameters
     ----------
     centre
-        Exact numbers, d of them.
+        Exact numbers, d of them: doubles or balls.
     noise
         Enclosed as tightly as it takes until no coordinate is in doubt.
     """
+    if isinstance(centre, np.ndarray):
+        if isinstance(noise, BlockwiseDraw):
+            return noise.rounded(centre, grid)
+        centre = [flint.arb(float(number)) for number in centre]
     precision = FIRST_PRECISION
     while True:
         enclosed = noise.enclose(precision)
         with working_precision(precision):
-            step, half = arb(grid), arb(0.5)
+            step, half = flint.arb(grid), flint.arb(0.5)
             cells = [
                 ((number + ball) / step + half).floor().unique_fmpz()
                 for number, ball in zip(centre, enclosed, strict=True)

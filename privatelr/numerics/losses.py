@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import scipy
-from flint import arb
 
 from privatelr.errors import ArgumentError, require_choice, require_number, show
+from privatelr.later import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import flint
+
     from privatelr.types import FloatArray
+else:
+    flint = later("flint")
 
 EVALUATION_ERROR = 8 * 2.0**-53
 """Relative error of a computed slope: 4 units in the last place."""
@@ -73,7 +77,7 @@ class Loss(Protocol):
     def value(self, margin: FloatArray) -> FloatArray: ...
     def slope(self, margin: FloatArray) -> FloatArray: ...
     def curvature(self, margin: FloatArray) -> FloatArray: ...
-    def enclose(self, margin: arb) -> tuple[arb, arb, arb]: ...
+    def enclose(self, margin: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]: ...
 
 
 def _expit(link: FloatArray) -> FloatArray:
@@ -121,7 +125,7 @@ class Logistic:
     def curvature(self, margin: FloatArray) -> FloatArray:
         return _falling(margin) * _falling(-margin)
 
-    def enclose(self, margin: arb) -> tuple[arb, arb, arb]:
+    def enclose(self, margin: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]:
         # the exponential that is at most 1 loses no digits to the other terms
         if margin.mid() >= 0:
             small = (-margin).exp()
@@ -211,17 +215,17 @@ class Huber(_Hinge):
         bent = (short > 0) & (short < 2 * self.h)
         return np.where(bent, self.curvature_bound, 0.0)
 
-    def enclose(self, margin: arb) -> tuple[arb, arb, arb]:
-        h = arb(self.h)
+    def enclose(self, margin: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]:
+        h = flint.arb(self.h)
         short, width = 1 + h - margin, 2 * h
-        bent = short.max(arb(0)).min(width)
-        value = bent * bent / (2 * width) + (short - width).max(arb(0))
+        bent = short.max(flint.arb(0)).min(width)
+        value = bent * bent / (2 * width) + (short - width).max(flint.arb(0))
         if short < 0 or short > width:
-            curvature = arb(0)
+            curvature = flint.arb(0)
         elif short > 0 and short < width:
             curvature = 1 / width
         else:  # at a kink: anything from 0 to 1 / (2 h)
-            curvature = arb(0).union(1 / width)
+            curvature = flint.arb(0).union(1 / width)
         return value, -bent / width, curvature
 
 
@@ -261,8 +265,8 @@ class SoftplusHinge(_Hinge):
         excess = (1 - margin) / self.h
         return np.asarray(_falling(-excess) * _falling(excess) / self.h)
 
-    def enclose(self, margin: arb) -> tuple[arb, arb, arb]:
-        h = arb(self.h)
+    def enclose(self, margin: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]:
+        h = flint.arb(self.h)
         value, slope, curvature = Logistic().enclose((margin - 1) / h)
         return h * value, slope, curvature / h
 

@@ -13,8 +13,10 @@ from scipy import linalg
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
 from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
 from privatelr.numerics.preconditioned import ROUGH, steered, thinned_rows
+from privatelr.numerics.wide import is_wide, wide_steps
 
 if TYPE_CHECKING:
+    from privatelr.numerics.wide import Step
     from privatelr.types import FloatArray
 
 CERTIFICATE = 1e-10
@@ -114,7 +116,7 @@ class Newton:
 def _start(objective: Objective, enough: float) -> tuple[FloatArray, float]:
     """A point and the length of its gradient: zero, or as far as gradients of many rows lead."""
     rows = objective.rows
-    if thinned_rows(rows.n, rows.d) is None:
+    if thinned_rows(rows.n, rows.d) is None or is_wide(rows):
         return np.zeros(rows.d), math.inf
 
     def solve(thin: Objective, start: FloatArray) -> FloatArray:
@@ -133,14 +135,16 @@ def descend(objective: Objective, start: FloatArray, enough: float, max_iteratio
     no reach is tried, and then one that no bend is beyond.
     """
     w, reach, failures = start, 0.0, 0
+    steps = wide_steps if is_wide(objective.rows) else _newton_steps
     with np.errstate(all="ignore"):
+        step_from = steps(objective)
         value, gradient = value_and_gradient(objective, w)
         for _ in range(max_iterations):
             norm = _norm(gradient)
             if norm == math.inf:
                 break
             certified = norm <= enough
-            step = _newton_step(objective, w, gradient, reach)
+            step = step_from(w, gradient, reach)
             smallest = 1.0 if certified else _SMALLEST_STEP
             trial = _search(objective, w, step, value, gradient, smallest)
             if trial is None and not certified and failures < _FAILURES:
@@ -163,17 +167,18 @@ def _norm(vector: FloatArray) -> float:
     return norm if math.isfinite(norm) else math.inf
 
 
-def _newton_step(
-    objective: Objective, w: FloatArray, gradient: FloatArray, reach: float
-) -> FloatArray:
-    matrix = hessian(objective, w, reach)
-    if np.isfinite(matrix).all():
-        with suppress(linalg.LinAlgError):
-            return np.asarray(-linalg.cho_solve(linalg.cho_factor(matrix), gradient))
-        # columns that coincide under a tiny lambda: invert on the part that is resolved
-        with suppress(linalg.LinAlgError):
-            return np.asarray(-linalg.pinvh(matrix) @ gradient)
-    return -gradient
+def _newton_steps(objective: Objective) -> Step:
+    def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
+        matrix = hessian(objective, w, reach)
+        if np.isfinite(matrix).all():
+            with suppress(linalg.LinAlgError):
+                return np.asarray(-linalg.cho_solve(linalg.cho_factor(matrix), gradient))
+            # columns that coincide under a tiny lambda: invert on the part that is resolved
+            with suppress(linalg.LinAlgError):
+                return np.asarray(-linalg.pinvh(matrix) @ gradient)
+        return -gradient
+
+    return step
 
 
 def _search(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.numerics.products import gram
+
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
     from privatelr.types import FloatArray, Rows
@@ -43,7 +45,10 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
     total, slopes = objective.rows.fold(kernel)
     n, lambda_, tilt = objective.rows.n, objective.lambda_, objective.tilt
     value = total / n + lambda_ / 2 * float(w @ w) + float(tilt @ w)
-    return value, slopes / n + lambda_ * w + tilt
+    gradient = slopes / n
+    gradient += lambda_ * w
+    gradient += tilt
+    return value, gradient
 
 
 def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
@@ -69,17 +74,18 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
     """
     loss = objective.loss
 
-    def curvature(margin: FloatArray) -> FloatArray:
-        if reach < _NARROW:
-            return loss.curvature(margin)
-        return (loss.slope(margin + reach) - loss.slope(margin - reach)) / (2 * reach)
-
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
-        weight = curvature(y * (x @ w)) * y * y
-        return ((x * weight[:, None]).T @ x,)
+        return (gram(x, curvature_within(loss, y * (x @ w), reach) * y * y),)
 
     (total,) = objective.rows.fold(kernel)
     return np.asarray(total / objective.rows.n + objective.lambda_ * np.eye(len(w)))
+
+
+def curvature_within(loss: Loss, margin: FloatArray, reach: float) -> FloatArray:
+    """Mean curvature of a loss from ``margin - reach`` to ``margin + reach``."""
+    if reach < _NARROW:
+        return loss.curvature(margin)
+    return (loss.slope(margin + reach) - loss.slope(margin - reach)) / (2 * reach)
 
 
 def mean_change(objective: Objective, step: FloatArray) -> float:

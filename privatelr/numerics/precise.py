@@ -13,19 +13,23 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from flint import arb, arb_mat
-
+from privatelr.later import later
+from privatelr.numerics.products import in_dense_pieces
 from privatelr.numerics.threads import threads
 from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import flint
+
     from privatelr.numerics.losses import Loss
     from privatelr.numerics.objective import Objective
     from privatelr.types import FloatArray, Rows
 
-    Tilt = Callable[[int], list[arb]]
+    Tilt = Callable[[int], list[flint.arb]]
+else:
+    flint = later("flint")
 
 _SUFFICIENT_DECREASE = 2.0**-10
 _WIDTH = 1 / 16
@@ -41,20 +45,22 @@ class ExactObjective:
 
     rows: Rows = field(repr=False)
     loss: Loss
-    penalty: arb
-    tilt: list[arb] = field(repr=False)
+    penalty: flint.arb
+    tilt: list[flint.arb] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
     """Exact w ``(d,)`` with enclosures of F and of its gradient ``(d,)`` there."""
 
-    w: list[arb]
-    value: arb
-    gradient: list[arb]
+    w: list[flint.arb]
+    value: flint.arb
+    gradient: list[flint.arb]
 
 
-def precise_minimum(objective: Objective, start: FloatArray, tau: float, tilt: Tilt) -> list[arb]:
+def precise_minimum(
+    objective: Objective, start: FloatArray, tau: float, tilt: Tilt
+) -> list[flint.arb]:
     """Exact w ``(d,)`` at which the gradient of F is certainly no longer than `tau`.
 
     Parameters
@@ -69,11 +75,11 @@ def precise_minimum(objective: Objective, start: FloatArray, tau: float, tilt: T
     tilt : callable
         Enclosures of b ``(d,)`` at a number of bits; they tighten as the bits grow.
     """
-    w, precision = [arb(float(entry)) for entry in start], FIRST_PRECISION
+    w, precision = [flint.arb(float(entry)) for entry in start], FIRST_PRECISION
     rows, loss, penalty = objective.rows, objective.loss, objective.rows.n * objective.lambda_
     while True:
         with working_precision(precision):
-            exact = ExactObjective(rows, loss, arb(penalty), tilt(precision))
+            exact = ExactObjective(rows, loss, flint.arb(penalty), tilt(precision))
             for descent in (_direct, _searched, _along_path):
                 for point in descent(exact, w, precision // 4):
                     if length_bound(point.gradient) <= tau:
@@ -82,50 +88,50 @@ def precise_minimum(objective: Objective, start: FloatArray, tau: float, tilt: T
         precision *= 2
 
 
-def length_bound(vector: list[arb]) -> arb:
+def length_bound(vector: list[flint.arb]) -> flint.arb:
     """At least the Euclidean length of every vector in these balls."""
-    return sum((entry.abs_upper() ** 2 for entry in vector), arb(0)).sqrt().upper()
+    return sum((entry.abs_upper() ** 2 for entry in vector), flint.arb(0)).sqrt().upper()
 
 
-def enclose(objective: ExactObjective, w: list[arb]) -> Point:
+def enclose(objective: ExactObjective, w: list[flint.arb]) -> Point:
     """F and its gradient at w, in one pass over the rows."""
-    column = arb_mat(len(w), 1, w)
+    column = flint.arb_mat(len(w), 1, w)
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[arb, arb_mat]:
-        signed = arb_mat((x * y[:, None]).tolist())
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[flint.arb, flint.arb_mat]:
+        signed = flint.arb_mat((x * y[:, None]).tolist())
         parts = [objective.loss.enclose(margin) for margin in (signed * column).entries()]
-        slopes = arb_mat(1, len(parts), [slope for _, slope, _ in parts])
-        return sum((value for value, _, _ in parts), arb(0)), slopes * signed
+        slopes = flint.arb_mat(1, len(parts), [slope for _, slope, _ in parts])
+        return sum((value for value, _, _ in parts), flint.arb(0)), slopes * signed
 
     with threads(1):  # balls share one precision, and hold the interpreter
-        total, slopes = objective.rows.fold(kernel)
+        total, slopes = objective.rows.fold(in_dense_pieces(kernel))
     penalty, tilt = objective.penalty, objective.tilt
     terms = zip(slopes.entries(), w, tilt, strict=True)
     gradient = [slope + penalty * entry + b for slope, entry, b in terms]
     return Point(w, total + penalty / 2 * _dot(w, w) + _dot(tilt, w), gradient)
 
 
-def hessian(objective: ExactObjective, w: list[arb]) -> arb_mat:
+def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
     """Second derivative ``(d, d)`` at w, one of its values at kinks; one pass over the rows."""
-    column = arb_mat(len(w), 1, w)
+    column = flint.arb_mat(len(w), 1, w)
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[arb_mat]:
-        signed = arb_mat((x * y[:, None]).tolist())
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[flint.arb_mat]:
+        signed = flint.arb_mat((x * y[:, None]).tolist())
         margins = (signed * column).entries()
         weights = [objective.loss.enclose(margin)[2].mid() for margin in margins]
         pairs = zip(weights, signed.tolist(), strict=True)
         weighted = [[weight * entry for entry in row] for weight, row in pairs]
-        return (signed.transpose() * arb_mat(weighted),)
+        return (signed.transpose() * flint.arb_mat(weighted),)
 
     with threads(1):
-        (total,) = objective.rows.fold(kernel)
-    matrix: arb_mat = total
+        (total,) = objective.rows.fold(in_dense_pieces(kernel))
+    matrix: flint.arb_mat = total
     for j in range(len(w)):
         matrix[j, j] += objective.penalty
     return matrix
 
 
-def _newton(objective: ExactObjective, w: list[arb]) -> Iterator[Point]:
+def _newton(objective: ExactObjective, w: list[flint.arb]) -> Iterator[Point]:
     """Newton iterations from `w`, as far as the precision can tell them to be progress."""
     point: Point | None = enclose(objective, w)
     while point is not None:
@@ -134,11 +140,11 @@ def _newton(objective: ExactObjective, w: list[arb]) -> Iterator[Point]:
         point = None if step is None else _search(objective, point, step)
 
 
-def _newton_step(matrix: arb_mat, point: Point) -> list[arb] | None:
+def _newton_step(matrix: flint.arb_mat, point: Point) -> list[flint.arb] | None:
     return _solve(matrix, [-entry for entry in point.gradient])
 
 
-def _search(objective: ExactObjective, point: Point, step: list[arb]) -> Point | None:
+def _search(objective: ExactObjective, point: Point, step: list[flint.arb]) -> Point | None:
     """The first of the steps 1, 1/2, ... that certainly makes progress, or None if none can.
 
     Progress is a lower F, as Armijo asks, or half the gradient where F is no higher as far as
@@ -158,14 +164,14 @@ def _search(objective: ExactObjective, point: Point, step: list[arb]) -> Point |
         promised, step = promised / 2, [entry / 2 for entry in step]
 
 
-def _searched(objective: ExactObjective, w: list[arb], limit: int) -> Iterator[Point]:
+def _searched(objective: ExactObjective, w: list[flint.arb], limit: int) -> Iterator[Point]:
     """A few Newton iterations from `w`, for kinks that lie between it and the minimum."""
     return islice(_newton(objective, w), min(limit, _SEVERAL))
 
 
-def _direct(objective: ExactObjective, w: list[arb], limit: int) -> Iterator[Point]:
+def _direct(objective: ExactObjective, w: list[flint.arb], limit: int) -> Iterator[Point]:
     """Newton iterations from `w` for as long as each halves the gradient."""
-    target = arb("inf")
+    target = flint.arb("inf")
     for point in islice(_newton(objective, w), limit):
         yield point
         length = length_bound(point.gradient)
@@ -174,7 +180,7 @@ def _direct(objective: ExactObjective, w: list[arb], limit: int) -> Iterator[Poi
         target = length / 2
 
 
-def _along_path(objective: ExactObjective, w: list[arb], limit: int) -> Iterator[Point]:
+def _along_path(objective: ExactObjective, w: list[flint.arb], limit: int) -> Iterator[Point]:
     """Newton iterations after the minima of larger penalties have led the way, from zero.
 
     Where margins at the minimum are large, the loss is a sharp kink for Newton's method, which
@@ -182,11 +188,11 @@ def _along_path(objective: ExactObjective, w: list[arb], limit: int) -> Iterator
     falls by a factor q, minima move along w(Lambda) with ``dw = (q - 1) Lambda H^-1 w``: exactly
     so both for rows beyond the kink, whose margins grow by q, and for rows held in it.
     """
-    radius, slope_bound = arb(objective.rows.radius), objective.loss.slope_bound
+    radius, slope_bound = flint.arb(objective.rows.radius), objective.loss.slope_bound
     reach = _WIDTH * slope_bound / objective.loss.curvature_bound / radius
     slopes = objective.rows.n * slope_bound * radius
     penalty = radius * (length_bound(objective.tilt) + slopes)
-    w, factor = [arb(0) for _ in w], 4
+    w, factor = [flint.arb(0) for _ in w], 4
     while penalty > objective.penalty:
         relaxed = replace(objective, penalty=penalty)
         near = _near_minimum(relaxed, w, reach, limit)
@@ -203,8 +209,8 @@ def _along_path(objective: ExactObjective, w: list[arb], limit: int) -> Iterator
 
 
 def _near_minimum(
-    objective: ExactObjective, w: list[arb], reach: arb, limit: int
-) -> tuple[Point, arb_mat, int] | None:
+    objective: ExactObjective, w: list[flint.arb], reach: flint.arb, limit: int
+) -> tuple[Point, flint.arb_mat, int] | None:
     """Where Newton's next step is certainly no longer than `reach`, and its matrix there.
 
     None if the precision or the number of iterations does not suffice.
@@ -223,17 +229,17 @@ def _near_minimum(
     return None
 
 
-def _solve(matrix: arb_mat, right: list[arb]) -> list[arb] | None:
+def _solve(matrix: flint.arb_mat, right: list[flint.arb]) -> list[flint.arb] | None:
     """The solution, enclosed, or None if the matrix may be singular."""
     try:
-        return list(matrix.solve(arb_mat(len(right), 1, right)).entries())
+        return list(matrix.solve(flint.arb_mat(len(right), 1, right)).entries())
     except ZeroDivisionError:
         return None
 
 
-def _moved(w: list[arb], step: list[arb]) -> list[arb]:
+def _moved(w: list[flint.arb], step: list[flint.arb]) -> list[flint.arb]:
     return [(entry + change).mid() for entry, change in zip(w, step, strict=True)]
 
 
-def _dot(a: list[arb], b: list[arb]) -> arb:
-    return sum((left * right for left, right in zip(a, b, strict=True)), arb(0))
+def _dot(a: list[flint.arb], b: list[flint.arb]) -> flint.arb:
+    return sum((left * right for left, right in zip(a, b, strict=True)), flint.arb(0))

@@ -35,6 +35,11 @@ def threads(limit: int) -> Iterator[None]:
         _LIMIT.reset(token)
 
 
+def alone() -> bool:
+    """Whether one thread has been asked for: what is folded may then be bound to this one."""
+    return _LIMIT.get() == 1
+
+
 def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
     """``[compute(item) for item in items]``, several at a time.
 

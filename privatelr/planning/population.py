@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import special
 
 from privatelr.audit.pairs import SignedRows
 from privatelr.errors import ArgumentError
@@ -181,4 +181,4 @@ def spread_quantiles(ranks: FloatArray, spread: float) -> FloatArray:
     if spread >= _TWO_POINTS:
         return np.where(ranks < 0.5, -1.0, 1.0)
     shape = (1 / spread**2 - 1) / 2
-    return np.asarray(2 * stats.beta.ppf(ranks, shape, shape) - 1)
+    return np.asarray(2 * special.betaincinv(shape, shape, ranks) - 1)

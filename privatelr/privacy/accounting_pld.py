@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from privatelr.privacy.events import Event, GaussianEvent, TiltEvent
 from privatelr.privacy.guarantees import PureDP
@@ -130,7 +130,7 @@ def _randomised_response(epsilon: float, step: float) -> tuple[int, FloatArray, 
     """The extremal case of pure epsilon, for the next epsilon on the grid."""
     steps = math.ceil(epsilon / step)
     masses = np.zeros(2 * steps + 1)
-    masses[0], masses[-1] = special.expit(-steps * step), special.expit(steps * step)
+    masses[0], masses[-1] = scipy.special.expit(-steps * step), scipy.special.expit(steps * step)
     return -steps, masses, 0.0
 
 
@@ -157,7 +157,7 @@ def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
 
     def above(paid: float, shift: float) -> FloatArray:
         """Of a Gaussian release with mu = `shift`."""
-        return np.asarray(special.ndtr(-(loss - paid - shift**2 / 2) / shift))
+        return np.asarray(scipy.special.ndtr(-(loss - paid - shift**2 / 2) / shift))
 
     a = event.curvature_cost
     bound = np.minimum(1.0, above(a, 2 * m) + 2 * above(a, m))

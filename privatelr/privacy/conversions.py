@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from scipy import optimize
+import scipy
 
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.privacy.guarantees import (
@@ -100,7 +100,7 @@ def _zcdp_epsilon(rho: float, delta: float) -> float:
 
     # the best order is near 1 + sqrt(log(1/delta) / rho); search some decades around it
     centre = 0.5 * math.log(max(-math.log(delta), 1e-3) / rho)
-    found = optimize.minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         epsilon, bounds=(centre - 12, centre + 12), method="bounded", options={"xatol": 1e-10}
     )
     return max(0.0, float(found.fun))

@@ -12,18 +12,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from flint import arb
 
+from privatelr.later import later
 from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import flint
     import numpy.typing as npt
 
     from privatelr.types import FloatArray
 
     WordArray = npt.NDArray[np.uint64]
+else:
+    flint = later("flint")
 
 _WORD = 64
 _GUARD = 32
@@ -42,16 +45,16 @@ class Arithmetic(Protocol):
 class Balls:
     """Enclosures, at the working precision."""
 
-    def log(self, x: arb) -> arb:
+    def log(self, x: flint.arb) -> flint.arb:
         return x.log()
 
-    def sqrt(self, x: arb) -> arb:
+    def sqrt(self, x: flint.arb) -> flint.arb:
         return x.sqrt()
 
-    def cos_pi(self, x: arb) -> arb:
+    def cos_pi(self, x: flint.arb) -> flint.arb:
         return x.cos_pi()
 
-    def sin_pi(self, x: arb) -> arb:
+    def sin_pi(self, x: flint.arb) -> flint.arb:
         return x.sin_pi()
 
 
@@ -97,7 +100,7 @@ class Recipe(Protocol):
 class Draw(Protocol):
     """One vector of noise, drawn once."""
 
-    def enclose(self, precision: int) -> list[arb]:
+    def enclose(self, precision: int) -> list[flint.arb]:
         """Balls that hold the coordinates; more bits give smaller balls around the same."""
         ...
 
@@ -122,12 +125,12 @@ class ExactDraw:
         object.__setattr__(self, "_prefixes", [0] * self.recipe.uniforms)
         object.__setattr__(self, "_known", [0])
 
-    def enclose(self, precision: int) -> list[arb]:
+    def enclose(self, precision: int) -> list[flint.arb]:
         with working_precision(precision):
             self._extend(precision - _GUARD)
             uniforms = [self._uniform(prefix) for prefix in self._prefixes]
             found = self.recipe.transform(uniforms, self._signs, Balls())
-            return [x if isinstance(x, arb) else arb(x) for x in found]
+            return [x if isinstance(x, flint.arb) else flint.arb(x) for x in found]
 
     def nearest(self) -> FloatArray:
         precision = FIRST_PRECISION
@@ -157,10 +160,10 @@ class ExactDraw:
                 self._prefixes[index] = (prefix << more) | self.bits(more)
             self._known[0] = known
 
-    def _uniform(self, prefix: int) -> arb:
+    def _uniform(self, prefix: int) -> flint.arb:
         """The ball ``[prefix, prefix + 1] / 2**known``."""
         half = -self._known[0] - 1
-        return arb((2 * prefix + 1, half), (1, half))
+        return flint.arb((2 * prefix + 1, half), (1, half))
 
     def __reduce__(self) -> Any:
         raise TypeError("a draw of noise is not copied: with it the noise could be taken off.")
@@ -172,8 +175,8 @@ class FloatDraw:
 
     vector: FloatArray
 
-    def enclose(self, precision: int) -> list[arb]:
-        return [arb(float(number)) for number in self.vector]
+    def enclose(self, precision: int) -> list[flint.arb]:
+        return [flint.arb(float(number)) for number in self.vector]
 
     def nearest(self) -> FloatArray:
         return self.vector

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from scipy import special
+import scipy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def log_delta(epsilon: float, mu: float) -> float:
         scaled = _erfcx_drop(epsilon / mu / math.sqrt(2), mu / math.sqrt(2))
         tail = -a * a / 2 - math.log(2)
         return float(tail + math.log(scaled)) if scaled > 0 else -math.inf
-    first, second = float(special.log_ndtr(a)), epsilon + float(special.log_ndtr(b))
+    first, second = float(scipy.special.log_ndtr(a)), epsilon + float(scipy.special.log_ndtr(b))
     gap = second - first
     return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
 
@@ -39,7 +39,8 @@ def log_delta(epsilon: float, mu: float) -> float:
 def _erfcx_drop(middle: float, step: float) -> float:
     """What erfcx loses over an interval, by derivatives at its middle where it is short."""
     if step > 1e-3 * max(1.0, middle):
-        return float(special.erfcx(middle - step / 2) - special.erfcx(middle + step / 2))
+        low, high = middle - step / 2, middle + step / 2
+        return float(scipy.special.erfcx(low) - scipy.special.erfcx(high))
     first, third = _erfcx_derivatives(middle)
     return -step * (first + step * step / 24 * third)
 
@@ -51,7 +52,7 @@ def _erfcx_derivatives(x: float) -> tuple[float, float]:
         series = 1 - 3 * y * (1 - 5 * y * (1 - 7 * y * (1 - 9 * y)))
         first = -series / x / x / math.sqrt(math.pi)
         return first, 6 * first / x / x
-    value = float(special.erfcx(x))
+    value = float(scipy.special.erfcx(x))
     first = 2 * x * value - 2 / math.sqrt(math.pi)
     return first, 4 * first + 2 * x * (2 * value + 2 * x * first)
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy import special
+import scipy
 
+from privatelr.privacy.blockwise import BlockwiseDraw, is_blockwise
 from privatelr.privacy.draws import Draw, ExactDraw, FloatDraw, Floats, Recipe
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class SystemRandomness:
 
     def draw(self, recipe: Recipe) -> Draw:
         """A draw that is exact to as many bits as are asked for (privacy.md 10.2)."""
+        if is_blockwise(recipe):
+            return BlockwiseDraw(recipe, secrets.randbits)
         return ExactDraw(recipe, secrets.randbits)
 
     @property
@@ -66,9 +69,15 @@ class SeededRandomness:
 
     def draw(self, recipe: Recipe) -> Draw:
         """A draw in doubles, which may show through what is added to it."""
+        if is_blockwise(recipe):
+            return FloatDraw(BlockwiseDraw(recipe, self._bits).nearest())
         uniforms = self.uniforms(recipe.uniforms).tolist()
         signs = [1 if u < 0.5 else -1 for u in self.uniforms(recipe.signs)]
         return FloatDraw(np.array(recipe.transform(uniforms, signs, Floats()), dtype=np.float64))
+
+    def _bits(self, count: int) -> int:
+        drawn = int.from_bytes(self._generator.bytes(-(-count // 8)), "little")
+        return drawn >> (-count % 8)
 
     @property
     def is_secret(self) -> bool:
@@ -85,4 +94,4 @@ def _open_unit(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> Float
 
 def normals(randomness: Randomness, count: int) -> FloatArray:
     """Independent standard normal doubles, by inversion; for what may be published."""
-    return np.asarray(special.ndtri(randomness.uniforms(count)))
+    return np.asarray(scipy.special.ndtri(randomness.uniforms(count)))

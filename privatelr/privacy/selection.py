@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flint import arb
 
 from privatelr.errors import GuaranteeError, require_number
+from privatelr.later import later
 from privatelr.precision import FIRST_PRECISION, working_precision
 from privatelr.privacy.draws import ExactDraw, FloatDraw
 from privatelr.privacy.guarantees import PureDP
@@ -22,9 +22,13 @@ from privatelr.privacy.guarantees import PureDP
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import flint
+
     from privatelr.privacy.draws import Arithmetic, Draw, WordArray
     from privatelr.privacy.randomness import Randomness
     from privatelr.types import FloatArray
+else:
+    flint = later("flint")
 
 _CELL = 2.0**-64
 _HALF = np.uint64(2**63)
@@ -121,9 +125,9 @@ class ExponentialMechanism:
         while winner is None:
             numbers = draw.enclose(precision)
             with working_precision(precision):
-                rate = arb(self.epsilon) / arb(self.width)
+                rate = flint.arb(self.epsilon) / flint.arb(self.width)
                 sums = [
-                    arb(float(score)) * rate + number
+                    flint.arb(float(score)) * rate + number
                     for score, number in zip(scores, numbers, strict=True)
                 ]
                 winner = _certainly_largest(sums)
@@ -151,7 +155,7 @@ class ExponentialMechanism:
         return best if sure else None
 
 
-def _certainly_largest(sums: Sequence[arb]) -> int | None:
+def _certainly_largest(sums: Sequence[flint.arb]) -> int | None:
     """The position whose ball lies above all others, or None while it is in doubt."""
     if not all(ball.is_finite() for ball in sums):
         return None

@@ -6,18 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr.errors import ArgumentError
-from privatelr.results import predict, release_file, tables
-from privatelr.results.card import CardFormat, write_card
+from privatelr.later import later
+from privatelr.results import predict
 from privatelr.results.inferred import InferredFit
 from privatelr.results.record import ModelRecord
-from privatelr.results.summary import summarise
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
 
+    from privatelr.results import card, release_file, summary, tables
+    from privatelr.results.card import CardFormat
     from privatelr.results.summary_page import FitSummary
+else:
+    card = later("privatelr.results.card")
+    release_file = later("privatelr.results.release_file")
+    summary = later("privatelr.results.summary")
+    tables = later("privatelr.results.tables")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -111,7 +117,7 @@ class Fit(InferredFit):
         mode, target
             Of standard errors, intervals and tests, as in `conf_int`.
         """
-        return summarise(self, alpha=alpha, mode=mode, target=target)
+        return summary.summarise(self, alpha=alpha, mode=mode, target=target)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
@@ -155,7 +161,7 @@ class Fit(InferredFit):
         **Privacy.** *Covered*: the card repeats what the release file holds. *Neighbours*: those
         of the guarantee. *Assumed public*: as for `save`. *Not covered*: nothing that is on it.
         """
-        return write_card(self, format)
+        return card.write_card(self, format)
 
     def __str__(self) -> str:
         return self.summary().as_text()

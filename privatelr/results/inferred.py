@@ -9,24 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privatelr.results import contrasts, tables
-from privatelr.results.forest import plot_coefficients
-from privatelr.results.inference_table import (
-    Question,
-    covariance_frame,
-    infer_coefficients,
-    interval_frame,
-    level_of,
-    percentages,
-    rows_of,
-)
+from privatelr.later import later
 from privatelr.results.record import FitRecord
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from privatelr.results import contrasts, forest, inference_table, tables
     from privatelr.results.contrasts import WaldTest
+else:
+    contrasts = later("privatelr.results.contrasts")
+    forest = later("privatelr.results.forest")
+    inference_table = later("privatelr.results.inference_table")
+    tables = later("privatelr.results.tables")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,12 +56,12 @@ class InferredFit(FitRecord):
     @property
     def bse(self) -> pd.Series[float]:
         """Standard errors of `coef`: sampling error and noise together."""
-        return self._named(infer_coefficients(self).sd, "bse")
+        return self._named(inference_table.infer_coefficients(self).sd, "bse")
 
     @property
     def zvalues(self) -> pd.Series[float]:
         """`coef` over `bse`."""
-        return self._named(infer_coefficients(self).z, "zvalues")
+        return self._named(inference_table.infer_coefficients(self).z, "zvalues")
 
     @property
     def tvalues(self) -> pd.Series[float]:
@@ -75,7 +71,7 @@ class InferredFit(FitRecord):
     @property
     def pvalues(self) -> pd.Series[float]:
         """Two-sided p-values of each coefficient being 0, from the law of its error."""
-        return self._named(infer_coefficients(self).p_value, "pvalues")
+        return self._named(inference_table.infer_coefficients(self).p_value, "pvalues")
 
     def conf_int(
         self,
@@ -99,8 +95,11 @@ class InferredFit(FitRecord):
         cols
             Names or positions of the coefficients to show, by statsmodels' name; by default all.
         """
-        asked = Question(level_of(alpha), mode, target, method, simultaneous, covariates)
-        return rows_of(interval_frame(self, infer_coefficients(self, asked), (0, 1)), "cols", cols)
+        level = inference_table.level_of(alpha)
+        asked = inference_table.Question(level, mode, target, method, simultaneous, covariates)
+        found = inference_table.infer_coefficients(self, asked)
+        limits = inference_table.interval_frame(self, found, (0, 1))
+        return inference_table.rows_of(limits, "cols", cols)
 
     def confint(
         self,
@@ -124,9 +123,11 @@ class InferredFit(FitRecord):
         parm
             Names or positions of the coefficients to show, by R's name; by default all.
         """
-        asked = Question(level, mode, target, method, simultaneous, covariates)
-        found = infer_coefficients(self, asked)
-        return rows_of(interval_frame(self, found, percentages(found.level)), "parm", parm)
+        asked = inference_table.Question(level, mode, target, method, simultaneous, covariates)
+        found = inference_table.infer_coefficients(self, asked)
+        names = inference_table.percentages(found.level)
+        limits = inference_table.interval_frame(self, found, names)
+        return inference_table.rows_of(limits, "parm", parm)
 
     def vcov(self, *, mode: str | None = None, target: str = "regularised") -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
@@ -134,7 +135,7 @@ class InferredFit(FitRecord):
         In the conservative mode the correlations are those of the posterior one, so that a
         combination is better asked of `contrasts`.
         """
-        return covariance_frame(self, mode=mode, target=target)
+        return inference_table.covariance_frame(self, mode=mode, target=target)
 
     def cov_params(self, *, mode: str | None = None, target: str = "regularised") -> pd.DataFrame:
         """The same as `vcov`, by statsmodels' name."""
@@ -191,7 +192,7 @@ class InferredFit(FitRecord):
             One row per combination: estimate, null_value, std_error with its parts sampling_sd
             and privacy_sd, statistic, p_value, conf_low, conf_high.
         """
-        asked = Question(level, mode, target, method, simultaneous, covariates)
+        asked = inference_table.Question(level, mode, target, method, simultaneous, covariates)
         return contrasts.contrasts(self, hypotheses, asked)
 
     def t_test(
@@ -199,7 +200,7 @@ class InferredFit(FitRecord):
     ) -> pd.DataFrame:
         """The same as `contrasts`, by statsmodels' name, and with its ``alpha`` for the level."""
         if alpha is not None:
-            options["level"] = level_of(alpha)
+            options["level"] = inference_table.level_of(alpha)
         return self.contrasts(hypotheses, **options)
 
     def tidy(
@@ -232,9 +233,9 @@ class InferredFit(FitRecord):
             term, estimate, std_error, its two parts sampling_sd and privacy_sd, statistic,
             p_value. Without inference only term, estimate, and a limit to privacy_sd.
         """
-        asked = Question(conf_level, mode, target, simultaneous=simultaneous)
+        asked = inference_table.Question(conf_level, mode, target, simultaneous=simultaneous)
         return tables.tidy(self, asked, conf_int=conf_int, exponentiate=exponentiate)
 
     def plot(self, **options: Any) -> Axes:
         """Draw the coefficients with their intervals; see `privatelr.plot_coefficients`."""
-        return plot_coefficients(self, **options)
+        return forest.plot_coefficients(self, **options)

@@ -17,14 +17,17 @@ from privatelr.errors import (
 from privatelr.frames.design import read_covariates
 from privatelr.frames.matrix import MatrixSpec, read_matrix
 from privatelr.frames.source import as_frame
-from privatelr.inference.row_errors import row_errors
+from privatelr.later import later
 from privatelr.numerics.rows import linear_predictor
 from privatelr.results.scores import scale_of, score
 from privatelr.results.threshold import require_threshold
 
 if TYPE_CHECKING:
+    from privatelr.inference import row_errors
     from privatelr.results.record import FitRecord, ModelRecord
     from privatelr.types import BoolArray, FloatArray
+else:
+    row_errors = later("privatelr.inference.row_errors")
 
 
 def predict(
@@ -61,7 +64,7 @@ def predict_interval(
         )
     takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
-    errors = row_errors(fit.release, level=level, mode=mode)
+    errors = row_errors.row_errors(fit.release, level=level, mode=mode)
     frame = as_frame(data)
     rows, usable = design_rows(fit, frame)
     link, half = linear_predictor(rows, fit.release.coef), errors.half_width(rows)

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.later import later
 from privatelr.numerics.entries import bounded_entries
 from privatelr.numerics.rows import bounded_rows
-from privatelr.results.inference_table import infer_coefficients
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.selections import SelectionCalibration, Selections
     from privatelr.numerics.losses import Loss
     from privatelr.privacy.guarantees import Guarantee
+    from privatelr.results import inference_table
     from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.threshold import Threshold
     from privatelr.types import FloatArray
+else:
+    inference_table = later("privatelr.results.inference_table")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -140,7 +143,7 @@ class FitRecord(ModelRecord):
         """
         if self.release.moments is None:
             return self.privacy_sd_limit.rename("privacy_sd")
-        return self._named(infer_coefficients(self).privacy_sd, "privacy_sd")
+        return self._named(inference_table.infer_coefficients(self).privacy_sd, "privacy_sd")
 
     @property
     def privacy_sd_limit(self) -> pd.Series[float]:

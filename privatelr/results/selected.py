@@ -5,17 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from privatelr.results import predict, release_file, selected_tables
-from privatelr.results.card import CardFormat, write_card
+from privatelr.later import later
+from privatelr.results import predict
 from privatelr.results.record import ModelRecord, SelectedRecord
-from privatelr.results.selected_summary import summarise
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
 
+    from privatelr.results import card, release_file, selected_summary, selected_tables
+    from privatelr.results.card import CardFormat
     from privatelr.results.summary_page import FitSummary
+else:
+    card = later("privatelr.results.card")
+    release_file = later("privatelr.results.release_file")
+    selected_summary = later("privatelr.results.selected_summary")
+    selected_tables = later("privatelr.results.selected_tables")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -83,7 +89,7 @@ class SelectedFit(SelectedRecord):
 
     def summary(self) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``."""
-        return summarise(self)
+        return selected_summary.summarise(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
@@ -124,7 +130,7 @@ class SelectedFit(SelectedRecord):
         **Privacy.** *Covered*: the card repeats what the release file holds. *Neighbours*: those
         of the guarantee. *Assumed public*: as for `save`. *Not covered*: nothing that is on it.
         """
-        return write_card(self, format)
+        return card.write_card(self, format)
 
     def __str__(self) -> str:
         return self.summary().as_text()

@@ -12,6 +12,8 @@ from repeated_noise import drawn, trial
 
 import privatelr.results.effects
 import privatelr.results.inference_table
+import privatelr.results.summary
+import privatelr.results.tables
 from privatelr import Newton, average_marginal_effects, dplr, dpsvm
 from privatelr.frames.design import read_design
 from privatelr.mechanisms.registry import MECHANISMS
@@ -91,7 +93,7 @@ def test_planted_errors_of_the_data_are_caught(monkeypatch):
             found = replace(found, sampling_sd=found.sampling_sd * fit.diagnostics.c_index)
         return found
 
-    for place in ("inferred", "record", "tables", "summary", "inference_table"):
+    for place in ("inference_table", "summary", "tables"):
         module = getattr(privatelr.results, place)
         monkeypatch.setattr(module, "infer_coefficients", curious)
     with pytest.raises(AssertionError):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.pure import (
@@ -107,7 +107,7 @@ def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> floa
         )
 
     # the search subtracts values, and minus infinity from itself is nothing
-    found = optimize.minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda split: max(bound(split), _NEVER), bounds=(0.5, 1.0), method="bounded"
     )
     return min(bound(float(found.x)), bound(0.5), bound(1.0))

@@ -12,10 +12,11 @@ import math
 from typing import TYPE_CHECKING
 
 from privatelr.mechanisms.calibration.output import UP, noise_hiding
+from privatelr.numerics.certified import EXACT_COLUMNS, resolved_norm
 from privatelr.privacy.noise import GaussianNoise, NoNoise
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.problem import Facts, Problem
+    from privatelr.mechanisms.problem import Problem
     from privatelr.privacy.guarantees import ZCDP, PureDP
     from privatelr.privacy.noise import NoiseLaw
 
@@ -27,17 +28,27 @@ _RESOLUTION = 2.0**-47
 _BASE_COLUMNS = 16
 _USUAL_CURVATURE = 0.25
 _GRID = 1e-3
+_LONGER = 2.0
+"""Times its root mean square length: no tilt of hundreds of columns is longer in any lifetime."""
+_DRAWN = 16
+"""Of many columns the tilt is known in doubles, and as closely as they evaluate it."""
 
 
-def certified_norm(facts: Facts, noise: NoiseLaw) -> float:
+def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
     """tau: the gradient norm of the sum form that a release is certified to; public.
 
     A multiple of what doubles resolve: n rows of length R in d columns, and the tilt. Slopes
-    are resolved the less the more sharply the loss bends.
+    are resolved the less the more sharply the loss bends. For many columns it is what doubles
+    reach whatever the rows hold, as nothing else would in time: the shield pays.
     """
-    bend = max(1.0, facts.loss.curvature_bound / _USUAL_CURVATURE)
-    rows = (facts.d + _BASE_COLUMNS) * facts.n * facts.reach * bend
-    return _RESOLUTION * (rows + math.sqrt(float(noise.variances.sum())))
+    tilt = math.sqrt(float(noise.variances.sum()))
+    n, d, loss, radius = problem.n, problem.d, problem.loss, problem.radius
+    if d > EXACT_COLUMNS:
+        longest = _LONGER * tilt
+        least = resolved_norm(loss, n, d, radius, problem.lambda_, longest)
+        return least + _DRAWN * _RESOLUTION * longest
+    bend = max(1.0, loss.curvature_bound / _USUAL_CURVATURE)
+    return _RESOLUTION * ((d + _BASE_COLUMNS) * n * problem.reach * bend + tilt)
 
 
 def tilt_rho(rho: float) -> float:

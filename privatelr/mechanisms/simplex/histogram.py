@@ -15,16 +15,20 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flint import arb
 
+from privatelr.later import later
 from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import flint
+
     from privatelr.privacy.draws import Arithmetic, Draw
     from privatelr.privacy.randomness import Randomness
     from privatelr.types import FloatArray, IntArray
+else:
+    flint = later("flint")
 
 _UNIT = 2.0**-53
 _BATCH = 100_000
@@ -118,8 +122,8 @@ def _decided(logs: FloatArray, draw: Draw, doubtful: IntArray) -> list[int]:
     while True:
         numbers = draw.enclose(precision)
         with working_precision(precision):
-            top = arb(float(logs.max()))
-            sums = list(accumulate((arb(float(log)) - top).exp() for log in logs))
+            top = flint.arb(float(logs.max()))
+            sums = list(accumulate((flint.arb(float(log)) - top).exp() for log in logs))
             marks = [numbers[index] * sums[-1] for index in doubtful.tolist()]
             found = [_stretch(sums, mark) for mark in marks]
         known = [option for option in found if option is not None]
@@ -128,7 +132,7 @@ def _decided(logs: FloatArray, draw: Draw, doubtful: IntArray) -> list[int]:
         precision *= 2
 
 
-def _stretch(sums: list[arb], mark: arb) -> int | None:
+def _stretch(sums: list[flint.arb], mark: flint.arb) -> int | None:
     """The first option whose upper end is certainly above the mark, or None while in doubt."""
     low, high = 0, len(sums) - 1
     while low < high:  # the last sum is the total, which no mark reaches

@@ -1,0 +1,229 @@
+"""Many columns: the same minima without a matrix of all their pairs, certified as ever."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from flint import arb
+from scipy import linalg, sparse
+
+from privatelr import Newton
+from privatelr.mechanisms.calibration.shield import certified_norm
+from privatelr.mechanisms.problem import Facts
+from privatelr.numerics import certified, wide
+from privatelr.numerics.certified import certified_minimum, gradient_bound, resolved_norm
+from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
+from privatelr.numerics.newton import Minimum
+from privatelr.numerics.objective import Objective, hessian, value_and_gradient
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.sparse_rows import SparseRows
+from privatelr.numerics.threads import threads
+from privatelr.precision import working_precision
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+
+LOGISTIC = LOSSES["logistic"]
+EVERY_LOSS = [*LOSSES.values(), Huber(0.01), SoftplusHinge(0.01)]
+
+
+def problem(n, p, kind=SparseRows, loss=LOGISTIC, filled=10, penalty=2.0, noise=8.0, seed=0):
+    """Rows of a few entries, and a tilt that is a match for them."""
+    rng = np.random.default_rng(seed)
+    places = rng.integers(0, p, n * filled)
+    x = sparse.csr_array(
+        (rng.standard_normal(n * filled), places, np.arange(0, n * filled + 1, filled)),
+        shape=(n, p),
+    )
+    y = np.where(rng.uniform(size=n) < 0.5, 1.0, -1.0)
+    given = x if kind is SparseRows else x.toarray()
+    rows = kind(given, y, bound=1.0, intercept=0.5)
+    return Objective(rows, loss, penalty / n, noise * rng.standard_normal(p + 1) / n)
+
+
+def exact_tilt(objective):
+    n = objective.rows.n
+
+    def tilt(precision):
+        with working_precision(precision):
+            return [n * arb(float(entry)) for entry in objective.tilt]
+
+    return tilt
+
+
+@dataclass(eq=False)
+class Folded:
+    """Rows that show nothing but folds."""
+
+    rows: SparseRows
+
+    @property
+    def n(self):
+        return self.rows.n
+
+    @property
+    def d(self):
+        return self.rows.d
+
+    @property
+    def radius(self):
+        return self.rows.radius
+
+    def fold(self, kernel):
+        return self.rows.fold(kernel)
+
+
+# --- steps ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [DenseRows, SparseRows])
+@pytest.mark.parametrize("pairs", [True, False])
+@pytest.mark.parametrize("reach", [0.0, 1.0])
+def test_steps_by_rows_are_newton_steps(kind, pairs, reach, monkeypatch):
+    monkeypatch.setattr(wide, "_ROWS", 1000 if pairs else 0)
+    monkeypatch.setattr(wide, "_LOOSE", 1e-12)
+    monkeypatch.setattr(wide, "_TIGHT", 1e-12)
+    objective = problem(100, 300, kind)
+    w = np.random.default_rng(1).standard_normal(301)
+    gradient = value_and_gradient(objective, w)[1]
+    expected = -linalg.solve(hessian(objective, w, reach), gradient)
+    step = wide.wide_steps(objective)(w, gradient, reach)
+    np.testing.assert_allclose(step, expected, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("rows", [DenseRows, SparseRows, Folded])
+def test_steps_by_columns_are_newton_steps(rows, monkeypatch):
+    monkeypatch.setattr(wide, "_LOOSE", 1e-12)
+    objective = problem(500, 300, DenseRows if rows is DenseRows else SparseRows)
+    if rows is Folded:
+        objective = replace(objective, rows=Folded(objective.rows))
+    w = np.random.default_rng(1).standard_normal(301)
+    gradient = value_and_gradient(objective, w)[1]
+    expected = -linalg.solve(hessian(objective, w), gradient)
+    step = wide.wide_steps(objective)(w, gradient, 0.0)
+    np.testing.assert_allclose(step, expected, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("part", [0.3, 1e-3])
+def test_conjugate_gradients_of_rows_leave_no_more_than_they_say(part):
+    """The rest of the system of columns is known from that of rows."""
+    objective = problem(200, 400, filled=30, penalty=0.2)
+    x, n = objective.rows.x, objective.rows.n
+    root = np.sqrt(np.random.default_rng(2).uniform(0, 0.25, n) / n)
+    gradient = np.random.default_rng(3).standard_normal(200) @ x
+    enough = part * np.linalg.norm(gradient)
+    v = wide._conjugate_rows(x, root, objective.lambda_, root * (x @ gradient), enough)
+    step = ((root * v) @ x - gradient) / objective.lambda_
+    left = (root**2 * (x @ step)) @ x + objective.lambda_ * step + gradient
+    assert 0.01 * enough < np.linalg.norm(left) <= enough * (1 + 1e-9)
+
+
+# --- minima ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", EVERY_LOSS, ids=str)
+@pytest.mark.parametrize("shape", [(120, 400), (600, 400)])
+@pytest.mark.parametrize("pairs", [True, False])
+def test_minima_equal_those_of_the_matrix_of_columns(loss, shape, pairs, monkeypatch):
+    objective = problem(*shape, loss=loss)
+    monkeypatch.setattr(wide, "_WIDE", 10**6)
+    expected = Newton()(objective).w
+    monkeypatch.setattr(wide, "_ROWS", 2500 if pairs else 0)
+    monkeypatch.setattr(wide, "_COLUMNS", 300)
+    monkeypatch.setattr(wide, "_WIDE", 256)
+    for rows in (objective.rows, Folded(objective.rows)):
+        found = Newton()(replace(objective, rows=rows)).w
+        np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+def test_dense_rows_and_sparse_rows_have_the_same_minimum():
+    a, b = (Newton()(problem(300, 1000, kind)).w for kind in (DenseRows, SparseRows))
+    np.testing.assert_allclose(a, b, atol=1e-8 * np.abs(a).max())
+
+
+def test_a_penalty_that_is_lost_in_the_curvature():
+    objective = problem(100, 300, penalty=1e-10, noise=0.0)
+    assert Newton()(objective).gradient_norm <= 1e-10
+
+
+def test_nothing_depends_on_threads():
+    objective = problem(700, 900, DenseRows)
+    found = []
+    for limit in (1, 2, 3):
+        with threads(limit):
+            found.append(Newton()(objective).w)
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
+
+
+def test_a_million_columns():
+    objective = problem(2000, 10**6, filled=100)
+    minimum = Newton()(objective)
+    noise = GaussianNoise(10**6 + 1, 8.0)
+    facts = Facts(2000, 10**6 + 1, LOGISTIC, objective.rows.radius)
+    tau = certified_norm(facts.with_lambda(objective.lambda_), noise)
+    assert gradient_bound(objective, minimum.w) <= tau
+
+
+# --- certificates ---------------------------------------------------------------------------
+
+
+def hard(n=60, p=520, loss=LOGISTIC, copies=True):
+    """All rows along one direction, some of them against their labels."""
+    rng = np.random.default_rng(7)
+    x = np.outer(np.ones(n), rng.standard_normal(p)) if copies else rng.standard_normal((n, p))
+    y = np.where(np.arange(n) % 7 > 0, 1.0, -1.0)
+    rows = SparseRows(sparse.csr_array(x), y, bound=1.0, intercept=0.5)
+    return Objective(rows, loss, 1.0 / n, 2.0 * rng.standard_normal(p + 1) / n)
+
+
+def useless(objective):
+    return Minimum(np.full(objective.rows.d, 1e3), 0.0)
+
+
+@pytest.mark.parametrize("loss", EVERY_LOSS, ids=str)
+@pytest.mark.parametrize("copies", [True, False])
+def test_gradient_steps_come_to_what_is_certified(loss, copies, monkeypatch):
+    """Where nothing else leads there, and balls are out of reach."""
+    objective = hard(loss=loss, copies=copies)
+    rows = objective.rows
+    longest = rows.n * float(np.linalg.norm(objective.tilt))
+    tau = resolved_norm(loss, rows.n, rows.d, rows.radius, objective.lambda_, longest)
+
+    def unreached(*arguments):
+        raise AssertionError("balls")
+
+    monkeypatch.setattr(certified, "precise_minimum", unreached)
+    monkeypatch.setattr(certified, "descend", lambda objective, w, *rest: Minimum(w, np.inf))
+    w = certified_minimum(objective, useless, tau * (1 + 1e-6), exact_tilt(objective))
+    found = np.array([float(entry) for entry in w])
+    assert gradient_bound(objective, found) <= tau * (1 + 1e-6)
+
+
+def test_resolved_norm_allows_for_the_worst_rows():
+    """At the minimum the bound is far below it, whatever the rows hold."""
+    for loss in EVERY_LOSS:
+        for copies in (True, False):
+            objective = hard(loss=loss, copies=copies)
+            rows = objective.rows
+            longest = rows.n * float(np.linalg.norm(objective.tilt))
+            tau = resolved_norm(loss, rows.n, rows.d, rows.radius, objective.lambda_, longest)
+            assert gradient_bound(objective, Newton()(objective).w) <= tau / 2
+
+
+@pytest.mark.parametrize("n", [1000, 10**6])
+@pytest.mark.parametrize("d", [501, 20_000, 2 * 10**7])
+@pytest.mark.parametrize("loss", EVERY_LOSS, ids=str)
+def test_many_columns_cost_little_more_noise(n, d, loss):
+    """The shield of Gaussian noise hides ``2 tau`` next to a tilt of deviation 8 R."""
+    radius = 1.1
+    penalty = 8 * loss.curvature_bound * radius**2
+    facts = Facts(n, d, loss, radius).with_lambda(penalty / n)
+    tau = certified_norm(facts, GaussianNoise(d, 8 * radius))
+    assert 2 * tau / (0.2 / 8) / (8 * radius) <= 0.1
+    assert tau >= certified_norm(facts, GaussianNoise(d, 7 * radius))
+    assert certified_norm(facts, SphericalLaplace(d, 0.4)) > tau
+
+
+def test_few_columns_are_certified_as_before():
+    facts = Facts(1000, 500, LOGISTIC, 1.0).with_lambda(0.01)
+    expected = 2.0**-47 * (516 * 1000 + 3 * np.sqrt(500))
+    assert certified_norm(facts, GaussianNoise(500, 3.0)) == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,190 @@
+"""``import privatelr`` takes hardly longer than formulaic alone, and loads what a fit needs."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+import pytest
+from test_layers import MODULES, PACKAGE, doors
+
+import privatelr
+
+MOST = 1.2
+"""Of the time of ``import formulaic``, which every fit needs."""
+COMMAND = 1.5
+"""Seconds until the command has said how it is used."""
+FORMULAIC = "import formulaic"
+HELP = "from privatelr.cli import main; main(['--help'])"
+VERSION = "from privatelr.cli import main; main(['--version'])"
+HEAVY = ("matplotlib", "scipy.optimize", "scipy.special", "scipy.stats", "statsmodels")
+TREE = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+BEHIND_DOORS = {
+    module
+    for name in MODULES
+    for module in doors(ast.parse((PACKAGE / name).read_text(encoding="utf-8")))
+}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """Runs code in a process of its own; compiled files are kept, as they are for users."""
+    home = tmp_path_factory.mktemp("installed")
+    shutil.copytree(PACKAGE, home / "privatelr", ignore=shutil.ignore_patterns("__pycache__"))
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    ours = {**kept, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(home)}
+
+    def run(code):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=home,
+            env=ours,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        return done.stdout.splitlines()[-1]
+
+    assert Path(run("import privatelr; print(privatelr.__file__)")).is_relative_to(home)
+    return run
+
+
+# -- time --------------------------------------------------------------------------------------
+
+
+def seconds(python, code):
+    """Processor time of a whole process, which other processes change least."""
+    clock = "import atexit, time; atexit.register(lambda: print(time.process_time())); "
+    return float(python(clock + code))
+
+
+def best_of(python, code, enough, pairs=5, rounds=6):
+    """Medians of the ratio to formulaic and of seconds: of the first round that is good enough."""
+    seconds(python, code), seconds(python, FORMULAIC)  # compiles what is not
+    found = []
+    for _ in range(rounds):
+        times = [(seconds(python, FORMULAIC), seconds(python, code)) for _ in range(pairs)]
+        found.append((median(ours / theirs for theirs, ours in times), median(times)[1]))
+        if enough(*found[-1]):
+            break
+    return min(found)
+
+
+def test_the_package_is_imported_in_little_more_time_than_formulaic(python):
+    ratio, _ = best_of(python, "import privatelr", lambda ratio, _: ratio < MOST)
+    assert ratio < MOST
+
+
+def test_planted_import_of_scipy_stats_takes_too_long(python):
+    slow = "import privatelr, scipy.stats"
+    ratio, _ = best_of(python, slow, lambda ratio, _: ratio < MOST, pairs=3, rounds=1)
+    assert ratio > MOST
+
+
+@pytest.mark.parametrize("code", [HELP, VERSION], ids=["--help", "--version"])
+def test_the_command_starts_soon(python, code):
+    """Within so many seconds, or on a slow machine within a multiple of formulaic's."""
+
+    def is_soon(ratio, took):
+        return took < COMMAND or ratio < MOST + 0.4
+
+    assert is_soon(*best_of(python, code, is_soon, pairs=3))
+
+
+# -- what is loaded ----------------------------------------------------------------------------
+
+
+def loaded_by(python, code):
+    """Modules that stay unused in a fit and are loaded all the same, beyond formulaic's own."""
+    ask = "import atexit, formulaic, sys; known = set(sys.modules); "
+    told = "atexit.register(lambda: print(*set(sys.modules) - known)); "
+    found = python(f"{ask}{told}{code}").split()
+    assert "privatelr.errors" in found
+    late = (*HEAVY, *BEHIND_DOORS, *homes().values(), *rooms())
+    return sorted(
+        module
+        for module in found
+        if any(module == name or module.startswith(f"{name}.") for name in late)
+    )
+
+
+def test_what_a_fit_does_not_need_is_not_loaded(python):
+    assert BEHIND_DOORS
+    assert loaded_by(python, "import privatelr") == []
+
+
+def test_the_command_loads_neither_audit_nor_planning(python):
+    unused = ("privatelr.audit", "privatelr.planning", *HEAVY)
+    assert not [module for module in loaded_by(python, HELP) if module.startswith(unused)]
+
+
+@pytest.mark.parametrize(
+    "planted", ["flint", "scipy.stats", "statsmodels.iolib.summary", "privatelr.audit"]
+)
+def test_planted_imports_are_seen(python, planted):
+    assert planted in loaded_by(python, f"import privatelr, {planted}")
+
+
+# -- names that are imported when they are first used --------------------------------------------
+
+
+def constant(name):
+    for node in TREE.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    raise AssertionError(name)
+
+
+def homes():
+    return constant("_LATER")
+
+
+def rooms():
+    return [f"privatelr.{name}" for name in constant("_ROOMS")]
+
+
+def test_readers_of_types_are_told_the_same():
+    (typed,) = [
+        node
+        for node in TREE.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    told = {alias.name: node.module for node in typed.body for alias in node.names}
+    assert told == {**homes(), "audit": "privatelr"}
+    assert set(told) <= set(privatelr.__all__)
+
+
+def test_every_public_name_is_there_and_stays(python):
+    assert python("from privatelr import *; import privatelr; print(len(privatelr.__all__))")
+    for name in privatelr.__all__:
+        assert name in dir(privatelr)
+        assert getattr(privatelr, name) is getattr(privatelr, name)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from privatelr import audit; print(audit.run.__name__)",
+        "import privatelr; print(privatelr.audit.run.__name__)",
+        "import privatelr.audit; print(privatelr.audit.run.__name__)",
+        "from privatelr.audit import run; import privatelr; print(privatelr.audit.run.__name__)",
+    ],
+)
+def test_audit_is_found_in_every_way(python, code):
+    assert python(code) == "run"
+
+
+def test_plan_is_the_function_and_planning_the_module(python):
+    code = "import privatelr; print(privatelr.plan is privatelr.planning.plan)"
+    assert python(code) == "True"
+
+
+def test_names_that_are_not_there_are_said_to_be_missing():
+    with pytest.raises(AttributeError, match="module 'privatelr' has no attribute 'dprl'"):
+        privatelr.dprl  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'dprl'"):
+        from privatelr import dprl  # noqa: F401
