@@ -26,11 +26,11 @@ from privatelr.frames.matrix import MatrixSpec, plan_matrix, read_matrix_labels
 from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
 from privatelr.frames.source import read_source
 from privatelr.mechanisms.choosers import Program, Simplex
-from privatelr.mechanisms.request import read_target
+from privatelr.mechanisms.request import read_goal
 from privatelr.model import charge, read_ledger, read_randomness
 from privatelr.numerics.entries import EntryRows, worth_sparse
 from privatelr.numerics.losses import find_loss, label
-from privatelr.privacy.guarantees import ApproxDP, NonPrivate, Promise, void
+from privatelr.privacy.guarantees import ApproxDP, NonPrivate, void
 from privatelr.results.diagnostics import diagnose
 from privatelr.results.selected import SelectedFit
 from privatelr.results.threshold import read_threshold
@@ -134,7 +134,7 @@ def dplpsvm(
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     _require_density(density, minority)
-    goal = _read_goal(eps, delta)
+    goal = read_goal(eps, delta, DELTA)
     return _fit(
         Program(goal, density, rounds, step, score, slack),
         goal,
@@ -218,7 +218,7 @@ def dpsimplex(
     require_choice(ArgumentError, "loss", loss, ("huber", "logistic"))
     takes = "a number from 1e-6 to 1e6"
     size = require_number(ArgumentError, "radius", radius, takes, at_least=1e-6, at_most=1e6)
-    goal = _read_goal(eps, delta)
+    goal = read_goal(eps, delta, DELTA)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
     return _fit(
         Simplex(goal, found, size, lambda_, draws),
@@ -254,17 +254,6 @@ def _read_source(first: Any, second: Any, target: Any) -> Source:
     _, frame = read_source(first, np.zeros((second.shape[0], 1)), target)
     name = str(frame.columns[-1])
     return Source(name, frame[[name]], second)
-
-
-def _read_goal(eps: Any, delta: Any) -> Guarantee:
-    """The guarantee that is asked for; the usual delta beside a guarantee asks for nothing."""
-    if isinstance(eps, NonPrivate):
-        return eps
-    if isinstance(eps, Promise):
-        return read_target(eps, 0.0 if delta == DELTA else delta)
-    if isinstance(eps, float) and eps == math.inf:
-        return NonPrivate("none: eps=inf asks for the plain fit")
-    return read_target(eps, delta)
 
 
 def _require_density(density: Any, minority: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
@@ -93,6 +95,20 @@ def read_target(eps: Any, delta: Any) -> Guarantee:
     if epsilon == 0:
         return NonPrivate("none: eps=0 asks for the plain fit")
     return _require_usual(PureDP(epsilon) if excess == 0 else ApproxDP(epsilon, excess))
+
+
+def read_goal(eps: Any, delta: Any, usual: float) -> Guarantee:
+    """As `read_target`, where delta has a `usual` value, which beside a guarantee asks for nothing.
+
+    No promise at all may be asked for, by `NonPrivate` or by infinity.
+    """
+    if isinstance(eps, NonPrivate):
+        return eps
+    if isinstance(eps, Promise):
+        return read_target(eps, 0.0 if delta == usual else delta)
+    if isinstance(eps, Real) and eps == math.inf:
+        return NonPrivate("none: eps=inf asks for the plain fit")
+    return read_target(eps, delta)
 
 
 def _require_usual(target: Promise) -> Guarantee:

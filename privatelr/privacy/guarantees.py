@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from privatelr.errors import GuaranteeError, require_number
+from privatelr.errors import GuaranteeError, require_choice, require_number
 
 
 class Neighbours(Enum):
@@ -20,6 +21,15 @@ class Neighbours(Enum):
 
 REPLACE_ONE = Neighbours.REPLACE_ONE
 ZERO_OUT = Neighbours.ZERO_OUT
+NEIGHBOURS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT}
+"""By the names that front doors take."""
+
+
+def read_neighbours(value: Any) -> Neighbours:
+    """The relation itself, or the one of this name."""
+    if isinstance(value, Neighbours):
+        return value
+    return NEIGHBOURS[require_choice(GuaranteeError, "neighbours", value, NEIGHBOURS)]
 
 
 @dataclass(frozen=True, slots=True)

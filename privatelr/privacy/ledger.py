@@ -18,7 +18,7 @@ from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import ForkSafeLock
 from privatelr.privacy import ledger_page
 from privatelr.privacy.accounting import Entry, priced
-from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours
+from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 from privatelr.privacy.statement import Statement, charged, left, spent
 
 if TYPE_CHECKING:
@@ -112,8 +112,14 @@ class Ledger(Account):
         The whole budget.
     delta : float, default 0.0
         The delta at which it is counted; with 0, only pure releases fit.
-    neighbours : Neighbours
-        What every guarantee in it is about.
+    neighbours : {"replace", "zero-out"} or Neighbours
+        What every guarantee in it is about: one record replaced by another, as for every fit; or
+        by one of zeros, as a `PrivateFTRL` may be.
+
+    Raises
+    ------
+    GuaranteeError
+        One sentence about a budget or neighbours that are none.
 
     Notes
     -----
@@ -123,16 +129,17 @@ class Ledger(Account):
     never taken back, not even if the release fails afterwards.
 
     **Privacy.** *Covered*: all recorded releases together, each of which may use the results
-    of the ones before. *Neighbours*: one record replaced, the same in all of them. *Assumed
+    of the ones before. *Neighbours*: one record replaced, the same in all of them, by another
+    record or by zeros as `neighbours` says. *Assumed
     public*: the budget, labels, parts, and which prices are charged: where less than the sum
     of the prices is counted, they may not be chosen by what earlier releases showed. *Not
     covered*: releases that the ledger is not told of.
     """
 
     def __init__(
-        self, epsilon: float, delta: float = 0.0, *, neighbours: Neighbours = REPLACE_ONE
+        self, epsilon: float, delta: float = 0.0, *, neighbours: Neighbours | str = REPLACE_ONE
     ) -> None:
-        self._statement = Statement(epsilon, delta, neighbours)
+        self._statement = Statement(epsilon, delta, read_neighbours(neighbours))
         self._key = uuid.uuid4().hex
         self._keeper: int | None = os.getpid()
         _OPEN[self._key] = self
@@ -146,6 +153,11 @@ class Ledger(Account):
     def delta(self) -> float:
         """The delta at which the budget is counted."""
         return self._statement.delta
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What every guarantee in it is about."""
+        return self._statement.neighbours
 
     @property
     def entries(self) -> tuple[Entry, ...]:

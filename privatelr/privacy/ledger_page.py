@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,7 @@ def page(statement: Statement) -> str:
     at = f" at delta {statement.delta:.6g}" if statement.delta > 0 else ""
     lines = [
         f"Ledger: epsilon {statement.epsilon:.6g}{at}",
-        f"Neighbours: {statement.neighbours.value}",
+        *textwrap.wrap(f"Neighbours: {statement.neighbours.value}", _WIDTH, subsequent_indent="  "),
         *_table(statement),
         f"Spent: epsilon {spent(statement, statement.delta):.6g}{at}",
         f"Left: epsilon {rounded_down(left(statement, None, 0.0))} for one more pure release",
@@ -67,11 +68,12 @@ def to_json(statement: Statement) -> dict[str, Any]:
         "epsilon": statement.epsilon,
         "delta": statement.delta,
         "neighbours": statement.neighbours.name,
-        "entries": [_entry_to_json(entry) for entry in statement.entries],
+        "entries": [entry_to_json(entry) for entry in statement.entries],
     }
 
 
-def _entry_to_json(entry: Entry) -> dict[str, Any]:
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    """One charge as plain values."""
     return {
         "label": entry.label,
         "guarantee": conversions.to_json(entry.guarantee),
@@ -97,11 +99,12 @@ def from_json(value: Any) -> Statement:
         value["epsilon"],
         value["delta"],
         Neighbours[value["neighbours"]],
-        tuple(_entry_from_json(entry) for entry in value["entries"]),
+        tuple(entry_from_json(entry) for entry in value["entries"]),
     )
 
 
-def _entry_from_json(value: Any) -> Entry:
+def entry_from_json(value: Any) -> Entry:
+    """Inverse of `entry_to_json`; raises `GuaranteeError` for anything else."""
     _require_keys("ledger entry", value, _ENTRY_KEYS)
     if not isinstance(value["events"], list):
         raise GuaranteeError("ledger entry: events takes a list.")

@@ -2,11 +2,22 @@
 
 import itertools
 import math
+import warnings
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
-from privatelr import ArgumentError, GuaranteeError, Ledger, NonPrivate, PureDP
+from privatelr import (
+    ArgumentError,
+    GuaranteeError,
+    Ledger,
+    NonPrivate,
+    PrivacyWarning,
+    PureDP,
+)
 from privatelr.audit.discrete import loss_of_outcomes
 from privatelr.mechanisms.programs import constraints
 from privatelr.mechanisms.programs.constraint_private import constraint_private_lp
@@ -104,9 +115,10 @@ def test_a_sensitivity_that_is_halved_twice_is_caught(monkeypatch):
 def test_paths_of_releases_are_those_of_the_definition():
     """Seeded choices against choices by naive weights."""
     a, b, c, opt, width = solvable(50, 3)
-    found = constraint_private_lp(
-        a, b, c, opt, eps=5.0, width=width, violated=10, rounds=15, randomness=SeededRandomness(2)
-    )
+    with pytest.warns(PrivacyWarning, match="seed=2: the choices can be replayed"):
+        found = constraint_private_lp(
+            a, b, c, opt, eps=5.0, width=width, violated=10, rounds=15, seed=2
+        )
     calibration, source, path = found.calibration, SeededRandomness(2), []
     for _ in range(15):
         slack = sum((b - a[:, j] * opt / c[j] for j in path), np.zeros(50))
@@ -126,6 +138,60 @@ def test_values_beyond_what_is_declared_are_moved():
     constraint_private_lp(
         rows, wild, c, opt, width=width, violated=50, private="rows", ratios=(-2, 2)
     )
+
+
+ODD = [10**400, -(10**400), None, pd.NA, "high", 1j, np.ma.masked, [1.0], Decimal("0.5")]
+"""Values that no array of doubles takes as they are."""
+READ_AS = [math.inf, -math.inf, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0.5]
+
+
+def solved(a, b, c, opt, **arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return constraint_private_lp(a, b, c, opt, seed=1, violated=50, **arguments)
+
+
+def test_private_bounds_are_read_one_by_one():
+    a, b, c, opt, width = solvable(200, 3)
+    odd, plain, hidden = b.tolist(), b.copy(), b.copy()
+    odd[: len(ODD)], plain[: len(ODD)] = ODD, READ_AS
+    hidden[:5] = np.nan
+    masked = np.ma.array(b, mask=np.arange(200) < 5)
+    settings = {"width": width, "eps": 200.0, "rounds": 30}
+    for given, same in ((odd, plain), (np.array(odd[:6] + odd[8:], dtype=object), None)):
+        found = solved(a[: len(given)], given, c, opt, **settings)
+        if same is not None:
+            assert found.path.tolist() == solved(a, same, c, opt, **settings).path.tolist()
+    for given in (masked, pd.Series(b).mask(masked.mask).astype("Float64")):
+        path = solved(a, given, c, opt, **settings).path
+        assert path.tolist() == solved(a, hidden, c, opt, **settings).path.tolist()
+
+
+def test_private_rows_are_read_entry_by_entry():
+    a, b, c, opt, width = solvable(200, 3)
+    odd, plain = a.tolist(), a.copy()
+    for row, (value, same) in enumerate(zip(ODD, READ_AS, strict=True)):
+        odd[row][1] = value
+        plain[row, 1] = same
+    odd[20], plain[20] = None, math.nan
+    settings = {"width": width, "eps": 200.0, "rounds": 30, "private": "rows", "ratios": (-2, 2)}
+    path = solved(plain, b, c, opt, **settings).path
+    assert solved(odd, b, c, opt, **settings).path.tolist() == path.tolist()
+    frame = pd.DataFrame(plain).astype("Float64")
+    assert solved(frame, b, c, opt, **settings).path.tolist() == path.tolist()
+    with pytest.raises(ArgumentError, match="a: takes rows of one length"):
+        solved([*odd[:-1], [1.0]], b, c, opt, **settings)
+
+
+def test_infinity_asks_for_no_noise():
+    a, b, c, opt, width = solvable(200, 3)
+    found, plain = (
+        constraint_private_lp(a, b, c, opt, eps=eps, width=width, violated=50)
+        for eps in (math.inf, 0)
+    )
+    assert found.path.tolist() == plain.path.tolist()
+    assert isinstance(found.guarantee, NonPrivate)
 
 
 def test_ledger_and_guarantees():
@@ -149,7 +215,14 @@ def test_ledger_and_guarantees():
         ({"c": [1.0, 0.0, 1.0]}, "c: takes"),
         ({"c": [1.0, 1.0]}, "shapes"),
         ({"b": [1.0]}, "shapes"),
-        ({"b": "high"}, "b='high': b takes numbers"),
+        ({"b": "high"}, r"shapes \(200, 3\), \(\) and"),
+        ({"a": [[10**400, 1, 1]] * 200}, "a takes numbers"),
+        ({"a": [[pd.NA, 1, 1]] * 200}, "a takes numbers"),
+        ({"c": [10**400, 1, 1]}, "c takes numbers"),
+        ({"a": sparse.eye_array(200, 3)}, "a: takes a dense array"),
+        ({"seed": -1}, "seed=-1: seed takes None or a whole number"),
+        ({"seed": True}, "seed=True: seed takes"),
+        ({"ledger": 3}, "ledger=3: ledger takes a Ledger"),
         ({"opt": 0}, "opt takes"),
         ({"width": 0.1}, "width takes"),
         ({"width": -1}, "width takes"),

@@ -7,8 +7,12 @@ import math
 import os
 import pickle
 import stat
+import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from frames_for_laws import clinic, fit_clinic
 from scipy import stats
@@ -30,7 +34,7 @@ from privatelr.mechanisms.online.calibration import (
 )
 from privatelr.mechanisms.online.play import PrivateFTRL
 from privatelr.privacy import conversions
-from privatelr.privacy.guarantees import REPLACE_ONE, ZERO_OUT, ApproxDP, PureDP
+from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ZERO_OUT, ApproxDP, PureDP
 from privatelr.results.noise_file import restore_guarantee
 
 EITHER = pytest.mark.parametrize("neighbours", ["replace", "zero-out"])
@@ -263,18 +267,55 @@ def test_losses_are_clipped_whatever_they_are():
 
 
 @pytest.mark.parametrize(
-    ("losses", "words"),
+    ("losses", "counted"),
     [
-        (np.zeros(3), r"shape \(2,\), one loss for each expert; the shape is \(3,\)"),
-        (np.zeros((2, 1)), "shape"),
-        (["0.1", "0.2"], "the type is <U3"),
-        ([1.0, None], "the type is object"),
-        ([1j, 2], "the type is complex128"),
+        ([10**30, 0, 0], [1, 0, 0]),
+        ([-(10**400), 0, 2**64], [0, 0, 1]),
+        (np.array([2**64, 0, 0], dtype=object), [1, 0, 0]),
+        ([0.25, None, 0.5], [0.25, 1, 0.5]),
+        ([pd.NA, 0.25, 0.5], [1, 0.25, 0.5]),
+        (pd.Series([0.25, None, 0.5], dtype=object), [0.25, 1, 0.5]),
+        (pd.Series([0, pd.NA, 1], dtype="Int64"), [0, 1, 1]),
+        (pd.Series([0.25, pd.NaT, "low"]), [0.25, 1, 1]),
+        (np.ma.array([0.25, 0.25, 0.5], mask=[0, 1, 0]), [0.25, 1, 0.5]),
+        (np.ma.array([0, 0, 1], mask=[1, 0, 0]), [1, 0, 1]),
+        ([np.ma.masked, 0.25, np.array(0.5)], [1, 0.25, 0.5]),
+        (["0.25", 0.25, b"0"], [1, 0.25, 1]),
+        (np.array(["0.25", "0", "1"]), [1, 1, 1]),
+        ([1j, 0.25, [0.25]], [1, 0.25, 1]),
+        (np.array([1j, 0, 0]), [1, 1, 1]),
+        ([Decimal("0.25"), Fraction(1, 2), Decimal("sNaN")], [0.25, 0.5, 1]),
+        ([Fraction(10**400), -Fraction(10**400), np.True_], [1, 0, 1]),
+        (np.array(["2020-01-01"] * 3, dtype="M8[D]"), [1, 1, 1]),
+        (np.zeros(3, dtype=[("a", float)]), [1, 1, 1]),
+        ([{}, object(), np.zeros((2, 2))], [1, 1, 1]),
     ],
 )
-def test_a_wrong_shape_or_type_is_refused_and_nothing_is_counted(losses, words):
+def test_every_loss_is_read_by_itself_and_none_is_refused(losses, counted):
+    play = PrivateFTRL(3, 3, 1.0, 1e-6)
+    play.predict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        play.update(losses)
+    assert (play._sums / play.calibration.problem.steps).tolist() == counted
+
+
+@pytest.mark.parametrize(
+    ("losses", "shape"),
+    [
+        (np.zeros(3), r"\(3,\)"),
+        (np.zeros((2, 1)), r"\(2, 1\)"),
+        ([[0.0], [0.0]], r"\(2, 1\)"),
+        (["a"] * 3, r"\(3,\)"),
+        (0.5, r"\(\)"),
+        (None, r"\(\)"),
+        ([], r"\(0,\)"),
+    ],
+)
+def test_a_wrong_shape_is_refused_and_nothing_is_counted(losses, shape):
     play = PrivateFTRL(2, 3, 1.0, 1e-6)
     play.predict()
+    words = rf"shape \(2,\), one loss for each expert; the shape is {shape}"
     with pytest.raises(ArgumentError, match=words):
         play.update(losses)
     assert play.rounds == 0
@@ -297,6 +338,16 @@ def test_a_wrong_shape_or_type_is_refused_and_nothing_is_counted(losses, words):
         ({"loss_range": 1}, "loss_range=1"),
         ({"loss_range": (0, 1e308)}, "loss_range"),
         ({"neighbours": "add"}, "neighbours='add': neighbours takes 'replace', 'zero-out'"),
+        ({"n_experts": np.True_}, "n_experts"),
+        ({"loss_range": np.array([0.0, 1.0, 2.0])}, "loss_range"),
+        ({"loss_range": np.array(["a", "b"])}, "loss_range"),
+        ({"epsilon": PureDP(1e-12), "delta": 0}, "epsilon=1e-12"),
+        ({"epsilon": PureDP(1.0), "delta": 0.1}, "delta=0.1: delta takes 0 beside a guarantee"),
+        ({"epsilon": ZCDP(1e9)}, "rho=1000000000.0"),
+        ({"epsilon": ApproxDP(1.0, 0.9)}, "delta=0.9"),
+        ({"epsilon": PureDP(1.0, ZERO_OUT)}, "which are 'replace'; the one that is given is"),
+        ({"epsilon": PureDP(1.0), "neighbours": "zero-out"}, "which are 'zero-out'"),
+        ({"epsilon": -math.inf}, "epsilon=-inf"),
         ({"ledger": 3}, "ledger=3"),
         ({"seed": -1}, "seed=-1"),
     ],
@@ -344,7 +395,7 @@ def test_a_ledger_pays_for_all_rounds_at_once():
             PrivateFTRL(3, 20, 0, 0)
     PrivateFTRL(3, 20, 1.0, 1e-6)
     assert len(ledger.entries) == 1
-    other = Ledger(1.0, 1e-6, neighbours=ZERO_OUT)
+    other = Ledger(1.0, 1e-6, neighbours="zero-out")
     PrivateFTRL(3, 20, 1.0, 1e-6, neighbours="zero-out", ledger=other)
     with pytest.raises(GuaranteeError, match="neighbours"):
         PrivateFTRL(3, 20, 1.0, 1e-6, ledger=other)
@@ -359,12 +410,19 @@ def test_a_guarantee_about_zeros_is_not_one_of_a_fit():
 
 
 def test_a_ledger_about_zeros_is_resumed():
-    ledger = Ledger(1.0, 1e-6, neighbours=ZERO_OUT)
+    ledger = Ledger(1.0, 1e-6, neighbours="zero-out")
     PrivateFTRL(3, 20, 0.5, 1e-6, neighbours="zero-out", ledger=ledger)
     again = Ledger.from_json(ledger.to_json())
     assert again.to_json() == ledger.to_json()
     assert again.spent() == ledger.spent()
     assert "zeros" in str(again)
+    assert all(len(line) <= 79 for line in str(again).splitlines())
+    assert again.neighbours is ZERO_OUT
+    with pytest.raises(GuaranteeError, match="about other neighbours than the ledger"):
+        fit_clinic(clinic(), eps=0.1, ledger=again)
+    with pytest.raises(GuaranteeError, match="neighbours='add': neighbours takes 'replace', 'z"):
+        Ledger(1.0, neighbours="add")
+    assert Ledger(1.0, neighbours="replace").neighbours is REPLACE_ONE
 
 
 def played(play, losses):
@@ -459,25 +517,38 @@ CHANGES = [
     {"format": "other"},
     {"over": 21},
     {"over": "3"},
+    {"over": True},
     {"over": -1},
     {"over": 0},
+    {"over": 20, "choice": 1},
     {"sums": [0, 1]},
     {"sums": [-1, 0, 0]},
     {"sums": ["a", 0, 0]},
+    {"sums": [0.5, 0, 0]},
+    {"sums": [True, 0, 0]},
+    {"sums": [2**31 + 1, 0, 0]},
+    {"sums": [2**70, 0, 0]},
+    {"sums": {"0": 1}},
     {"choice": 3},
     {"choice": 0.5},
     {"eta": -1.0},
     {"eta": "x"},
+    {"eta": math.nan},
     {"seed": "x"},
+    {"seed": 1},
     {"problem": {}},
     {"target": {"kind": "pure"}},
+    {"target": {"kind": "pure", "epsilon": 0.01}},
+    {"target": {"kind": "none", "reason": 3}},
     {"target": {"kind": "pure", "epsilon": 1.0, "neighbours": "ZERO_OUT"}},
+    {"entry": {}},
+    {"entry": 3},
 ]
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
 def test_a_file_that_is_no_state_is_left_alone(changes, tmp_path):
-    play = PrivateFTRL(3, 20, 1.0, 1e-6)
+    play = PrivateFTRL(3, 20, 1.0, 1e-6, ledger=Ledger(2.0, 1e-5))
     played(play, np.ones((2, 3)))
     path = tmp_path / "play"
     play.save(path)
@@ -487,6 +558,82 @@ def test_a_file_that_is_no_state_is_left_alone(changes, tmp_path):
         PrivateFTRL.load(path)
     assert path.read_text() == content
     assert os.listdir(tmp_path) == ["play"]
+
+
+@pytest.mark.parametrize("factor", [1000, 2, 1.000001, 0.999999, 0.5])
+def test_a_file_with_another_calibration_is_refused(factor, tmp_path):
+    play = PrivateFTRL(3, 20, 1.0, 1e-6)
+    path = tmp_path / "play"
+    play.save(path)
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps(state | {"eta": state["eta"] * factor}))
+    with pytest.raises(ArgumentError, match="holds no state of a play"):
+        PrivateFTRL.load(path)
+    path.write_text(json.dumps(state | {"eta": state["eta"] * (1 - 1e-13)}))
+    assert PrivateFTRL.load(path).lambda_ == pytest.approx(play.lambda_)
+
+
+def test_a_loaded_play_says_what_was_charged(tmp_path):
+    path, ledger = tmp_path / "play", Ledger(2.0, 1e-5)
+    play = PrivateFTRL(3, 20, 1.0, 1e-6, ledger=ledger.part("first half"))
+    assert "Charged     eps=1, delta=1e-06, for all rounds together" in str(play)
+    play.save(path)
+    content = json.loads(path.read_text())
+    again = PrivateFTRL.load(path)
+    assert again.entry == play.entry == ledger.entries[0]
+    assert str(again) == str(play)
+    content["entry"]["guarantee"]["epsilon"] = 0.5
+    path.write_text(json.dumps(content))
+    with pytest.raises(ArgumentError, match="holds no state of a play"):
+        PrivateFTRL.load(path)
+    assert "Charged" not in str(PrivateFTRL(3, 20, 1.0, 1e-6))
+
+
+def test_what_is_no_file_of_ones_own_stays_where_it_is(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept").write_text("kept")
+    PrivateFTRL(3, 20, 1.0, 1e-6).save(tmp_path / "play")
+    os.symlink(tmp_path / "play", tmp_path / "link")
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(os.listdir(tmp_path))
+    moved = []
+    monkeypatch.setattr(os, "rename", lambda *names: moved.append(names))
+    for name in ("folder", "link", "pipe"):
+        with pytest.raises(ArgumentError, match="takes a regular file that is your own"):
+            PrivateFTRL.load(tmp_path / name)
+    monkeypatch.setattr(os, "geteuid", lambda: -1)
+    with pytest.raises(ArgumentError, match="takes a regular file that is your own"):
+        PrivateFTRL.load(tmp_path / "play")
+    assert moved == []
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_file_that_changed_while_it_was_read_is_put_back_over_nothing(
+    taken, tmp_path, monkeypatch
+):
+    """Another state took its place before the claim, and maybe a third one after it."""
+    path = tmp_path / "play"
+    PrivateFTRL(3, 20, 1.0, 1e-6).save(path)
+    other = path.read_text().replace('"choice": null', '"choice": 1')
+    honest = os.rename
+
+    def rename(name, claimed):
+        path.unlink()
+        path.write_text(other)
+        honest(name, claimed)
+        if taken:
+            path.write_text("made meanwhile")
+
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(ArgumentError, match="changed while it was read") as refusal:
+        PrivateFTRL.load(path)
+    assert path.read_text() == ("made meanwhile" if taken else other)
+    names = [name for name in os.listdir(tmp_path) if name != "play"]
+    assert len(names) == taken
+    if taken:
+        assert (tmp_path / names[0]).read_text() == other
+        assert "it is kept as" in str(refusal.value)
 
 
 def test_other_copies_do_not_draw():
@@ -511,3 +658,28 @@ def test_zero_epsilon_is_play_without_privacy():
     play.predict()
     assert PrivateFTRL(3, 20, 1, 0).guarantee == PureDP(1.0)
     assert PrivateFTRL(3, 20, 1, 1e-6).guarantee == ApproxDP(1.0, 1e-6)
+
+
+def test_guarantees_and_infinity_stand_for_epsilon():
+    assert PrivateFTRL(3, 20, ZCDP(0.1)).guarantee == ZCDP(0.1)
+    assert PrivateFTRL(3, 20, PureDP(1.0), 1e-6).lambda_ == PrivateFTRL(3, 20, 1, 0).lambda_
+    assert PrivateFTRL(3, 20, ApproxDP(1.0, 1e-7), 0).guarantee == ApproxDP(1.0, 1e-7)
+    about_zeros = ZCDP(0.1, ZERO_OUT)
+    with Ledger(9.0, 1e-6, neighbours="zero-out") as ledger:
+        play = PrivateFTRL(3, 20, about_zeros, neighbours="zero-out")
+    assert play.guarantee == about_zeros == ledger.entries[0].guarantee
+    for none in (math.inf, np.float32("inf"), NonPrivate("none: a test"), 0):
+        play = PrivateFTRL(3, 20, none, neighbours="zero-out")
+        assert isinstance(play.guarantee, NonPrivate)
+        assert play.guarantee.neighbours is ZERO_OUT
+        assert str(play.guarantee).startswith("none: ")
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    ours = PrivateFTRL(3, 20, 1.0, 1e-6)
+    found = PrivateFTRL(
+        np.int64(3), np.int16(20), np.float64(1), np.float64(1e-6), np.array([0, 1.0])
+    )
+    assert found.calibration == ours.calibration
+    found.save(tmp_path / "play")
+    assert PrivateFTRL.load(tmp_path / "play").calibration == ours.calibration

@@ -233,6 +233,12 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
 # -- numbers, refusals ------------------------------------------------------------------------
 
 
+def test_the_page_counts_columns_in_words():
+    for rounds, words in ((1, "1 column, "), (2, "2 columns, ")):
+        found = calibrate_program(ProgramFacts(3, 2, 1.0, 0.9), PureDP(1.0), rounds, 1.0)
+        assert dict(found.facts)["Choices"].startswith(words)
+
+
 @pytest.mark.parametrize(
     ("target", "rounds"),
     [

@@ -11,6 +11,7 @@ from scipy import special, stats
 from privatelr.audit.discrete import epsilon_of_outcomes, loss_of_outcomes, renyi_of_outcomes
 from privatelr.audit.simplex import exact_minimiser, histograms_of, log_chances
 from privatelr.errors import GuaranteeError, NoRelease
+from privatelr.mechanisms import simplex
 from privatelr.mechanisms.simplex import draws as affordable
 from privatelr.mechanisms.simplex import histogram
 from privatelr.mechanisms.simplex.calibration import calibrate_simplex
@@ -370,7 +371,23 @@ def test_a_release_is_a_histogram_and_nothing_else():
     np.testing.assert_allclose(per_draw, np.round(per_draw), atol=1e-9)
     assert release.coef[0] == max(release.coef)
     assert str(calibration.draws) in str(calibration)
-    assert dict(calibration.facts)["draws"].startswith(f"{calibration.draws} ")
+    assert dict(calibration.facts)["Draws"].startswith(f"{calibration.draws} ")
+
+
+def test_labels_and_singulars_of_the_page():
+    facts = SimplexFacts(300, 3, 1.0, 2.0, Huber())
+    for target in (ApproxDP(5.0, 1e-6), NonPrivate()):
+        labels = [label for label, _ in calibrate_simplex(facts, target).facts]
+        assert labels == ["Loss", "Radius", "Lambda", "Draws", "Cost"][: len(labels)]
+    one = calibrate_simplex(facts, PureDP(1.0), draws=1)
+    assert dict(one.facts)["Draws"] == "1 signed column, worth 2"
+    for most, words in ((1, "is 1 draw under"), (7, "are 7 draws under")):
+        lambda_ = simplex.min_lambda(facts, PureDP(1.0), most)
+        with pytest.raises(GuaranteeError, match=f"there {words}.*; take draws={most}( or|, or)"):
+            calibrate_simplex(facts, PureDP(1.0), lambda_, 50)
+        bounds = simplex.stability_of(facts.with_lambda(lambda_))
+        assert simplex.draws_for_epsilon(1.0, bounds) == most
+        assert simplex.epsilon_for_draws(most, bounds) <= 1.0
 
 
 def test_without_a_guarantee_the_minimiser_is_released():

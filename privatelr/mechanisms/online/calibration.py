@@ -7,8 +7,11 @@ sum of the losses before. The first round sees none, so T - 1 choices are paid f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.mechanisms.request import (
@@ -20,11 +23,13 @@ from privatelr.mechanisms.request import (
 from privatelr.privacy.bounded_range import range_within
 from privatelr.privacy.events import BoundedRangeEvent
 from privatelr.privacy.guarantees import (
+    NEIGHBOURS,
     REPLACE_ONE,
-    ZERO_OUT,
+    ZCDP,
     ApproxDP,
     Guarantee,
     NonPrivate,
+    Promise,
     PureDP,
 )
 from privatelr.privacy.selection import ExponentialMechanism
@@ -33,7 +38,8 @@ if TYPE_CHECKING:
     from privatelr.privacy.events import Event
     from privatelr.privacy.guarantees import Neighbours
 
-NEIGHBOURS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT}
+DELTA = 1e-6
+"""Where no delta is given."""
 MOST_ROUNDS = 10**9
 MOST_EXPERTS = 10**7
 _LARGEST_LOSS = 1e100
@@ -176,7 +182,8 @@ def read_problem(n_experts: Any, horizon: Any, loss_range: Any, neighbours: Any)
     _require_count("horizon", horizon, MOST_ROUNDS)
     chosen = require_choice(GuaranteeError, "neighbours", neighbours, NEIGHBOURS)
     takes = f"a pair of numbers (lo, hi) with lo < hi, none beyond {_LARGEST_LOSS:g}"
-    if not isinstance(loss_range, tuple | list) or len(loss_range) != 2:
+    is_pair = isinstance(loss_range, tuple | list | np.ndarray) and np.shape(loss_range) == (2,)
+    if not is_pair:
         raise ArgumentError(f"loss_range={show(loss_range)}: loss_range takes {takes}.")
     low, high = (
         require_number(
@@ -195,28 +202,63 @@ def read_problem(n_experts: Any, horizon: Any, loss_range: Any, neighbours: Any)
 
 
 def read_promise(epsilon: Any, delta: Any, problem: OnlineProblem) -> Guarantee:
-    """The guarantee that is asked for, about the neighbours of the problem."""
-    takes = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
-    excess = require_number(
-        GuaranteeError, "delta", delta, takes, at_least=0, at_most=LARGEST_DELTA
-    )
-    takes = (
-        f"0 for play without privacy, or a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
-    )
-    price = require_number(
-        GuaranteeError, "epsilon", epsilon, takes, at_least=0, at_most=LARGEST_EPSILON
-    )
-    if price == 0:
-        return NonPrivate("none: epsilon=0 asks for play without privacy", problem.neighbours)
-    if price < SMALLEST_EPSILON:
-        raise GuaranteeError(f"epsilon={price:g}: epsilon takes {takes}.")
+    """The guarantee that is asked for, about the neighbours of the problem.
+
+    A guarantee may stand in the place of epsilon, and then the usual delta asks for nothing.
+    """
+    if isinstance(epsilon, NonPrivate):
+        return replace(epsilon, neighbours=problem.neighbours)
+    if isinstance(epsilon, Promise):
+        return _read_guarantee(epsilon, 0.0 if delta == DELTA else delta, problem)
+    excess = _read_delta(delta)
+    is_number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
+    if is_number and epsilon in (0, math.inf):
+        reason = f"none: epsilon={float(epsilon):g} asks for play without privacy"
+        return NonPrivate(reason, problem.neighbours)
+    price = _read_price("epsilon", epsilon)
     if excess == 0:
         return PureDP(price, problem.neighbours)
-    if excess < SMALLEST_DELTA:
-        raise GuaranteeError(f"delta={excess:g}: delta takes a number from {SMALLEST_DELTA:g}.")
     return ApproxDP(price, excess, problem.neighbours)
 
 
+def _read_guarantee(target: Promise, delta: Any, problem: OnlineProblem) -> Guarantee:
+    takes = "0 beside a guarantee as epsilon"
+    require_number(GuaranteeError, "delta", delta, takes, at_least=0, at_most=0)
+    if target.neighbours is not problem.neighbours:
+        names = {neighbours: name for name, neighbours in NEIGHBOURS.items()}
+        raise GuaranteeError(
+            f"epsilon: takes a guarantee about the neighbours of the play, which are "
+            f"{names[problem.neighbours]!r}; the one that is given is about "
+            f"{names[target.neighbours]!r}."
+        )
+    if isinstance(target, ZCDP):
+        _read_price("rho", target.rho)
+        return target
+    _read_price("epsilon", target.epsilon)
+    if isinstance(target, ApproxDP):
+        _read_delta(target.delta)
+    return target
+
+
+def _read_price(name: str, value: Any) -> float:
+    takes = (
+        f"0 for play without privacy, or a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+    )
+    return require_number(
+        GuaranteeError, name, value, takes, at_least=SMALLEST_EPSILON, at_most=LARGEST_EPSILON
+    )
+
+
+def _read_delta(delta: Any) -> float:
+    takes = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
+    limits = {"at_least": 0.0, "at_most": LARGEST_DELTA}
+    excess = require_number(GuaranteeError, "delta", delta, takes, **limits)
+    if 0 < excess < SMALLEST_DELTA:
+        raise GuaranteeError(f"delta={excess:g}: delta takes {takes}.")
+    return excess
+
+
 def _require_count(name: str, value: Any, most: int) -> None:
-    if type(value) is not int or not 2 <= value <= most:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not (is_whole and 2 <= value <= most):
         raise ArgumentError(f"{name}={show(value)}: {name} takes a whole number from 2 to {most}.")

@@ -15,14 +15,17 @@ from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
 from privatelr.locks import ForkSafeLock
 from privatelr.mechanisms.online import state_file
 from privatelr.mechanisms.online.calibration import (
+    DELTA,
     OnlineCalibration,
     calibrate_online,
     read_problem,
     read_promise,
 )
+from privatelr.mechanisms.private_numbers import private_numbers
 from privatelr.privacy.guarantees import REPLACE_ONE, NonPrivate, void
 from privatelr.privacy.ledger import Account, active_ledger
 from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.statement import price
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
 
 _LOCK = ForkSafeLock()
 _LABEL = "private follow-the-regularised-leader"
-_NUMERIC = "biuf"
 
 
 class PrivateFTRL:
@@ -52,12 +54,15 @@ class PrivateFTRL:
         p, from 2.
     horizon : int
         T, from 2: after so many rounds there is no further choice.
-    epsilon : float
-        Price of all rounds together; 0 for play without privacy.
-    delta : float
+    epsilon : float or Guarantee
+        Price of all rounds together; 0 or infinity for play without privacy. A guarantee about
+        the same neighbours may stand here, ``ZCDP(0.1)`` say.
+    delta : float, default 1e-6
         0 asks for pure privacy, which makes lambda grow with T: of use for a few rounds only.
+        Beside a guarantee the default asks for nothing.
     loss_range : (float, float), default (0, 1)
-        Public range of a loss. Losses are clipped to it, a missing one counts as the largest.
+        Public range of a loss. Losses are clipped to it, and what is missing counts as
+        the largest.
     neighbours : {"replace", "zero-out"}
         What differs between neighbouring sequences: one loss vector is another one, or it is
         zeros (the record did not take part). Zeros need half the lambda.
@@ -104,8 +109,8 @@ class PrivateFTRL:
         self,
         n_experts: int,
         horizon: int,
-        epsilon: float,
-        delta: float,
+        epsilon: float | Guarantee,
+        delta: float = DELTA,
         loss_range: tuple[float, float] = (0.0, 1.0),
         neighbours: str = "replace",
         *,
@@ -190,19 +195,18 @@ class PrivateFTRL:
     def update(self, losses: ArrayLike) -> None:
         """Tell the losses ``(n_experts,)`` of this round, after its index was asked for.
 
-        They are clipped to the declared range. A missing loss counts as the largest one.
+        Each is read by itself. It is clipped to the declared range; what is missing, masked or no
+        number counts as the largest loss. So the only errors are about the shape and the turn.
         """
         problem = self._calibration.problem
-        given = np.asarray(losses)
-        if given.dtype.kind not in _NUMERIC:
-            raise ArgumentError(f"losses: takes an array of numbers; the type is {given.dtype}.")
+        given = private_numbers("losses", losses, 1)
         if given.shape != (problem.n_experts,):
             raise ArgumentError(
                 f"losses: takes an array of shape ({problem.n_experts},), one loss for each "
                 f"expert; the shape is {given.shape}."
             )
         with np.errstate(all="ignore"):
-            held = np.nan_to_num(given.astype(np.float64), nan=np.inf, posinf=np.inf)
+            held = np.nan_to_num(given, nan=np.inf, posinf=np.inf)
             share = (np.clip(held, problem.low, problem.high) - problem.low) / problem.width
             steps = np.rint(np.clip(share, 0.0, 1.0) * problem.steps).astype(np.int64)
         with self._held():
@@ -229,7 +233,12 @@ class PrivateFTRL:
             state_file.write(
                 path,
                 state_file.State(
-                    self._calibration, self._over, self._choice, self._sums, self._seed
+                    self._calibration,
+                    self._over,
+                    self._choice,
+                    self._sums,
+                    self._seed,
+                    self._entry,
                 ),
             )
             self._keeper = None
@@ -239,18 +248,20 @@ class PrivateFTRL:
         """Resume from a file of `save`, and take the file off the disk.
 
         Nothing is charged: all rounds were paid for when play began, and those that are over
-        stay over.
+        stay over. `entry` is what was charged then. The calibration is computed again, and a
+        file that states another one is refused.
 
         Raises
         ------
         ArgumentError
-            If there is no such file, or it is something else; it is left as it was then.
+            If there is no such file, it is not yours, or it is something else; it is left as it
+            was then.
         """
-        with state_file.taken(path) as state:
-            play = cls.__new__(cls)
-            play._begin(state.calibration, state.seed)
-            play._sums, play._over, play._choice = state.sums, state.over, state.choice
-            play._entry = None
+        state = state_file.take(path)
+        play = cls.__new__(cls)
+        play._begin(state.calibration, state.seed)
+        play._sums, play._over, play._choice = state.sums, state.over, state.choice
+        play._entry = state.entry
         return play
 
     @contextmanager
@@ -299,7 +310,7 @@ def _lines(play: PrivateFTRL) -> Iterator[str]:
     calibration = play.calibration
     problem = calibration.problem
     other = "another one" if problem.neighbours is REPLACE_ONE else "zeros"
-    rows = (
+    rows = [
         (
             "Promise",
             f"{play.guarantee}, the indices of all rounds together; neighbours replace one loss "
@@ -316,7 +327,9 @@ def _lines(play: PrivateFTRL) -> Iterator[str]:
             f"at most {calibration.regret_bound:.4g} expected over {problem.horizon} rounds, "
             "whatever the losses",
         ),
-    )
+    ]
+    if play.entry is not None:
+        rows.append(("Charged", f"{price(play.entry.guarantee)}, for all rounds together"))
     for label, text in rows:
         yield from textwrap.wrap(
             text, 79, initial_indent=f"{label:<12}", subsequent_indent=" " * 12

@@ -120,8 +120,9 @@ class ProgramCalibration:
         if self.choice is not None:
             noise = f"each of bounded range {self.eta:.4g}"
             scored = f"{scored}, sensitivity {self.sensitivity:.4g}"
+        columns = "1 column" if self.rounds == 1 else f"{self.rounds} columns"
         return (
-            ("Choices", f"{self.rounds} columns, {self.rounds_origin}; {noise}"),
+            ("Choices", f"{columns}, {self.rounds_origin}; {noise}"),
             ("Scores", scored),
             (
                 "Weights",

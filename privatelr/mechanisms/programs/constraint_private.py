@@ -8,12 +8,13 @@ them least on weighted average (Hsu, Roth, Roughgarden and Ullman 2014).
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, require_choice, require_number
+from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
 from privatelr.mechanisms.programs.constraints import (
     PRIVATE,
     TITLE,
@@ -28,11 +29,11 @@ from privatelr.mechanisms.programs.corners import (
     read_program,
     require_width,
 )
-from privatelr.mechanisms.request import read_target
+from privatelr.mechanisms.request import read_goal
 from privatelr.numerics.dense_weights import dense_projection
-from privatelr.privacy.guarantees import NonPrivate, Promise, void
+from privatelr.privacy.guarantees import NonPrivate, void
 from privatelr.privacy.ledger import Account, active_ledger
-from privatelr.privacy.randomness import SystemRandomness
+from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -93,14 +94,14 @@ def constraint_private_lp(
     ratios: tuple[float, float] | None = None,
     rounds: int | str = "auto",
     ledger: Account | None = None,
-    randomness: Randomness | None = None,
+    seed: int | None = None,
 ) -> ProgramSolution:
     """Find ``x >= 0`` with ``c.x = opt`` that satisfies nearly all of ``a x <= b``, nearly.
 
     Parameters
     ----------
     a : array of shape (n, d)
-        A row for each constraint. Public if only bounds are private.
+        A row for each constraint, dense. Public if only bounds are private.
     b : array of shape (n,)
         A bound for each constraint.
     c : array of shape (d,)
@@ -108,10 +109,12 @@ def constraint_private_lp(
     opt : float
         Value of the objective, public, above 0.
     eps, delta
-        Total price; ``eps=0`` for no noise. A guarantee may stand in the place of eps.
+        Total price; ``eps=0`` or ``eps=inf`` for no noise. A guarantee may stand in the place of
+        eps.
     width : float
         Public bound on ``|a_ij opt / c_j - b_i|``, the violation or slack of a constraint at a
-        corner. Private numbers beyond what it allows are moved to where it holds.
+        corner. Private numbers beyond what it allows are moved to where it holds, and so is what
+        is missing or no number; none is refused.
     violated : float
         s: fewer constraints may be violated by more than `ConstraintCalibration.violation`; from
         1 to below n. The more, the less noise.
@@ -123,8 +126,8 @@ def constraint_private_lp(
         How many corners are chosen.
     ledger : Ledger, optional
         Charged before the constraints are read; without one, the ledger whose block is open.
-    randomness : Randomness, optional
-        By default the system's. Seeded numbers void the guarantee.
+    seed : int, optional
+        For tests and lectures: the choices can be replayed, and the guarantee is void.
 
     Returns
     -------
@@ -143,15 +146,15 @@ def constraint_private_lp(
     said.
     """
     require_choice(ArgumentError, "private", private, PRIVATE)
-    rows, bounds, costs = read_program(a, b, c)
+    rows, bounds, costs = read_program(a, b, c, private)
     value = require_number(ArgumentError, "opt", opt, "a number above 0", above=0)
-    source = SystemRandomness() if randomness is None else randomness
+    account, source = _read_ledger(ledger), _read_seed(seed)
     scale = value / costs
     if private == "bounds":
         corners = public_corners(rows, scale)
     else:
         corners = private_corners(rows, scale, value, ratios)
-    target = eps if isinstance(eps, NonPrivate) else read_target(eps, _delta_beside(eps, delta))
+    target = read_goal(eps, delta, DELTA)
     calibration = calibrate_constraints(
         rows.shape,
         target,
@@ -167,16 +170,30 @@ def constraint_private_lp(
     guarantee = target
     if not (source.is_secret or isinstance(target, NonPrivate)):
         guarantee = void("seeded noise")
-    account = ledger if ledger is not None else active_ledger()
     entry = None if account is None else account.charge(guarantee, calibration.events, TITLE)
     path = play_constraints(corners, bounds, calibration, source)
     shares = np.bincount(path, minlength=len(costs)) / len(path)
     return ProgramSolution(shares * scale, path, guarantee, calibration, entry)
 
 
-def _delta_beside(eps: Any, delta: float) -> float:
-    """The usual delta beside a guarantee asks for nothing."""
-    return 0.0 if isinstance(eps, Promise) and delta == DELTA else delta
+def _read_ledger(ledger: Any) -> Account | None:
+    if ledger is not None and not isinstance(ledger, Account):
+        raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
+    return ledger if ledger is not None else active_ledger()
+
+
+def _read_seed(seed: Any) -> Randomness:
+    if seed is None:
+        return SystemRandomness()
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
+    warnings.warn(
+        f"seed={seed}: the choices can be replayed, so this solution has no privacy; leave "
+        "seed=None for a release.",
+        PrivacyWarning,
+        stacklevel=3,
+    )
+    return SeededRandomness(int(seed))
 
 
 def play_constraints(

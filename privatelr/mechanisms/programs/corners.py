@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
+from privatelr.mechanisms.private_numbers import private_numbers
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
+    from privatelr.mechanisms.programs.constraints import Private
     from privatelr.types import FloatArray
 
 
@@ -37,16 +38,15 @@ class Corners:
 
 
 def read_program(
-    a: ArrayLike, b: ArrayLike, c: ArrayLike
+    a: Any, b: Any, c: Any, private: Private
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Three arrays that fit each other; their numbers are looked at only where they are public."""
-    arrays = []
-    for name, given in (("a", a), ("b", b), ("c", c)):
-        try:
-            arrays.append(np.asarray(given, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise ArgumentError(f"{name}={show(given)}: {name} takes numbers.") from None
-    rows, bounds, costs = arrays
+    if sparse.issparse(a):
+        raise ArgumentError(
+            "a: takes a dense array, because all corners are computed; a.toarray() makes one."
+        )
+    rows = private_numbers("a", a, 2) if private == "rows" else _public("a", a)
+    bounds, costs = private_numbers("b", b, 1), _public("c", c)
     if rows.ndim != 2 or bounds.shape != rows.shape[:1] or costs.shape != rows.shape[1:]:
         raise ArgumentError(
             f"a, b and c of shapes {rows.shape}, {bounds.shape} and {costs.shape}: they take the "
@@ -55,6 +55,13 @@ def read_program(
     if rows.size == 0 or not (np.isfinite(costs).all() and (costs > 0).all()):
         raise ArgumentError("c: takes finite numbers above 0, one for each of d variables.")
     return rows, bounds, costs
+
+
+def _public(name: str, given: Any) -> FloatArray:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"{name}={show(given)}: {name} takes numbers.") from None
 
 
 def public_corners(rows: FloatArray, scale: FloatArray) -> Corners:
@@ -101,7 +108,8 @@ def require_width(corners: Corners, width: float) -> None:
 def held_bounds(bounds: FloatArray, corners: Corners, width: float) -> FloatArray:
     """Bounds ``(n,)`` moved to where no corner misses or exceeds them by more than the width.
 
-    Each record by itself. Where there is no such place, the middle of its corners is taken.
+    Each record by itself; a missing one to the middle of its corners. Where there is no
+    such place, that is taken too.
     """
     low = corners.values.max(axis=1) - width
     high = corners.values.min(axis=1) + width

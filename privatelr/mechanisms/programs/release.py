@@ -15,6 +15,7 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.selections import Selections
 from privatelr.numerics.dense_weights import dense_projection
+from privatelr.numerics.threads import in_order
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.programs.calibration import ProgramCalibration
@@ -72,6 +73,10 @@ def release_program(
     return Selections(counts, calibration, calibration.target, path=path)
 
 
+_LARGE = 10**6
+"""Entries from which two sums are worth two threads."""
+
+
 def play(
     rows: EntryRows,
     score: Scorer,
@@ -102,7 +107,10 @@ def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
     right, wrong = rows.at_least(calibration.threshold)
 
     def counts(weights: FloatArray) -> FloatArray:
-        return np.concatenate([right.weighted_sum(weights), wrong.weighted_sum(weights)])
+        sides = (right, wrong)
+        if rows.n * rows.d < _LARGE:
+            return np.concatenate([side.weighted_sum(weights) for side in sides])
+        return np.concatenate(in_order(lambda i: sides[i].weighted_sum(weights), range(2)))
 
     return counts
 

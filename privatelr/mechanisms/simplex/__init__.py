@@ -1,1 +1,19 @@
 """Entropy-regularised minimisation over the simplex of signed columns, released as draws."""
+
+from privatelr.mechanisms.simplex.draws import (
+    draws_for_epsilon,
+    epsilon_for_draws,
+    min_lambda,
+    stability_of,
+    suggest_lambda,
+)
+from privatelr.mechanisms.simplex.problem import SimplexFacts
+
+__all__ = [
+    "SimplexFacts",
+    "draws_for_epsilon",
+    "epsilon_for_draws",
+    "min_lambda",
+    "stability_of",
+    "suggest_lambda",
+]

@@ -101,18 +101,21 @@ class SimplexCalibration:
         """Labels and sentences for the printed page."""
         problem = self.problem
         lines = [
-            ("loss", f"{describe(problem.loss)}, at margins up to {problem.reach:.6g} in size"),
-            ("radius", f"the sizes of the coefficients sum to at most {problem.radius:.6g}"),
-            ("lambda", f"{problem.lambda_:.6g}; {self.lambda_origin}"),
+            ("Loss", f"{describe(problem.loss)}, at margins up to {problem.reach:.6g} in size"),
+            ("Radius", f"the sizes of the coefficients sum to at most {problem.radius:.6g}"),
+            ("Lambda", f"{problem.lambda_:.6g}; {self.lambda_origin}"),
         ]
         if self.stability is None:
-            return (*lines, ("draws", "none: the minimiser itself, which nothing protects"))
+            return (*lines, ("Draws", "none: the minimiser itself, which nothing protects"))
         unit = "rho" if isinstance(self.target, ZCDP) else "epsilon"
         each = problem.radius / self.draws
+        drawn = f"{self.draws} signed columns, with replacement, worth {each:.6g} each"
+        if self.draws == 1:
+            drawn = f"1 signed column, worth {each:.6g}"
         return (
             *lines,
-            ("draws", f"{self.draws} signed columns, with replacement, worth {each:.6g} each"),
-            ("cost", f"{unit} {self.cost:.6g}"),
+            ("Draws", drawn),
+            ("Cost", f"{unit} {self.cost:.6g}"),
         )
 
     def __str__(self) -> str:
@@ -176,9 +179,10 @@ def calibrate_simplex(
     if most == 0:
         raise refuse(facts, target, problem.lambda_)
     if not _is_auto(draws) and draws > most:
+        there = "there is 1 draw" if most == 1 else f"there are {most} draws"
         raise GuaranteeError(
-            f"draws={draws}: at lambda_={problem.lambda_:g} there are {most} draws under {target}; "
-            "take no more, or lambda_='auto'."
+            f"draws={draws}: at lambda_={problem.lambda_:g} {there} under {target}; take "
+            f"draws={most}{' or fewer' if most > 1 else ''}, or lambda_='auto'."
         )
     made = most if _is_auto(draws) else cast("int", draws)
     return SimplexCalibration(problem, target, made, bounds, tolerance_of(problem), origin)
