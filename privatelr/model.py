@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
-from privatelr.frames.design import DesignSpec, plan_design, read_design
-from privatelr.frames.formula import parse_formula
 from privatelr.frames.projection import project, projection_width
 from privatelr.frames.scaling import scale_by_data
 from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
-from privatelr.frames.source import read_source
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import find_mechanism
 from privatelr.mechanisms.request import Request, read_request
 from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
+from privatelr.model_data import plan_data, read_data, read_rows, require_plain, require_scores
 from privatelr.numerics.losses import Loss, find_hinge, find_loss, label
 from privatelr.numerics.newton import Newton, Solver
-from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.guarantees import Guarantee, NonPrivate, void
 from privatelr.privacy.ledger import Account, active_ledger
 from privatelr.privacy.randomness import (
@@ -37,8 +34,8 @@ from privatelr.results.threshold import read_threshold
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pandas as pd
-
+    from privatelr.frames.design import DesignSpec
+    from privatelr.model_data import Data
     from privatelr.privacy.accounting import Entry
     from privatelr.privacy.events import Event
 
@@ -85,8 +82,9 @@ def dplr(
     Parameters
     ----------
     formula, data
-        ``dplr("y ~ age + dose", data)`` with a frame or a mapping of columns; or a frame or
-        an array alone, with `target`; or the response and the covariates, ``dplr(y, X)``.
+        ``dplr("y ~ age + dose", data)`` with a frame, a mapping of columns or a Dask frame; or a
+        frame or an array alone, with `target`; or the response and the covariates,
+        ``dplr(y, X)``, where X may be a SciPy sparse matrix, or both Dask arrays.
         Columns of an array are called X1, X2, and so on. A list has no type but the one that
         NumPy infers from all its values, and a type counts as public: pass typed columns.
         The response is a comparison, a factor (first level against the others), a boolean,
@@ -165,7 +163,7 @@ def dplr(
     """
     return _fit(
         find_loss("logistic"),
-        read_source(formula, data, target),
+        read_data(formula, data, target),
         declare_schema(bounds, levels, row_norm, intercept_scale),
         read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda),
         _read_options(do_scale, rp_dim, na_action, solver, seed, ledger, verbose),
@@ -249,7 +247,7 @@ def dpsvm(
     """
     return _fit(
         find_hinge(loss, h),
-        read_source(formula, data, target),
+        read_data(formula, data, target),
         declare_schema(bounds, levels, row_norm, intercept_scale),
         read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda),
         _read_options(do_scale, rp_dim, na_action, solver, seed, ledger, verbose),
@@ -309,7 +307,7 @@ def read_randomness(seed: Any) -> Randomness:
 
 def _fit(
     loss: Loss,
-    source: tuple[str, pd.DataFrame],
+    source: tuple[str, Data],
     schema: Schema,
     request: Request,
     options: Options,
@@ -319,7 +317,9 @@ def _fit(
     text, frame = source
     cut = read_threshold(threshold, loss)
     find_mechanism(request)  # refused before anything else is looked at
-    spec = plan_design(parse_formula(text, list(frame.columns)), frame, schema)
+    require_plain(frame, do_scale=options.do_scale, rp_dim=options.rp_dim)
+    spec: Any = plan_data(text, frame, schema)
+    scored = require_scores(frame, cut.rule)
     guarantee = _standing(request.target, options)
     if isinstance(guarantee, NonPrivate):
         charge(options.ledger, guarantee, (), text)  # refused before the data is read
@@ -332,9 +332,9 @@ def _fit(
     entry = charge(options.ledger, guarantee, plan.events, label(spec.formula.text, loss))
     draws = draw_all(plan, options.randomness)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        design = read_design(spec, frame, DenseRows)
-        release = release_all(design.rows, plan, draws, options.solver)
-        diagnostics = diagnose(design.rows, release.coef, loss)
+        rows = read_rows(spec, frame, bar=options.verbose > 0)
+        release = release_all(rows, plan, draws, options.solver)
+        diagnostics = diagnose(rows, release.coef, loss) if scored else None
     return Fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 
@@ -345,7 +345,7 @@ def charge(
     return None if ledger is None else ledger.charge(guarantee, events, label)
 
 
-def _scaled(spec: DesignSpec, frame: pd.DataFrame) -> DesignSpec:
+def _scaled(spec: DesignSpec, frame: Any) -> DesignSpec:
     warnings.warn(
         "do_scale=True scales by means and deviations of the data, so the guarantee is void; "
         "declare bounds= instead.",

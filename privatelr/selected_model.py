@@ -12,19 +12,17 @@ from scipy import sparse
 
 from privatelr.errors import (
     ArgumentError,
-    FormulaError,
     GuaranteeError,
     PrivacyWarning,
-    SchemaError,
     require_choice,
     require_number,
-    show,
 )
 from privatelr.frames.design import DesignSpec, plan_design, read_labelled
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.matrix import MatrixSpec, plan_matrix, read_matrix_labels
 from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
 from privatelr.frames.source import read_source
+from privatelr.frames.wide_matrix import MatrixTable, read_matrix_source
 from privatelr.mechanisms.choosers import Program, Simplex
 from privatelr.mechanisms.request import read_goal
 from privatelr.model import charge, read_ledger, read_randomness
@@ -36,8 +34,6 @@ from privatelr.results.selected import SelectedFit
 from privatelr.results.threshold import read_threshold
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from privatelr.mechanisms.choosers import Chooser
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.privacy.ledger import Account
@@ -230,30 +226,15 @@ def dpsimplex(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Source:
-    """A formula and its frame; or the name of the response, a frame of it alone, and a matrix."""
-
-    text: str
-    frame: pd.DataFrame
-    matrix: Any = None
+Source = tuple[str, Any]
+"""A formula and its frame; or the name of the response, and its matrix."""
 
 
 def _read_source(first: Any, second: Any, target: Any) -> Source:
     if not sparse.issparse(second):
-        return Source(*read_source(first, second, target))
-    if second.ndim != 2:
-        raise SchemaError(
-            f"X of shape {second.shape}: a sparse matrix of data takes two dimensions."
-        )
-    if isinstance(first, str) or first is None:
-        raise FormulaError(
-            f"formula={show(first)}: a sparse matrix has no names for a formula; the first "
-            "argument is the response beside it, one value per row."
-        )
-    _, frame = read_source(first, np.zeros((second.shape[0], 1)), target)
-    name = str(frame.columns[-1])
-    return Source(name, frame[[name]], second)
+        return read_source(first, second, target)
+    table = read_matrix_source(first, second, target)
+    return table.name, table
 
 
 def _require_density(density: Any, minority: Any) -> None:
@@ -307,7 +288,7 @@ def _fit(
     threshold: Any,
 ) -> SelectedFit:
     """Plan from public facts, calibrate, pay, read the rows, choose."""
-    n, loss = len(source.frame), chooser.loss
+    n, loss = len(source[1]), chooser.loss
     cut = read_threshold(threshold, loss)
     spec = _plan(source, schema)
     text = spec.formula.text
@@ -328,17 +309,18 @@ def _fit(
 
 
 def _plan(source: Source, schema: Schema) -> DesignSpec | MatrixSpec:
-    frame = source.frame
-    if source.matrix is not None:
-        return plan_matrix(source.text, frame[source.text], source.matrix.shape[1], schema)
-    return plan_design(parse_formula(source.text, list(frame.columns)), frame, schema)
+    text, data = source
+    if isinstance(data, MatrixTable):
+        return plan_matrix(text, data.frame[text], data.matrix.shape[1], schema)
+    return plan_design(parse_formula(text, list(data.columns)), data, schema)
 
 
 def _rows(spec: DesignSpec | MatrixSpec, source: Source) -> EntryRows:
+    data = source[1]
     if isinstance(spec, MatrixSpec):
-        labels = read_matrix_labels(spec, source.frame)
-        return EntryRows(source.matrix, labels, x_bound=spec.x_bound, intercept=spec.intercept)
-    covariates, labels = read_labelled(spec, source.frame)
+        labels = read_matrix_labels(spec, data.frame)
+        return EntryRows(data.matrix, labels, x_bound=spec.x_bound, intercept=spec.intercept)
+    covariates, labels = read_labelled(spec, data)
     held: Any = covariates
     if worth_sparse(spec.density):
         held = sparse.csr_array(covariates)

@@ -13,6 +13,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic
 
 import privatelr.mechanisms.stages
 import privatelr.model
+import privatelr.model_data
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PrivacyWarning, PureDP, dpsvm
 from privatelr.precision import working_precision
 from privatelr.privacy.accounting import Entry, delta_of
@@ -29,7 +30,7 @@ def unread(monkeypatch):
     def read_design(*_):
         raise AssertionError("the data was read")
 
-    monkeypatch.setattr(privatelr.model, "read_design", read_design)
+    monkeypatch.setattr(privatelr.model_data, "read_design", read_design)
 
 
 def check_charged_before_reading(monkeypatch, **options):
@@ -72,7 +73,7 @@ def test_an_overdraw_is_refused_before_the_data_is_read(monkeypatch, op, model):
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
 def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, options, model):
     unread(monkeypatch)
-    monkeypatch.setattr(privatelr.model, "_scaled", privatelr.model.read_design)
+    monkeypatch.setattr(privatelr.model, "_scaled", privatelr.model_data.read_design)
     ledger = Ledger(10.0)
     with pytest.raises(GuaranteeError, match="ledger"):
         fit_clinic(clinic(), ledger=ledger, model=model, **options)

@@ -14,9 +14,19 @@ ABOVE = {
     "mechanisms": {"numerics", "privacy"},
     "inference": {"mechanisms", "numerics", "privacy", "frames"},
     "results": {"inference", "mechanisms", "numerics", "privacy", "frames"},
-    "model": {"results", "inference", "mechanisms", "numerics", "privacy", "frames"},
+    "model_data": {"mechanisms", "numerics", "privacy", "frames"},
+    "model": {"model_data", "results", "inference", "mechanisms", "numerics", "privacy", "frames"},
     "selected_model": {
-        *("model", "results", "inference", "mechanisms", "numerics", "privacy", "frames"),
+        *(
+            "model",
+            "model_data",
+            "results",
+            "inference",
+            "mechanisms",
+            "numerics",
+            "privacy",
+            "frames",
+        ),
     },
 }
 EVERYTHING = {*ABOVE, "datasets", "cli", "audit", "planning"}  # for the edges

@@ -14,7 +14,7 @@ import pandas as pd
 
 from privatelr.errors import SchemaError
 from privatelr.frames.design import Design, FrameReader
-from privatelr.frames.source import as_frame, dispatch
+from privatelr.frames.source import as_frame, dispatch, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,29 +35,17 @@ def is_dask(data: Any) -> bool:
 class DaskTable:
     """A frame in partitions, of which names, types and the number of records are known.
 
-    It answers what a plan asks of a pandas frame: `columns`, ``table[name].dtype``, ``len``.
-
     Attributes
     ----------
-    empty : DataFrame
-        No rows, and the columns and types of all.
+    typed : DataFrame
+        The columns and their types, without a row: what a plan is made from.
     collections : tuple
         One collection, or those of y and X, in equal partitions.
-    bar : bool
-        Whether to show how far a graph is.
     """
 
-    empty: pd.DataFrame
+    typed: pd.DataFrame
     collections: tuple[Any, ...]
-    bar: bool = False
     _counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
-
-    @property
-    def columns(self) -> pd.Index[str]:
-        return self.empty.columns
-
-    def __getitem__(self, name: str) -> pd.Series[Any]:
-        return self.empty[name]
 
     def __len__(self) -> int:
         """The number of records, which is public; one pass, over one column, at the first call."""
@@ -70,7 +58,13 @@ class DaskTable:
     def lengths(self) -> tuple[int, ...]:
         """Records of each partition."""
         if "lengths" not in self._counted:
-            self._counted["lengths"] = _lengths(self.collections[0])
+            counts = [_lengths(collection) for collection in self.collections]
+            if counts[0] != counts[-1]:
+                raise SchemaError(
+                    f"y has {sum(counts[0])} values and X has {sum(counts[-1])} rows, or other "
+                    "partitions: a fit of (y, X) takes one value per row, partition by partition."
+                )
+            self._counted["lengths"] = counts[0]
         return self._counted["lengths"]
 
     def parts(self, names: Sequence[str]) -> list[Any]:
@@ -83,25 +77,40 @@ class DaskTable:
         return [delayed(_pair, pure=False)(y, x) for y, x in both]
 
 
-def read_dask_source(
-    first: Any, second: Any, target: str | int | None, bar: bool = False
-) -> tuple[str, DaskTable]:
+def read_any_source(
+    first: Any, second: Any, target: str | int | None
+) -> tuple[str, pd.DataFrame | DaskTable]:
+    """Formula and data of a call, in memory or not; see `dispatch`."""
+    if is_dask(first) or is_dask(second):
+        return read_dask_source(first, second, target)
+    return read_source(first, second, target)
+
+
+def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple[str, DaskTable]:
     """Formula and table of a call of which an argument is a Dask collection; see `dispatch`."""
-    first, second = (_whole_rows(data) for data in (first, second))
-    formula, empty = dispatch(_empty(first), _empty(second), target)
-    empty = empty.assign(**{name: empty[name].astype(object) for name in _unknown(empty)})
-    given = tuple(data for data in (first, second) if data is not None and is_dask(data))
+    given = tuple(_whole_rows(data) for data in (first, second) if is_dask(data))
     if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
         eager, lazy = ("X", "y") if is_dask(first) else ("y", "X")
         raise SchemaError(
             f"{eager} is in memory and {lazy} is a Dask collection: a fit of (y, X) takes two of "
             "a kind, such as dask.array.from_array(y, chunks=X.chunks[0])."
         )
-    return formula, DaskTable(empty, _aligned(given), bar)
+    formula, typed = dispatch(_empty(first), _empty(second), target)
+    typed = typed.assign(**{name: typed[name].astype(object) for name in _unknown(typed)})
+    return formula, DaskTable(typed, _aligned(given))
 
 
-def read_dask_design(spec: DesignSpec, table: DaskTable, backend: PartitionsBackend) -> Design:
+def read_dask_design(
+    spec: DesignSpec, table: DaskTable, backend: PartitionsBackend, *, bar: bool = False
+) -> Design:
     """Read the rows of a table under a plan, as `read_design` reads those of a frame.
+
+    Parameters
+    ----------
+    backend
+        Makes bounded rows of what a `PartitionReader` reads.
+    bar : bool
+        Whether a line shows how far each pass is.
 
     Notes
     -----
@@ -116,9 +125,7 @@ def read_dask_design(spec: DesignSpec, table: DaskTable, backend: PartitionsBack
         if length > 0
     ]
     rows = backend.of(
-        PartitionReader(
-            spec, tuple(part for part, _ in filled), tuple(n for _, n in filled), table.bar
-        ),
+        PartitionReader(spec, tuple(part for part, _ in filled), tuple(n for _, n in filled), bar),
         bound=spec.bound,
         intercept=spec.intercept,
         projection=spec.projection,
@@ -177,7 +184,7 @@ def _pair(y: Any, x: Any) -> tuple[Any, Any]:
 
 def _empty(data: Any) -> Any:
     """What is public of a collection, as pandas or NumPy hold it; anything else as it is."""
-    if data is None or not is_dask(data):
+    if not is_dask(data):
         return data
     if _is_array(data):
         return np.empty((0, *data.shape[1:]), dtype=data.dtype)
@@ -191,12 +198,14 @@ def _empty(data: Any) -> Any:
 
 
 def _is_array(data: Any) -> bool:
-    return hasattr(data, "chunks") and hasattr(data, "dtype")
+    # what is delayed has every attribute that it is asked for
+    blocks, dtype = getattr(data, "numblocks", None), getattr(data, "dtype", None)
+    return isinstance(blocks, tuple) and isinstance(dtype, np.dtype)
 
 
 def _whole_rows(data: Any) -> Any:
     """An array divided by rows only; anything else as it is."""
-    if data is None or not is_dask(data) or not _is_array(data):
+    if not _is_array(data):
         return data
     if not all(width == width for width in data.shape[1:]):  # unknown is NaN
         raise SchemaError("data: of a Dask array the number of columns is known beforehand.")

@@ -262,8 +262,9 @@ def read_labelled(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[FloatA
     """
     covariates, usable, values = read_covariates(spec, frame, spec.formula.variables)
     label, labelled = labels(spec.response, values)
-    covariates[~(usable & labelled)] = np.nan
-    return covariates, label
+    known = usable & labelled
+    covariates[~known] = np.nan
+    return covariates, np.where(known, label, 0.0)
 
 
 def read_covariates(
@@ -311,6 +312,21 @@ def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, Bo
 
     A value outside the levels of its factor makes the row unusable.
     """
+    numbers, codes, usable = read_factors(spec, values, n)
+    raw = np.empty((n, len(spec.columns.names)))
+    with np.errstate(all="ignore"):
+        for recipe in spec.columns.recipes:
+            fill(raw, recipe, numbers, codes)
+    return raw, usable
+
+
+def read_factors(
+    spec: DesignSpec, values: Values, n: int
+) -> tuple[dict[int, FloatArray], dict[int, IntArray], BoolArray]:
+    """Factors by number: clipped values ``(n,)`` of numeric ones, levels ``(n,)`` of others.
+
+    And the rows in which all of them are valid.
+    """
     numbers: dict[int, FloatArray] = {}
     codes: dict[int, IntArray] = {}
     usable = np.ones(n, dtype=bool)
@@ -328,8 +344,4 @@ def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, Bo
             defined = np.isfinite(number)
             usable &= defined
             numbers[index] = np.clip(np.where(defined, number, 0.0), *factor.interval)
-    raw = np.empty((n, len(spec.columns.names)))
-    with np.errstate(all="ignore"):
-        for recipe in spec.columns.recipes:
-            fill(raw, recipe, numbers, codes)
-    return raw, usable
+    return numbers, codes, usable

@@ -262,6 +262,8 @@ def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, til
     ``(Lambda + c n R**2) u W``, which is a small part of e.
     """
     penalty = n * lambda_
+    if not penalty > 0:
+        return math.inf
     at_zero = float(loss.value(np.zeros(1))[0])
     length = 2 * (2 * tilt / penalty + math.sqrt(2 * n * at_zero / penalty))
     return _ROOM * _error_at(loss, n, d, radius, length, penalty * length + tilt)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.results.card_layout import Paragraph, Piece, Table
+from privatelr.results.summary_table import shown_rows
 
 if TYPE_CHECKING:
     from privatelr.privacy.accounting import Entry
@@ -133,13 +134,17 @@ def _ledger(entry: Entry | None) -> str:
 def perturbed_released(fit: FitRecord) -> list[Piece]:
     """The estimates, and what else is in the release."""
     estimates, headers = fit.coef, ["Coefficient", "Estimate"]
-    rows = [[name, f"{value:.6g}"] for name, value in estimates.items()]
+    shown = shown_rows(fit)
+    rows = [[estimates.index[row], f"{estimates.iloc[row]:.6g}"] for row in shown]
     also = ", the two matrices below" if fit.release.moments else ""
+    if len(shown) < fit.spec.d:
+        also = f", {fit.spec.d} of which the {len(shown)} largest are shown{also}"
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        for row, spread in zip(rows, fit.privacy_sd_limit, strict=True):
-            row.append(f"{spread:.3g}")
+        spreads = fit.privacy_sd_limit
+        for row, place in zip(rows, shown, strict=True):
+            row.append(f"{spreads.iloc[place]:.3g}")
         note += " The privacy sd is what the noise adds; it was computed without the data."
     return [Table(rows, headers), Paragraph(note), *_matrices(fit)]
 

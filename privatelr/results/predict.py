@@ -17,8 +17,10 @@ from privatelr.errors import (
 from privatelr.frames.design import read_covariates
 from privatelr.frames.matrix import MatrixSpec, read_matrix
 from privatelr.frames.source import as_frame
+from privatelr.frames.wide_matrix import WideSpec, bounded_matrix
 from privatelr.later import later
 from privatelr.numerics.rows import linear_predictor
+from privatelr.numerics.sparse_rows import SparseRows
 from privatelr.results.scores import scale_of, score
 from privatelr.results.threshold import require_threshold
 
@@ -83,6 +85,11 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
         matrix, usable = read_matrix(fit.spec, data)
         link = fit.spec.intercept * coef[0] + matrix @ coef[1:]
         return np.where(usable, link, np.nan), usable, pd.RangeIndex(len(usable))
+    if isinstance(fit.spec, WideSpec):
+        rows_of, ones = bounded_matrix(fit.spec, data), np.ones(data.shape[0])
+        held = SparseRows(rows_of, ones, bound=fit.spec.bound, intercept=fit.spec.intercept)
+        known = held.y != 0
+        return np.where(known, held.x @ coef, np.nan), known, pd.RangeIndex(len(known))
     frame = as_frame(data)
     rows, usable = design_rows(fit, frame)
     return np.where(usable, linear_predictor(rows, coef), np.nan), usable, frame.index

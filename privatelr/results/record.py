@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.later import later
@@ -99,8 +100,8 @@ class ModelRecord:
         """Not private: C-index, ROC points and thresholds of the training data."""
         if self._diagnostics is None:
             raise GuaranteeError(
-                "diagnostics are computed from the training data and are not kept in a saved fit; "
-                "fit again to see them."
+                "diagnostics are computed from the training data and are not kept in a saved fit, "
+                "nor made of a Dask collection of many records; fit again to see them."
             )
         return self._diagnostics
 
@@ -152,7 +153,7 @@ class FitRecord(ModelRecord):
         See `Calibration.coefficient_sd`; design noise is carried over by the public map. (A
         map that was learned under ``do_scale`` is not public, and neither is this then.)
         """
-        reach = np.linalg.norm(self.spec.user_map(), axis=1)
+        reach = row_lengths_of(self.spec.user_map())
         return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
 
     @property
@@ -181,6 +182,13 @@ class SelectedRecord(ModelRecord):
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, each entry held to its bound as in the fit."""
         return bounded_entries(covariates, self.calibration.problem.x_bound, self.spec.intercept)
+
+
+def row_lengths_of(matrix: Any) -> FloatArray:
+    """Euclidean length of each row of a map, dense or sparse."""
+    if scipy.sparse.issparse(matrix):
+        return np.asarray(np.sqrt((matrix * matrix).sum(axis=1)))
+    return np.asarray(np.linalg.norm(matrix, axis=1))
 
 
 def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:

@@ -12,6 +12,8 @@ import numpy as np
 
 import privatelr
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
+from privatelr.frames.matrix import MatrixSpec
+from privatelr.frames.wide_matrix import WideSpec
 from privatelr.mechanisms.release import Release
 from privatelr.mechanisms.selections import Selections
 from privatelr.privacy.accounting import Entry
@@ -21,7 +23,6 @@ from privatelr.privacy.events import event_to_json
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.privacy.shares import join
 from privatelr.results.calibration_file import calibration_entry, restore_calibration
-from privatelr.results.design_file import restore_design
 from privatelr.results.json_values import (
     CLOSE,
     canonical,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privatelr.frames.design import DesignSpec
-    from privatelr.frames.matrix import MatrixSpec
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.moments import Moments
     from privatelr.mechanisms.selections import SelectionCalibration
@@ -204,7 +204,9 @@ def restore(document: Any) -> FitRecord | SelectedRecord:
     require_same(given["notice"], _notice(guarantee), "notice")
     require_same(given["randomness"], _randomness(guarantee, calibration), "randomness")
     entry = _read_ledger(given["ledger"], guarantee, _events(calibration, moments))
-    spec = restore_design(given["design"])
+    spec: Any = restore_plan(given["design"])
+    if isinstance(spec, MatrixSpec):
+        raise ReleaseFileError("design.row_norm takes a number beside noise")
     _require_match(spec, calibration)
     coef = _read_coefficients(given["coefficients"], spec, calibration.grid)
     release = Release(coef, guarantee, calibration, entry, moments)
@@ -220,7 +222,9 @@ def _restore_selected(given: dict[str, Any]) -> SelectedRecord:
     require_same(given["notice"], _notice(guarantee), "notice")
     require_same(given["randomness"], _randomness(guarantee, calibration), "randomness")
     entry = _read_ledger(given["ledger"], guarantee, calibration.events)
-    spec = restore_plan(given["design"])
+    spec: Any = restore_plan(given["design"])
+    if isinstance(spec, WideSpec):
+        raise ReleaseFileError("design.row_norm takes null beside choices")
     require_same(calibration.problem.d, spec.d, "calibration.d")
     require_same(calibration.problem.x_bound, spec.x_bound, "calibration.x_bound")
     chosen = restore_choices(given["choices"], calibration)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from privatelr.frames.wide_matrix import WideSpec
 from privatelr.inference.evidence import quality
 from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
@@ -93,6 +94,8 @@ def _rows(fit: FitRecord) -> str:
     if spec.bound_source == "declared bounds":
         return f"{radius} from declared bounds; nothing was estimated from the data"
     shortened = f"{radius}, covariates shortened to length {spec.bound:.3g} (row_norm)"
+    if isinstance(spec, WideSpec):
+        return f"{shortened}; nothing was estimated from the data"
     if not spec.unbounded:
         return f"{shortened}, below what the declared bounds give"
     return (

@@ -19,7 +19,9 @@ def below(fit: ModelRecord, computed: str) -> list[str]:
 
 def _diagnosed(fit: ModelRecord) -> str:
     if not fit.has_diagnostics:
-        return "Diagnostics of the training data are not kept in a saved fit."
+        return (
+            "Diagnostics of the training data are not kept in a saved fit, nor made of many rows."
+        )
     value = fit.diagnostics.c_index
     c_index = "not defined" if pd.isna(value) else f"{value:.3f}"
     if isinstance(fit.guarantee, NonPrivate):

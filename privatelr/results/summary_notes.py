@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from privatelr.inference.choices import LARGEST_BIAS
 from privatelr.inference.evidence import quality
 from privatelr.privacy.guarantees import ZCDP, NonPrivate
+from privatelr.results.summary_table import shown_rows
 
 if TYPE_CHECKING:
     from privatelr.inference.intervals import Inference
@@ -26,8 +27,9 @@ def notes(fit: FitRecord, found: Inference | None, *, is_asked_for: bool) -> lis
                 "fit cost nothing more."
             )
         return words
+    few = _few(fit)
     if isinstance(fit.guarantee, NonPrivate):
-        return []
+        return few
     limit = "privacy sd: the standard deviation of what the noise adds; computed without the data."
     if fit.calibration.placement == "objective":
         limit = (
@@ -36,9 +38,15 @@ def notes(fit: FitRecord, found: Inference | None, *, is_asked_for: bool) -> lis
         )
     price = "rho" if isinstance(fit.guarantee, ZCDP) else "epsilon"
     return [
+        *few,
         limit,
         f"Standard errors were not bought: spend='inference' splits {price} and adds them.",
     ]
+
+
+def _few(fit: FitRecord) -> list[str]:
+    shown, d = len(shown_rows(fit)), fit.spec.d
+    return [] if shown >= d else [f"The {shown} largest of {d} coefficients in design units."]
 
 
 def legend(found: Inference, counted: bool) -> str:

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from statsmodels.iolib.table import SimpleTable
 
 from privatelr.privacy.guarantees import NonPrivate
@@ -22,6 +23,8 @@ _LONGEST_NAME = 38
 _USUAL = 13
 """Width of a column where inference was not bought."""
 _LARGE = 100.0
+_MOST_SHOWN, _FEW = 1000, 40
+"""Coefficients that a page may have, and those that it has where there are more."""
 _SMALLEST_P = 0.001
 
 
@@ -88,10 +91,19 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
         columns["privacy sd"] = fit.privacy_sd_limit
     if fit.calibration.problem.loss.probability is not None:
         columns["odds ratio"] = fit.odds_ratios
-    cells = [
-        tuple(cell(column.iloc[row]) for column in columns.values()) for row in range(len(fit.coef))
-    ]
-    return CoefficientTable(tuple(fit.coef.index), tuple(columns), tuple(cells), width=_USUAL)
+    shown = shown_rows(fit)
+    names = fit.spec.columns.names
+    cells = [tuple(cell(column.iloc[row]) for column in columns.values()) for row in shown]
+    chosen = tuple(names[row] for row in shown)
+    return CoefficientTable(chosen, tuple(columns), tuple(cells), width=_USUAL)
+
+
+def shown_rows(fit: FitRecord) -> list[int]:
+    """Positions of the coefficients on the page: all, or the largest where they are very many."""
+    coef = fit.release.coef
+    if len(coef) <= _MOST_SHOWN:
+        return list(range(len(coef)))
+    return sorted(np.argsort(-np.abs(coef), kind="stable")[:_FEW].tolist())
 
 
 def inference_table(fit: FitRecord, found: Inference) -> tuple[CoefficientTable, bool]:

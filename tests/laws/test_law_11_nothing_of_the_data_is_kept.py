@@ -13,6 +13,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, s
 
 import privatelr.mechanisms.stages
 import privatelr.model
+import privatelr.model_data
 from privatelr import ZCDP, GuaranteeError
 
 MARK = 61.12345678901234
@@ -131,13 +132,13 @@ def test_diagnostics_and_learned_thresholds_stay_behind(model):
 
 def test_planted_bug_is_caught(monkeypatch):
     """A plan that remembers the longest row, as a scale learned from the data would be."""
-    honest = privatelr.model.plan_design
+    honest = privatelr.model_data.plan_design
 
     def curious(formula, frame, schema):
         spec = honest(formula, frame, schema)
         return replace(spec, bound=spec.bound + float(frame["dose"].max() > 4))
 
-    monkeypatch.setattr(privatelr.model, "plan_design", curious)
+    monkeypatch.setattr(privatelr.model_data, "plan_design", curious)
     frame = clinic().assign(dose=1.0)
     frame.loc[0, "dose"] = 5.0
     with pytest.raises(AssertionError):
@@ -146,7 +147,7 @@ def test_planted_bug_is_caught(monkeypatch):
 
 def test_planted_warning_is_caught(monkeypatch):
     """A warning that counts."""
-    honest = privatelr.model.read_design
+    honest = privatelr.model_data.read_design
 
     def talkative(spec, frame, backend):
         missing = int(frame["age"].isna().sum())
@@ -154,7 +155,7 @@ def test_planted_warning_is_caught(monkeypatch):
             warnings.warn(f"{missing} rows", UserWarning, stacklevel=2)
         return honest(spec, frame, backend)
 
-    monkeypatch.setattr(privatelr.model, "read_design", talkative)
+    monkeypatch.setattr(privatelr.model_data, "read_design", talkative)
     with pytest.raises(AssertionError):
         check_nothing_kept(monkeypatch, age=np.nan)
 
@@ -203,13 +204,13 @@ def test_a_release_file_holds_no_value_of_the_data(tmp_path):
 
 def test_planted_bug_in_the_file_is_caught(monkeypatch, tmp_path):
     """A plan that declares as bounds what it saw."""
-    honest = privatelr.model.plan_design
+    honest = privatelr.model_data.plan_design
 
     def curious(formula, frame, schema):
         seen = (18.0, float(frame["age"].max()))
         return honest(formula, frame, replace(schema, bounds={**schema.bounds, "age": seen}))
 
-    monkeypatch.setattr(privatelr.model, "plan_design", curious)
+    monkeypatch.setattr(privatelr.model_data, "plan_design", curious)
     with pytest.raises(AssertionError):
         check_nothing_written(monkeypatch, tmp_path, age=95.0)
 

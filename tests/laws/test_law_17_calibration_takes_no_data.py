@@ -10,6 +10,7 @@ import pytest
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 
 import privatelr.model
+import privatelr.model_data
 from privatelr.mechanisms import (
     calibration,
     problem,
@@ -96,21 +97,21 @@ def test_planted_argument_is_caught():
 
 def test_planted_bug_is_caught(monkeypatch):
     """A radius read off the data, as in PSI and DPrivStats."""
-    honest = privatelr.model.plan_design
+    honest = privatelr.model_data.plan_design
 
     def measured(formula, frame, schema):
         spec = honest(formula, frame, schema)
         longest = float(np.nanmax(np.abs(frame["age"].to_numpy()), initial=1.0))
         return replace(spec, bound=min(spec.bound, longest / 90))
 
-    monkeypatch.setattr(privatelr.model, "plan_design", measured)
+    monkeypatch.setattr(privatelr.model_data, "plan_design", measured)
     with pytest.raises(AssertionError):
         check_same_calibration(frames())
 
 
 def test_planted_share_is_caught(monkeypatch):
     """Shares that follow the data: more for inference where the classes are uneven."""
-    honest = privatelr.model.read_source
+    honest = privatelr.model_data.read_source
 
     def tuned(formula, data, target):
         seen["positives"] = float(data["y"].mean())
@@ -121,7 +122,7 @@ def test_planted_share_is_caught(monkeypatch):
         return {"coefficients": 1 - share, "inference": share}
 
     seen = {}
-    monkeypatch.setattr(privatelr.model, "read_source", tuned)
+    monkeypatch.setattr(privatelr.model_data, "read_source", tuned)
     monkeypatch.setattr(spending, "usual_shares", usual_shares)
     with pytest.raises(AssertionError):
         check_same_calibration(frames(), spend="inference")

@@ -102,18 +102,25 @@ def test_no_row_is_longer_than_its_bound(p):
     check_lengths(p)
 
 
-def adversarial(p=40_000):
+def drowning(p=40_000):
     """A row whose small squares all drown, one after the other, in that of the first entry."""
     x = np.full((1, p), np.sqrt(0.9) * 2.0**-26.5)
     x[0, 0] = 1.0
-    return SparseRows(sparse.csr_array(x), np.ones(1), bound=1.0, intercept=None)
+    return x
+
+
+def drowning_sparsely():
+    x = sparse.csr_array(drowning())
+    return exact_lengths(SparseRows(x, np.ones(1), bound=1.0, intercept=None))[0]
 
 
 def test_sums_of_many_squares_are_allowed_for(monkeypatch):
     """They lose more digits than what short rows are held below."""
-    assert exact_lengths(adversarial())[0] <= 1
+    dense = DenseRows(drowning(), np.ones(1), bound=1.0, intercept=None)
+    assert sum(Fraction(float(v)) ** 2 for v in dense.x[0]) <= 1
+    assert drowning_sparsely() <= 1
     monkeypatch.setattr(sparse_rows, "_UNIT", 0.0)
-    assert exact_lengths(adversarial())[0] > 1
+    assert drowning_sparsely() > 1
 
 
 def test_input_is_neither_changed_nor_kept():

@@ -227,3 +227,8 @@ def test_few_columns_are_certified_as_before():
     facts = Facts(1000, 500, LOGISTIC, 1.0).with_lambda(0.01)
     expected = 2.0**-47 * (516 * 1000 + 3 * np.sqrt(500))
     assert certified_norm(facts, GaussianNoise(500, 3.0)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_without_a_penalty_nothing_is_resolved():
+    assert resolved_norm(LOGISTIC, 100, 600, 1.0, 0.0, 1.0) == np.inf
+    assert resolved_norm(LOGISTIC, 100, 600, 1.0, 1e-300, 1.0) > 1e100

@@ -1,0 +1,137 @@
+"""Graphs of tasks over the partitions of a Dask collection, and what may leave a task.
+
+Tasks are named by chance and by their place, never by what they read. One that fails returns
+why: a scheduler that hears of an exception writes the arguments of the task to its log.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from privatelr.errors import PrivateLRError, SchemaError
+from privatelr.numerics.dask_cluster import Bar, client_in_charge, follow
+from privatelr.numerics.threads import in_order, threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+_FAN = 8
+"""Results that one task adds up, in pairs."""
+
+
+class Failure(NamedTuple):
+    """What a task returns that could not be done; public facts only."""
+
+    kind: type[PrivateLRError]
+    message: str
+
+
+def guarded(compute: Callable[[], T]) -> T | Failure:
+    """What `compute` returns, or its failure, in words that quote no data.
+
+    A task has one thread: others are busy with other partitions.
+    """
+    try:
+        with np.errstate(all="ignore"), threads(1):
+            return compute()
+    except PrivateLRError as error:
+        return Failure(type(error), str(error))
+    except Exception as error:
+        # the message of an error that nobody planned may hold a value
+        name = type(error).__name__
+        return Failure(SchemaError, f"data: a partition could not be read or summed ({name}).")
+
+
+def new_name(purpose: str) -> str:
+    """A name for the tasks of one graph."""
+    return f"privatelr-{purpose}-{uuid.uuid4().hex}"
+
+
+def constant(value: Any, purpose: str) -> Any:
+    """A node that holds `value`, which every task of a graph can share."""
+    from dask.delayed import delayed
+
+    return delayed(value, name=new_name(purpose), pure=False, traverse=False)
+
+
+def task(function: Callable[..., Any], name: str, place: tuple[int, ...], *given: Any) -> Any:
+    """The node that calls a function, under a name and its place in the graph."""
+    from dask.delayed import delayed
+
+    return delayed(function, pure=False)(*given, dask_key_name="-".join([name, *map(str, place)]))
+
+
+def tree_sum(nodes: Sequence[Any], name: str) -> Any:
+    """A node that adds up tuples: a term goes through the logarithm to base 2 of additions.
+
+    Who adds what to what is fixed, so the sum does not depend on who is done first.
+    """
+    level = 0
+    while len(nodes) > 1:
+        level += 1
+        groups = [nodes[start : start + _FAN] for start in range(0, len(nodes), _FAN)]
+        nodes = [task(_pairwise, name, (level, i), *group) for i, group in enumerate(groups)]
+    return nodes[0]
+
+
+def _pairwise(*given: Any) -> Any:
+    results = list(given)
+    failed = next((result for result in results if isinstance(result, Failure)), None)
+    if failed is not None:
+        return failed
+    while len(results) > 1:
+        pairs = [results[start : start + 2] for start in range(0, len(results), 2)]
+        results = [added(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return results[0]
+
+
+def added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The sum of two tuples, entry by entry."""
+    return tuple(a + b for a, b in zip(total, part, strict=True))
+
+
+def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
+    """What the nodes evaluate to on the scheduler in charge, in one graph.
+
+    Raises
+    ------
+    PrivateLRError
+        If a task failed: the first failure, in the order of the nodes.
+    """
+    import dask
+
+    client = client_in_charge() if bar else None
+
+    def run(_: int) -> Sequence[Any]:
+        if client is None:
+            with Bar() if bar else nullcontext():
+                return tuple(dask.compute(*nodes))
+        futures = client.compute(list(nodes))
+        follow(futures)
+        return tuple(client.gather(futures))
+
+    # the library's threads are held back here and not in each task: a process has one setting
+    (results,) = in_order(run, (0,))
+    for result in results:
+        if isinstance(result, Failure):
+            raise result.kind(result.message)
+    return list(results)
+
+
+def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
+    """The nodes, whose values stay where they are computed."""
+    import dask
+
+    def run(_: int) -> Sequence[Any]:
+        with Bar() if bar and client_in_charge() is None else nullcontext():
+            return tuple(dask.persist(*nodes))
+
+    (found,) = in_order(run, (0,))
+    if bar and client_in_charge() is not None:
+        follow(found)
+    return tuple(found)

@@ -1,0 +1,217 @@
+"""Rows in the partitions of a Dask collection: one fold is one graph.
+
+A partition becomes bounded rows by itself, under one plan, and they become one tuple of sums;
+only sums travel. Rows that fit into memory are kept there, or else read anew for every fold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+
+from privatelr.errors import SchemaError
+from privatelr.numerics.dask_cluster import memory_for_rows
+from privatelr.numerics.dask_graph import (
+    added,
+    computed,
+    constant,
+    new_name,
+    persisted,
+    task,
+    tree_sum,
+)
+from privatelr.numerics.dask_partitions import Work, fold, hold, score, stacked, thin
+from privatelr.numerics.rows import DenseRows, Limits
+from privatelr.numerics.threads import alone
+from privatelr.types import RowLimit
+
+if TYPE_CHECKING:
+    from privatelr.numerics.dask_partitions import PartOpener
+    from privatelr.types import Block, FloatArray, Kernel
+
+MOST_PARTITIONS = 2**16
+"""The tree of sums is no deeper than `numerics.rows.additions` allows for."""
+MOST_SCORED = 5_000_000
+"""Rows beyond which nobody should ask for the score of each."""
+
+
+class PartReader(Protocol):
+    """Labelled covariates in the partitions of a Dask collection.
+
+    Attributes
+    ----------
+    p : int
+        Number of covariates.
+    lengths : tuple of int
+        Records of each partition, all above 0.
+    parts : tuple of Delayed
+    open : PartOpener
+        Travels to the tasks, and so holds no data.
+    bar : bool
+        Whether to show how far a graph is.
+    """
+
+    @property
+    def p(self) -> int: ...
+
+    @property
+    def lengths(self) -> tuple[int, ...]: ...
+
+    @property
+    def parts(self) -> tuple[Any, ...]: ...
+
+    @property
+    def open(self) -> PartOpener: ...
+
+    @property
+    def bar(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What is public of rows: all that is left of `DaskRows` when they are copied to a task."""
+
+    n: int
+    d: int
+    radius: float
+    blocks: tuple[Block, ...]
+
+    def fold(self, kernel: Kernel) -> NoReturn:
+        """Refuse: a kernel sees blocks, and no more of the rows than these facts."""
+        raise SchemaError("rows: a kernel may not fold the rows that it is folded over.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DaskRows:
+    """Labelled rows in partitions, bounded where they are.
+
+    Attributes
+    ----------
+    parts : tuple of Delayed
+        Partitions, or what is kept of them.
+    lengths : tuple of int
+        Rows of each.
+    work : Delayed
+        How a partition is made into bounded rows.
+    d : int
+    radius : float
+        No row is longer, the intercept entry included.
+    blocks : tuple of Block
+    bar : bool
+        Whether to show how far a graph is.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records,
+    and how many of them are in each partition. *Not covered*: time and memory, and what Dask
+    shows and logs of them.
+    """
+
+    parts: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    work: Any
+    d: int
+    radius: float
+    blocks: tuple[Block, ...]
+    bar: bool
+    _thin: list[DenseRows] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        reader: PartReader,
+        *,
+        bound: float,
+        intercept: float | None,
+        projection: FloatArray | None = None,
+        blocks: tuple[Block, ...] = (),
+    ) -> DaskRows:
+        """Rows of what a reader reads; see `DenseRows` for what they are held to.
+
+        They are kept where they fit into the memory that `memory_for_rows` tells.
+        """
+        if len(reader.parts) > MOST_PARTITIONS:
+            raise SchemaError(
+                f"data in {len(reader.parts)} partitions: a fit takes at most {MOST_PARTITIONS}; "
+                "call repartition() on it first."
+            )
+        d = (reader.p if projection is None else projection.shape[1]) + (intercept is not None)
+        work = constant(Work(reader.open, Limits(bound, intercept, projection, blocks)), "plan")
+        parts = reader.parts
+        if sum(reader.lengths) * (d + 1) * 8 <= memory_for_rows():
+            name = new_name("rows")
+            sized = enumerate(zip(parts, reader.lengths, strict=True))
+            kept = [task(hold, name, (i,), work, part, length) for i, (part, length) in sized]
+            parts = persisted(kept, reader.bar)
+        radius = RowLimit(bound, intercept).radius
+        return cls(tuple(parts), tuple(reader.lengths), work, d, radius, blocks, reader.bar)
+
+    @property
+    def n(self) -> int:
+        return sum(self.lengths)
+
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what `kernel` returns over blocks of rows, partition by partition, in a fixed tree.
+
+        Under ``threads(1)`` the rows come to the kernel instead: one that nobody else may help
+        with, such as a kernel of balls, cannot travel.
+        """
+        if alone():
+            return self._folded_here(kernel)
+        name, shared = new_name("fold"), constant(kernel, "kernel")
+        leaves = [
+            task(fold, name, (0, i), self.work, shared, part, length)
+            for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
+        ]
+        (sums,) = computed([tree_sum(leaves, name)], self.bar)
+        return tuple(sums)
+
+    def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
+        """The same sum in this thread, with one partition in memory at a time."""
+        heights: list[tuple[int, tuple[Any, ...]]] = []
+        for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
+            (held,) = computed([task(hold, new_name("rows"), (i,), self.work, part, length)])
+            height, sums = 0, held.rows.fold(kernel)
+            while heights and heights[-1][0] == height:
+                height, sums = height + 1, added(heights.pop()[1], sums)
+            heights.append((height, sums))
+        return reduce(lambda last, before: added(before, last), (s for _, s in reversed(heights)))
+
+    def thinned(self, m: int) -> DenseRows:
+        """About m of the rows, at equal distances, in the memory of this process.
+
+        One pass, and none for fewer rows than an earlier call took.
+        """
+        if not self._thin or self._thin[0].n < min(m, self.n):
+            self._thin[:] = [self._thinned(max(self.n // m, 1))]
+        return self._thin[0].thinned(m) if self._thin[0].n >= 2 * m else self._thin[0]
+
+    def _thinned(self, stride: int) -> DenseRows:
+        name, first, tasks = new_name("thin"), 0, []
+        for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
+            start = -first % stride
+            if start < length:
+                tasks.append(task(thin, name, (i,), self.work, part, length, start, stride))
+            first += length
+        return stacked([held.rows for held in computed(tasks, self.bar)])
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row, all of them in this process."""
+        name, shared = new_name("scores"), constant(coef, "coef")
+        pairs = computed(
+            [
+                task(score, name, (i,), self.work, shared, part, length)
+                for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
+            ],
+            self.bar,
+        )
+        link, label = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
+        return link, label
+
+    def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
+        # kernels travel, with all that their closures hold: the data may not
+        return RowFacts, (self.n, self.d, self.radius, self.blocks)

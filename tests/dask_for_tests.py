@@ -1,0 +1,71 @@
+"""Dask collections for tests, and their rows beside the same rows in memory."""
+
+import numpy as np
+import pytest
+from flint import arb
+from frames_for_laws import FORMULA, SCHEMA, FixedRandomness
+
+import privatelr.model
+import privatelr.model_data
+from privatelr.frames.dask_source import (
+    read_dask_design,
+    read_dask_source,
+)
+from privatelr.frames.design import plan_design, read_design
+from privatelr.frames.formula import parse_formula
+from privatelr.frames.schema import declare_schema
+from privatelr.numerics.dask_rows import DaskRows
+from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.objective import Objective
+from privatelr.numerics.rows import DenseRows
+
+dask = pytest.importorskip("dask")
+dd = pytest.importorskip("dask.dataframe")
+
+KEPT, STREAMED = "1GiB", "0"
+EVERY_MEMORY = pytest.mark.parametrize("memory", [KEPT, STREAMED], ids=["kept", "streamed"])
+
+
+@pytest.fixture
+def one_noise(monkeypatch):
+    """One noise for all fits; this process computes, unless a test has a cluster."""
+    monkeypatch.setattr(privatelr.model, "SystemRandomness", FixedRandomness)
+    with dask.config.set({"scheduler": "synchronous", "privatelr.memory": STREAMED}):
+        yield
+
+
+def in_parts(frame, *lengths):
+    """A Dask frame whose partitions have these lengths, without divisions."""
+    ends = np.cumsum([*lengths, len(frame) - sum(lengths)])
+    starts = np.concatenate([[0], ends[:-1]])
+    parts = [
+        dask.delayed(frame.iloc[a:b], traverse=False) for a, b in zip(starts, ends, strict=True)
+    ]
+    return dd.from_delayed(parts, meta=frame.iloc[:0], verify_meta=False)
+
+
+def planned(text, frame, schema, memory=STREAMED):
+    """Rows of a Dask frame, under a plan of its public facts."""
+    formula, table = read_dask_source(text, frame, None)
+    spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
+    with dask.config.set({"privatelr.memory": memory}):
+        return spec, read_dask_design(spec, table, DaskRows).rows
+
+
+def both(frame, *lengths, memory=STREAMED, text=FORMULA, schema=None):
+    """Rows in partitions and the same in memory."""
+    declared = declare_schema(**(SCHEMA if schema is None else schema))
+    spec, rows = planned(text, in_parts(frame, *lengths), declared, memory)
+    return rows, read_design(spec, frame, DenseRows).rows
+
+
+def objectives(frame, *lengths, loss="logistic", lambda_=1e-3, memory=STREAMED):
+    """The same objective over partitions and in memory."""
+    tilt = np.array([0.01, -0.02, 0.0, 0.03])
+    rows = both(frame, *lengths, memory=memory)
+    return [Objective(r, LOSSES[loss], lambda_, tilt) for r in rows]
+
+
+def balls(tilt, n):
+    """Enclosures of n times a tilt."""
+    return lambda precision: [n * arb(float(entry)) for entry in tilt]

@@ -1,0 +1,419 @@
+"""Fits of Dask collections: the numbers of a fit in memory, from partitions of any kind."""
+
+import pickle
+import re
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pytest
+from dask_for_tests import (
+    EVERY_MEMORY,
+    KEPT,
+    STREAMED,
+    balls,
+    both,
+    in_parts,
+    objectives,
+    one_noise,
+    planned,
+)
+from frames_for_laws import FORMULA, SCHEMA, clinic
+from repeated_noise import trial
+
+from privatelr import FormulaError, PrivateLRError, SchemaError, dplr, dpsvm
+from privatelr.frames.dask_source import is_dask, read_dask_design, read_dask_source
+from privatelr.frames.design import plan_design
+from privatelr.frames.formula import parse_formula
+from privatelr.frames.schema import declare_schema
+from privatelr.numerics.certified import certified_minimum, gradient_bound
+from privatelr.numerics.dask_graph import computed, constant, tree_sum
+from privatelr.numerics.dask_rows import DaskRows, RowFacts
+from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.newton import Newton
+from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
+from privatelr.numerics.precise import precise_minimum
+from privatelr.numerics.rows import additions
+from privatelr.numerics.threads import threads
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+Callback = pytest.importorskip("dask.callbacks").Callback
+
+pytestmark = pytest.mark.usefixtures(one_noise.__name__)
+
+
+@EVERY_MEMORY
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (dplr, {}),
+        (dplr, {"op": False}),
+        (dplr, {"eps": 0}),
+        (dplr, {"eps": 2.0, "delta": 1e-6, "spend": "inference"}),
+        (dplr, {"rp_dim": 2}),
+        (dpsvm, {}),
+        (dpsvm, {"h": 0.1}),
+        (dpsvm, {"loss": "softplus"}),
+    ],
+)
+def test_coefficients_are_those_of_a_fit_in_memory(model, options, memory):
+    frame = trial(700)
+    with dask.config.set({"privatelr.memory": memory}):
+        found = model(FORMULA, in_parts(frame, 90, 0, 300, 1), **SCHEMA, **options)
+    expected = model(FORMULA, frame, **SCHEMA, **options)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    assert found.guarantee == expected.guarantee
+    assert found.diagnostics.c_index == pytest.approx(expected.diagnostics.c_index, abs=1e-9)
+    if options.get("spend"):
+        np.testing.assert_allclose(
+            found.release.moments.values, expected.release.moments.values, rtol=0, atol=1e-9
+        )
+    pd.testing.assert_series_equal(found.predict(frame), expected.predict(frame), atol=1e-9)
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_sums_do_not_depend_on_the_scheduler(scheduler):
+    frame = trial(5000)
+    _, dense = objectives(frame)
+    (parts, _), w = objectives(frame, *[400] * 10), np.array([0.1, -2.0, 1.0, 0.5])
+    with dask.config.set(scheduler=scheduler):
+        value, gradient = value_and_gradient(parts, w)
+        curvature = hessian(parts, w)
+        change = mean_change(parts, w)
+    expected_value, expected_gradient = value_and_gradient(dense, w)
+    assert value == pytest.approx(expected_value, rel=1e-14)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(curvature, hessian(dense, w), rtol=0, atol=1e-14)
+    assert change == pytest.approx(mean_change(dense, w), rel=1e-13)
+    repeated = value_and_gradient(parts, w)
+    assert repeated[0] == value
+    assert (repeated[1] == gradient).all()
+
+
+@EVERY_MEMORY
+def test_many_rows_are_thinned_as_in_memory(memory):
+    rows, dense = both(trial(3000), 5, 800, 3, 1100, memory=memory)
+    for m in (1000, 300, 40):
+        thin, expected = rows.thinned(m), dense.thinned(m)
+        assert thin.n >= m
+        if m == 1000:
+            np.testing.assert_array_equal(thin.x, expected.x)
+            np.testing.assert_array_equal(thin.y, expected.y)
+        assert thin.radius == dense.radius
+
+
+def test_large_tables_are_steered_by_few_rows_in_few_passes(monkeypatch):
+    rows, dense = both(trial(60_000), 25_000, 10_000)
+    passes = counted(monkeypatch)
+    tilt = np.zeros(4)
+    minimum = Newton()(Objective(rows, LOSSES["logistic"], 1e-3, tilt))
+    expected = Newton()(Objective(dense, LOSSES["logistic"], 1e-3, tilt))
+    np.testing.assert_allclose(minimum.w, expected.w, rtol=0, atol=1e-12)
+    assert len(passes) <= 9, "eight folds, and one pass that thins"
+
+
+def counted(monkeypatch):
+    """A list that grows by one for every graph."""
+    passes, compute = [], dask.compute
+    monkeypatch.setattr(dask, "compute", lambda *args, **kw: passes.append(1) or compute(*args))
+    return passes
+
+
+@EVERY_MEMORY
+def test_scores_are_those_of_rows_in_memory(memory):
+    frame = trial(500)
+    frame.loc[[3, 77], "age"] = np.nan
+    rows, dense = both(frame, 100, 20, memory=memory)
+    w = np.array([0.3, 1.0, -1.0, 0.2])
+    for found, expected in zip(rows.scores(w), dense.scores(w), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+@EVERY_MEMORY
+def test_the_certificate_holds_over_partitions(memory):
+    parts, dense = objectives(trial(900), 200, 500, memory=memory)
+    w = Newton()(dense).w
+    assert gradient_bound(parts, w) == pytest.approx(gradient_bound(dense, w), rel=1e-6, abs=1e-9)
+
+
+def test_where_doubles_do_not_suffice_balls_do():
+    """Kernels of balls do not travel: rows come to them, partition by partition."""
+    parts, dense = objectives(trial(60), 20, 1, 15, loss="huber", lambda_=1e-2)
+
+    tilt = balls(parts.tilt, 60)
+    for find in (
+        lambda o: certified_minimum(o, lambda _: 1 / 0, 1e-30, tilt),
+        lambda o: precise_minimum(o, np.zeros(4), 1e-25, tilt),
+    ):
+        found, expected = ([float(w) for w in find(o)] for o in (parts, dense))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+
+
+class Depth:
+    """A term of a sum, which counts the additions that it went through."""
+
+    def __init__(self, depth):
+        self.depth = depth
+
+    def __add__(self, other):
+        return Depth(max(self.depth, other.depth) + 1)
+
+
+@pytest.mark.parametrize("d", [1, 12])
+def test_a_sum_goes_through_no_more_additions_than_stated(d):
+    n = 70_001
+    frame = pd.DataFrame(np.zeros((n, d)), columns=[f"x{i}" for i in range(d)]).assign(y=0)
+    schema = {"bounds": {f"x{i}": (-1, 1) for i in range(d)}}
+    for lengths in ((), (60_000, 1, 1), [700] * 100):
+        rows, _ = both(frame, *lengths, text="y ~ .", schema=schema)
+        (found,) = rows.fold(lambda x, y: (Depth(len(x)),))
+        assert found.depth <= additions(n, d + 1)
+        with threads(1):
+            (found,) = rows.fold(lambda x, y: (Depth(len(x)),))
+        assert found.depth <= additions(n, d + 1)
+
+
+@pytest.mark.parametrize("leaves", [2, 8, 9, 65, 300])
+def test_partitions_are_summed_in_a_flat_tree(leaves):
+    nodes = [constant((Depth(0),), "leaf") for _ in range(leaves)]
+    ((found,),) = computed([tree_sum(nodes, "sum")])
+    assert found.depth == (leaves - 1).bit_length()
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 8, 9, 17, 65])
+def test_no_partition_is_left_out_or_counted_twice(parts):
+    rows, dense = both(clinic(3 * parts), *[3] * (parts - 1))
+
+    def kernel(x, y):
+        return len(x), x.sum(axis=0)
+
+    with threads(1):
+        here = rows.fold(kernel)
+    for count, total in (rows.fold(kernel), here):
+        assert count == 3 * parts
+        np.testing.assert_allclose(total, dense.x.sum(axis=0), rtol=0, atol=1e-12)
+
+
+ARRAYS = {
+    "rows": lambda x, y: (da.from_array(y, chunks=70), da.from_array(x, chunks=(70, 3))),
+    "other chunks": lambda x, y: (da.from_array(y, chunks=33), da.from_array(x, chunks=(70, 2))),
+    "a column": lambda x, y: (da.from_array(y[:, None], chunks=50), da.from_array(x, chunks=50)),
+    "unknown lengths": lambda x, y: tuple(
+        a[a.sum(axis=tuple(range(1, a.ndim))) > -1e9]
+        for a in (da.from_array(y, chunks=70), da.from_array(x, chunks=(70, 3)))
+    ),
+    "a series and a frame": lambda x, y: (
+        dd.from_pandas(pd.Series(y), npartitions=3),
+        dd.from_pandas(pd.DataFrame(x, columns=["X1", "X2", "X3"]), npartitions=3),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_arrays_are_read_as_in_memory(kind):
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (200, 3))
+    y = (x[:, 0] + rng.standard_normal(200) > 0).astype(int)
+    bounds = {f"X{i}": (-1, 1) for i in (1, 2, 3)}
+    found = dplr(*ARRAYS[kind](x, y), bounds=bounds)
+    expected = dplr(y, x, bounds=bounds)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    assert found.formula == expected.formula
+
+
+def test_a_frame_alone_has_a_target():
+    frame = trial(100)
+    found = dplr(in_parts(frame, 30), target="y", **SCHEMA)
+    np.testing.assert_allclose(found.coef, dplr(frame, target="y", **SCHEMA).coef, atol=1e-9)
+    assert dplr(None, in_parts(frame, 30), **SCHEMA).formula == found.formula
+
+
+def test_levels_that_nobody_looked_up_are_declared():
+    frame = trial(120)
+    lazy = in_parts(frame, 50).assign(smoker=lambda f: f["smoker"].astype("category"))
+    assert not lazy["smoker"].cat.known
+    expected = dplr(FORMULA, frame, **SCHEMA).coef
+    np.testing.assert_allclose(dplr(FORMULA, lazy, **SCHEMA).coef, expected, rtol=0, atol=1e-9)
+    with pytest.raises(SchemaError, match=r"smoker.*declare"):
+        dplr(FORMULA, lazy, bounds=SCHEMA["bounds"])
+
+
+def test_partitions_of_other_types_than_the_first_are_read_as_they_are():
+    """Objects, categories in another order, whole numbers: each partition says what it holds."""
+    frame = clinic(90)
+    parts = [
+        frame.iloc[:30].astype({"smoker": object}),
+        frame.iloc[30:60].assign(
+            smoker=pd.Categorical(frame["smoker"][30:60], categories=["yes", "no", "other"])
+        ),
+        frame.iloc[60:].astype({"age": "float32", "y": "int8", "dose": object}),
+    ]
+    meta = frame.iloc[:0].astype({"smoker": object})
+    lazy = dd.from_delayed([dask.delayed(p) for p in parts], meta=meta, verify_meta=False)
+    whole = pd.concat([frame.iloc[:60], frame.iloc[60:].astype({"age": "float32"})])
+    expected = dplr(FORMULA, whole.astype({"age": float}), **SCHEMA)
+    np.testing.assert_allclose(dplr(FORMULA, lazy, **SCHEMA).coef, expected.coef, atol=1e-9)
+
+
+def test_nothing_is_read_to_plan_and_refuse():
+    def read(part):
+        raise AssertionError("a partition was read")
+
+    frame = clinic(60)
+    lazy = in_parts(frame, 20).map_partitions(read, meta=frame.iloc[:0])
+    for text, error in (("y ~ nothing", FormulaError), ("y ~ scale(age)", SchemaError)):
+        with pytest.raises(error):
+            dplr(text, lazy, **SCHEMA)
+    with pytest.raises(PrivateLRError, match="levels"):
+        dplr(FORMULA, lazy, bounds=SCHEMA["bounds"])
+    with pytest.raises(PrivateLRError, match="lambda_"):
+        dplr(FORMULA, lazy, lambda_=-1, **SCHEMA)
+
+
+def test_records_are_counted_along_one_short_column(tmp_path):
+    frame = clinic(60).assign(flag=True)
+    frame.to_parquet(tmp_path / "a.parquet")
+    lazy = dd.read_parquet(tmp_path / "a.parquet")
+    _, table = read_dask_source(FORMULA, lazy, None)
+    counted = []
+    with Callback(posttask=lambda key, result, *_: counted.append(result)):
+        assert len(table) == 60
+        assert len(table) == 60
+    read = [list(result.columns) for result in counted if isinstance(result, pd.DataFrame)]
+    assert read == [["flag"]]
+    chosen = table.parts(["age", "y"])[0].compute()
+    assert list(chosen.columns) == ["age", "y"]
+
+
+REFUSED = {
+    "y is in memory": lambda f: (f["y"].to_numpy(), da.from_array(f[["age", "dose"]].to_numpy())),
+    "partitions": lambda f: (
+        dd.from_pandas(f["y"], npartitions=2),
+        dd.from_pandas(f[["age"]], npartitions=3),
+    ),
+    "three dimensions": lambda f: (da.zeros((3, 3, 3)),),
+    "a series": lambda f: ("y ~ x", dask.bag.from_sequence([1])),
+    "delayed": lambda f: (dask.delayed(f),),
+    "lengths": lambda f: (da.zeros(5, chunks=5), da.zeros((6, 2), chunks=6)),
+    "lengths of frames": lambda f: (in_parts(f, 20)["y"], in_parts(f, 21)[["age", "dose"]]),
+    "no rows": lambda f: (FORMULA, dd.from_pandas(f.iloc[:0], npartitions=1)),
+    "twice": lambda f: (da.from_array(np.zeros((4, 2))), da.from_array(np.zeros((4, 2)))),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_table_is_refused_in_one_sentence(case):
+    import dask.bag  # noqa: F401
+
+    with pytest.raises((SchemaError, FormulaError)) as caught:
+        dplr(*REFUSED[case](clinic(50)))
+    assert str(caught.value).endswith(".")
+    assert "memory" not in case or case in str(caught.value)
+
+
+def test_the_type_is_told_without_importing_dask():
+    assert is_dask(da.zeros(3))
+    assert not any(map(is_dask, (None, "y ~ x", np.zeros(3), clinic(3), {"a": [1]})))
+
+
+SECRET = 0.123456789
+
+
+def test_a_failure_quotes_no_value():
+    rows, _ = both(clinic(50), 20)
+
+    def kernel(x, y):
+        raise ValueError(f"{SECRET} is in row 3")
+
+    with pytest.raises(SchemaError) as caught:
+        rows.fold(kernel)
+    chain = [caught.value, caught.value.__cause__, caught.value.__context__]
+    assert not any(str(SECRET) in str(error) for error in chain)
+    assert "ValueError" in str(caught.value)
+
+
+@pytest.mark.parametrize(("memory", "reads"), [(KEPT, 1), (STREAMED, 3)])
+def test_what_fits_is_read_once(memory, reads):
+    frame, calls = clinic(50), []
+
+    def read(part):
+        calls.append(len(part))
+        return part
+
+    lazy = in_parts(frame, 20).map_partitions(read, meta=frame.iloc[:0])
+    _, rows = planned(FORMULA, lazy, declare_schema(**SCHEMA), memory)
+    for _ in range(3):
+        rows.fold(lambda x, y: (len(x),))
+    assert calls.count(30) == reads + 1, "and once to count the records"
+
+
+def test_data_that_changes_between_passes_is_refused():
+    frame, calls = clinic(50), []
+
+    def read(part):
+        calls.append(1)
+        return part.iloc[: 20 - len(calls) // 3]
+
+    lazy = in_parts(frame, 20).map_partitions(read, meta=frame.iloc[:0])
+    with pytest.raises(SchemaError, match="stays as it is"):
+        dplr(FORMULA, lazy, **SCHEMA)
+
+
+def test_kernels_travel_without_the_data():
+    """Some close over the objective, and so over its rows."""
+    parts, _ = objectives(clinic(1000), 100, memory=KEPT)
+    seen = []
+
+    class Watching:
+        n, d, radius = parts.rows.n, parts.rows.d, parts.rows.radius
+
+        def fold(self, kernel):
+            seen.append(len(cloudpickle.dumps(kernel)))
+            return parts.rows.fold(kernel)
+
+    watched = Objective(Watching(), parts.loss, parts.lambda_, parts.tilt)
+    for fold in (value_and_gradient, hessian, mean_change, gradient_bound):
+        fold(watched, np.zeros(4))
+    direct = len(cloudpickle.dumps(lambda x, y: parts.rows.radius))
+    assert max(*seen, direct) < 15_000 < parts.rows.n * parts.rows.d * 8
+    left = pickle.loads(pickle.dumps(parts.rows))
+    assert isinstance(left, RowFacts)
+    assert left == RowFacts(1000, 4, parts.rows.radius, parts.rows.blocks)
+    with pytest.raises(SchemaError):
+        left.fold(lambda x, y: (0,))
+
+
+def test_names_of_tasks_say_nothing_of_the_data(monkeypatch):
+    names, compute = [], dask.compute
+
+    def spy(*nodes, **options):
+        for node in nodes:
+            names.extend(str(key) for key in node.__dask_graph__())
+        return compute(*nodes, **options)
+
+    rows, _ = both(clinic(50), 20)
+    monkeypatch.setattr(dask, "compute", spy)
+    for _ in range(2):
+        rows.fold(lambda x, y: (x.sum(),))
+    ours = [name for name in names if name.startswith("privatelr")]
+    purposes = {re.sub(r"-?[0-9a-f]{32}.*", "", name) for name in ours}
+    assert purposes <= {"privatelr-plan", "privatelr-kernel", "privatelr-fold"}
+    assert len({name for name in ours if "kernel" in name}) == 2, "named by chance, not by content"
+
+
+def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
+    monkeypatch.setattr("privatelr.numerics.dask_cluster._OFTEN", 0.0)
+    formula, table = read_dask_source(FORMULA, in_parts(trial(300), 100, 50), None)
+    schema = declare_schema(**SCHEMA)
+    spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
+    with dask.config.set({"privatelr.memory": KEPT}):
+        rows = read_dask_design(spec, table, DaskRows, bar=True).rows
+        assert rows.fold(lambda x, y: (len(x),)) == (300,)
+    printed = "".join(capfd.readouterr())
+    assert "|" in printed
+    assert "\n" not in printed
+    assert printed.endswith("\r")
+    erased = printed.split("\r")[-2]
+    assert not erased.strip() or erased.endswith("\33[2K")

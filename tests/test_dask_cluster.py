@@ -1,0 +1,125 @@
+"""Fits on a cluster of processes: the same coefficients, also when one of them is killed."""
+
+import os
+import re
+import signal
+import warnings
+
+import numpy as np
+import pytest
+from dask_for_tests import EVERY_MEMORY, KEPT, balls, both, in_parts, objectives, one_noise
+from frames_for_laws import FORMULA, SCHEMA, clinic
+from repeated_noise import trial
+
+from privatelr import SchemaError, dplr
+from privatelr.frames.dask_source import read_dask_design, read_dask_source
+from privatelr.frames.design import plan_design
+from privatelr.frames.formula import parse_formula
+from privatelr.frames.schema import declare_schema
+from privatelr.numerics.dask_rows import DaskRows
+from privatelr.numerics.newton import Newton
+from privatelr.numerics.objective import value_and_gradient
+from privatelr.numerics.precise import precise_minimum
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.usefixtures(one_noise.__name__)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers, each a process of one thread."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            ) as made,
+            distributed.Client(made) as client,
+        ):
+            yield client
+
+
+@pytest.fixture
+def on(cluster):
+    with dask.config.set(scheduler="distributed"):
+        yield cluster
+
+
+@EVERY_MEMORY
+def test_a_cluster_finds_the_same_coefficients(on, memory):
+    frame = trial(700)
+    with dask.config.set({"privatelr.memory": memory}):
+        found = dplr(FORMULA, in_parts(frame, 90, 0, 300, 1), spend="inference", **SCHEMA)
+    expected = dplr(FORMULA, frame, spend="inference", **SCHEMA)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    moments = (fit.release.moments.values for fit in (found, expected))
+    np.testing.assert_allclose(*moments, rtol=0, atol=1e-9)
+
+
+@EVERY_MEMORY
+def test_a_worker_that_is_killed_changes_nothing(on, memory):
+    frame, killed = trial(2000), []
+
+    def deadly(objective):
+        start = value_and_gradient(objective, np.zeros(4))[0]
+        assert start > 0
+        (pid, *_) = on.run(os.getpid).values()
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+        return Newton()(objective)
+
+    with dask.config.set({"privatelr.memory": memory}):
+        found = dplr(FORMULA, in_parts(frame, *[200] * 7), solver=deadly, **SCHEMA)
+    assert len(killed) == 1
+    assert killed[0] not in on.run(os.getpid).values()
+    expected = dplr(FORMULA, frame, **SCHEMA)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+
+
+def test_balls_stay_in_this_process_on_a_cluster(on):
+    parts, dense = objectives(trial(40), 20, 5, loss="huber", lambda_=1e-2, memory=KEPT)
+
+    tilt = balls(parts.tilt, 40)
+    found, expected = (
+        [float(w) for w in precise_minimum(o, np.zeros(4), 1e-25, tilt)] for o in (parts, dense)
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+
+
+def test_a_cluster_says_how_much_memory_it_has(on):
+    frame, passes = trial(100), []
+    with dask.config.set({"privatelr.memory": None}):
+        rows, _ = both(frame, 50, memory=None)
+    passes.append(rows.fold(lambda x, y: (len(x),)))
+    assert passes == [(100,)]
+    assert distributed.futures_of(rows.parts[0]), "kept by the workers"
+
+
+def test_a_failure_on_a_cluster_quotes_no_value(on, caplog):
+    rows, _ = both(clinic(50), 20)
+
+    def kernel(x, y):
+        raise ValueError(f"{x[0, 1]} is in row 3")
+
+    with pytest.raises(SchemaError, match="ValueError") as caught:
+        rows.fold(kernel)
+    assert not re.search(r"\d\.\d", str(caught.value))
+    logged = "".join(line for _, lines in on.get_worker_logs().items() for _, line in lines)
+    assert "Compute Failed" not in logged
+
+
+def test_a_bar_moves_and_goes_away(on, capfd):
+    formula, table = read_dask_source(FORMULA, in_parts(trial(300), 100, 50), None)
+    schema = declare_schema(**SCHEMA)
+    spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
+    with dask.config.set({"privatelr.memory": KEPT}):
+        rows = read_dask_design(spec, table, DaskRows, bar=True).rows
+        assert rows.fold(lambda x, y: (len(x),)) == (300,)
+    printed = "".join(capfd.readouterr())
+    assert "|" in printed
+    assert "\n" not in printed
+    assert printed.endswith("\r")
+    erased = printed.split("\r")[-2]
+    assert not erased.strip() or erased.endswith("\33[2K")
