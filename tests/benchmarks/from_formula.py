@@ -1,0 +1,134 @@
+"""Where the time of ``dplr("y ~ .", frame)`` goes, stage by stage.
+
+Stages are functions, timed where they are called. Those of the front door follow one another, and
+each has its time to itself: what it calls that is a stage of its own is not counted twice. Reading
+the rows may be done by several threads; its parts are measured on all of them and reported as
+shares. Processor time is of all threads, and says more than the clock on the wall where other
+programs run. A function that is not there any more is left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import threading
+import time
+from collections import defaultdict
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import privatelr
+from privatelr.numerics.newton import Newton
+
+from .memory import as_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from .problems import Problem
+
+STAGES = {
+    "privatelr.model": {
+        "read_source": "frame",
+        "parse_formula": "plan",
+        "plan_design": "plan",
+        "calibrate_all": "calibrate",
+        "draw_all": "draw",
+        "read_design": "read rows",
+        "release_all": "round",
+        "diagnose": "diagnose",
+    },
+    "privatelr.numerics.certified": {"gradient_bound": "certify"},
+}
+PARTS = {
+    "privatelr.frames.design": {
+        "columns_of": "columns",
+        "read_values": "read values",
+        "raw_design": "evaluate factors",
+        "materialise": "materialise",
+        "fill": "materialise",
+        "read_covariates": "map to units",
+        "labels": "labels",
+        "read_labelled": "mark unusable",
+    },
+    "privatelr.numerics.rows": {"bounded_rows": "bound rows", "held_in_blocks": "hold in blocks"},
+}
+SOLVE, REST = "solve", "rest"
+
+
+class Clock:
+    """Seconds that each stage had to itself, on all threads, by a function that tells the time."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.own: dict[str, float] = defaultdict(float)
+        self._here, self._adding = threading.local(), threading.Lock()
+
+    def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, on this clock."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            inner = self._here.__dict__.setdefault("inner", [0.0])
+            inner.append(0.0)
+            start = self._now()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                taken = self._now() - start
+                own = taken - inner.pop()
+                inner[-1] += taken
+                with self._adding:
+                    self.own[stage] += own
+
+        return run
+
+
+@contextmanager
+def watched(clock: Clock, places: Mapping[str, Mapping[str, str]]) -> Iterator[None]:
+    """Within the block the stages in these places are on the clock."""
+    with ExitStack() as stack:
+        for module, functions in places.items():
+            found = importlib.import_module(module)
+            for name, stage in functions.items():
+                if hasattr(found, name):
+                    timed = clock.timed(stage, getattr(found, name))
+                    stack.enter_context(patch.object(found, name, timed))
+        yield
+
+
+def breakdown(problem: Problem, repetitions: int) -> dict[str, Any]:
+    """Medians of the seconds of each stage, and the share of time outside the solver."""
+    frame, bounds = as_frame(problem.x, problem.y)
+    walls, processors, parts = [], [], []
+    for _ in range(repetitions):
+        wall, processor = Clock(time.perf_counter), Clock(time.process_time)
+        inside = Clock(time.perf_counter)
+        with watched(wall, STAGES), watched(processor, STAGES), watched(inside, PARTS):
+            fit, solver = privatelr.dplr, Newton()
+            for clock in (wall, processor):
+                fit, solver = clock.timed(REST, fit), clock.timed(SOLVE, solver)
+            fit("y ~ .", frame, eps=1.0, bounds=bounds, solver=solver)
+        for runs, clock in ((walls, wall), (processors, processor), (parts, inside)):
+            runs.append(dict(clock.own))
+    return {
+        "n": problem.n,
+        "d": problem.d,
+        "runs": repetitions,
+        "seconds": _medians(walls),
+        "processor seconds": _medians(processors),
+        "parts of reading": _medians(parts),
+        "outside the solver": _outside(walls, SOLVE),
+        "outside the solver and its certificate": _outside(walls, SOLVE, "certify"),
+        "outside the solver, of processor time": _outside(processors, SOLVE),
+    }
+
+
+def _medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {stage: statistics.median(run[stage] for run in runs) for stage in runs[0]}
+
+
+def _outside(runs: list[dict[str, float]], *stages: str) -> float:
+    inside = (sum(run[stage] for stage in stages) / sum(run.values()) for run in runs)
+    return 1 - statistics.median(inside)

@@ -1,0 +1,152 @@
+"""Side by side: every repetition runs a peer and the package one right after the other.
+
+Seconds on a shared machine are noise; the ratio of two neighbours in time is much less so. What
+is reported is the median of ratios, and their quartiles.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.numerics.threads import in_order
+
+from .counted import passes
+from .neutral import gradient_norm
+from .peers import PEERS, ours, tune
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .problems import Problem
+
+_RESOLVED = 0.02
+"""Seconds that a measurement takes at least: what is faster is repeated within it."""
+_SLOW, _HOPELESS = 2.0, 8.0
+"""Seconds, and times ours, beyond both of which a peer is run twice only."""
+_LONG = 10.0
+"""Seconds of ours beyond which everybody is."""
+_SLICE = 2**17
+"""Numbers that one thread reads at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Ours over theirs, in pairs."""
+
+    median: float
+    low: float
+    high: float
+    pairs: int
+
+    @classmethod
+    def of(cls, pairs: list[tuple[float, float]]) -> Ratios:
+        found = [mine / theirs for mine, theirs in pairs]
+        low, high = (found[0], found[0])
+        if len(found) > 1:
+            low, _, high = statistics.quantiles(found, n=4, method="inclusive")
+        return cls(statistics.median(found), low, high, len(found))
+
+
+def seconds(run: Callable[[], Any], number: int = 1) -> float:
+    """Time of one run, as the mean of so many."""
+    start = time.perf_counter()
+    for _ in range(number):
+        run()
+    return (time.perf_counter() - start) / number
+
+
+def repeats(run: Callable[[], Any]) -> int:
+    """How many runs make a measurement that the clock resolves."""
+    return max(1, math.ceil(_RESOLVED / max(seconds(run), 1e-6)))
+
+
+def pairs(
+    mine: Callable[[], Any], theirs: Callable[[], Any], repetitions: int
+) -> list[tuple[float, float]]:
+    """Seconds of both, right after each other, first one before the other and then the other."""
+    numbers = repeats(mine), repeats(theirs)
+    found = []
+    for repetition in range(repetitions):
+        order = (0, 1) if repetition % 2 == 0 else (1, 0)
+        taken = {side: seconds((mine, theirs)[side], numbers[side]) for side in order}
+        found.append((taken[0], taken[1]))
+    return found
+
+
+def read_once(x: Any) -> float:
+    """Read every number of a matrix in memory once, with the threads that a fold would use.
+
+    The squares are summed by the linear algebra library, slice by slice, each slice on one
+    thread: two flops for eight bytes, which is as little as a reader can do.
+    """
+    flat = np.ravel(x.data if hasattr(x, "indptr") else x)
+    return sum(in_order(lambda first: _squares(flat[first : first + _SLICE]), _starts(flat)))
+
+
+def _squares(part: Any) -> float:
+    return float(part @ part)
+
+
+def _starts(flat: Any) -> range:
+    return range(0, len(flat), _SLICE)
+
+
+def race(problem: Problem, repetitions: int) -> dict[str, Any]:
+    """Everything that is known of one problem, as it is written to a file."""
+    start = time.perf_counter()
+    w = ours(problem)
+    if time.perf_counter() - start > _LONG:
+        repetitions = min(repetitions, 2)
+    floor = pairs(lambda: ours(problem), lambda: read_once(problem.x), repetitions)
+    found: dict[str, Any] = {
+        "n": problem.n,
+        "d": problem.d,
+        "loss": problem.loss.name,
+        "lambda": problem.lambda_,
+        "seconds": statistics.median(mine for mine, _ in floor),
+        "gradient": gradient_norm(problem, w),
+        "passes": passes(problem),
+        "floor": _as_dict(Ratios.of(floor)),
+        "peers": {},
+    }
+    for peer in PEERS:
+        if not peer.can(problem):
+            continue
+        setting = tune(peer, problem)
+        once = seconds(lambda peer=peer, s=setting: peer(problem, s.tolerance))
+        slow = once > max(_SLOW, _HOPELESS * found["seconds"])
+        measured = pairs(
+            lambda: ours(problem),
+            lambda peer=peer, s=setting: peer(problem, s.tolerance),
+            min(repetitions, 2) if slow else repetitions,
+        )
+        found["peers"][peer.name] = {
+            **_as_dict(Ratios.of(measured)),
+            "seconds": statistics.median(theirs for _, theirs in measured),
+            "tolerance": setting.tolerance,
+            "gradient": setting.gradient,
+            "equal": setting.is_equal,
+        }
+    return found
+
+
+def best(cell: dict[str, Any], *, equal: bool = True) -> tuple[str, dict[str, Any]] | None:
+    """The peer that the package has the hardest time with, of those that are as accurate."""
+    able = [(n, p) for n, p in cell["peers"].items() if p["equal"] or not equal]
+    return max(able, key=lambda item: item[1]["median"], default=None)
+
+
+def _as_dict(ratios: Ratios) -> dict[str, float]:
+    return {
+        "median": ratios.median,
+        "low": ratios.low,
+        "high": ratios.high,
+        "pairs": ratios.pairs,
+    }
