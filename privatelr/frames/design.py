@@ -285,7 +285,7 @@ def read_covariates(
         for child in np.flatnonzero(columns.parent >= first):
             raw[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
         raw /= columns.scale
-        covariates = np.ascontiguousarray(raw[:, first:])
+        covariates = raw[:, first:]
     usable = usable & coded & np.isfinite(covariates).all(axis=1)
     return covariates, usable, values
 
@@ -313,7 +313,7 @@ def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, Bo
     A value outside the levels of its factor makes the row unusable.
     """
     numbers, codes, usable = read_factors(spec, values, n)
-    raw = np.empty((n, len(spec.columns.names)))
+    raw = np.empty((len(spec.columns.names), n)).T  # by columns, as it is filled
     with np.errstate(all="ignore"):
         for recipe in spec.columns.recipes:
             fill(raw, recipe, numbers, codes)

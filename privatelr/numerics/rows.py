@@ -85,7 +85,7 @@ def bounded_rows(
 
 def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
     """Rows ``(n, d)`` with each block of columns scaled down to its bound where it exceeds it."""
-    held = x.copy()
+    held = x.copy(order="K")
     start = 0
     for block in blocks:
         part = held[:, start : start + block.size]
