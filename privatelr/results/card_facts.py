@@ -137,8 +137,8 @@ def perturbed_released(fit: FitRecord) -> list[Piece]:
     shown = shown_rows(fit)
     rows = [[estimates.index[row], f"{estimates.iloc[row]:.6g}"] for row in shown]
     also = ", the two matrices below" if fit.release.moments else ""
-    if len(shown) < fit.spec.d:
-        also = f", {fit.spec.d} of which the {len(shown)} largest are shown{also}"
+    if len(shown) < len(estimates):
+        also = f", {len(estimates)} of which the {len(shown)} largest are shown{also}"
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")

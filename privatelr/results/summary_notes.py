@@ -45,8 +45,8 @@ def notes(fit: FitRecord, found: Inference | None, *, is_asked_for: bool) -> lis
 
 
 def _few(fit: FitRecord) -> list[str]:
-    shown, d = len(shown_rows(fit)), fit.spec.d
-    return [] if shown >= d else [f"The {shown} largest of {d} coefficients in design units."]
+    shown, known = len(shown_rows(fit)), len(fit.spec.columns.names)
+    return [] if shown >= known else [f"The {shown} largest of {known} coefficients."]
 
 
 def legend(found: Inference, counted: bool) -> str:

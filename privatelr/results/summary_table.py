@@ -100,7 +100,7 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
 
 def shown_rows(fit: FitRecord) -> list[int]:
     """Positions of the coefficients on the page: all, or the largest where they are very many."""
-    coef = fit.release.coef
+    coef = fit.coef.to_numpy()
     if len(coef) <= _MOST_SHOWN:
         return list(range(len(coef)))
     return sorted(np.argsort(-np.abs(coef), kind="stable")[:_FEW].tolist())

@@ -644,7 +644,7 @@ def test_rows_about_inference_say_what_the_moments_attain():
     found = audit.run(effort=effort, losses=["huber"], rng=rng())
     assert found.ok
     rows = [row for row in found.rows if row.buys == "inference"]
-    assert len(rows) == len(found.rows) / 2
+    assert len(rows) == len([row for row in found.rows if row.buys == "coefficients"])
     assert all(row.moments == pytest.approx(1, abs=1e-3) for row in rows)
     assert all(row.ratio <= 1 for row in rows)
     assert {row.buys for row in audit.Audit(tuple(rows)).rows} == {"inference"}
@@ -658,8 +658,8 @@ def test_a_planted_calibration_of_the_moments_is_a_violation(monkeypatch):
     found = audit.run(effort=effort, losses=["huber"], rng=rng())
     assert not found.ok
     for row in found.rows:
-        assert row.verdict == ("ok" if row.buys == "coefficients" else "VIOLATION")
-        assert row.buys == "coefficients" or (row.attained <= 1 and row.moments > 1.9)
+        assert row.verdict == ("VIOLATION" if row.buys == "inference" else "ok")
+        assert row.buys != "inference" or (row.attained <= 1 and row.moments > 1.9)
 
 
 def test_a_part_that_is_broken_is_a_violation_although_the_whole_is_not():

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from .problems import Problem
 
 STAGES = {
-    "privatelr.model": {
+    "privatelr.model_data": {
         "read_source": "frame",
         "parse_formula": "plan",
         "plan_design": "plan",
+        "read_design": "read rows",
+    },
+    "privatelr.model": {
         "calibrate_all": "calibrate",
         "draw_all": "draw",
-        "read_design": "read rows",
         "release_all": "round",
         "diagnose": "diagnose",
     },

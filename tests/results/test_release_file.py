@@ -835,13 +835,13 @@ def test_planted_trust_in_the_sum_is_caught(tmp_path, monkeypatch):
 
 def test_planted_loss_of_a_bit_is_caught(tmp_path, monkeypatch):
     """A writer that rounds."""
-    honest = privatelr.results.release_document.restore_design
+    honest = privatelr.results.release_document.restore_plan
 
     def rounded(value):
         spec = honest(value)
         scale = np.nextafter(spec.columns.scale, np.inf)
         return replace(spec, columns=replace(spec.columns, scale=scale))
 
-    monkeypatch.setattr(privatelr.results.release_document, "restore_design", rounded)
+    monkeypatch.setattr(privatelr.results.release_document, "restore_plan", rounded)
     with pytest.raises(ReleaseFileError, match="would not be read back"):
         fit_clinic(clinic()).save(tmp_path / "model.json")
