@@ -199,6 +199,7 @@ class DenseRows:
         self._set(*limits.hold(covariates, labels), limits)
 
     def _set(self, x: FloatArray, y: FloatArray, limits: Limits) -> None:
+        x = np.ascontiguousarray(x)  # kernels read it by rows
         x.flags.writeable = y.flags.writeable = False
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)

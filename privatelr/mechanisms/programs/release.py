@@ -15,7 +15,6 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.selections import Selections
 from privatelr.numerics.dense_weights import dense_projection
-from privatelr.numerics.threads import in_order
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.programs.calibration import ProgramCalibration
@@ -73,10 +72,6 @@ def release_program(
     return Selections(counts, calibration, calibration.target, path=path)
 
 
-_LARGE = 10**6
-"""Entries from which two sums are worth two threads."""
-
-
 def play(
     rows: EntryRows,
     score: Scorer,
@@ -107,10 +102,7 @@ def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
     right, wrong = rows.at_least(calibration.threshold)
 
     def counts(weights: FloatArray) -> FloatArray:
-        sides = (right, wrong)
-        if rows.n * rows.d < _LARGE:
-            return np.concatenate([side.weighted_sum(weights) for side in sides])
-        return np.concatenate(in_order(lambda i: sides[i].weighted_sum(weights), range(2)))
+        return np.concatenate([right.weighted_sum(weights), wrong.weighted_sum(weights)])
 
     return counts
 
