@@ -479,3 +479,14 @@ def test_a_refusal_survives_another_process():
 def test_an_intercept_beyond_the_bound_is_refused():
     with pytest.raises(ValueError, match="intercept=2 is beyond x_bound=1"):
         EntryRows(np.zeros((3, 1)), np.ones(3), x_bound=1.0, intercept=2.0)
+
+
+@EVERY_DOOR
+def test_a_matrix_is_predicted_with_the_bound_of_its_fit(model):
+    """An intercept above one raises the bound of all entries, in the fit and after it."""
+    rng = np.random.default_rng(8)
+    x = sparse.csr_array(3 * rng.standard_normal((300, 4)))
+    fit = model(np.where(x[:, [0]].toarray().ravel() > 0, 1, 0), x, eps=5.0, intercept_scale=2.0)
+    coef = fit.release.coef
+    expected = 2 * coef[0] + np.clip(x.toarray(), -2, 2) @ coef[1:]
+    np.testing.assert_allclose(fit.predict(x, "margins"), expected, atol=1e-12)

@@ -1,7 +1,8 @@
 """A response and a sparse matrix of covariates, without a formula.
 
 A formula is worth its price for columns that people name. A matrix of a hundred thousand
-columns has numbers for names, entries of size one at most, and nothing to code.
+columns has numbers for names and nothing to code. `MatrixSpec` holds entries to one; for rows
+that are held to a length there is `privatelr.frames.wide_matrix`.
 """
 
 from __future__ import annotations
@@ -27,28 +28,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from privatelr.frames.schema import Schema
-    from privatelr.types import BoolArray, FloatArray
+    from privatelr.types import FloatArray
 
 LARGEST = 1.0
 """Size of an entry that is not cut off."""
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixColumns:
-    """Names of the design columns, the intercept first."""
+class NumberedColumns:
+    """Columns X1 to Xp behind an intercept."""
 
-    names: tuple[str, ...]
+    p: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Made when they are asked for: there may be millions."""
+        return (INTERCEPT, *(f"X{index + 1}" for index in range(self.p)))
 
     @property
     def has_intercept(self) -> bool:
-        return self.names[:1] == (INTERCEPT,)
+        return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MatrixSpec:
-    """All that is needed to turn a matrix into design rows; public, and free of data.
+class NumberedSpec:
+    """What is public about a matrix of numbered columns and its response.
 
-    It answers what a `DesignSpec` is asked by whoever reads a model of chosen columns.
+    It answers what a `DesignSpec` is asked by whoever reads coefficients.
 
     Attributes
     ----------
@@ -57,7 +63,7 @@ class MatrixSpec:
     variables : mapping
         The response alone.
     response : Response
-    columns : MatrixColumns
+    columns : NumberedColumns
     intercept : float
         The constant in the intercept column.
     """
@@ -65,23 +71,18 @@ class MatrixSpec:
     formula: Formula
     variables: Mapping[str, Variable]
     response: Response
-    columns: MatrixColumns
+    columns: NumberedColumns
     intercept: float
 
     @property
     def p(self) -> int:
         """Number of columns of the matrix."""
-        return len(self.columns.names) - 1
+        return self.columns.p
 
     @property
     def d(self) -> int:
         """Number of design columns, intercept included."""
-        return len(self.columns.names)
-
-    @property
-    def x_bound(self) -> float:
-        """Largest size of an entry of a design row."""
-        return max(LARGEST, self.intercept)
+        return self.columns.p + 1
 
     @property
     def unbounded(self) -> tuple[str, ...]:
@@ -95,6 +96,16 @@ class MatrixSpec:
     def user_map(self) -> Any:
         """Sparse matrix ``(d, d)`` that takes design coefficients to the units of the matrix."""
         return sparse.diags_array(np.append(self.intercept, np.ones(self.p)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixSpec(NumberedSpec):
+    """A matrix whose entries are held to one, for mechanisms that choose columns."""
+
+    @property
+    def x_bound(self) -> float:
+        """Largest size of an entry of a design row."""
+        return max(LARGEST, self.intercept)
 
 
 def plan_matrix(name: str, column: pd.Series[Any], p: int, schema: Schema) -> MatrixSpec:
@@ -111,35 +122,35 @@ def plan_matrix(name: str, column: pd.Series[Any], p: int, schema: Schema) -> Ma
     schema
         Declarations about the response.
     """
+    return MatrixSpec(*describe_numbered(name, column, p, schema))
+
+
+def describe_numbered(
+    name: str, column: pd.Series[Any], p: int, schema: Schema
+) -> tuple[Formula, Mapping[str, Variable], Response, NumberedColumns, float]:
+    """What a `NumberedSpec` consists of; see `plan_matrix`."""
     variables = describe_variables(pd.DataFrame({name: column}), [name], schema)
     expression = parse_expression(tokenize(quote(name)))
     response = plan_response(expression, variables)
     formula = Formula(f"{expression.label} ~ X1 + ... + X{p}", expression, "", ())
-    names = (INTERCEPT, *(f"X{index + 1}" for index in range(p)))
-    return MatrixSpec(formula, variables, response, MatrixColumns(names), schema.intercept_scale)
+    return formula, variables, response, NumberedColumns(p), schema.intercept_scale
 
 
-def read_matrix_labels(spec: MatrixSpec, frame: pd.DataFrame) -> FloatArray:
+def read_matrix_labels(spec: NumberedSpec, frame: pd.DataFrame) -> FloatArray:
     """Labels ``(n,)``: -1 or 1, and 0 where the response is not usable."""
     values, usable = read_values(spec.variables, frame, tuple(spec.variables))
     label, labelled = labels(spec.response, values)
     return np.where(usable & labelled, label, 0.0)
 
 
-def read_matrix(spec: MatrixSpec, data: Any) -> tuple[Any, BoolArray]:
-    """Bounded covariates ``(n, p)``, sparse, and which of its rows are usable."""
-    if data.ndim != 2 if sparse.issparse(data) else np.ndim(data) != 2:
+def as_matrix(spec: NumberedSpec, data: Any) -> Any:
+    """A matrix to predict for ``(n, p)``, sparse, of the columns that the fit was of."""
+    if np.ndim(data) != 2 if not sparse.issparse(data) else data.ndim != 2:
         raise SchemaError(
             f"data of type {type(data).__name__}: a fit of a matrix takes a SciPy sparse matrix or "
             "an array of two dimensions."
         )
-    if data.shape[1] != spec.p:
-        raise SchemaError(f"data of {data.shape[1]} columns: the fit was of {spec.p}.")
-    rows = sparse.csr_array(data, dtype=np.float64, copy=True)
-    with np.errstate(all="ignore"):
-        rows.sum_duplicates()  # an entry may be stored in parts, and is their sum
-    usable = np.ones(rows.shape[0], dtype=bool)
-    bad = ~np.isfinite(rows.data)
-    usable[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[bad]] = False
-    held = np.clip(np.where(bad, 0.0, rows.data), -LARGEST, LARGEST)
-    return sparse.csr_array((held, rows.indices, rows.indptr), shape=rows.shape), usable
+    rows = sparse.csr_array(data, dtype=np.float64)
+    if rows.shape[1] != spec.p:
+        raise SchemaError(f"data of {rows.shape[1]} columns: the fit was of {spec.p} columns.")
+    return rows

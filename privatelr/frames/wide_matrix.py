@@ -10,28 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, show
-from privatelr.frames.design import read_values
-from privatelr.frames.expressions import parse_expression
-from privatelr.frames.formula import Formula
-from privatelr.frames.lexer import tokenize
-from privatelr.frames.response import labels, plan_response
-from privatelr.frames.source import quote, read_source
-from privatelr.frames.terms import INTERCEPT
-from privatelr.frames.variables import describe_variables
+from privatelr.frames.matrix import NumberedSpec, describe_numbered, read_matrix_labels
+from privatelr.frames.source import read_source
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pandas as pd
 
     from privatelr.frames.factors import Factor
-    from privatelr.frames.response import Response
     from privatelr.frames.schema import Schema
-    from privatelr.frames.variables import Variable
     from privatelr.types import Block, FloatArray
 
 _NORM = 1.0
@@ -68,58 +57,17 @@ def read_matrix_source(first: Any, second: Any, target: Any) -> MatrixTable:
     return MatrixTable(name, frame[[name]], second)
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedColumns:
-    """Columns X1 to Xp behind an intercept."""
-
-    p: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Made when they are asked for."""
-        return (INTERCEPT, *(f"X{index + 1}" for index in range(self.p)))
-
-    @property
-    def has_intercept(self) -> bool:
-        return True
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class WideSpec:
-    """All that is needed to turn a matrix into design rows; public, and free of data.
-
-    It answers what a `DesignSpec` is asked by who calibrates, fits and reads coefficients.
+class WideSpec(NumberedSpec):
+    """A matrix whose rows are held to a length; public, and free of data.
 
     Attributes
     ----------
-    formula : Formula
-        The response, and words for the matrix.
-    variables : mapping
-        The response alone.
-    response : Response
-    columns : NumberedColumns
     bound : float
         Largest length of the covariates of a row; longer rows are shortened to it.
-    intercept : float
-        The constant in the intercept column.
     """
 
-    formula: Formula
-    variables: Mapping[str, Variable]
-    response: Response
-    columns: NumberedColumns
     bound: float
-    intercept: float
-
-    @property
-    def p(self) -> int:
-        """Number of columns of the matrix."""
-        return self.columns.p
-
-    @property
-    def d(self) -> int:
-        """Number of design columns, intercept included."""
-        return self.columns.p + 1
 
     @property
     def radius(self) -> float:
@@ -139,21 +87,8 @@ class WideSpec:
         return "row_norm"
 
     @property
-    def unbounded(self) -> tuple[str, ...]:
-        """Terms without a declared range: the matrix."""
-        return (f"the {self.p} columns of X",)
-
-    @property
     def projection(self) -> None:
         return None
-
-    @property
-    def scaled_by_data(self) -> bool:
-        return False
-
-    def user_map(self) -> Any:
-        """Sparse matrix ``(d, d)`` that takes design coefficients to the units of the matrix."""
-        return sparse.diags_array(np.append(self.intercept, np.ones(self.p)))
 
 
 def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> WideSpec:
@@ -176,25 +111,8 @@ def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> Wide
             f"bounds or levels of {extra[0]!r}: the columns of a matrix are bounded by row_norm= "
             "alone."
         )
-    variables = describe_variables(column.to_frame(name), [name], schema)
-    expression = parse_expression(tokenize(quote(name)))
-    response = plan_response(expression, variables)
-    formula = Formula(f"{expression.label} ~ X1 + ... + X{p}", expression, "", ())
     bound = _NORM if schema.row_norm is None else schema.row_norm
-    columns = NumberedColumns(p)
-    return WideSpec(formula, variables, response, columns, bound, schema.intercept_scale)
-
-
-def bounded_matrix(spec: WideSpec, data: Any) -> Any:
-    """A matrix to predict for, of the columns that the fit was of."""
-    if not sparse.issparse(data) and np.ndim(data) != 2:
-        raise SchemaError(
-            f"data of type {type(data).__name__}: a fit of a matrix takes a SciPy sparse matrix or "
-            "an array of two dimensions."
-        )
-    if data.ndim != 2 or data.shape[1] != spec.p:
-        raise SchemaError(f"data of shape {data.shape}: the fit was of {spec.p} columns.")
-    return sparse.csr_array(data, dtype=np.float64)
+    return WideSpec(*describe_numbered(name, column, p, schema), bound)
 
 
 def read_wide(spec: WideSpec, matrix: Any, frame: pd.DataFrame) -> tuple[Any, FloatArray]:
@@ -208,6 +126,4 @@ def read_wide(spec: WideSpec, matrix: Any, frame: pd.DataFrame) -> tuple[Any, Fl
     """
     if matrix.ndim != 2 or matrix.shape[1] != spec.p:
         raise SchemaError(f"data of shape {matrix.shape}: the fit was of {spec.p} columns.")
-    values, usable = read_values(spec.variables, frame, tuple(spec.variables))
-    label, labelled = labels(spec.response, values)
-    return matrix, np.where(usable & labelled, label, 0.0)
+    return matrix, read_matrix_labels(spec, frame)

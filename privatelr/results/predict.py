@@ -15,10 +15,11 @@ from privatelr.errors import (
     show,
 )
 from privatelr.frames.design import read_covariates
-from privatelr.frames.matrix import MatrixSpec, read_matrix
+from privatelr.frames.matrix import MatrixSpec, NumberedSpec, as_matrix
 from privatelr.frames.source import as_frame
-from privatelr.frames.wide_matrix import WideSpec, bounded_matrix
+from privatelr.frames.wide_matrix import WideSpec
 from privatelr.later import later
+from privatelr.numerics.entries import EntryRows
 from privatelr.numerics.rows import linear_predictor
 from privatelr.numerics.sparse_rows import SparseRows
 from privatelr.results.scores import scale_of, score
@@ -81,18 +82,23 @@ def predict_interval(
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
     """Linear predictor of each row, NaN where it is not usable, and the names of the rows."""
     coef = fit.release.coef
-    if isinstance(fit.spec, MatrixSpec):
-        matrix, usable = read_matrix(fit.spec, data)
-        link = fit.spec.intercept * coef[0] + matrix @ coef[1:]
-        return np.where(usable, link, np.nan), usable, pd.RangeIndex(len(usable))
-    if isinstance(fit.spec, WideSpec):
-        rows_of, ones = bounded_matrix(fit.spec, data), np.ones(data.shape[0])
-        held = SparseRows(rows_of, ones, bound=fit.spec.bound, intercept=fit.spec.intercept)
-        known = held.y != 0
-        return np.where(known, held.x @ coef, np.nan), known, pd.RangeIndex(len(known))
+    if isinstance(fit.spec, NumberedSpec):
+        link, known = _of_matrix(fit.spec, as_matrix(fit.spec, data), coef)
+        return np.where(known, link, np.nan), known, pd.RangeIndex(len(link))
     frame = as_frame(data)
     rows, usable = design_rows(fit, frame)
     return np.where(usable, linear_predictor(rows, coef), np.nan), usable, frame.index
+
+
+def _of_matrix(spec: NumberedSpec, matrix: Any, coef: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Linear predictor of rows that are bounded as those of the fit were, and which are usable."""
+    ones = np.ones(matrix.shape[0])
+    if isinstance(spec, WideSpec):
+        long = SparseRows(matrix, ones, bound=spec.bound, intercept=spec.intercept)
+        return np.asarray(long.x @ coef), long.y != 0
+    assert isinstance(spec, MatrixSpec)
+    held = EntryRows(matrix, ones, x_bound=spec.x_bound, intercept=spec.intercept)
+    return held.margins(coef), held.y != 0
 
 
 def design_rows(fit: ModelRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
