@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from privatelr.audit.claims import label
 from privatelr.audit.exact import minimisers
 from privatelr.audit.pairs import signed_rows
-from privatelr.audit.registered import label
 from privatelr.mechanisms.calibration.moments import moments_sensitivity
 from privatelr.mechanisms.calibration.output import noise_hiding
 from privatelr.mechanisms.problem import Facts, Problem

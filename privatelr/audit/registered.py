@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr.audit.claims import (
+    ALPHA,
+    claims_of_size,
+    label,
+    sampled_bound,
+    short,
+    shows_nothing,
+)
 from privatelr.audit.crossed import WIDER, usual_pair
 from privatelr.audit.draws import (
     likelihood_ratio,
@@ -17,10 +25,8 @@ from privatelr.audit.draws import (
 )
 from privatelr.audit.faithful import joint_pvalue, release_pvalue
 from privatelr.audit.loss import claimed_number
-from privatelr.audit.outputs import outputs_of
 from privatelr.audit.pairs import straight_pair
 from privatelr.audit.programs import audit_programs
-from privatelr.audit.sampled import delta_from_outputs, epsilon_from_outputs, rho_from_outputs
 from privatelr.audit.search import deep_pair, search
 from privatelr.audit.settings import FEWER, QUICK
 from privatelr.audit.simplex import audit_simplex
@@ -33,25 +39,18 @@ from privatelr.mechanisms.request import Request
 from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS, divide
 from privatelr.mechanisms.stages import calibrate_all
 from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from privatelr.audit.pairs import Pair
-    from privatelr.audit.scores import Score
     from privatelr.audit.settings import Effort, Setting
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.problem import Facts
     from privatelr.mechanisms.spending import Spend
     from privatelr.mechanisms.stages import Plan
     from privatelr.numerics.losses import Loss
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.types import FloatArray
 
-ALPHA = 1e-3
-"""Probability that a whole audit raises a false alarm by sampling."""
-_FEWEST = 100
 _FEWER = 10
 """The part of the trials and releases that a row with moments gets: one in so many."""
 
@@ -142,17 +141,12 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
 
     First of coefficients alone, then of coefficients and moments.
     """
-    claims: dict[type[Any], list[Guarantee]] = {
-        PureDP: [PureDP(epsilon)],
-        ZCDP: [ZCDP(epsilon**2 / 2)],
-        ApproxDP: [ApproxDP(epsilon, 1e-6), ApproxDP(epsilon, 1e-2)],
-    }
     spends: tuple[Spend, ...] = (ALL_FOR_COEFFICIENTS, "inference")
     for spend in spends:
         for loss in losses:
             for placement, kind in MECHANISMS:
-                if kind is not NonPrivate:
-                    for claim in claims[kind]:
+                for claim in claims_of_size(epsilon):
+                    if isinstance(claim, kind):
                         yield Request(claim, placement, None, "free", "keep", spend), loss
 
 
@@ -172,7 +166,7 @@ def audit_one(
     return Row(
         placement=request.placement,
         loss=label(loss),
-        claim=_short(request.target),
+        claim=short(request.target),
         claimed=claimed_number(request.target),
         exact=worst.loss.found,
         attained=max(found.loss.tilt_ratio for _, found in findings),
@@ -194,7 +188,7 @@ def _audit_both(
     return Row(
         placement=request.placement,
         loss=label(loss),
-        claim=_short(request.target),
+        claim=short(request.target),
         claimed=claimed_number(request.target),
         exact=worst.loss.found,
         attained=max(found.loss.parts[0].ratio for _, found in findings),
@@ -203,12 +197,6 @@ def _audit_both(
         differs=joint_pvalue(request, loss, releases, rng),
         moments=max(found.loss.parts[1].ratio for _, found in findings),
     )
-
-
-def label(loss: Loss) -> str:
-    """Name and parameters of a loss, such as ``"huber(0.5)"``."""
-    numbers = ", ".join(f"{value:g}" for value in loss.parameters.values())
-    return f"{loss.name}({numbers})" if numbers else loss.name
 
 
 def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration | None:
@@ -243,52 +231,25 @@ def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.G
     NaN for a delta of which so many trials can show nothing.
     """
     claim = calibration.target
-    if _shows_nothing(claim, trials):
+    if shows_nothing(claim, trials):
         return math.nan
     pair = deep_pair(calibration) if calibration.problem.d > 1 else _alone(calibration)
     first, second = (
         release_many(calibration, side, trials, rng) for side in (pair.first(), pair.second())
     )
-    return _bound(claim, first, second, alpha, likelihood_ratio(calibration, pair))
+    return sampled_bound(claim, first, second, alpha, likelihood_ratio(calibration, pair))
 
 
 def sample_both(plan: Plan, trials: int, alpha: float, rng: np.random.Generator) -> float:
     """As `sample`, from releases of coefficients and moments on records at an angle."""
-    if _shows_nothing(plan.target, trials):
+    if shows_nothing(plan.target, trials):
         return math.nan
     pair = usual_pair(plan.coefficients, WIDER)[0]
     first, second = (
         release_both_many(plan, side, trials, rng) for side in (pair.first(), pair.second())
     )
-    return _bound(plan.target, first, second, alpha, likelihood_ratio_of_both(plan, pair))
-
-
-def _shows_nothing(claim: Guarantee, trials: int) -> bool:
-    return isinstance(claim, ApproxDP) and claim.delta * trials < _FEWEST
-
-
-def _bound(
-    claim: Guarantee, first: FloatArray, second: FloatArray, alpha: float, score: Score
-) -> float:
-    sides = outputs_of(first), outputs_of(second)
-    if isinstance(claim, PureDP):
-        return epsilon_from_outputs(*sides, alpha=alpha, score=score)
-    if isinstance(claim, ZCDP):
-        return rho_from_outputs(*sides, alpha=alpha, score=score)
-    epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
-    return delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
+    return sampled_bound(plan.target, first, second, alpha, likelihood_ratio_of_both(plan, pair))
 
 
 def _alone(calibration: Calibration) -> Pair:
     return straight_pair(calibration, 0.0)[0]
-
-
-def _short(claim: Guarantee) -> str:
-    match claim:
-        case PureDP():
-            return f"epsilon = {claim.epsilon:g}"
-        case ZCDP():
-            return f"rho = {claim.rho:g}"
-        case ApproxDP():
-            return f"epsilon = {claim.epsilon:g}, delta = {claim.delta:g}"
-    return str(claim)

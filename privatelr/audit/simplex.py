@@ -9,24 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from privatelr.audit.discrete import loss_of_outcomes
-from privatelr.audit.loss import claimed_number
-from privatelr.audit.outputs import outputs_of
-from privatelr.audit.programs import path_pvalue
-from privatelr.audit.sampled import delta_from_outputs, epsilon_from_outputs, rho_from_outputs
-from privatelr.audit.table import Row
+from privatelr.audit.claims import ALPHA, claims_of_size, label
+from privatelr.audit.enumerated import OutcomePair, row_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.simplex.calibration import calibrate_simplex
 from privatelr.mechanisms.simplex.problem import SimplexFacts
 from privatelr.mechanisms.simplex.release import minimiser_logs, release_simplex
 from privatelr.numerics.entries import EntryRows
 from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.randomness import SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from privatelr.audit.table import Row
     from privatelr.mechanisms.simplex.calibration import SimplexCalibration
     from privatelr.mechanisms.simplex.problem import SimplexProblem
     from privatelr.numerics.losses import Loss
@@ -37,38 +33,16 @@ _RECORDS = 6
 _SHAPES = ((1, (1, 5, 40)), (2, (1, 8)))
 """Columns, and numbers of draws of which all histograms are soon listed."""
 _PAIRS = 20
-_FEWEST = 100
 _MOST_HISTOGRAMS = 2_000_000
 _STEPS = 100_000
 _EXACT = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HistogramPair:
-    """Neighbouring rows, a calibration, and the log chances of histograms ``(k,)`` under either.
+class HistogramPair(OutcomePair):
+    """A pair whose outcomes are `histograms` ``(k, 2 d)``: all there are."""
 
-    Attributes
-    ----------
-    histograms : ndarray of int, shape (k, 2 d)
-        All there are.
-    """
-
-    first: EntryRows
-    second: EntryRows
-    calibration: SimplexCalibration
     histograms: IntArray
-    log_p: FloatArray
-    log_q: FloatArray
-
-    @property
-    def loss(self) -> float:
-        """In the unit of the claim."""
-        return loss_of_outcomes(self.log_p, self.log_q, self.calibration.target)
-
-    @property
-    def size(self) -> float:
-        """The largest log ratio, by which pairs compare whatever is claimed."""
-        return loss_of_outcomes(self.log_p, self.log_q, PureDP(1.0))
 
 
 def audit_simplex(
@@ -104,17 +78,11 @@ def audit_simplex(
     **Privacy.** *Covered*: no data is involved. *Neighbours*: replace one record. *Assumed
     public*: everything. *Not covered*: time and memory of the mechanisms.
     """
-    claims: list[Promise] = [
-        PureDP(epsilon),
-        ZCDP(epsilon**2 / 2),
-        ApproxDP(epsilon, 1e-6),
-        ApproxDP(epsilon, 1e-2),
-    ]
-    subjects = [(claim, loss) for loss in (losses or LOSSES.values()) for claim in claims]
-    alpha = 1e-3 / len(subjects)
+    known = list(LOSSES.values()) if losses is None else losses
+    subjects = [(claim, loss) for loss in known for claim in claims_of_size(epsilon)]
+    alpha = ALPHA / len(subjects)
     return [
-        _row(claim, worst_histograms(claim, loss, rng, pairs), trials, alpha)
-        for claim, loss in subjects
+        _row(worst_histograms(claim, loss, rng, pairs), trials, alpha) for claim, loss in subjects
     ]
 
 
@@ -229,24 +197,19 @@ def _pairs(
             log_chances(histograms, exact_minimiser(side, calibration.problem))
             for side in (first, second)
         )
-        yield HistogramPair(first, second, calibration, histograms, log_p, log_q)
+        yield HistogramPair(first, second, calibration, log_p, log_q, histograms)
 
 
-def _row(claim: Promise, worst: HistogramPair, trials: int, alpha: float) -> Row:
+def _row(worst: HistogramPair, trials: int, alpha: float) -> Row:
     calibration = worst.calibration
-    problem, claimed = calibration.problem, claimed_number(claim)
-    seen = [_releases(rows, worst, trials) for rows in (worst.first, worst.second)]
-    numbers = ", ".join(f"{value:g}" for value in problem.loss.parameters.values())
-    return Row(
+    problem = calibration.problem
+    return row_of(
+        worst,
+        [_releases(rows, worst, trials) for rows in (worst.first, worst.second)],
+        alpha,
         placement="simplex",
-        loss=f"{problem.loss.name}({numbers})" if numbers else problem.loss.name,
-        claim=_short(claim),
-        claimed=claimed,
-        exact=worst.loss,
-        attained=worst.loss / claimed,
+        loss=label(problem.loss),
         where=f"n={problem.n}, d={problem.d}, m={calibration.draws}, radius={problem.radius:.3g}",
-        sampled=_sampled(worst, seen, alpha),
-        differs=min(1.0, 2 * min(map(path_pvalue, seen, (worst.log_p, worst.log_q)))),
     )
 
 
@@ -257,31 +220,3 @@ def _releases(rows: EntryRows, pair: HistogramPair, trials: int) -> IntArray:
         release_simplex(rows, pair.calibration, SystemRandomness()).counts for _ in range(trials)
     )
     return np.array([place[tuple(counts.tolist())] for counts in released], dtype=np.intp)
-
-
-def _sampled(worst: HistogramPair, seen: list[IntArray], alpha: float) -> float:
-    """Lower bound on the number of the claim; NaN for a delta that so few can show nothing of."""
-    claim, trials = worst.calibration.target, len(seen[0])
-    ratio = worst.log_p - worst.log_q
-
-    def score(values: FloatArray) -> FloatArray:
-        return np.asarray(ratio[values[:, 0].astype(np.intp)])
-
-    first, second = (outputs_of(side[:, None].astype(np.float64)) for side in seen)
-    match claim:
-        case PureDP():
-            return epsilon_from_outputs(first, second, alpha=alpha, score=score)
-        case ZCDP():
-            return rho_from_outputs(first, second, alpha=alpha, score=score)
-        case ApproxDP(epsilon=epsilon, delta=delta) if delta * trials >= _FEWEST:
-            return delta_from_outputs(first, second, epsilon, alpha=alpha, score=score)
-    return math.nan
-
-
-def _short(claim: Promise) -> str:
-    match claim:
-        case PureDP():
-            return f"epsilon = {claim.epsilon:g}"
-        case ZCDP():
-            return f"rho = {claim.rho:g}"
-    return f"epsilon = {claim.epsilon:g}, delta = {claim.delta:g}"

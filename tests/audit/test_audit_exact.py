@@ -24,6 +24,7 @@ from broken_mechanisms import (
 from scipy import integrate
 
 from privatelr import audit, dplr
+from privatelr.audit.claims import label
 from privatelr.audit.exact import (
     gradient,
     hessian,
@@ -47,7 +48,6 @@ from privatelr.audit.pairs import (
     straight_pair,
 )
 from privatelr.audit.profile import LossLaw, loss_law
-from privatelr.audit.registered import label
 from privatelr.audit.search import deep_pair, search
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.mechanisms.problem import Problem

@@ -21,6 +21,7 @@ from broken_mechanisms import (
 
 from privatelr import audit, dplr, dpsvm
 from privatelr.audit import faithful
+from privatelr.audit.claims import label
 from privatelr.audit.crossed import RIGHT, WIDER, crossed_pair, usual_pair
 from privatelr.audit.draws import (
     draw_by_definition,
@@ -35,7 +36,7 @@ from privatelr.audit.moments import moments_loss, query, query_change, query_dis
 from privatelr.audit.outputs import observe, outputs_of
 from privatelr.audit.pairs import Pair, random_pair, row_size, signed_rows
 from privatelr.audit.profile import LossLaw, shift_law
-from privatelr.audit.registered import label, sample_both
+from privatelr.audit.registered import sample_both
 from privatelr.audit.search import search
 from privatelr.audit.table import Row
 from privatelr.errors import ArgumentError

@@ -8,8 +8,8 @@ from scipy import optimize
 
 from privatelr import ZCDP, ApproxDP, PureDP
 from privatelr.audit import faithful
+from privatelr.audit.claims import label
 from privatelr.audit.faithful import release_pvalue
-from privatelr.audit.registered import label
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.mechanisms.release import Release
 from privatelr.mechanisms.request import Request

@@ -24,10 +24,11 @@ from scipy import stats
 
 from privatelr import audit, dplr
 from privatelr.audit import sampled
+from privatelr.audit.claims import label
 from privatelr.audit.draws import likelihood_ratio, release_many
 from privatelr.audit.outputs import Outputs, gather, observe, outputs_of
 from privatelr.audit.pairs import pinned_boundary
-from privatelr.audit.registered import label, sample
+from privatelr.audit.registered import sample
 from privatelr.audit.search import deep_pair
 from privatelr.errors import ArgumentError
 from privatelr.numerics.losses import Huber, SoftplusHinge

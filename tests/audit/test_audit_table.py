@@ -14,9 +14,9 @@ from broken_mechanisms import calibrated, halved
 
 from privatelr import audit, cli
 from privatelr.audit import registered, settings
+from privatelr.audit.claims import label
 from privatelr.audit.faithful import release_pvalue
 from privatelr.audit.loss import loss_of
-from privatelr.audit.registered import label
 from privatelr.audit.search import deep_pair
 from privatelr.audit.settings import FULL, INTERCEPT_AND_SLOPE, ONE_COLUMN, QUICK, Effort, Setting
 from privatelr.audit.table import Audit, Row

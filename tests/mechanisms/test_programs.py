@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize, sparse
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
+from privatelr.audit import enumerated
 from privatelr.audit import programs as audit
 from privatelr.audit.discrete import epsilon_of_outcomes, loss_of_outcomes
 from privatelr.audit.paths import path_log_probabilities, path_log_probability, path_loss
@@ -178,7 +179,7 @@ def test_without_noise_there_is_one_path():
 def test_real_releases_have_the_law_of_all_paths(score):
     worst = audit.worst_pair(PureDP(1.0), score, np.random.default_rng(1), 3)
     found = audit._releases(worst.first, worst.calibration, 600)
-    assert audit.path_pvalue(found, worst.log_p) > 1e-6
+    assert enumerated.path_pvalue(found, worst.log_p) > 1e-6
 
 
 def test_audit_rows():
@@ -213,7 +214,7 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
     rows = EntryRows(x, np.ones(4), x_bound=1.0)
     calibration = calibrate_program(ProgramFacts(4, 2, 1.0, 0.7), PureDP(8.0), 4, 2.0)
     log_p = path_log_probabilities(rows, calibration).reshape(-1)
-    assert audit.path_pvalue(audit._releases(rows, calibration, 1500), log_p) > 1e-6
+    assert enumerated.path_pvalue(audit._releases(rows, calibration, 1500), log_p) > 1e-6
     kept = {}
 
     def projected(log_weights, s):
@@ -227,7 +228,7 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
     honest = releasing.lower
     monkeypatch.setattr(releasing, "dense_projection", projected)
     monkeypatch.setattr(releasing, "lower", fed_back)
-    assert audit.path_pvalue(audit._releases(rows, calibration, 1500), log_p) < 1e-9
+    assert enumerated.path_pvalue(audit._releases(rows, calibration, 1500), log_p) < 1e-9
 
 
 # -- numbers, refusals ------------------------------------------------------------------------
