@@ -15,8 +15,9 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     import flint
 
     from privatelr.numerics.losses import Loss
-    from privatelr.numerics.newton import Solver
+    from privatelr.numerics.newton import Minimum, Solver
     from privatelr.numerics.objective import Objective
     from privatelr.numerics.precise import Tilt
     from privatelr.types import FloatArray
@@ -106,7 +107,7 @@ def certified_minimum(
     takes = f"a number above 0 and up to {largest:g}"
     require_number(ArgumentError, "lambda_", objective.lambda_, takes, above=0, at_most=largest)
     require_number(ArgumentError, "tau", tau, "a number above 0", above=0)
-    w = _attempt(objective, solver)
+    w = _attempt(objective, _aimed(solver, tau / (2 * objective.rows.n)))
     # of the tilt that the solver has left there
     if distance is None:
         rounding = _rounding_of_tilt(objective, tilt)
@@ -148,11 +149,28 @@ def _rounding_in_doubles(
         return flint.arb(distance(nearest)) + flint.arb(product)
 
 
+def _aimed(solver: Solver, goal: float) -> Solver:
+    """The solver, and the package's own with a gradient that leaves half of tau for rounding."""
+    if type(solver) is not Newton:
+        return _silent(solver)
+    return partial(solver.minimise, goal=goal)
+
+
+def _silent(solver: Solver) -> Solver:
+    """A solver whose warnings nobody hears."""
+
+    def solve(objective: Objective) -> Minimum:
+        with _quiet():
+            return solver(objective)
+
+    return solve
+
+
 def _attempt(objective: Objective, solver: Solver) -> FloatArray:
     """What the solver returns, or zeros if that is no finite vector ``(d,)``."""
     d = objective.rows.d
     try:
-        with np.errstate(all="ignore"), nullcontext() if type(solver) is Newton else _quiet():
+        with np.errstate(all="ignore"):
             # a copy: the certificate is about the objective, whatever the solver does to its own
             w = np.array(solver(replace(objective)).w, dtype=np.float64)
     except Exception:

@@ -90,7 +90,10 @@ _LARGEST_EXPONENT = 708.0
 
 def _falling(z: FloatArray) -> FloatArray:
     """``1 / (1 + exp(z))``, with all its digits on either side, as fast as exponentials go."""
-    return np.asarray(1.0 / (1.0 + np.exp(np.minimum(z, _LARGEST_EXPONENT))))
+    share = np.minimum(z, _LARGEST_EXPONENT)
+    np.exp(share, out=share)
+    share += 1.0
+    return np.divide(1.0, share, out=share)
 
 
 def _softplus(z: FloatArray) -> FloatArray:
@@ -120,7 +123,8 @@ class Logistic:
         return _softplus(-margin)
 
     def slope(self, margin: FloatArray) -> FloatArray:
-        return -_falling(margin)
+        slope = _falling(margin)
+        return np.negative(slope, out=slope)
 
     def curvature(self, margin: FloatArray) -> FloatArray:
         return _falling(margin) * _falling(-margin)

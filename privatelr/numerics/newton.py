@@ -12,7 +12,7 @@ from scipy import linalg
 
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
 from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
-from privatelr.numerics.preconditioned import ROUGH, steered, thinned_rows
+from privatelr.numerics.preconditioned import ROUGH, is_worth_steering, steered
 from privatelr.numerics.wide import is_wide, wide_steps
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ CERTIFICATE = 1e-10
 _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-60
 _RESOLUTION = 1e-11
-_FINE = 1e-3
-"""Times the certificate: a gradient that leaves room for rounding."""
 _ITERATIONS_OF_FEW = 50
 _FAILURES, _FAR = 2, 2.0
 """Changes of reach before a descent is given up, and a reach for where there is no curvature."""
@@ -73,8 +71,8 @@ class Newton:
     -----
     The full step is tried first and halved until the objective falls enough (Armijo). Where
     differences of the objective drown in rounding, the gradient has to be halved instead.
-    Once within tolerance, steps go on while they halve the gradient, because the
-    last ones cost little and the proofs are about the exact minimiser.
+    Many rows are minimised by gradients first; see `privatelr.numerics.preconditioned`. A
+    release is certified to a gradient far below the tolerance, and asks for that.
     """
 
     tolerance: float = CERTIFICATE
@@ -93,41 +91,53 @@ class Newton:
             raise ArgumentError(f"max_iterations={limit:g}: max_iterations takes {takes}.")
 
     def __call__(self, objective: Objective) -> Minimum:
-        """Minimise from ``w = 0``.
+        """Minimise from ``w = 0`` until the gradient is within the tolerance.
 
         Raises
         ------
         NotConvergedError
             If the gradient norm stays above `tolerance`.
         """
+        return self.minimise(objective, math.inf)
+
+    def minimise(self, objective: Objective, goal: float) -> Minimum:
+        """The same, until the gradient is no longer than `goal` either, if doubles lead there."""
         enough = certificate(objective, self.tolerance)
-        start, norm = _start(objective, enough)
-        if norm <= enough:
-            return Minimum(start, norm)
-        minimum = descend(objective, start, enough, int(self.max_iterations))
-        if minimum.gradient_norm <= enough:
-            return minimum
+        goal = min(goal, enough)
+        zeros = np.zeros(objective.rows.d)
+        starts = [zeros]
+        if is_worth_steering(objective.rows) and not is_wide(objective.rows):
+            near, norm = _steered(objective, goal)
+            if norm <= goal:
+                return Minimum(near, norm)
+            starts = [near, zeros]  # where bends are sharp, a near start may lead nowhere
+        for start in starts:
+            minimum = descend(objective, start, enough, int(self.max_iterations), goal)
+            if minimum.gradient_norm <= enough:
+                return minimum
         raise NotConvergedError(
             f"solver: Newton's method ended above a gradient of {self.tolerance:g}, stalled or "
             f"after {self.max_iterations} iterations, so nothing was released; raise lambda_."
         )
 
 
-def _start(objective: Objective, enough: float) -> tuple[FloatArray, float]:
-    """A point and the length of its gradient: zero, or as far as gradients of many rows lead."""
-    rows = objective.rows
-    if thinned_rows(rows.n, rows.d) is None or is_wide(rows):
-        return np.zeros(rows.d), math.inf
+def _steered(objective: Objective, enough: float) -> tuple[FloatArray, float]:
+    """As far as gradients of many rows lead, and the length of the gradient there."""
 
     def solve(thin: Objective, start: FloatArray) -> FloatArray:
-        return descend(thin, start, ROUGH, _ITERATIONS_OF_FEW).w
+        return descend(thin, start, ROUGH, _ITERATIONS_OF_FEW, goal=ROUGH).w
 
     with np.errstate(all="ignore"):
-        return steered(objective, solve, _FINE * enough)
+        return steered(objective, solve, enough)
 
 
-def descend(objective: Objective, start: FloatArray, enough: float, max_iterations: int) -> Minimum:
+def descend(
+    objective: Objective, start: FloatArray, enough: float, max_iterations: int, goal: float = 0.0
+) -> Minimum:
     """Newton iterations from `start` as far as they lead; the end may be above `enough`.
+
+    Once the gradient is within `enough`, only full steps that halve it are taken, until it is
+    within `goal`.
 
     A step that has to be shortened went past bends of the loss that the curvature at w does
     not show. The next one takes its mean over as far as margins moved, and once steps need
@@ -141,7 +151,7 @@ def descend(objective: Objective, start: FloatArray, enough: float, max_iteratio
         value, gradient = value_and_gradient(objective, w)
         for _ in range(max_iterations):
             norm = _norm(gradient)
-            if norm == math.inf:
+            if norm == math.inf or norm <= goal:
                 break
             certified = norm <= enough
             step = step_from(w, gradient, reach)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.numerics.products import gram
+from privatelr.numerics.products import margins, rough_gram
 
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
@@ -39,7 +39,7 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
     loss = objective.loss
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
-        margin = y * (x @ w)
+        margin = y * margins(x, w)
         return float(loss.value(margin).sum()), (loss.slope(margin) * y) @ x
 
     total, slopes = objective.rows.fold(kernel)
@@ -56,7 +56,7 @@ def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
     loss = objective.loss
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
-        margin = x @ w
+        margin = margins(x, w)
         margin *= y
         slope = loss.slope(margin)
         slope *= y
@@ -75,7 +75,7 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
     loss = objective.loss
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
-        return (gram(x, curvature_within(loss, y * (x @ w), reach) * y * y),)
+        return (rough_gram(x, curvature_within(loss, y * margins(x, w), reach) * y * y),)
 
     (total,) = objective.rows.fold(kernel)
     return np.asarray(total / objective.rows.n + objective.lambda_ * np.eye(len(w)))
@@ -92,7 +92,7 @@ def mean_change(objective: Objective, step: FloatArray) -> float:
     """Mean size of the change of a margin when w moves by `step`, in one pass over the rows."""
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[float]:
-        return (float(np.abs(x @ step).sum()),)
+        return (float(np.abs(margins(x, step)).sum()),)
 
     (total,) = objective.rows.fold(kernel)
     return float(total / objective.rows.n)

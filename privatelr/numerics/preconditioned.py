@@ -1,9 +1,10 @@
-"""Minimisation of many rows by gradients alone, steered by the curvature of a few of them.
+"""Minimisation of many rows by gradients, steered by a curvature that is read once or twice.
 
 The minimum of a thinned table is near that of the whole, and its curvature is nearly the same,
 so a step of it leaves a small part of the error: for m rows about ``2 sqrt(d / m)``. What is left
 of it is learned from the steps (limited-memory BFGS, Liu and Nocedal 1989, started from that
-curvature). A step reads every row once.
+curvature). A step reads every row once. Where steps come to little, as where the thinned table
+knows nothing of a rare column, the curvature of all rows is read, and they go on from there.
 """
 
 from __future__ import annotations
@@ -22,32 +23,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privatelr.numerics.objective import Objective
-    from privatelr.types import FloatArray
+    from privatelr.types import FloatArray, Rows
 
+_WORTH = 2**14
+"""Entries of a table from which on its curvature costs more than steps that do without it."""
 _ENOUGH, _PER_COLUMN, _LEAST = 2**16, 128, 40
 """Rows that curvature is read from: as many, or so many for a column; and the least for one."""
 _SHARE = 4
 """One in so many rows, at most."""
-_MANY = 50_000
-"""Rows below which reading the curvature of all of them is as well."""
 _FOR_START = 20
 """Rows for a column of which the minimum is where to begin, at least."""
 ROUGH = 1e-4
 """Gradient at which they have told all."""
+_NEARER, _NEAR = 8, 1e-3
+"""Where curvature is read from one in so many rows or fewer, their own minimum is cheaper than a
+step of all rows, and so far from theirs that such a gradient is enough."""
+_ASTRAY = 0.03
+"""Gradient above which they have been led astray."""
 _WIDE = 2.0
 """Margins within so much of zero count for the first curvature."""
-_PAIRS = 10
+_PAIRS = 20
 _PASSES = 40
-_FALLS = 0.5
+_FALLS = 0.8
 """A step that leaves more of the gradient than this is no good one."""
+_PROGRESS = 0.1
+"""Of the gradient, what is left where steps led somewhere."""
 _POOR = 2
-"""Poor steps in a row after which Newton's method goes on instead."""
+"""Poor steps in a row after which a curvature has done what it could."""
+_AGAIN = 3
+"""Curvatures of all rows that are tried before Newton's method goes on instead."""
+
+
+def is_worth_steering(rows: Rows) -> bool:
+    """Whether gradients alone should lead to the minimum; a function of public facts."""
+    return rows.n * rows.d >= _WORTH and rows.n >= _LEAST * rows.d
 
 
 def thinned_rows(n: int, d: int) -> int | None:
-    """Rows to read the curvature from, or None where reading all of them is as well."""
+    """Rows to read the first curvature from, or None where there are too few for that."""
     few = min(max(_ENOUGH, _PER_COLUMN * d), n // _SHARE)
-    return few if n >= _MANY and few >= _LEAST * d else None
+    return few if few >= _LEAST * d else None
 
 
 def steered(
@@ -60,23 +75,46 @@ def steered(
     Parameters
     ----------
     objective : Objective
-        Of many rows; see `thinned_rows`.
+        Of many rows; see `is_worth_steering`.
     solve : callable
         Minimises the objective of few rows from a start, where gradients do not lead there.
     enough : float
         Length of the gradient at which to stop.
     """
+    start, steer = _beginning(objective, solve)
+    norm = math.inf
+    for attempt in range(1 + _AGAIN):
+        if attempt > 0:
+            steer = _inverse(hessian(objective, start))
+        if steer is None:
+            break
+        before = norm
+        start, norm = _descend(objective, start, steer, enough)
+        if norm <= enough or not norm < before:
+            break
+    return start, norm
+
+
+def _beginning(
+    objective: Objective, solve: Callable[[Objective, FloatArray], FloatArray]
+) -> tuple[FloatArray, Callable[[FloatArray], FloatArray] | None]:
+    """Where to begin, and a curvature: of few rows, or else of all of them around zero."""
     rows = objective.rows
-    few = thinned_rows(rows.n, rows.d) or rows.n
+    few = thinned_rows(rows.n, rows.d)
+    if few is None:
+        zeros = np.zeros(rows.d)
+        return zeros, _inverse(hessian(objective, zeros, _WIDE))
     thin, thinner = (
         replace(objective, rows=rows.thinned(size))
         for size in (few, max(few // 8, min(few, _FOR_START * rows.d)))
     )
     start, norm = _quick(thinner, ROUGH)
-    if norm > ROUGH:
+    if norm > _ASTRAY:
         start = solve(thinner, start)
-    steer = _inverse(hessian(thin, start))
-    return (start, math.inf) if steer is None else _descend(objective, start, steer, enough)
+    steer = _inverse(hessian(thinner, start)) if few * _NEARER <= rows.n else None
+    if steer is not None:
+        start, _ = _descend(thin, start, steer, _NEAR)
+    return start, _inverse(hessian(thin, start))
 
 
 def _quick(objective: Objective, enough: float) -> tuple[FloatArray, float]:
@@ -105,11 +143,14 @@ def _descend(
     precondition: Callable[[FloatArray], FloatArray],
     enough: float,
 ) -> tuple[FloatArray, float]:
-    """Limited-memory steps from w; ends where they stop to shorten the gradient."""
+    """Limited-memory steps from w; ends where they stop to shorten the gradient.
+
+    Where they have hardly shortened it, they went astray, and w is as good a place to be.
+    """
     pairs: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=_PAIRS)
     gradient = gradient_of(objective, w)
     norm, poor = _norm(gradient), 0
-    best = w, norm
+    begin = best = w, norm
     for _ in range(_PASSES):
         if norm <= enough or poor >= _POOR or not math.isfinite(norm):
             break
@@ -123,7 +164,7 @@ def _descend(
         w, gradient, norm = moved, new, length
         if norm < best[1]:
             best = w, norm
-    return best
+    return best if best[1] <= max(enough, _PROGRESS * begin[1]) else begin
 
 
 def _direction(

@@ -28,12 +28,22 @@ _GROUP = 8
 """Pieces of a block whose sums are added up before they are added to those of others."""
 _FILLED = 0.02
 """Share of entries from which on products of columns are faster dense."""
+_CROWDED = 0.12
+"""The same where sums may be as long as they are."""
+_LONG = 32
+"""Entries of a row from which on a sum for each row is read from memory faster."""
 
 
 def row_products(x: Any, w: FloatArray) -> FloatArray:
     """``x @ w``, each row by itself, whatever rows stand next to it."""
     # SciPy adds up the entries of a sparse row one after the other
     return np.asarray(x @ w) if sparse.issparse(x) else linear_predictor(x, w)
+
+
+def margins(x: Any, w: FloatArray) -> FloatArray:
+    """``x @ w``, at the pace of the memory that x is read from."""
+    # matrix libraries read several rows at a time, which memory serves more slowly
+    return np.asarray(x @ w if sparse.issparse(x) or x.shape[1] < _LONG else np.vecdot(x, w))
 
 
 def gram(x: Any, weight: FloatArray) -> FloatArray:
@@ -50,6 +60,13 @@ def gram(x: Any, weight: FloatArray) -> FloatArray:
         return reduce(np.add, (_gram_of_few(x[s : s + size], weight[s : s + size]) for s in starts))
 
     return reduce(np.add, in_order(group, range(0, x.shape[0], _GROUP * size)))
+
+
+def rough_gram(x: Any, weight: FloatArray) -> FloatArray:
+    """The same in sums of any length, which is faster where rows are sparse."""
+    if not sparse.issparse(x) or x.nnz > _CROWDED * x.shape[0] * x.shape[1]:
+        return gram(x, weight)
+    return np.asarray((x.tocsc().T @ scaled_rows(x, weight)).toarray())
 
 
 def _gram_of_few(x: Any, weight: FloatArray) -> FloatArray:
@@ -88,9 +105,9 @@ def short_margins(x: Any, w: FloatArray) -> FloatArray:
         return _short_sums(x.data * w[x.indices], x.indptr)
     d = x.shape[1]
     if d <= _DOT:
-        return np.asarray(x @ w)
+        return margins(x, w)
     starts = range(0, d, _DOT)
-    return halved(np.stack([x[:, s : s + _DOT] @ w[s : s + _DOT] for s in starts]))
+    return halved(np.stack([margins(x[:, s : s + _DOT], w[s : s + _DOT]) for s in starts]))
 
 
 def margin_roundings(d: int) -> int:

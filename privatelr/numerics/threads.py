@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
 if TYPE_CHECKING:
@@ -44,20 +43,57 @@ def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
     """``[compute(item) for item in items]``, several at a time.
 
     `compute` should spend its time in NumPy, which lets other threads run. The threads of the
-    linear algebra library are left out: on a small block they wait for each other.
+    linear algebra library are left out: on a small block they wait for each other. If it fails,
+    the error is that of the first item that failed.
     """
-    workers = min(_available(), len(items))
-    if workers == 1:
-        with _library_threads(1):
+    helpers = min(_available(), len(items)) - 1
+    with _library_threads(1):
+        if helpers < 1:
             return [compute(item) for item in items]
-    handling = np.geterr()
+        share = _Share(compute, items)
+        # they start with the settings of this thread, NumPy's treatment of errors among them
+        started = [_pool().submit(copy_context().run, share.work) for _ in range(helpers)]
+        share.work()
+        for helper in started:
+            if not helper.cancel():  # one that nobody was free to start is not needed any more
+                helper.result()
+        return share.results()
 
-    def quietly(item: int) -> T:
-        with np.errstate(**handling):  # a thread starts with NumPy's own
-            return compute(item)
 
-    with _library_threads(1), ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(quietly, items))
+class _Share(Generic[T]):
+    """Items that several threads take, each the next that nobody has taken."""
+
+    def __init__(self, compute: Callable[[int], T], items: Sequence[int]) -> None:
+        self._compute, self._items = compute, items
+        self._places = iter(range(len(items)))
+        self._done: list[T | None] = [None] * len(items)
+        self._failed: dict[int, BaseException] = {}
+
+    def work(self) -> None:
+        """Take items until none is left, or one has failed."""
+        for place in self._places:
+            if self._failed:
+                return
+            try:
+                self._done[place] = self._compute(self._items[place])
+            except BaseException as error:
+                self._failed[place] = error
+
+    def results(self) -> list[T]:
+        """What became of all items, or the error of the first that failed."""
+        if self._failed:
+            raise self._failed[min(self._failed)]
+        return cast("list[T]", self._done)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads that wait for work: starting one takes longer than many a block."""
+    return ThreadPoolExecutor(_MOST, thread_name_prefix="privatelr")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # the threads stay with the parent
 
 
 def _available() -> int:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from privatelr import Newton, NotConvergedError
 from privatelr.numerics import newton
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.newton import descend
+from privatelr.numerics.newton import certificate, descend
 from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
 from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
 
@@ -64,7 +64,9 @@ def test_certificate(n, d, log_lambda, log_tilt, separable, seed, loss):
     beyond, neighbouring doubles for w are too far apart for the certificate.
     """
     tilt = 10.0 ** (log_lambda + log_tilt) * (-1) ** seed
-    minimum = Newton()(problem(n, d, 10.0**log_lambda, tilt, seed, separable, loss))
+    objective = problem(n, d, 10.0**log_lambda, tilt, seed, separable, loss)
+    assert Newton()(objective).gradient_norm <= certificate(objective)
+    minimum = Newton().minimise(objective, 0.0)
     assert minimum.gradient_norm <= 1e-10
     assert np.isfinite(minimum.w).all()
 
