@@ -228,7 +228,7 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
     honest = releasing.lower
     monkeypatch.setattr(releasing, "dense_projection", projected)
     monkeypatch.setattr(releasing, "lower", fed_back)
-    assert enumerated.path_pvalue(audit._releases(rows, calibration, 1500), log_p) < 1e-9
+    assert enumerated.path_pvalue(audit._releases(rows, calibration, 4000), log_p) < 1e-9
 
 
 # -- numbers, refusals ------------------------------------------------------------------------
