@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
-from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
+from privatelr.numerics.objective import (
+    Objective,
+    hessian,
+    mean_change,
+    norm_of,
+    value_and_gradient,
+)
 from privatelr.numerics.preconditioned import ROUGH, is_worth_steering, steered
 from privatelr.numerics.wide import is_wide, wide_steps
 
@@ -150,7 +157,7 @@ def descend(
         step_from = steps(objective)
         value, gradient = value_and_gradient(objective, w)
         for _ in range(max_iterations):
-            norm = _norm(gradient)
+            norm = norm_of(gradient)
             if norm == math.inf or norm <= goal:
                 break
             certified = norm <= enough
@@ -160,29 +167,26 @@ def descend(
             if trial is None and not certified and failures < _FAILURES:
                 reach, failures = 0.0 if reach > 0 else _FAR, failures + 1
                 continue
-            if trial is None or (certified and _norm(trial[2]) >= norm / 2):
+            if trial is None or (certified and norm_of(trial[2]) >= norm / 2):
                 break
             failures = 0
             moved = trial[0] - w
-            shortened = _norm(moved) < 0.75 * _norm(step)
+            shortened = norm_of(moved) < 0.75 * norm_of(step)
             if shortened or reach > 0:
                 change = mean_change(objective, moved)
                 reach = change if shortened else min(reach, change) / 4
             w, value, gradient = trial
-        return Minimum(w, _norm(gradient))
-
-
-def _norm(vector: FloatArray) -> float:
-    norm = float(np.linalg.norm(vector))
-    return norm if math.isfinite(norm) else math.inf
+        return Minimum(w, norm_of(gradient))
 
 
 def _newton_steps(objective: Objective) -> Step:
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
         matrix = hessian(objective, w, reach)
-        if np.isfinite(matrix).all():
-            with suppress(linalg.LinAlgError):
-                return np.asarray(-linalg.cho_solve(linalg.cho_factor(matrix), gradient))
+        if math.isfinite(matrix.sum()):
+            # called directly: for few columns SciPy's checks take longer than the solution
+            _, solution, failed = lapack.dposv(matrix, gradient)
+            if not failed:
+                return np.asarray(-solution)
             # columns that coincide under a tiny lambda: invert on the part that is resolved
             with suppress(linalg.LinAlgError):
                 return np.asarray(-linalg.pinvh(matrix) @ gradient)
@@ -203,7 +207,7 @@ def _search(
     slope = float(gradient @ step)
     tilted = float(objective.tilt @ w)
     resolved = _RESOLUTION * (abs(value - tilted) + abs(tilted))
-    target = _norm(gradient) / 2
+    target = norm_of(gradient) / 2
     size = 1.0
     while size >= smallest:
         candidate = w + size * step
@@ -212,7 +216,7 @@ def _search(
         if promised > resolved:
             improves = new_value <= value - _SUFFICIENT_DECREASE * promised
         else:
-            improves = _norm(new_gradient) <= target
+            improves = norm_of(new_gradient) <= target
         if improves:
             return candidate, new_value, new_gradient
         size /= 2

@@ -8,6 +8,7 @@ tilt of shape ``(d,)``. Every solver and every caller uses this one normalisatio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,12 @@ def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
     return np.asarray(slopes / objective.rows.n + objective.lambda_ * w + objective.tilt)
 
 
+def norm_of(vector: FloatArray) -> float:
+    """Euclidean length of a gradient or step; infinite where its square is no number."""
+    square = float(vector @ vector)
+    return math.sqrt(square) if math.isfinite(square) else math.inf
+
+
 def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArray:
     """Second derivative ``(d, d)``, in one pass over the rows.
 
@@ -78,7 +85,9 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
         return (rough_gram(x, curvature_within(loss, y * margins(x, w), reach) * y * y),)
 
     (total,) = objective.rows.fold(kernel)
-    return np.asarray(total / objective.rows.n + objective.lambda_ * np.eye(len(w)))
+    matrix = np.asarray(total / objective.rows.n)
+    matrix.flat[:: len(w) + 1] += objective.lambda_
+    return matrix
 
 
 def curvature_within(loss: Loss, margin: FloatArray, reach: float) -> FloatArray:

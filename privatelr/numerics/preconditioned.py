@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
-from privatelr.numerics.objective import gradient_of, hessian
+from privatelr.numerics.objective import gradient_of, hessian, norm_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ def _descend(
     """
     pairs: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=_PAIRS)
     gradient = gradient_of(objective, w)
-    norm, poor = _norm(gradient), 0
+    norm, poor = norm_of(gradient), 0
     begin = best = w, norm
     for _ in range(_PASSES):
         if norm <= enough or poor >= _POOR or not math.isfinite(norm):
@@ -159,7 +159,7 @@ def _descend(
         step, change = moved - w, new - gradient
         if step @ change > 0:
             pairs.append((step, change))
-        length = _norm(new)
+        length = norm_of(new)
         poor = poor + 1 if length > _FALLS * norm else 0
         w, gradient, norm = moved, new, length
         if norm < best[1]:
@@ -182,8 +182,3 @@ def _direction(
     for (step, change), weight in zip(pairs, reversed(weights), strict=True):
         found += (weight - (change @ found) / (step @ change)) * step
     return found
-
-
-def _norm(vector: FloatArray) -> float:
-    norm = float(np.linalg.norm(vector))
-    return norm if math.isfinite(norm) else math.inf
