@@ -102,7 +102,7 @@ def _time(seconds: float) -> str:
 
 
 def _growth(found: dict[str, Any], title: str) -> str:
-    head = ("n", "d", "ours", "passes", "of one read of X", f"slope in {title}")
+    head = ("n", "d", "ours", "passes", "a pass", "of one read of X", f"slope in {title}")
     slopes = ["", *(f"{step:.2f}" for step in found["steps"])]
     rows = [
         (
@@ -110,12 +110,18 @@ def _growth(found: dict[str, Any], title: str) -> str:
             str(point["d"]),
             _time(point["seconds"]),
             f"{point['full']} + {point['thinned']:.1f}",
+            _time(point["pass"]),
             f"{point['floor']:.3g}",
             slope,
         )
         for point, slope in zip(found["points"], slopes, strict=True)
     ]
-    return f"{table(head, rows)}\n\nTime grows as {title} to the power {found['slope']:.2f}."
+    note = (
+        f"On one thread a pass takes time like {title} to the power "
+        f"{found['slope of a pass']:.2f}, and a fit, with its passes, like {title} to the power "
+        f"{found['slope']:.2f}."
+    )
+    return f"{table(head, rows)}\n\n{note}"
 
 
 def _memory(found: dict[str, float]) -> str:
@@ -173,5 +179,6 @@ def _ratios(results: dict[str, Any]) -> Iterator[tuple[str, float]]:
         yield f"memory, {name}", over
     for name, found in results.get("growth", {}).items():
         yield f"growth in {name}", found["slope"]
+        yield f"growth in {name}, a pass", found["slope of a pass"]
     if "formula" in results:
         yield "outside the solver", results["formula"]["outside the solver"]
