@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +80,11 @@ class Problem:
         """Bytes of the matrix."""
         held = [self.x.data, self.x.indices, self.x.indptr] if sparse.issparse(self.x) else [self.x]
         return sum(int(part.nbytes) for part in held)
+
+    def thinned(self, m: int) -> Problem:
+        """About m of the rows, as a problem of their own."""
+        rows = self.rows.thinned(m)
+        return replace(self, rows=rows, x=rows.x, y=rows.y)
 
 
 def synthetic(name: str, n: int, d: int, loss: Loss | None = None) -> Problem:
@@ -154,12 +159,7 @@ def _dense(n: int, d: int, loss: Loss | None = None) -> Callable[[str], Problem]
 
 
 PROBLEMS: dict[str, Callable[[str], Problem | None]] = {
-    **{
-        f"1e{power}x{d}": _dense(10**power, d)
-        for power in (3, 5, 6)
-        for d in (5, 50, 500)
-        if (power, d) != (6, 500)  # four gigabytes, and copies of them in some peers
-    },
+    **{f"1e{power}x{d}": _dense(10**power, d) for power in (3, 5, 6) for d in (5, 50, 500)},
     "a9a": a9a,
     "a9a-csr": lambda name: a9a(name, as_sparse=True),
     "farm-ads": farm_ads,

@@ -18,12 +18,13 @@ from privatelr.numerics.threads import in_order
 
 from .counted import passes
 from .neutral import gradient_norm
-from .peers import PEERS, ours, tune
+from .peers import EQUAL, PEERS, ours, tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .peers import Peer, Setting
     from .problems import Problem
 
 _RESOLVED = 0.02
@@ -32,6 +33,10 @@ _SLOW, _HOPELESS = 2.0, 8.0
 """Seconds, and times ours, beyond both of which a peer is run twice only."""
 _LONG = 10.0
 """Seconds of ours beyond which everybody is."""
+_ENDLESS = 30.0
+"""Seconds beyond which a peer is run once."""
+_TUNED = 10**8
+"""Entries beyond which tolerances are tuned on some of the rows."""
 _SLICE = 2**17
 """Numbers that one thread reads at a time."""
 
@@ -116,25 +121,35 @@ def race(problem: Problem, repetitions: int) -> dict[str, Any]:
         "floor": _as_dict(Ratios.of(floor)),
         "peers": {},
     }
+    small = problem if problem.x.size <= _TUNED else problem.thinned(_TUNED // problem.d)
     for peer in PEERS:
-        if not peer.can(problem):
-            continue
-        setting = tune(peer, problem)
-        once = seconds(lambda peer=peer, s=setting: peer(problem, s.tolerance))
-        slow = once > max(_SLOW, _HOPELESS * found["seconds"])
-        measured = pairs(
-            lambda: ours(problem),
-            lambda peer=peer, s=setting: peer(problem, s.tolerance),
-            min(repetitions, 2) if slow else repetitions,
-        )
-        found["peers"][peer.name] = {
-            **_as_dict(Ratios.of(measured)),
-            "seconds": statistics.median(theirs for _, theirs in measured),
-            "tolerance": setting.tolerance,
-            "gradient": setting.gradient,
-            "equal": setting.is_equal,
-        }
+        if peer.can(problem):
+            found["peers"][peer.name] = _against(peer, problem, tune(peer, small), repetitions)
     return found
+
+
+def _against(peer: Peer, problem: Problem, setting: Setting, repetitions: int) -> dict[str, Any]:
+    """Pairs with one peer, at a tolerance that was tuned before."""
+    ends: list[Any] = []
+
+    def theirs() -> None:
+        ends[:] = [peer(problem, setting.tolerance)]
+
+    once, mine = seconds(theirs), seconds(lambda: ours(problem))
+    if once > _ENDLESS:
+        measured = [(mine, once)]
+    else:
+        slow = once > max(_SLOW, _HOPELESS * mine)
+        number = min(repetitions, 2) if slow else repetitions
+        measured = pairs(lambda: ours(problem), theirs, number)
+    gradient = gradient_norm(problem, ends[0])
+    return {
+        **_as_dict(Ratios.of(measured)),
+        "seconds": statistics.median(theirs for _, theirs in measured),
+        "tolerance": setting.tolerance,
+        "gradient": gradient,
+        "equal": gradient <= EQUAL,
+    }
 
 
 def best(cell: dict[str, Any], *, equal: bool = True) -> tuple[str, dict[str, Any]] | None:
