@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from privatelr.numerics.threads import in_order
+
 if TYPE_CHECKING:
-    from privatelr.types import BoolArray, FloatArray
+    import numpy.typing as npt
+
+    from privatelr.types import BoolArray, FloatArray, IntArray
 
 ThresholdRule = Literal["youden", "topleft"]
+_LONG = 2**15
+"""Scores that are worth sorting in several threads."""
+_SAMPLE = 2**10
+_ROUNDING = 2.0**-48
+"""Of a sum of two squares and of its root, with a margin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,24 +42,99 @@ class RocCurve:
 
 def roc_curve(score: FloatArray, positive: BoolArray) -> RocCurve:
     """ROC curve of scores ``(n,)``, one point per distinct score and one more."""
-    order = np.argsort(-score)
-    falling = score[order]
-    # the last record of each distinct score
-    last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True)[: len(falling)])
-    seen = np.cumsum(positive[order])
-    hits = seen[last]
-    alarms = last + 1 - hits
-    values = falling[last]
-    between = values[1:] + (values[:-1] - values[1:]) / 2
-    # neighbours without a number between them: the lower one keeps itself below
-    between = np.where(between < values[:-1], between, values[1:])
-    top, bottom = [values.max(initial=1.0)], [-np.inf][: len(values)]
+    parts = _sorted_parts(score, positive)
+    values = np.concatenate([part.score for part in parts])
+    threshold, alarms, hits = np.zeros((3, len(values) + 1))
+    threshold[0] = values.max(initial=1.0)
+    if len(values):
+        threshold[-1] = -np.inf
+        _halfway(values, out=threshold[1:-1])
+    seen, found, place = 0, 0, 1
+    for part in parts:
+        here = slice(place, place + len(part.score))
+        np.add(part.hits, found, out=hits[here])
+        np.subtract(part.seen, part.hits, out=alarms[here])
+        alarms[here] += seen - found
+        place = here.stop
+        seen, found = seen + part.n, found + part.positives
     with np.errstate(invalid="ignore"):
-        return RocCurve(
-            np.concatenate([top, between, bottom]),
-            np.concatenate([[0], alarms]) / np.float64((~positive).sum()),
-            np.concatenate([[0], hits]) / np.float64(positive.sum()),
-        )
+        alarms /= np.float64(seen - found)
+        hits /= np.float64(found)
+    return RocCurve(threshold, alarms, hits)
+
+
+def _halfway(values: FloatArray, out: FloatArray) -> None:
+    """The middle between neighbours in a falling order, or the lower one if there is none."""
+    np.subtract(values[:-1], values[1:], out=out)
+    out /= 2
+    out += values[1:]
+    # neighbours without a number between them: the lower one keeps itself below
+    np.copyto(out, values[1:], where=~(out < values[:-1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Scores of a range, sorted.
+
+    Attributes
+    ----------
+    score : ndarray of shape (k,)
+        The distinct ones, falling.
+    seen, hits : ndarray of shape (k,)
+        Records, and positive ones, of the range that score as much or more.
+    n, positives : int
+        All of the range.
+    """
+
+    score: FloatArray
+    seen: IntArray
+    hits: IntArray
+    n: int
+    positives: int
+
+
+def _sorted_parts(score: FloatArray, positive: BoolArray) -> list[_Part]:
+    """Ranges of scores, from above."""
+    if len(score) < _LONG or np.isnan(score).any():
+        order = np.argsort(-score)
+        return [_part(score[order], np.cumsum(positive[order]))]
+    middle = np.median(score[:: len(score) // _SAMPLE])
+    edges = [np.inf, *sorted({max(middle, 0.0), min(middle, 0.0)}, reverse=True), -np.inf]
+
+    def part(index: int) -> _Part:
+        low, high = edges[index + 1], edges[index]
+        chosen = (score >= low) & ((score < high) | (high == np.inf))
+        return _part(*_falling(score[chosen], positive[chosen], below=low < 0))
+
+    return in_order(part, range(len(edges) - 1))
+
+
+def _falling(score: FloatArray, positive: BoolArray, *, below: bool) -> tuple[FloatArray, IntArray]:
+    """Scores of one sign in falling order, and how many of so many of them are positive.
+
+    The bits of doubles of one sign, read as a whole number, are in the order of their sizes. The
+    bit of the sign makes room for the label, so that the two are sorted as one, in the memory of
+    the scores; a zero of the other sign becomes the same.
+    """
+    keys: npt.NDArray[np.uint64] = score.view(np.uint64)
+    keys <<= np.uint64(1)
+    keys |= positive
+    keys.sort()
+    if not below:
+        keys = keys[::-1]
+    hits = np.cumsum(keys & np.uint64(1), dtype=np.intp)
+    keys >>= np.uint64(1)
+    falling = keys.view(np.float64)
+    return (-falling if below else falling), hits
+
+
+def _part(falling: FloatArray, hits: IntArray) -> _Part:
+    n, positives = len(falling), int(hits[-1]) if len(hits) else 0
+    # the last record of each distinct score
+    last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True)[:n])
+    if len(last) == n:
+        return _Part(falling, np.arange(1, n + 1), hits, n, positives)
+    return _Part(falling[last], last + 1, hits[last], n, positives)
 
 
 def best_threshold(curve: RocCurve, rule: ThresholdRule) -> float:
@@ -60,10 +144,23 @@ def best_threshold(curve: RocCurve, rule: ThresholdRule) -> float:
     positive is as good by either rule.
     """
     false, true = curve.false_positive[:-1], curve.true_positive[:-1]
-    merit = true - false if rule == "youden" else -np.hypot(false, 1.0 - true)
-    if len(merit) == 0 or np.isnan(merit).any():
+    if len(true) == 0 or np.isnan(true).any() or np.isnan(false).any():
         return float("nan")
-    return float(curve.threshold[int(np.argmax(merit))])
+    if rule == "youden":
+        return float(curve.threshold[int(np.argmax(true - false))])
+    square = _squared_distance(false, true)
+    # the few that rounding may have put behind the nearest
+    near = np.flatnonzero(square <= square.min() * (1.0 + _ROUNDING))
+    nearest = near[np.argmin(np.hypot(false[near], 1.0 - true[near]))]
+    return float(curve.threshold[nearest])
+
+
+def _squared_distance(false: FloatArray, true: FloatArray) -> FloatArray:
+    """From the corner (0, 1)."""
+    missed = np.subtract(1.0, true)
+    missed *= missed
+    missed += false * false
+    return missed
 
 
 def c_index(score: FloatArray, positive: BoolArray) -> float:
@@ -79,4 +176,7 @@ def area_under(curve: RocCurve) -> float:
     false, true = curve.false_positive, curve.true_positive
     if len(true) < 2 or np.isnan(true[-1]) or np.isnan(false[-1]):
         return float("nan")
-    return float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
+    area = np.diff(false)
+    area *= true[1:] + true[:-1]
+    area /= 2
+    return float(np.sum(area))

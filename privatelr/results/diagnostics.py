@@ -9,11 +9,15 @@ import pandas as pd
 
 from privatelr.errors import GuaranteeError
 from privatelr.numerics.roc import ThresholdRule, area_under, best_threshold, roc_curve
+from privatelr.numerics.threads import in_order
 from privatelr.results.scores import scale_of, score
 
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
-    from privatelr.types import FloatArray, ScoredRows
+    from privatelr.types import BoolArray, FloatArray, ScoredRows
+
+_PIECE = 2**16
+"""Records that are scored at once."""
 
 
 class Diagnostics:
@@ -76,11 +80,9 @@ def diagnose(rows: ScoredRows, coef: FloatArray, loss: Loss) -> Diagnostics:
     **Privacy.** *Covered*: nothing. *Neighbours*: every number may change with one record.
     *Assumed public*: nothing. *Not covered*: the result, which is typed and printed as such.
     """
-    link, label = rows.scores(coef)
-    with np.errstate(all="ignore"):
-        scores = score(loss, link)
-    positive = label > 0
+    scores, positive = _scored(rows, coef, loss)
     curve = roc_curve(scores, positive)
+    del scores, positive  # a fit holds memory for the points of the curve, and not for both
     table = pd.DataFrame(
         {
             "threshold": curve.threshold,
@@ -95,3 +97,20 @@ def diagnose(rows: ScoredRows, coef: FloatArray, loss: Loss) -> Diagnostics:
         best_threshold(curve, "topleft"),
         scale_of(loss).fixed,
     )
+
+
+def _scored(rows: ScoredRows, coef: FloatArray, loss: Loss) -> tuple[FloatArray, BoolArray]:
+    """Score of each usable row, and whether it is positive."""
+    link, label = rows.scores(coef)
+    scores = np.empty_like(link)
+
+    def fill(start: int) -> None:
+        part = slice(start, start + _PIECE)
+        scores[part] = score(loss, link[part])
+
+    with np.errstate(all="ignore"):
+        if len(link) > _PIECE:
+            in_order(fill, range(0, len(link), _PIECE))
+        else:
+            scores = score(loss, link)
+    return scores, label > 0

@@ -78,3 +78,62 @@ def test_no_scores_at_all():
     curve = roc.roc_curve(np.array([]), np.array([], dtype=bool))
     assert np.isnan(roc.best_threshold(curve, "youden"))
     assert np.isnan(roc.c_index(np.array([]), np.array([], dtype=bool)))
+
+
+def plainly(score, positive):
+    """The curve by its definition, a threshold at a time, from one sort of everything."""
+    values = np.unique(score)[::-1]
+    between = values[1:] + (values[:-1] - values[1:]) / 2
+    between = np.where(between < values[:-1], between, values[1:])
+    order = np.argsort(-score, kind="stable")
+    ends = np.searchsorted(-score[order], -values, side="right")
+    hits = np.concatenate([[0], np.cumsum(positive[order])[ends - 1]])
+    alarms = np.concatenate([[0], ends]) - hits
+    top = max(values.max(), 1.0)
+    threshold = np.concatenate([[top], between, [-np.inf]])
+    with np.errstate(invalid="ignore"):
+        return threshold, alarms / (~positive).sum(), hits / positive.sum()
+
+
+PATTERNS = {
+    "probabilities": lambda rng, n: rng.random(n),
+    "margins": lambda rng, n: rng.standard_normal(n),
+    "many ties": lambda rng, n: np.round(rng.standard_normal(n), 1),
+    "two values": lambda rng, n: rng.integers(0, 2, n) / 2,
+    "two zeros": lambda rng, n: rng.choice([0.0, -0.0, 5e-324, -5e-324], n),
+    "all equal": lambda rng, n: np.full(n, 0.3),
+    "negative": lambda rng, n: -1 - rng.random(n),
+    "neighbours": lambda rng, n: 0.5 + rng.integers(0, 4, n) * 2.0**-53,
+    "infinite": lambda rng, n: np.where(rng.random(n) < 0.1, np.inf, rng.standard_normal(n)),
+}
+
+
+@pytest.mark.parametrize("n", [500, roc._LONG - 1, roc._LONG, 50_001])
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+def test_long_curves_are_those_of_one_sort(pattern, n, share):
+    rng = np.random.default_rng(n)
+    score, positive = PATTERNS[pattern](rng, n), rng.random(n) < share
+    with np.errstate(invalid="ignore"):
+        expected = plainly(score, positive)
+        curve = roc.roc_curve(score, positive)
+    for found, plain in zip(
+        (curve.threshold, curve.false_positive, curve.true_positive), expected, strict=True
+    ):
+        np.testing.assert_array_equal(found, plain)
+    distance = np.hypot(curve.false_positive, 1 - curve.true_positive)[:-1]
+    if 0 < positive.sum() < n:
+        nearest = curve.threshold[np.argmin(distance)]
+        assert roc.best_threshold(curve, "topleft") == nearest
+
+
+def test_a_long_curve_of_ties_that_are_split_is_caught(monkeypatch):
+    """Each record its own point, whatever the others score."""
+    honest = roc._part
+
+    def split(falling, hits):
+        return honest(falling + np.arange(len(falling), 0, -1) * 1e-12, hits)
+
+    monkeypatch.setattr(roc, "_part", split)
+    with pytest.raises(AssertionError):
+        test_long_curves_are_those_of_one_sort("two values", 50_001, 0.5)
