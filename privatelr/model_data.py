@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scipy import sparse
 
 from privatelr.errors import ArgumentError
-from privatelr.frames.dask_source import DaskTable, is_dask, read_dask_design, read_dask_source
+from privatelr.frames.dask_source import DaskTable, read_dask_design, read_dask_source
 from privatelr.frames.design import DesignSpec, plan_design, read_design
 from privatelr.frames.formula import parse_formula
-from privatelr.frames.source import read_source
+from privatelr.frames.source import is_dask, read_source
 from privatelr.frames.sparse_design import read_sparse, worth_sparse
 from privatelr.frames.wide_matrix import (
     MatrixTable,

@@ -22,10 +22,11 @@ from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
 from privatelr import FormulaError, PrivateLRError, SchemaError, dplr, dpsvm
-from privatelr.frames.dask_source import is_dask, read_dask_design, read_dask_source
+from privatelr.frames.dask_source import read_dask_design, read_dask_source
 from privatelr.frames.design import plan_design
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.schema import declare_schema
+from privatelr.frames.source import is_dask
 from privatelr.numerics.certified import certified_minimum, gradient_bound
 from privatelr.numerics.dask_graph import computed, constant, tree_sum
 from privatelr.numerics.dask_rows import DaskRows, RowFacts

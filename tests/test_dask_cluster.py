@@ -22,6 +22,7 @@ from privatelr.numerics.objective import value_and_gradient
 from privatelr.numerics.precise import precise_minimum
 
 dask = pytest.importorskip("dask")
+dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
@@ -123,3 +124,16 @@ def test_a_bar_moves_and_goes_away(on, capfd):
     assert printed.endswith("\r")
     erased = printed.split("\r")[-2]
     assert not erased.strip() or erased.endswith("\33[2K")
+
+
+def test_workers_read_files_and_predict(on, tmp_path):
+    """Fits and what reads files travel; workers get the columns that are asked for, apart."""
+    frame = trial(300)
+    for i in range(3):
+        frame[100 * i : 100 * (i + 1)].assign(unread=1).to_parquet(tmp_path / f"{i}.parquet")
+    lazy = dd.read_parquet(tmp_path)
+    fit = dplr(FORMULA, lazy, spend="inference", **SCHEMA)
+    expected = dplr(FORMULA, frame, spend="inference", **SCHEMA)
+    np.testing.assert_allclose(fit.coef, expected.coef, rtol=0, atol=1e-9)
+    for asked in ({}, {"interval": 0.9}):
+        np.testing.assert_array_equal(fit.predict(lazy, **asked), fit.predict(frame, **asked))

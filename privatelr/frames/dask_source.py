@@ -9,26 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-import pandas as pd
-
 from privatelr.errors import SchemaError
+from privatelr.frames.dask_collections import (
+    chosen,
+    empty,
+    is_array,
+    lengths_of,
+    partitions,
+    unlisted,
+    whole_rows,
+)
 from privatelr.frames.design import Design, FrameReader
-from privatelr.frames.source import as_frame, dispatch, read_source
+from privatelr.frames.source import as_frame, dispatch, is_dask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
+
     from privatelr.frames.design import DesignSpec
     from privatelr.types import Block, FloatArray, Rows
-
-_UNKNOWN = "__UNKNOWN_CATEGORIES__"
-"""What Dask lists as the only category of a column whose categories it has not looked up."""
-
-
-def is_dask(data: Any) -> bool:
-    """Whether this is a Dask collection; does not import Dask."""
-    return callable(getattr(type(data), "__dask_graph__", None))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -58,7 +58,7 @@ class DaskTable:
     def lengths(self) -> tuple[int, ...]:
         """Records of each partition."""
         if "lengths" not in self._counted:
-            counts = [_lengths(collection) for collection in self.collections]
+            counts = [lengths_of(collection) for collection in self.collections]
             if counts[0] != counts[-1]:
                 raise SchemaError(
                     f"y has {sum(counts[0])} values and X has {sum(counts[-1])} rows, or other "
@@ -72,31 +72,22 @@ class DaskTable:
         from dask.delayed import delayed
 
         if len(self.collections) == 1:
-            return _partitions(_chosen(self.collections[0], names))
-        both = zip(*map(_partitions, self.collections), strict=True)
+            return partitions(chosen(self.collections[0], names))
+        both = zip(*map(partitions, self.collections), strict=True)
         return [delayed(_pair, pure=False)(y, x) for y, x in both]
-
-
-def read_any_source(
-    first: Any, second: Any, target: str | int | None
-) -> tuple[str, pd.DataFrame | DaskTable]:
-    """Formula and data of a call, in memory or not; see `dispatch`."""
-    if is_dask(first) or is_dask(second):
-        return read_dask_source(first, second, target)
-    return read_source(first, second, target)
 
 
 def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple[str, DaskTable]:
     """Formula and table of a call of which an argument is a Dask collection; see `dispatch`."""
-    given = tuple(_whole_rows(data) for data in (first, second) if is_dask(data))
+    given = tuple(whole_rows(data) for data in (first, second) if is_dask(data))
     if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
         eager, lazy = ("X", "y") if is_dask(first) else ("y", "X")
         raise SchemaError(
             f"{eager} is in memory and {lazy} is a Dask collection: a fit of (y, X) takes two of "
             "a kind, such as dask.array.from_array(y, chunks=X.chunks[0])."
         )
-    formula, typed = dispatch(_empty(first), _empty(second), target)
-    typed = typed.assign(**{name: typed[name].astype(object) for name in _unknown(typed)})
+    formula, typed = dispatch(empty(first), empty(second), target)
+    typed = typed.assign(**{name: typed[name].astype(object) for name in unlisted(typed)})
     return formula, DaskTable(typed, _aligned(given))
 
 
@@ -182,90 +173,17 @@ def _pair(y: Any, x: Any) -> tuple[Any, Any]:
     return y, x
 
 
-def _empty(data: Any) -> Any:
-    """What is public of a collection, as pandas or NumPy hold it; anything else as it is."""
-    if not is_dask(data):
-        return data
-    if _is_array(data):
-        return np.empty((0, *data.shape[1:]), dtype=data.dtype)
-    meta = getattr(data, "_meta", None)
-    if isinstance(meta, pd.DataFrame | pd.Series):
-        return meta.iloc[:0]
-    raise SchemaError(
-        f"data of type {type(data).__name__}: of Dask, data takes a dataframe, a series or an "
-        "array."
-    )
-
-
-def _is_array(data: Any) -> bool:
-    # what is delayed has every attribute that it is asked for
-    blocks, dtype = getattr(data, "numblocks", None), getattr(data, "dtype", None)
-    return isinstance(blocks, tuple) and isinstance(dtype, np.dtype)
-
-
-def _whole_rows(data: Any) -> Any:
-    """An array divided by rows only; anything else as it is."""
-    if not _is_array(data):
-        return data
-    if not all(width == width for width in data.shape[1:]):  # unknown is NaN
-        raise SchemaError("data: of a Dask array the number of columns is known beforehand.")
-    return data if data.ndim == 1 else data.rechunk({axis: -1 for axis in range(1, data.ndim)})
-
-
-def _unknown(frame: pd.DataFrame) -> list[str]:
-    """Columns of categories that nobody looked up; their levels have to be declared."""
-    return [
-        str(name)
-        for name in frame.columns
-        if isinstance(frame[name].dtype, pd.CategoricalDtype)
-        and _UNKNOWN in frame[name].dtype.categories
-    ]
-
-
 def _aligned(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """The collections of y and X, in as many partitions each."""
     if len(given) < 2:
         return given
     y, x = given
-    if _is_array(y) and _is_array(x) and y.shape[0] == x.shape[0]:  # NaN equals nothing
+    if is_array(y) and is_array(x) and y.shape[0] == x.shape[0]:  # NaN equals nothing
         y = y.rechunk({0: x.chunks[0]})
-    parts = [data.numblocks[0] if _is_array(data) else data.npartitions for data in (y, x)]
+    parts = [data.numblocks[0] if is_array(data) else data.npartitions for data in (y, x)]
     if parts[0] != parts[1]:
         raise SchemaError(
             f"y has {parts[0]} partitions and X has {parts[1]}: a fit of (y, X) takes partitions "
             "of the same records, or one frame that holds both."
         )
     return y, x
-
-
-def _chosen(data: Any, names: Sequence[str]) -> Any:
-    """The columns of a frame that a model reads, so that no others are loaded."""
-    if _is_array(data) or data.ndim == 1:
-        return data
-    wanted = set(names)
-    return data[[column for column in data.columns if str(column) in wanted]]
-
-
-def _partitions(data: Any) -> list[Any]:
-    parts = data.to_delayed()
-    return list(parts.ravel()) if _is_array(data) else list(parts)
-
-
-def _lengths(data: Any) -> tuple[int, ...]:
-    """Records of each partition: known of most arrays, counted along one column of a frame."""
-    import dask
-    from dask.delayed import delayed
-
-    if _is_array(data):
-        if all(size == size for size in data.chunks[0]):
-            return tuple(int(size) for size in data.chunks[0])
-    elif data.ndim == 2:
-        data = data[[min(data.columns, key=lambda name: _width(data.dtypes[name]))]]
-    counts = [delayed(len, pure=False)(part) for part in _partitions(data)]
-    return tuple(int(count) for count in dask.compute(*counts))
-
-
-def _width(dtype: Any) -> int:
-    """Bytes of a value, so that records are counted along a short column."""
-    numeric = pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
-    return int(getattr(dtype, "itemsize", 8)) if numeric else 64

@@ -8,7 +8,7 @@ zeros, so the number of rows is the number of records.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,20 +18,22 @@ from privatelr.frames.evaluation import Columns as Values
 from privatelr.frames.evaluation import evaluate
 from privatelr.frames.expressions import coded_column
 from privatelr.frames.kinds import foreign_constants, require_kinds
-from privatelr.frames.pieces import Piece, columns_of
+from privatelr.frames.pieces import Piece, as_piece, columns_of, side_by_side
 from privatelr.frames.recipes import fill
 from privatelr.frames.response import Response, labels, plan_response
+from privatelr.frames.steps import Steps, plan_steps, read_stretch, to_units
 from privatelr.frames.terms import Columns, plan_columns
-from privatelr.frames.variables import Variable, describe_variables, level_codes, read_variable
+from privatelr.frames.variables import Coded, Variable, describe_variables, level_codes, read_column
 from privatelr.types import Block, RowLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
     from privatelr.frames.factors import Factor
     from privatelr.frames.formula import Formula
+    from privatelr.frames.recipes import Recipe
     from privatelr.frames.schema import Schema
     from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray, Rows, RowsBackend
 
@@ -58,6 +60,8 @@ class DesignSpec:
         Applied to the covariates after shortening; the result is shortened again.
     scaled_by_data : bool
         Whether the map of the columns was read off the data, which voids any guarantee.
+    steps : Steps
+        How the columns are made, which follows from the rest.
     """
 
     formula: Formula
@@ -71,6 +75,12 @@ class DesignSpec:
     intercept: float | None
     projection: FloatArray | None = None
     scaled_by_data: bool = False
+    steps: Steps = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        kept = self.formula.response.names
+        steps = plan_steps(self.columns, self.factors, self.variables, kept)
+        object.__setattr__(self, "steps", steps)
 
     @property
     def p(self) -> int:
@@ -235,10 +245,17 @@ class FrameReader:
 
     spec: DesignSpec
     frame: pd.DataFrame
-    columns: dict[str, Any] = field(init=False)
+    _whole: Piece = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", columns_of(self.frame, self.spec.formula.variables))
+        columns = columns_of(self.frame, self.spec.formula.variables)
+        together = [stretch.names for stretch in self.spec.steps.straight]
+        blocks = {
+            names: side_by_side([columns[name] for name in names])
+            for names in together
+            if columns.keys() >= set(names)
+        }
+        object.__setattr__(self, "_whole", Piece(columns, 0, len(self.frame), blocks))
 
     @property
     def n(self) -> int:
@@ -250,8 +267,7 @@ class FrameReader:
 
     def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         """Covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
-        whole = start == 0 and stop >= len(self.frame)
-        return read_labelled(self.spec, self.frame if whole else Piece(self.columns, start, stop))
+        return read_labelled(self.spec, replace(self._whole, start=start, stop=min(stop, self.n)))
 
 
 def read_labelled(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[FloatArray, FloatArray]:
@@ -263,48 +279,61 @@ def read_labelled(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[FloatA
     covariates, usable, values = read_covariates(spec, frame, spec.formula.variables)
     label, labelled = labels(spec.response, values)
     known = usable & labelled
-    covariates[~known] = np.nan
-    return covariates, np.where(known, label, 0.0)
+    if not known.all():
+        covariates[~known] = np.nan
+        label[~known] = 0.0
+    return covariates, label
 
 
 def read_covariates(
     spec: DesignSpec, frame: pd.DataFrame | Piece, names: tuple[str, ...]
 ) -> tuple[FloatArray, BoolArray, Values]:
-    """Covariates ``(n, p)``, which rows are usable, and the columns read.
+    """Covariates ``(n, p)``, which rows are usable, and the columns of the response, if read.
 
     Rows are mapped to design units; they are neither bounded nor projected yet.
     """
-    values, usable = read_values(spec.variables, frame, names)
-    raw, coded = raw_design(spec, values, len(frame))
-    columns = spec.columns
-    first = int(columns.has_intercept)
+    piece, steps = as_piece(frame, names), spec.steps
+    _require_columns(piece, names)
+    raw = np.empty((len(spec.columns.names), len(piece))).T  # by columns, as it is filled
     with np.errstate(all="ignore"):
-        # parents have neither centre nor scale, so the map can be made in place
-        on_intercept = np.where(columns.parent == 0, columns.centre, 0.0) if first else 0.0
-        raw -= on_intercept
-        for child in np.flatnonzero(columns.parent >= first):
-            raw[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
-        raw /= columns.scale
-        covariates = raw[:, first:]
-    usable = usable & coded & np.isfinite(covariates).all(axis=1)
-    return covariates, usable, values
+        values: dict[str, Any] = {}
+        usable = np.ones(len(piece), dtype=bool)
+        for stretch in steps.straight:
+            usable &= read_stretch(stretch, piece, raw)
+            values |= dict(zip(stretch.names, raw.T[stretch.start : stretch.stop], strict=True))
+        others = tuple(name for name in names if name not in values)
+        found, valid = read_values(spec.variables, piece, others)
+        values |= found
+        usable &= valid & _fill_terms(spec, raw, steps.recipes, steps.factors, values)
+        covariates = to_units(raw, spec.columns, steps)
+        # a sum is finite only if all that is added is
+        if not np.isfinite(np.einsum("ij->i", covariates)).all():
+            usable &= np.isfinite(covariates).all(axis=1)
+    # what was read straight into the design is not in the units of the data any more
+    return covariates, usable, found
 
 
 def read_values(
     variables: Mapping[str, Variable], frame: pd.DataFrame | Piece, names: tuple[str, ...]
-) -> tuple[dict[str, FloatArray | ObjectArray], BoolArray]:
+) -> tuple[dict[str, FloatArray | ObjectArray | Coded], BoolArray]:
     """Clipped columns by name, and the rows in which all of them are valid."""
-    values = {}
-    usable = np.ones(len(frame), dtype=bool)
+    piece = as_piece(frame, names)
+    _require_columns(piece, names)
+    values: dict[str, FloatArray | ObjectArray | Coded] = {}
+    usable = np.ones(len(piece), dtype=bool)
     for name in names:
-        if name not in frame.columns:
+        values[name], valid = read_column(variables[name], piece[name])
+        usable &= valid
+    return values, usable
+
+
+def _require_columns(piece: Piece, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in piece.columns:
             raise FormulaError(
                 f"data: the column {name!r} is missing; the model reads "
                 f"{', '.join(map(repr, names))}."
             )
-        values[name], valid = read_variable(variables[name], frame[name])
-        usable &= valid
-    return values, usable
 
 
 def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, BoolArray]:
@@ -312,25 +341,38 @@ def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, Bo
 
     A value outside the levels of its factor makes the row unusable.
     """
-    numbers, codes, usable = read_factors(spec, values, n)
-    raw = np.empty((len(spec.columns.names), n)).T  # by columns, as it is filled
+    raw = np.empty((len(spec.columns.names), n)).T
+    every = range(len(spec.factors))
     with np.errstate(all="ignore"):
-        for recipe in spec.columns.recipes:
-            fill(raw, recipe, numbers, codes)
-    return raw, usable
+        return raw, _fill_terms(spec, raw, spec.columns.recipes, every, values)
+
+
+def _fill_terms(
+    spec: DesignSpec,
+    raw: FloatArray,
+    recipes: Sequence[Recipe],
+    factors: Sequence[int],
+    values: Values,
+) -> BoolArray:
+    """Make terms in a raw design of their factors, by number; rows in which those are valid."""
+    numbers, codes, usable = read_factors(spec, values, len(raw), factors)
+    for recipe in recipes:
+        fill(raw, recipe, numbers, codes)
+    return usable
 
 
 def read_factors(
-    spec: DesignSpec, values: Values, n: int
+    spec: DesignSpec, values: Values, n: int, which: Sequence[int] | None = None
 ) -> tuple[dict[int, FloatArray], dict[int, IntArray], BoolArray]:
-    """Factors by number: clipped values ``(n,)`` of numeric ones, levels ``(n,)`` of others.
+    """Factors by number, all or some: clipped values ``(n,)``, or levels ``(n,)``.
 
     And the rows in which all of them are valid.
     """
     numbers: dict[int, FloatArray] = {}
     codes: dict[int, IntArray] = {}
     usable = np.ones(n, dtype=bool)
-    for index, factor in enumerate(spec.factors):
+    for index in range(len(spec.factors)) if which is None else which:
+        factor = spec.factors[index]
         if factor.is_categorical:
             named = factor.source is not None
             column = values[str(factor.source)] if named else evaluate(factor.expression, values)

@@ -17,6 +17,7 @@ import numpy as np
 
 from privatelr.frames.expressions import Expression, literal_values, row_function, unwrap
 from privatelr.frames.functions import EVERYTHING, Interval, product_range
+from privatelr.frames.variables import Coded
 from privatelr.types import FloatArray, ObjectArray
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -36,7 +37,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: np.greater,
     ast.GtE: np.greater_equal,
 }
-Columns = Mapping[str, FloatArray | ObjectArray]
+Columns = Mapping[str, FloatArray | ObjectArray | Coded]
 
 
 def evaluate(expression: Expression, columns: Columns) -> FloatArray:
@@ -57,7 +58,7 @@ def _value(expression: Expression, node: ast.expr, columns: Columns) -> Any:
             # as floats, because integers wrap around and booleans have their own arithmetic
             return float(node.value) if isinstance(node.value, int | float) else node.value
         case ast.Name():
-            return columns[expression.aliases[node.id]]
+            return np.asarray(columns[expression.aliases[node.id]])
         case ast.BinOp(op=op):
             return _ARITHMETIC[type(op)](_number(value(node.left)), _number(value(node.right)))
         case ast.UnaryOp(op=ast.Not()):

@@ -57,7 +57,7 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
         and not logical
         and (variable is None or variable.kind == "numeric")
     ):
-        bounds = {key: value.bounds for key, value in variables.items()}
+        bounds = {key: variables[key].bounds for key in expression.names}
         return Factor(expression, interval(expression, bounds))
     levels = coded_levels(expression) or ((False, True) if logical else ())
     levels = levels or (variable.levels if variable is not None else ())

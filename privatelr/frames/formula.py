@@ -28,6 +28,7 @@ _LARGEST_POWER = 10
 _POWERS = frozenset(map(str, range(1, _LARGEST_POWER + 1)))
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _KEY = re.compile("\ue000(\\d+)\ue001")
+_PRODUCT = re.compile("`\ue000\\d+\ue001`(:`\ue000\\d+\ue001`)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,24 @@ def factor_index(text: str) -> int | None:
 def factor_indices(text: str) -> set[int]:
     """The numbers of all factors whose keys a text mentions."""
     return {int(number) for number in _KEY.findall(text)}
+
+
+def balanced_sum(text: str) -> str:
+    """A sum of products of factors with brackets, which change what formulaic does in no way.
+
+    It adds terms one by one to a set that it copies each time; by halves, that is not quadratic.
+    """
+    first, *others = text.split(" + ")
+    if not all(_PRODUCT.fullmatch(term) for term in others):
+        return text
+    return f"{first} + {_halved(others)}" if others else first
+
+
+def _halved(terms: Sequence[str]) -> str:
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return f"({_halved(terms[:middle])} + {_halved(terms[middle:])})"
 
 
 def parse_formula(text: str, columns: Sequence[str]) -> Formula:
@@ -146,7 +165,8 @@ def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
 
 def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
     """Right-hand side with keys for factors, and the factors."""
-    factors: dict[str, Expression] = {}
+    factors: list[Expression] = []
+    keys: dict[str, str] = {}
     text = ""
     index = 0
     while index < len(tokens):
@@ -155,31 +175,32 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
         calls = after < len(tokens) and tokens[after].is_operator("(")
         if token.is_operator("{"):
             after = closing_index(tokens, index) + 1
-            text += _factor(tokens[index + 1 : after - 1], factors)
+            text += _factor(tokens[index + 1 : after - 1], factors, keys)
         elif token.is_name:
             after = closing_index(tokens, after) + 1 if calls else after
-            text += _factor(tokens[index:after], factors)
+            text += _factor(tokens[index:after], factors, keys)
         elif token.kind == "number":
             text += _number(tokens, index)
         else:
             text += _algebra(token)
         index = after
-    return text, list(factors.values())
+    return text, factors
 
 
-def _factor(tokens: Sequence[Token], factors: dict[str, Expression]) -> str:
+def _factor(tokens: Sequence[Token], factors: list[Expression], keys: dict[str, str]) -> str:
     label = spell(tokens)
-    if label not in factors:
-        factors[label] = parse_expression(tokens, term=label)
-        if not factors[label].names:
+    if label not in keys:
+        keys[label] = f"`{factor_key(len(factors))}`"
+        factors.append(parse_expression(tokens, term=label))
+        if not factors[-1].names:
             raise FormulaError(f"formula: the term {label!r} reads no column.")
-    return f"`{factor_key(list(factors).index(label))}`"
+    return keys[label]
 
 
 def _expand_terms(algebra: str, text: str) -> tuple[str, list[int]]:
     """Resolve the algebra to a sum of terms, and number anew the factors that are left in it."""
     try:
-        terms = list(SimpleFormula.from_spec(algebra))
+        terms = list(SimpleFormula.from_spec(balanced_sum(algebra)))
     except (FormulaicError, ValueError, TypeError, AttributeError):
         raise FormulaError(
             f"formula {text!r}: the right-hand side takes terms joined by + - : * / and ^."

@@ -5,19 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 import pandas as pd
 
 from privatelr.errors import FormulaError, SchemaError, show
+from privatelr.frames.foreign import from_foreign
 
 
 def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
     """Formula and frame of a call, with at least one record; see `dispatch`."""
+    for data in (first, second):
+        _require_memory(data)
     formula, frame = dispatch(first, second, target)
     if len(frame) == 0:
         raise SchemaError("data is empty: a fit takes at least one record.")
     return formula, frame
+
+
+def is_dask(data: Any) -> bool:
+    """Whether this is a Dask collection; does not import Dask."""
+    return callable(getattr(type(data), "__dask_graph__", None))
+
+
+def _require_memory(data: Any) -> None:
+    """Refuse what is not in memory, where it is not read by partitions."""
+    if is_dask(data):
+        raise SchemaError(
+            "data is a Dask collection, which dplr, dpsvm and predict take and nothing else does; "
+            "hand over data.compute() if it fits into memory."
+        )
 
 
 def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
@@ -62,6 +78,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
 
 def as_frame(data: Any) -> pd.DataFrame:
     """A pandas frame with distinct text names; never copies columns."""
+    _require_memory(data)
     if isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, np.ndarray):
@@ -70,7 +87,7 @@ def as_frame(data: Any) -> pd.DataFrame:
         frame = _from_mapping(data)
     else:
         try:
-            frame = nw.from_native(data, eager_only=True).to_pandas()
+            frame = from_foreign(data)
         except TypeError:
             raise SchemaError(
                 f"data of type {type(data).__name__}: data takes a data frame, a mapping of "
@@ -88,7 +105,8 @@ def as_frame(data: Any) -> pd.DataFrame:
 def _from_array(data: np.ndarray[Any, Any]) -> pd.DataFrame:
     if data.ndim != 2:
         raise SchemaError(f"data of shape {data.shape}: an array of data takes two dimensions.")
-    return pd.DataFrame(data, columns=[f"X{index + 1}" for index in range(data.shape[1])])
+    names = [f"X{index + 1}" for index in range(data.shape[1])]
+    return pd.DataFrame(data, columns=names, copy=False)
 
 
 def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:

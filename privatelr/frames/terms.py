@@ -19,7 +19,13 @@ from formulaic.errors import FormulaicError
 
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.factors import Factor, plan_factor
-from privatelr.frames.formula import Formula, factor_index, factor_indices, factor_key
+from privatelr.frames.formula import (
+    Formula,
+    balanced_sum,
+    factor_index,
+    factor_indices,
+    factor_key,
+)
 from privatelr.frames.functions import Interval, product_range
 from privatelr.frames.recipes import Recipe, plan_recipe
 
@@ -103,14 +109,15 @@ def plan_columns(
         If the terms cannot be combined, or levels are not declared.
     """
     factors = tuple(plan_factor(expression, variables) for expression in formula.factors)
-    coding = _code(formula, factors)
+    coding, prototype = _code(formula, factors)
     names = tuple(_display(name, factors) for name in coding.column_names)
     if not names:
         raise FormulaError(f"formula {formula.text!r}: the model has no columns.")
     blocks = _blocks(coding)
     # columns without numeric factor, by the categorical factors they code
     pure = {frozenset(used): cols for used, cols in blocks if _all_categorical(factors, used)}
-    grids: dict[frozenset[int], FloatArray] = {}  # many terms share one: the numeric ones
+    # many terms share one: the numeric ones
+    grids: dict[frozenset[int], FloatArray] = {frozenset(): prototype}
     terms: list[Term] = []
     recipes: list[Recipe] = []
     parent, centre, scale = np.full(len(names), -1), np.zeros(len(names)), np.ones(len(names))
@@ -176,9 +183,12 @@ def _numeric_span(factors: Sequence[Factor], used: Sequence[int]) -> Interval:
     return span
 
 
-def _code(formula: Formula, factors: Sequence[Factor]) -> ModelSpec:
-    """Formulaic's specification of the right-hand side, made from one prototype row."""
-    text = formula.terms
+def _code(formula: Formula, factors: Sequence[Factor]) -> tuple[ModelSpec, FloatArray]:
+    """Formulaic's specification of the right-hand side, and the one row that it was made from.
+
+    In that row numeric factors are one, and others at their first level.
+    """
+    text = balanced_sum(formula.terms)
     for index, factor in enumerate(factors):
         if factor.contrast is not None:
             quoted = f"`{factor_key(index)}`"
@@ -194,16 +204,17 @@ def _code(formula: Formula, factors: Sequence[Factor]) -> ModelSpec:
     )
     try:
         spec = ModelSpec.from_spec(text, output="numpy", na_action="ignore", context={})
-        coding: ModelSpec = spec.get_model_matrix(prototype).model_spec
+        matrix = spec.get_model_matrix(prototype)
     except (FormulaicError, ValueError, TypeError, AttributeError):
         # only a contrast can fail here: the algebra was resolved on parsing
         raise FormulaError(
             f"formula {formula.text!r}: a contrast takes contr.treatment, contr.sum, contr.SAS, "
             "contr.helmert, contr.diff or contr.poly."
         ) from None
+    coding: ModelSpec = matrix.model_spec
     if coding.transform_state:
         raise SchemaError(f"formula {formula.text!r}: a term learns from the data.")
-    return coding
+    return coding, np.asarray(matrix, dtype=np.float64).reshape(1, len(coding.column_names))
 
 
 def code_levels(

@@ -94,6 +94,8 @@ def _content(name: str, dtype: Any) -> Content:
         return "anything"
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
         return "numbers"
+    if pd.api.types.is_bool_dtype(dtype):  # Arrow's are no numbers to pandas
+        return "numbers"
     if pd.api.types.is_string_dtype(dtype):
         return "strings"
     raise SchemaError(
@@ -114,7 +116,7 @@ def require_content(name: str, content: Content, levels: Collection[Hashable]) -
 
 
 def read_variable(
-    variable: Variable, series: pd.Series[Any] | FloatArray
+    variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any]
 ) -> tuple[FloatArray | ObjectArray, BoolArray]:
     """Values and validity of a column, each of shape ``(n,)``.
 
@@ -122,14 +124,16 @@ def read_variable(
     missing values and undeclared levels are invalid and replaced by a public constant.
     """
     if variable.kind == "numeric":
-        values = series if isinstance(series, np.ndarray) else _numbers(series)
+        # a zero loses its sign, which clipping may take from it or not
+        values = np.add(as_numbers(series), 0.0, dtype=np.float64)
         valid = np.isfinite(values)
         low, high = variable.bounds
-        stand_in = (low + high) / 2 if variable.is_bounded else 0.0
-        held = np.where(valid, values, stand_in)
+        held = np.where(valid, values, stand_in(variable))
         np.minimum(np.maximum(held, low, out=held), high, out=held)
         return held, valid
     if isinstance(series, np.ndarray):
+        if variable.kind == "logical" and series.dtype == np.bool_:
+            return series.astype(np.float64), np.ones(len(series), dtype=bool)
         series = pd.Series(series)
     if variable.kind == "text":
         objects = series.to_numpy(dtype=object)
@@ -137,14 +141,58 @@ def read_variable(
             (_is_scalar(value) for value in objects), dtype=bool, count=len(objects)
         )
         return np.where(valid, objects, ""), valid
-    codes = _codes(series, variable.levels)
-    valid = codes >= 0
-    codes = np.where(valid, codes, 0)
+    coded = Coded(_codes(series, variable.levels), variable.levels)
+    valid = coded.codes >= 0
     if variable.kind == "logical":
-        return codes.astype(np.float64), valid
-    levels = np.empty(len(variable.levels), dtype=object)
-    levels[:] = variable.levels
-    return levels[codes], valid
+        return np.maximum(coded.codes, 0).astype(np.float64), valid
+    return np.asarray(coded), valid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column of declared levels, as positions among them; an array of levels to NumPy.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n,)
+        -1 where the value is none of the levels; the first one stands for it in the array.
+    """
+
+    codes: IntArray
+    levels: tuple[Hashable, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> Coded:
+        return Coded(self.codes[rows], self.levels)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> ObjectArray:
+        levels = np.empty(len(self.levels), dtype=object)
+        levels[:] = self.levels
+        return levels[np.maximum(self.codes, 0)]
+
+
+def read_column(
+    variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any]
+) -> tuple[FloatArray | ObjectArray | Coded, BoolArray]:
+    """As `read_variable`, but levels as their positions, which is what most terms take."""
+    if variable.kind != "categorical":
+        return read_variable(variable, series)
+    column = pd.Series(series) if isinstance(series, np.ndarray) else series
+    coded = Coded(_codes(column, variable.levels), variable.levels)
+    return coded, coded.codes >= 0
+
+
+def stand_in(variable: Variable) -> float:
+    """What is put for a number that is missing or infinite."""
+    low, high = variable.bounds
+    return (low + high) / 2 if variable.is_bounded else 0.0
+
+
+def as_numbers(series: pd.Series[Any] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers ``(n,)``, NaN for what is none; those of an array as they are, doubles or shorter."""
+    return series if isinstance(series, np.ndarray) else _numbers(series)
 
 
 def _numbers(series: pd.Series[Any]) -> FloatArray:
@@ -188,8 +236,13 @@ def _as_stored(level: Hashable, dtype: Any) -> Hashable:
     return dtype.type(level).item() if short and isinstance(level, float) else level
 
 
-def level_codes(values: FloatArray | ObjectArray, levels: tuple[Hashable, ...]) -> IntArray:
-    """Position of each value that `read_variable` returned among `levels`, or -1."""
+def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable, ...]) -> IntArray:
+    """Position of each value that was read among `levels`, or -1."""
+    if isinstance(values, Coded):
+        position = {level: index for index, level in enumerate(levels)}
+        table = [position.get(level, -1) for level in values.levels]
+        found: IntArray = np.asarray(table, dtype=np.intp).take(np.maximum(values.codes, 0))
+        return found
     if values.dtype == object:
         position = {level: index for index, level in enumerate(levels)}
         known = (position.get(value, -1) for value in values)

@@ -14,7 +14,7 @@ import numpy as np
 
 from privatelr.errors import SchemaError
 from privatelr.numerics.dask_graph import Failure, added, guarded
-from privatelr.numerics.rows import DenseRows, Limits, block_rows
+from privatelr.numerics.rows import SUMMED_BLOCKS, DenseRows, Limits, block_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _PIECE = 2**15
 """Rows of a partition that are bounded at once, at least, where they are not kept."""
-_GROUP = 8
-"""Blocks that `DenseRows.fold` adds up first."""
 
 
 class PartOpener(Protocol):
@@ -69,7 +67,7 @@ class Work:
         projection = self.limits.projection
         d = reader.p if projection is None else projection.shape[1]
         # whole groups of blocks, so that a term goes through no more additions than in one piece
-        group = _GROUP * block_rows(d + (self.limits.intercept is not None))
+        group = SUMMED_BLOCKS * block_rows(d + (self.limits.intercept is not None))
         size = -(-_PIECE // group) * group
         for start in range(0, length, size):
             yield self.rows(_Piece(reader, start, min(start + size, length)))

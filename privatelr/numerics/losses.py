@@ -88,12 +88,12 @@ _LARGEST_EXPONENT = 708.0
 """Its exponential is a number, and one over it is below all that has to be told from zero."""
 
 
-def _falling(z: FloatArray) -> FloatArray:
-    """``1 / (1 + exp(z))``, with all its digits on either side, as fast as exponentials go."""
+def _falling(z: FloatArray, top: float = 1.0) -> FloatArray:
+    """``top / (1 + exp(z))``, with all its digits on either side, as fast as exponentials go."""
     share = np.minimum(z, _LARGEST_EXPONENT)
     np.exp(share, out=share)
     share += 1.0
-    return np.divide(1.0, share, out=share)
+    return np.divide(top, share, out=share)
 
 
 def _softplus(z: FloatArray) -> FloatArray:
@@ -123,8 +123,7 @@ class Logistic:
         return _softplus(-margin)
 
     def slope(self, margin: FloatArray) -> FloatArray:
-        slope = _falling(margin)
-        return np.negative(slope, out=slope)
+        return _falling(margin, -1.0)
 
     def curvature(self, margin: FloatArray) -> FloatArray:
         return _falling(margin) * _falling(-margin)
@@ -263,7 +262,7 @@ class SoftplusHinge(_Hinge):
         return self.h * _softplus((1 - margin) / self.h)
 
     def slope(self, margin: FloatArray) -> FloatArray:
-        return -_falling((margin - 1) / self.h)
+        return _falling((margin - 1) / self.h, -1.0)
 
     def curvature(self, margin: FloatArray) -> FloatArray:
         excess = (1 - margin) / self.h

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from privatelr.numerics.rows import block_rows, linear_predictor
+from privatelr.numerics.rows import SUMMED_BLOCKS, block_rows, linear_predictor
 from privatelr.numerics.threads import in_order
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ _DOT = 64
 """Terms of the sums of dense blocks that are left to the order of the linear algebra library."""
 _PIECE = 8
 """Terms of the sums of sparse blocks that are: few, because their sums are summed in turn."""
-_GROUP = 8
-"""Pieces of a block whose sums are added up before they are added to those of others."""
 _FILLED = 0.02
 """Share of entries from which on products of columns are faster dense."""
 _CROWDED = 0.12
@@ -56,10 +54,10 @@ def gram(x: Any, weight: FloatArray) -> FloatArray:
     size = block_rows(x.shape[1])
 
     def group(first: int) -> FloatArray:
-        starts = range(first, min(first + _GROUP * size, x.shape[0]), size)
+        starts = range(first, min(first + SUMMED_BLOCKS * size, x.shape[0]), size)
         return reduce(np.add, (_gram_of_few(x[s : s + size], weight[s : s + size]) for s in starts))
 
-    return reduce(np.add, in_order(group, range(0, x.shape[0], _GROUP * size)))
+    return reduce(np.add, in_order(group, range(0, x.shape[0], SUMMED_BLOCKS * size)))
 
 
 def rough_gram(x: Any, weight: FloatArray) -> FloatArray:

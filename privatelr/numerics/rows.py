@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privatelr.numerics.threads import in_order
+from privatelr.numerics.within import Stretch, keep_blocks, keep_length, stretches
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
     from privatelr.types import Block, BoolArray, FloatArray, Kernel, Reader
 
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 2**14
 """Rows that a kernel sees at once, at most."""
-_BLOCK_ENTRIES = 2**16
-"""Entries of a block: half a megabyte, which the nearer caches of a processor hold while a kernel
-reads it twice."""
+_BLOCK_ENTRIES = 2**18
+"""Entries of a block: two megabytes, most of which a cache holds while a kernel reads it twice.
+Smaller ones would be nearer, and leave threads waiting for each other's turn in the interpreter."""
 _SHORTEST = 64
 _SMALL = 2**14
 """Entries of a table that no library would use a second thread for."""
 _PIECE = 2**13
-"""Rows that are read at once."""
-_SUMMED = 8
+"""Rows that are read at once, at most."""
+_PIECE_ENTRIES = 2**18
+"""Entries that are read at once: what is made of them on the way stays in a cache."""
+_LINE = 8
+"""Numbers that are moved together between memory and a processor."""
+_LEAST = 2**8
+"""Rows for which it is worth calling a function on a column."""
+SUMMED_BLOCKS = 2
 """Blocks whose sums are added up before they are added to those of others."""
 _SAFETY = 1.0 - 2.0**-40
 """Rows are shortened to just below the bound, so that rounding cannot carry them beyond it."""
@@ -38,13 +45,50 @@ class Limits:
     intercept: float | None
     projection: FloatArray | None = None
     blocks: tuple[Block, ...] = ()
+    _stretches: tuple[Stretch, ...] = field(init=False, repr=False)
 
-    def hold(self, covariates: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bounded rows ``(n, d)``, and labels with 0 for the rows that are not usable."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_stretches", stretches(self.blocks))
+
+    def width(self, p: int) -> int:
+        """Columns of a bounded row of p covariates."""
+        covariates = p if self.projection is None else self.projection.shape[1]
+        return covariates + (self.intercept is not None)
+
+    def hold(
+        self, covariates: FloatArray, labels: FloatArray, out: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bounded rows ``(n, d)``, in `out` if given, and labels with 0 for unusable rows."""
+        covariates = np.asarray(covariates, dtype=np.float64)
+        labels = np.array(labels, dtype=np.float64)
+        n, p = covariates.shape
+        x = np.empty((n, self.width(p))) if out is None else out
+        kept = self._kept(covariates)
+        if kept.any():
+            if self.intercept is not None:
+                x[:, 0] = self.intercept
+            x[:, int(self.intercept is not None) :] = covariates
+        if kept.all():
+            return x, labels
+        rest = np.flatnonzero(~kept)
+        # column by column, which is how rows are bounded
+        others = covariates if len(rest) == n else np.take(covariates.T, rest, axis=1).T
+        x[rest if len(rest) < n else slice(None)] = self._held(others)
+        labels[rest[~np.isfinite(others).all(axis=1)]] = 0.0
+        return x, labels
+
+    def _kept(self, covariates: FloatArray) -> BoolArray:
+        """Rows ``(n,)`` that are finite and that `_held` certainly leaves as they are."""
+        if self.projection is not None:
+            return np.zeros(len(covariates), dtype=bool)
+        kept = keep_length(covariates, _longest(self.bound, covariates.shape[1]))
+        return kept & keep_blocks(covariates, self._stretches, self.intercept)
+
+    def _held(self, covariates: FloatArray) -> FloatArray:
+        """Bounded rows of any rows, in full."""
         x = bounded_rows(covariates, self.bound, self.intercept, self.projection)
-        if self.blocks:
-            x = held_in_blocks(x, self.blocks)
-        return x, np.where(np.isfinite(covariates).all(axis=1), labels, 0.0)
+        within = np.all(keep_blocks(x, self._stretches, None))
+        return x if within else held_in_blocks(x, self.blocks)
 
 
 def bounded_rows(
@@ -78,7 +122,10 @@ def bounded_rows(
     if projection is not None:
         short = _shortened(_product(short, projection), bound)
     if intercept is not None:
-        short = np.column_stack([np.where(usable, intercept, 0.0), short])
+        table = np.empty((short.shape[1] + 1, len(short)))
+        np.multiply(usable, intercept, out=table[0])
+        table[1:] = short.T
+        short = table.T
     short.flags.writeable = False
     return short
 
@@ -92,8 +139,10 @@ def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
         size = np.zeros(len(x))
         for column in part.T:
             size += np.abs(column)
-        too_large: BoolArray = np.greater(size, block.bound)
-        part[too_large] *= (block.bound * _SAFETY / size[too_large])[:, None]
+        # the computed sum is off by a rounding for each addition
+        slack = (block.size - 1) * 2.0**-53
+        too_large: BoolArray = np.greater(size, block.bound * (1.0 - slack))
+        part[too_large] *= (block.bound * (_SAFETY - 2 * slack) / size[too_large])[:, None]
         start += block.size
     held.flags.writeable = False
     return held
@@ -101,19 +150,25 @@ def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
 
 def _shortened(x: FloatArray, bound: float) -> FloatArray:
     """Scale rows longer than `bound` down to it, in place."""
-    # the computed length of so many entries is off by as many roundings
-    limit = bound * (_SAFETY - x.shape[1] * 2.0**-53)
+    limit = _longest(bound, x.shape[1])
     with np.errstate(over="ignore", under="ignore"):
         length = row_lengths(x)
     too_long: BoolArray = np.greater(length, limit)
     if not too_long.any():
         return x
-    rows = x[too_long]
+    table = x.T  # rows are held by columns here
+    rows = np.compress(too_long, table, axis=1)
     # dividing by the largest entry first keeps the square of 1e300 from overflowing
-    rows /= np.abs(rows).max(axis=1, keepdims=True)
-    rows *= (limit / row_lengths(rows))[:, None]
-    x[too_long] = rows
+    rows /= np.abs(rows).max(axis=0)
+    rows *= limit / row_lengths(rows.T)
+    table[:, too_long] = rows
     return x
+
+
+def _longest(bound: float, p: int) -> float:
+    """The computed length of p entries up to which they are within the bound."""
+    # it is off by as many roundings
+    return bound * (_SAFETY - p * 2.0**-53)
 
 
 def _product(x: FloatArray, matrix: FloatArray) -> FloatArray:
@@ -146,10 +201,20 @@ def block_rows(d: int) -> int:
     return min(max(fitting, _SHORTEST), BLOCK_ROWS)
 
 
+def _piece_rows(width: int) -> int:
+    """Rows that are read at once of so many columns; a function of public facts.
+
+    An odd number of cache lines: were columns a power of two apart, the entries of a row would
+    take each other's place in the cache.
+    """
+    fitting = min(max(_PIECE_ENTRIES // max(width, 1), _LEAST), _PIECE)
+    return (fitting // _LINE - 1 | 1) * _LINE
+
+
 def additions(n: int, d: int) -> int:
     """How many additions a term of a folded sum goes through, at most: limits what doubles lose."""
     size = block_rows(d)
-    return min(n, size) + _SUMMED + n // (size * _SUMMED) + 16
+    return min(n, size) + SUMMED_BLOCKS + n // (size * SUMMED_BLOCKS) + 16
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
@@ -219,18 +284,17 @@ class DenseRows:
         """Rows of what a reader reads, by pieces, so that the whole is in memory once."""
         limits = Limits(bound, intercept, projection, blocks)
         made = object.__new__(cls)
-        if reader.n <= _PIECE:
+        size = _piece_rows(max(reader.p, limits.width(reader.p)))
+        if reader.n <= size:
             made._set(*limits.hold(*reader.read(0, reader.n)), limits)
             return made
-        width = reader.p if projection is None else projection.shape[1]
-        x = np.empty((reader.n, width + (intercept is not None)))
-        y = np.empty(reader.n)
+        x, y = np.empty((reader.n, limits.width(reader.p))), np.empty(reader.n)
 
         def read(start: int) -> None:
-            stop = min(start + _PIECE, reader.n)
-            x[start:stop], y[start:stop] = limits.hold(*reader.read(start, stop))
+            stop = min(start + size, reader.n)
+            _, y[start:stop] = limits.hold(*reader.read(start, stop), x[start:stop])
 
-        in_order(read, range(0, reader.n, _PIECE))
+        in_order(read, range(0, reader.n, size))
         made._set(x, y, limits)
         return made
 
@@ -247,16 +311,16 @@ class DenseRows:
         size = block_rows(self.d)
 
         def part(first: int) -> tuple[Any, ...]:
-            stop = min(first + _SUMMED * size, self.n)
+            stop = min(first + SUMMED_BLOCKS * size, self.n)
             sums = (
                 kernel(self.x[start : start + size], self.y[start : start + size])
                 for start in range(first, stop, size)
             )
             return reduce(_added, sums)
 
-        if self.n <= _SUMMED * size and self.n * self.d <= _SMALL:
+        if self.n <= SUMMED_BLOCKS * size and self.n * self.d <= _SMALL:
             return part(0)  # not worth asking how many threads there are
-        return reduce(_added, in_order(part, range(0, self.n, _SUMMED * size)))
+        return reduce(_added, in_order(part, range(0, self.n, SUMMED_BLOCKS * size)))
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
@@ -280,7 +344,7 @@ class DenseRows:
             np.matmul(self.x[start : start + _PIECE], coef, out=link[start : start + _PIECE])
 
         in_order(score, range(0, self.n, _PIECE))
-        return link[usable], self.y[usable]
+        return (link, self.y) if usable.all() else (link[usable], self.y[usable])
 
 
 def _added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -55,7 +55,8 @@ class Fit(InferredFit):
         Parameters
         ----------
         data
-            A frame with the columns of the right-hand side.
+            A frame with the columns of the right-hand side; of Dask, each partition is predicted
+            when it is asked for, and classes are of type object.
         type
             ``"probabilities"`` of the positive class, the default of `dplr`; ``"classes"``, the
             default of `dpsvm`; ``"link"``, the linear predictor of `dplr`; or ``"margins"``,

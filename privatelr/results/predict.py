@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from privatelr.errors import (
     require_number,
     show,
 )
+from privatelr.frames.dask_mapped import over_partitions
 from privatelr.frames.design import read_covariates
 from privatelr.frames.matrix import MatrixSpec, NumberedSpec, as_matrix
-from privatelr.frames.source import as_frame
+from privatelr.frames.source import as_frame, is_dask
 from privatelr.frames.wide_matrix import WideSpec
 from privatelr.later import later
 from privatelr.numerics.entries import EntryRows
@@ -37,16 +39,27 @@ def predict(
     fit: ModelRecord, data: Any, type: str | None, threshold: float | None
 ) -> pd.Series[Any]:
     """Predict each row of `data`; see `Fit.predict`."""
-    loss = fit.loss
-    scale = scale_of(loss)
-    kind = scale.predictions[0] if type is None else _require_kind(type, fit)
+    kind = scale_of(fit.loss).predictions[0] if type is None else _require_kind(type, fit)
     cut = _cut(fit, threshold) if kind == "classes" else np.nan
+    if is_dask(data):
+        of_part: Any = _classes_of_part if kind == "classes" else _predicted
+        found: pd.Series[Any] = over_partitions(partial(of_part, fit, kind, cut), data, _read(fit))
+        return found
+    return _predicted(fit, kind, cut, data)
+
+
+def _classes_of_part(fit: ModelRecord, kind: str, cut: float, part: Any) -> pd.Series[Any]:
+    """Classes of a partition, of one type: an unusable row elsewhere has none."""
+    return _predicted(fit, kind, cut, part).astype(object)
+
+
+def _predicted(fit: ModelRecord, kind: str, cut: float, data: Any) -> pd.Series[Any]:
     link, usable, index = _link(fit, data)
     if kind == "link":
         return pd.Series(link, index=index, name="link")
-    scores = score(loss, link)
+    scores = score(fit.loss, link)
     if kind != "classes":
-        return pd.Series(scores, index=index, name=scale.name)
+        return pd.Series(scores, index=index, name=scale_of(fit.loss).name)
     negative, positive = fit.spec.response.classes
     with np.errstate(invalid="ignore"):
         chosen = [positive if above else negative for above in scores > cut]
@@ -58,8 +71,7 @@ def predict_interval(
     fit: FitRecord, data: Any, type: Any, threshold: Any, interval: Any, mode: Any
 ) -> pd.DataFrame:
     """An interval for each row of `data`; see `Fit.predict`."""
-    loss = fit.loss
-    scale = scale_of(loss)
+    scale = scale_of(fit.loss)
     if (type is not None and _require_kind(type, fit) == "classes") or threshold is not None:
         raise ArgumentError(
             f"interval={show(interval)}: a class has no interval; leave out type and threshold to "
@@ -68,15 +80,27 @@ def predict_interval(
     takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
     errors = row_errors.row_errors(fit.release, level=level, mode=mode)
-    frame = as_frame(data)
+    if is_dask(data):
+        found: pd.DataFrame = over_partitions(partial(_intervals, fit, errors), data, _read(fit))
+        return found
+    return _intervals(fit, errors, data)
+
+
+def _intervals(fit: FitRecord, errors: row_errors.RowErrors, data: Any) -> pd.DataFrame:
+    frame, scale = as_frame(data), scale_of(fit.loss)
     rows, usable = design_rows(fit, frame)
     link, half = linear_predictor(rows, fit.release.coef), errors.half_width(rows)
     ends = {"": link, "_lower": link - half, "_upper": link + half}
-    columns = {f"{scale.name}{end}": score(loss, values) for end, values in ends.items()}
+    columns = {f"{scale.name}{end}": score(fit.loss, values) for end, values in ends.items()}
     columns |= {f"{scale.linear}{end}": values for end, values in ends.items()}
     columns["std_error"] = errors.sd(rows)
     shown = {name: np.where(usable, values, np.nan) for name, values in columns.items()}
     return pd.DataFrame(shown, index=frame.index)
+
+
+def _read(fit: ModelRecord) -> tuple[str, ...] | None:
+    """The columns that a prediction reads; all of a matrix whose columns have numbers."""
+    return None if isinstance(fit.spec, NumberedSpec) else fit.spec.formula.covariates
 
 
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:

@@ -1,13 +1,19 @@
 """Rows per second of a fit from Parquet, how passes scale with workers, and the memory it takes.
 
     python -m tests.benchmarks.dask_rows [--records 2000000] [--columns 20] [--limit 2]
-        [--repeat 1] [--only NUMBER]
+        [--repeat 1] [--only NUMBER] [--fit]
 
 writes a table of float64 to a temporary folder, and passes over it in processes of their own:
 rows read anew for every pass (streamed), or kept in memory; on threads, and on clusters of one
-and of two processes. A process of threads may not have more than `--limit` GiB of data, and ends
-if it asks for more. `--repeat 50` links every file 50 times: many records in little of a disk,
-for one pass. `--only` takes the number of one row of the table, from 0. No data is needed.
+and of two processes, as Dask starts them and with memory that is used again (*). A process of
+threads may not have more than `--limit` GiB of data, and ends if it asks for more. `--repeat 50`
+links every file 50 times: many records in little of a disk, for one pass. `--only` takes the
+number of one row of the table, from 0. `--fit` times one call of `dplr` instead, from the files
+to the release, streamed on two threads:
+
+    python -m tests.benchmarks.dask_rows --records 2000000 --repeat 50 --fit
+
+fits 100 million records. No data is needed.
 """
 
 from __future__ import annotations
@@ -30,7 +36,9 @@ import dask.dataframe as dd
 import distributed
 import numpy as np
 import pandas as pd
+from dask.callbacks import Callback
 
+from privatelr import dplr
 from privatelr.frames.dask_source import read_dask_design, read_dask_source
 from privatelr.frames.design import plan_design
 from privatelr.frames.formula import parse_formula
@@ -48,12 +56,22 @@ PART = 250_000
 SETTINGS = [
     ("streamed", "threads", 1),
     ("streamed", "threads", 2),
+    ("kept", "threads", 1),
     ("kept", "threads", 2),
     ("streamed", "processes", 1),
     ("streamed", "processes", 2),
+    ("streamed", "processes*", 1),
+    ("streamed", "processes*", 2),
+    ("kept", "processes", 1),
     ("kept", "processes", 2),
 ]
+PRE_SPAWN = "distributed.nanny.pre-spawn-environ"
 GIB = 2**30
+EASY = {
+    f"{PRE_SPAWN}.MALLOC_TRIM_THRESHOLD_": 2**30,
+    f"{PRE_SPAWN}.MALLOC_MMAP_THRESHOLD_": 2**25,
+}
+"""Of a process that uses the memory of one array for the next; those of Dask give it back."""
 
 
 def write_table(folder: Path, n: int, p: int) -> None:
@@ -123,6 +141,34 @@ def measure(folder: Path, p: int, memory: str, site: Site, once: bool) -> dict[s
     }
 
 
+def fit(folder: Path, p: int) -> dict[str, float]:
+    """Seconds, graphs and memory of a fit, from the files to the release."""
+    before, start, spent = peak(), time.perf_counter(), cpu()
+    graphs: list[float] = []
+    bounds = {f"x{i}": (-1, 1) for i in range(p)}
+    with (
+        dask.config.set({"privatelr.memory": "0"}),
+        Callback(start_state=lambda dsk, state: graphs.append(len(dsk))),
+    ):
+        found = dplr("y ~ .", dd.read_parquet(folder), eps=1.0, bounds=bounds)
+    return {
+        "n": found.nobs,
+        "seconds": time.perf_counter() - start,
+        "cpu": cpu() - spent,
+        "graphs": len(graphs),
+        "memory": peak() - before,
+        "peak": peak(),
+    }
+
+
+def run_fit(folder: Path, p: int, limit: float) -> None:
+    """Fit in this process, in little memory, and print the numbers."""
+    most = int(limit * GIB)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    with dask.config.set(scheduler="threads", num_workers=2):
+        print(json.dumps(fit(folder, p)))
+
+
 def run(folder: Path, p: int, number: int, limit: float, once: bool) -> None:
     """Measure under one setting, in this process, and print the numbers."""
     memory, scheduler, workers = SETTINGS[number]
@@ -133,6 +179,7 @@ def run(folder: Path, p: int, number: int, limit: float, once: bool) -> None:
             print(json.dumps(measure(folder, p, memory, Site(), once)))
         return
     with (
+        dask.config.set(EASY if scheduler.endswith("*") else {}),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -158,8 +205,12 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=2.0, help="GiB of data in a process")
     parser.add_argument("--repeat", type=int, default=1, help="links to every file")
     parser.add_argument("--only", type=int, choices=range(len(SETTINGS)))
+    parser.add_argument("--fit", action="store_true", help="one whole fit, streamed")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.folder is not None and given.fit:
+        run_fit(given.folder, given.columns, given.limit)
+        return
     if given.folder is not None:
         run(given.folder, given.columns, given.only, given.limit, given.repeat > 1)
         return
@@ -172,6 +223,9 @@ def main() -> None:
                 file.with_name(f"{file.stem}-{copy:04d}.parquet").hardlink_to(file)
         n = given.records * given.repeat
         print(f"{n} records of {given.columns} float64 columns in files of {PART}\n")
+        if given.fit:
+            print(fit_in_words(result(given, folder, 0)))
+            return
         print("| rows | workers | count | first pass | pass | cpu of it | fit | rows/s | memory |")
         print("|---|---|---|---|---|---|---|---|---|")
         for number in chosen:
@@ -182,9 +236,23 @@ def result(given: argparse.Namespace, folder: Path, number: int) -> dict[str, fl
     """The numbers of one setting, or the last words of the process that has none."""
     again = ["--folder", str(folder), "--only", str(number), "--repeat", str(given.repeat)]
     again += ["--columns", str(given.columns), "--limit", str(given.limit)]
+    again += ["--fit"] if given.fit else []
     command = [sys.executable, "-m", "tests.benchmarks.dask_rows", *again]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr[-200:] if done.returncode else json.loads(done.stdout.splitlines()[-1])
+
+
+def fit_in_words(found: dict[str, float] | str) -> str:
+    """What a whole fit took."""
+    if isinstance(found, str):
+        return f"failed: {found}"
+    each = found["cpu"] / found["graphs"] / found["n"] * 1e6
+    return (
+        f"{found['n']} records in {found['seconds']:.0f} s, {found['cpu']:.0f} s of processors, "
+        f"{found['graphs']} graphs (the first counts records), {each:.2f} s of processors per "
+        f"million records and graph; {found['memory'] / GIB:.2f} GiB above what the imports took, "
+        f"{found['peak'] / GIB:.2f} GiB in all"
+    )
 
 
 def row(setting: tuple[str, str, int], found: dict[str, float] | str) -> str:

@@ -1,0 +1,136 @@
+"""Rows that are left as they are without being bounded are those that bounding would not change."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privatelr.numerics.rows as rows_module
+from privatelr.numerics.rows import DenseRows, Limits, bounded_rows, held_in_blocks
+from privatelr.numerics.within import keep_blocks, keep_length, stretches
+from privatelr.types import Block
+
+ODD = [0.0, -0.0, 1e300, -1e-300, 5e-324, np.nan, np.inf, -np.inf]
+ENTRY = st.one_of(st.floats(-3, 3), st.sampled_from([1.0, -1.0, 0.5, *ODD]))
+SIZES = st.lists(st.integers(1, 3), min_size=1, max_size=4)
+
+
+@st.composite
+def problems(draw):
+    """Covariates, limits to their rows, and where some rows stop being within them."""
+    sizes = draw(SIZES)
+    intercept = draw(st.sampled_from([None, 1.0, 0.25]))
+    p = sum(sizes) - (intercept is not None)
+    n = draw(st.integers(1, 6))
+    values = draw(st.lists(ENTRY, min_size=n * p, max_size=n * p))
+    bound = draw(st.sampled_from([0.5, 1.0, 2.0, 1e-120]))
+    limits = st.sampled_from([0.3, 1.0, 1.5, 4.0])
+    blocks = tuple(Block(size, draw(limits)) for size in sizes)
+    x = np.array(values).reshape(n, p)
+    return x, Limits(bound, intercept, blocks=draw(st.sampled_from([(), blocks])))
+
+
+def in_full(x, limits):
+    """Every row bounded, whether it has to be or not."""
+    bounded = bounded_rows(x, limits.bound, limits.intercept)
+    return held_in_blocks(bounded, limits.blocks) if limits.blocks else bounded
+
+
+def check_hold(x, limits, order):
+    labels = np.where(np.arange(len(x)) % 2, 1.0, -1.0)
+    before = x.copy(), labels.copy()
+    rows, y = limits.hold(np.asarray(x, order=order), labels)
+    np.testing.assert_array_equal(rows, in_full(x, limits))
+    np.testing.assert_array_equal(y, np.where(np.isfinite(x).all(axis=1), labels, 0.0))
+    np.testing.assert_array_equal(x, before[0])
+    np.testing.assert_array_equal(labels, before[1])
+    assert y is not labels
+    for i in range(len(x)):
+        alone, label = limits.hold(x[i : i + 1], labels[i : i + 1])
+        np.testing.assert_array_equal(alone[0], rows[i])
+        assert label[0] == y[i]
+
+
+@given(problems(), st.sampled_from("CF"))
+@settings(max_examples=300, deadline=None)
+def test_rows_are_those_that_are_bounded_in_full(problem, order):
+    check_hold(*problem, order)
+
+
+def test_rows_at_the_bound_are_bounded():
+    """Rows within a few roundings of their limit, on either side, where a sum may err."""
+    rng = np.random.default_rng(0)
+    directions = rng.standard_normal((4000, 7))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    scales = 1 + rng.integers(-20, 20, 4000)[:, None] * 2.0**-53
+    for shift in (1.0, 1 - 2.0**-40, 1 - 2.0**-39):
+        x = directions * scales * shift
+        check_hold(x[:200], Limits(1.0, None), "C")
+        rows, _ = Limits(1.0, 1.0).hold(x, np.ones(len(x)))
+        np.testing.assert_array_equal(rows, in_full(x, Limits(1.0, 1.0)))
+
+
+def test_what_is_kept_is_kept_for_sure():
+    x = np.array([[0.6, 0.8], [0.6, 0.7], [np.nan, 0.0], [np.inf, 0.0], [1e200, 0.0]])
+    np.testing.assert_array_equal(keep_length(x, 1.0), [False, True, False, False, False])
+    assert not keep_length(x, 1e-110).any()
+    blocks = stretches([Block(1, 0.5), Block(2, 1.35)])
+    np.testing.assert_array_equal(keep_blocks(x[:2], blocks, 0.5), [False, True])
+    assert not keep_blocks(x[:2], blocks, 0.75).any()
+    assert not keep_blocks(x[:2], stretches([Block(3, 1.0)]), 0.1).any()
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_block_that_is_too_large_on_either_side_is_held(sign, size):
+    blocks = (Block(1, 2.0), *([Block(1, 0.5)] * 2 if size == 1 else [Block(2, 0.5)]))
+    x = sign * np.array([[0.4, 0.05], [0.6, 0.05], [0.05, 0.6]])
+    for rows in (x, x[:1], x[1:2]):
+        check_hold(rows, Limits(1.0, 1.0, blocks=blocks), "F")
+
+
+def test_stretches_cover_the_columns_in_order():
+    found = stretches([Block(1, 0.1), Block(1, 0.2), Block(3, 0.3), Block(2, 0.4), Block(1, 0.5)])
+    assert [(part.start, part.stop) for part in found] == [(0, 2), (2, 5), (5, 7), (7, 8)]
+    assert [part.bounds.tolist() for part in found] == [[0.1, 0.2], [0.3], [0.4], [0.5]]
+
+
+def test_labels_of_the_user_stay_writeable():
+    labels = np.ones(3)
+    DenseRows(np.zeros((3, 2)), labels, bound=1.0, intercept=None)
+    assert labels.flags.writeable
+
+
+@pytest.mark.parametrize("slack", ["_longest", "blocks"])
+def test_planted_bug_is_caught(monkeypatch, slack):
+    """A limit without its margin for rounding, and blocks that nobody looks at."""
+    if slack == "blocks":
+        monkeypatch.setattr(rows_module, "keep_blocks", lambda *_: np.True_)
+        x, limits = np.full((2, 2), 0.6), Limits(2.0, None, blocks=(Block(2, 1.0),))
+        with pytest.raises(AssertionError):
+            check_hold(x, limits, "C")
+        return
+    honest = rows_module.keep_length
+    monkeypatch.setattr(rows_module, "keep_length", lambda x, limit: honest(x, limit * 1.001))
+    with pytest.raises(AssertionError):
+        test_rows_at_the_bound_are_bounded()
+
+
+@pytest.mark.parametrize("columns", [3, 20_000])
+def test_blocks_hold_exactly_where_their_sums_lose_digits(columns):
+    x = np.full((2, columns), 2.0**-54)  # each is lost when it is added to one
+    x[:, 0] = 1.0
+    x[1] *= -3.0
+    held = held_in_blocks(x, (Block(columns, 1.0),))
+    for row in held:
+        assert 1 - 1e-11 <= math.fsum(np.abs(row)) <= 1.0
+
+
+def test_an_entry_at_its_bound_stays_there():
+    x = np.array([[1.0, -0.25], [1.5, 0.25]])
+    held = held_in_blocks(x, (Block(1, 1.0), Block(1, 0.25)))
+    assert held[0].tolist() == [1.0, -0.25]
+    assert held[1, 0] < 1.0
+    assert held[1, 1] == 0.25
