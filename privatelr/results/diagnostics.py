@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from privatelr.results.scores import scale_of, score
 
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
+    from privatelr.numerics.roc import RocCurve
     from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 _PIECE = 2**16
@@ -22,6 +24,8 @@ _PIECE = 2**16
 
 class Diagnostics:
     """Not private: exact functions of the training data, to be looked at and not published.
+
+    They are worked out when somebody looks; until then the scores are held.
 
     Attributes
     ----------
@@ -34,19 +38,40 @@ class Diagnostics:
         data by Youden's J and by the distance to the corner (0, 1); NaN for one class.
     """
 
-    __slots__ = ("_fixed", "c_index", "roc", "topleft", "youden")
-
     # not a dataclass: asdict() and replace() would take the label off
-    def __init__(
-        self,
-        c_index: float,
-        roc: pd.DataFrame,
-        youden: float,
-        topleft: float,
-        fixed: float = 0.5,
-    ) -> None:
-        self.c_index, self.roc, self.youden, self.topleft = c_index, roc, youden, topleft
-        self._fixed = fixed
+    def __init__(self, link: FloatArray, positive: BoolArray, loss: Loss) -> None:
+        self._scored: tuple[FloatArray, BoolArray] | None = (link, positive)
+        self._loss, self._fixed = loss, scale_of(loss).fixed
+
+    @cached_property
+    def _curve(self) -> RocCurve:
+        link, positive = cast("tuple[FloatArray, BoolArray]", self._scored)
+        curve = roc_curve(_scores(link, self._loss), positive)
+        self._scored = None  # memory is held for the points of the curve, and not for both
+        return curve
+
+    @cached_property
+    def c_index(self) -> float:
+        return area_under(self._curve)
+
+    @cached_property
+    def roc(self) -> pd.DataFrame:
+        curve = self._curve
+        return pd.DataFrame(
+            {
+                "threshold": curve.threshold,
+                "false_positive": curve.false_positive,
+                "true_positive": curve.true_positive,
+            }
+        )
+
+    @cached_property
+    def youden(self) -> float:
+        return best_threshold(self._curve, "youden")
+
+    @cached_property
+    def topleft(self) -> float:
+        return best_threshold(self._curve, "topleft")
 
     def threshold(self, rule: ThresholdRule) -> float:
         """The learned threshold; the fixed one of the scale where one class is missing."""
@@ -80,28 +105,12 @@ def diagnose(rows: ScoredRows, coef: FloatArray, loss: Loss) -> Diagnostics:
     **Privacy.** *Covered*: nothing. *Neighbours*: every number may change with one record.
     *Assumed public*: nothing. *Not covered*: the result, which is typed and printed as such.
     """
-    scores, positive = _scored(rows, coef, loss)
-    curve = roc_curve(scores, positive)
-    del scores, positive  # a fit holds memory for the points of the curve, and not for both
-    table = pd.DataFrame(
-        {
-            "threshold": curve.threshold,
-            "false_positive": curve.false_positive,
-            "true_positive": curve.true_positive,
-        }
-    )
-    return Diagnostics(
-        area_under(curve),
-        table,
-        best_threshold(curve, "youden"),
-        best_threshold(curve, "topleft"),
-        scale_of(loss).fixed,
-    )
-
-
-def _scored(rows: ScoredRows, coef: FloatArray, loss: Loss) -> tuple[FloatArray, BoolArray]:
-    """Score of each usable row, and whether it is positive."""
     link, label = rows.scores(coef)
+    return Diagnostics(link, label > 0, loss)
+
+
+def _scores(link: FloatArray, loss: Loss) -> FloatArray:
+    """The score of each linear predictor."""
     scores = np.empty_like(link)
 
     def fill(start: int) -> None:
@@ -109,8 +118,7 @@ def _scored(rows: ScoredRows, coef: FloatArray, loss: Loss) -> tuple[FloatArray,
         scores[part] = score(loss, link[part])
 
     with np.errstate(all="ignore"):
-        if len(link) > _PIECE:
-            in_order(fill, range(0, len(link), _PIECE))
-        else:
-            scores = score(loss, link)
-    return scores, label > 0
+        if len(link) <= _PIECE:
+            return score(loss, link)
+        in_order(fill, range(0, len(link), _PIECE))
+    return scores
