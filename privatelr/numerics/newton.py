@@ -12,6 +12,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
+from privatelr.numerics.filled import filled_part
 from privatelr.numerics.objective import (
     Objective,
     hessian,
@@ -110,22 +111,33 @@ class Newton:
     def minimise(self, objective: Objective, goal: float) -> Minimum:
         """The same, until the gradient is no longer than `goal` either, if doubles lead there."""
         enough = certificate(objective, self.tolerance)
-        goal = min(goal, enough)
-        zeros = np.zeros(objective.rows.d)
-        starts = [zeros]
-        if is_worth_steering(objective.rows) and not is_wide(objective.rows):
-            near, norm = _steered(objective, goal)
-            if norm <= goal:
-                return Minimum(near, norm)
-            starts = [near, zeros]  # where bends are sharp, a near start may lead nowhere
-        for start in starts:
-            minimum = descend(objective, start, enough, int(self.max_iterations), goal)
-            if minimum.gradient_norm <= enough:
-                return minimum
+        with np.errstate(all="ignore"):
+            part = filled_part(objective)
+            if part is None:
+                found = self._minimum(objective, enough, min(goal, enough))
+            else:
+                inner = self._minimum(part.objective, enough, min(goal, enough))
+                found = Minimum(*part.spread(objective, inner.w, inner.gradient_norm))
+        if found.gradient_norm <= enough:
+            return found
         raise NotConvergedError(
             f"solver: Newton's method ended above a gradient of {self.tolerance:g}, stalled or "
             f"after {self.max_iterations} iterations, so nothing was released; raise lambda_."
         )
+
+    def _minimum(self, objective: Objective, enough: float, goal: float) -> Minimum:
+        """Steered by gradients where that is worth it, and then by Newton's method."""
+        starts = [np.zeros(objective.rows.d)]
+        if is_worth_steering(objective.rows) and not is_wide(objective.rows):
+            near, norm = _steered(objective, goal)
+            if norm <= goal:
+                return Minimum(near, norm)
+            starts = [near, *starts]  # where bends are sharp, a near start may lead nowhere
+        for start in starts:
+            minimum = descend(objective, start, enough, int(self.max_iterations), goal)
+            if minimum.gradient_norm <= enough:
+                break
+        return minimum
 
 
 def _steered(objective: Objective, enough: float) -> tuple[FloatArray, float]:
@@ -134,8 +146,7 @@ def _steered(objective: Objective, enough: float) -> tuple[FloatArray, float]:
     def solve(thin: Objective, start: FloatArray) -> FloatArray:
         return descend(thin, start, ROUGH, _ITERATIONS_OF_FEW, goal=ROUGH).w
 
-    with np.errstate(all="ignore"):
-        return steered(objective, solve, enough)
+    return steered(objective, solve, enough)
 
 
 def descend(

@@ -115,6 +115,12 @@ class SparseRows:
         thin._set(self.x[::stride], self.y[::stride], self.radius, self.blocks)
         return thin
 
+    def with_table(self, x: Any) -> SparseRows:
+        """The same rows with some of their columns left out, in which they have no entries."""
+        made = object.__new__(SparseRows)
+        made._set(x, self.y, self.radius, ())
+        return made
+
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""
         usable = self.y != 0
