@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.numerics.threads import in_order
-from privatelr.numerics.within import Stretch, keep_blocks, keep_length, stretches
+from privatelr.numerics.within import BlockRun, block_runs, keep_blocks, keep_length
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class Limits:
     intercept: float | None
     projection: FloatArray | None = None
     blocks: tuple[Block, ...] = ()
-    _stretches: tuple[Stretch, ...] = field(init=False, repr=False)
+    _runs: tuple[BlockRun, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_stretches", stretches(self.blocks))
+        object.__setattr__(self, "_runs", block_runs(self.blocks))
 
     def width(self, p: int) -> int:
         """Columns of a bounded row of p covariates."""
@@ -82,12 +82,12 @@ class Limits:
         if self.projection is not None:
             return np.zeros(len(covariates), dtype=bool)
         kept = keep_length(covariates, _longest(self.bound, covariates.shape[1]))
-        return kept & keep_blocks(covariates, self._stretches, self.intercept)
+        return kept & keep_blocks(covariates, self._runs, self.intercept)
 
     def _held(self, covariates: FloatArray) -> FloatArray:
         """Bounded rows of any rows, in full."""
         x = bounded_rows(covariates, self.bound, self.intercept, self.projection)
-        within = np.all(keep_blocks(x, self._stretches, None))
+        within = np.all(keep_blocks(x, self._runs, None))
         return x if within else held_in_blocks(x, self.blocks)
 
 

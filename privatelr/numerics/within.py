@@ -22,7 +22,7 @@ _SHORTEST = 1e-100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
+class BlockRun:
     """One block of several columns, or neighbouring blocks of one column each.
 
     Attributes
@@ -42,15 +42,15 @@ class Stretch:
         return len(self.bounds) < self.stop - self.start
 
 
-def stretches(blocks: Sequence[Block]) -> tuple[Stretch, ...]:
+def block_runs(blocks: Sequence[Block]) -> tuple[BlockRun, ...]:
     """The blocks in order, those of one column put together."""
-    found: list[Stretch] = []
+    found: list[BlockRun] = []
     start = 0
     for single, group in groupby(blocks, key=lambda block: block.size == 1):
         members = list(group)
         for part in [members] if single else [[block] for block in members]:
             stop = start + sum(block.size for block in part)
-            found.append(Stretch(start, stop, np.array([block.bound for block in part])))
+            found.append(BlockRun(start, stop, np.array([block.bound for block in part])))
             start = stop
     return tuple(found)
 
@@ -65,7 +65,7 @@ def keep_length(x: FloatArray, limit: float) -> BoolArray:
 
 
 def keep_blocks(
-    x: FloatArray, parts: Sequence[Stretch], intercept: float | None
+    x: FloatArray, parts: Sequence[BlockRun], intercept: float | None
 ) -> BoolArray | np.bool_:
     """Rows ``(n,)``, or all, that certainly keep the bounds of their blocks.
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import privatelr.numerics.rows as rows_module
 from privatelr.numerics.rows import DenseRows, Limits, bounded_rows, held_in_blocks
-from privatelr.numerics.within import keep_blocks, keep_length, stretches
+from privatelr.numerics.within import block_runs, keep_blocks, keep_length
 from privatelr.types import Block
 
 ODD = [0.0, -0.0, 1e300, -1e-300, 5e-324, np.nan, np.inf, -np.inf]
@@ -76,10 +76,10 @@ def test_what_is_kept_is_kept_for_sure():
     x = np.array([[0.6, 0.8], [0.6, 0.7], [np.nan, 0.0], [np.inf, 0.0], [1e200, 0.0]])
     np.testing.assert_array_equal(keep_length(x, 1.0), [False, True, False, False, False])
     assert not keep_length(x, 1e-110).any()
-    blocks = stretches([Block(1, 0.5), Block(2, 1.35)])
+    blocks = block_runs([Block(1, 0.5), Block(2, 1.35)])
     np.testing.assert_array_equal(keep_blocks(x[:2], blocks, 0.5), [False, True])
     assert not keep_blocks(x[:2], blocks, 0.75).any()
-    assert not keep_blocks(x[:2], stretches([Block(3, 1.0)]), 0.1).any()
+    assert not keep_blocks(x[:2], block_runs([Block(3, 1.0)]), 0.1).any()
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -91,8 +91,8 @@ def test_a_block_that_is_too_large_on_either_side_is_held(sign, size):
         check_hold(rows, Limits(1.0, 1.0, blocks=blocks), "F")
 
 
-def test_stretches_cover_the_columns_in_order():
-    found = stretches([Block(1, 0.1), Block(1, 0.2), Block(3, 0.3), Block(2, 0.4), Block(1, 0.5)])
+def test_runs_cover_the_columns_in_order():
+    found = block_runs([Block(1, 0.1), Block(1, 0.2), Block(3, 0.3), Block(2, 0.4), Block(1, 0.5)])
     assert [(part.start, part.stop) for part in found] == [(0, 2), (2, 5), (5, 7), (7, 8)]
     assert [part.bounds.tolist() for part in found] == [[0.1, 0.2], [0.3], [0.4], [0.5]]
 
