@@ -249,7 +249,7 @@ def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable
         return np.fromiter(known, dtype=np.intp, count=len(values))
     codes = np.full(len(values), -1, dtype=np.intp)
     for index, level in enumerate(levels):
-        codes[values == level] = index
+        np.copyto(codes, index, where=values == level)
     return codes
 
 
