@@ -8,11 +8,12 @@ of the data, because an exception is an output that nobody has paid for.
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
 
 class PrivateLRError(Exception):
@@ -70,6 +71,29 @@ class DatasetError(PrivateLRError, OSError):
 
 class PrivacyWarning(UserWarning):
     """What was asked for weakens the promise, or changes what it is about."""
+
+
+@contextmanager
+def quoting_nothing(what: str) -> Iterator[None]:
+    """Within the block errors that nobody planned say what kind they are, and quote no data.
+
+    Parameters
+    ----------
+    what : str
+        What could not be done, for the message.
+
+    Raises
+    ------
+    SchemaError
+        In the place of any exception that is not the package's own.
+    """
+    try:
+        yield
+    except PrivateLRError:
+        raise
+    except Exception as error:
+        # its message may hold a value
+        raise SchemaError(f"data: {what} ({type(error).__name__}).") from None
 
 
 def show(value: Any) -> str:

@@ -418,3 +418,17 @@ def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
     assert printed.endswith("\r")
     erased = printed.split("\r")[-2]
     assert not erased.strip() or erased.endswith("\33[2K")
+
+
+def test_errors_of_other_peoples_tasks_quote_nothing():
+    """As of a parser that meets a line it cannot read, when records are counted or read."""
+    frame = pd.DataFrame({"y": [0, 1] * 10, "a": np.linspace(0, 1, 20)})
+
+    def broken(part):
+        raise ValueError(f"SECRET {part.iloc[0].to_dict()}")
+
+    table = dd.from_pandas(frame, npartitions=2).map_partitions(broken, meta=frame.iloc[:0])
+    with pytest.raises(SchemaError, match=r"ValueError") as told:
+        dplr("y ~ a", table, eps=1, bounds={"a": (0, 1)})
+    assert "SECRET" not in str(told.value)
+    assert told.value.__suppress_context__

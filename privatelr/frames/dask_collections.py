@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import SchemaError
+from privatelr.errors import SchemaError, quoting_nothing
 from privatelr.frames.dask_parquet import columns_apart
 from privatelr.frames.source import is_dask
 
@@ -92,7 +92,8 @@ def lengths_of(data: Any) -> tuple[int, ...]:
     elif data.ndim == 2:
         data = data[[min(data.columns, key=lambda name: _width(data.dtypes[name]))]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
-    return tuple(int(count) for count in dask.compute(*counts))
+    with quoting_nothing("the records of a partition could not be counted"):
+        return tuple(int(count) for count in dask.compute(*counts))
 
 
 def _width(dtype: Any) -> int:

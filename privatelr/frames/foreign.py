@@ -1,9 +1,10 @@
 """Frames of polars and pyarrow as pandas frames whose long columns are the same memory.
 
-narwhals' own conversion copies every number. Here a column of numbers is handed over as it is:
-as a NumPy array where it is one piece of memory without nulls, and else as pandas' column of Arrow
-data, which is made into doubles a piece at a time as it is read. Other columns are converted, for
-their types decide what they can be in a model.
+narwhals' own conversion copies every number, and decides types by values: a null makes objects of
+booleans, and a dictionary, which belongs to the data, makes levels. Here types are decided by types
+alone. Numbers are handed over as they are: as a NumPy array where they are one piece of memory
+without nulls, and else as pandas' column of Arrow data, which is made into doubles a piece at a
+time as it is read. So are texts, booleans, and what no model takes, which is never looked at.
 """
 
 from __future__ import annotations
@@ -13,42 +14,69 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v1 as nw
 import pandas as pd
 
+from privatelr.errors import SchemaError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WIDE = (nw.Int64, nw.UInt64, nw.Float64)
-_SHORT = (nw.Int8, nw.Int16, nw.Int32, nw.UInt8, nw.UInt16, nw.UInt32, nw.Float32)
+_LONG = 8
+"""Bytes of a number of which pandas can use Arrow's memory, nulls or not."""
 
 
 def from_foreign(data: Any) -> pd.DataFrame:
     """A frame that narwhals knows, in pandas; raises `TypeError` for anything else."""
+    names = getattr(data, "column_names", None)
+    if isinstance(names, list):  # of pyarrow, where they may be the same
+        _require_distinct(names)
     frame = nw.from_native(data, eager_only=True)
     if not (frame.implementation.is_polars() or frame.implementation.is_pyarrow()):
         return frame.to_pandas()
-    shared = _shared(frame, [name for name in frame.columns if _is_number(frame, name)])
-    others = [name for name in frame.columns if name not in shared]
-    if not shared:
-        return frame.to_pandas()
-    converted = frame.select(others).to_pandas() if others else pd.DataFrame()
-    columns = {name: shared[name] if name in shared else converted[name] for name in frame.columns}
-    return pd.DataFrame(columns, copy=False)
+    return pd.DataFrame(
+        {name: _column(frame, name) for name in frame.columns},
+        copy=False,
+        index=pd.RangeIndex(len(frame)),
+    )
 
 
-def _is_number(frame: Any, name: str) -> bool:
-    return isinstance(frame.schema[name], (*_WIDE, *_SHORT))
+def _require_distinct(names: Sequence[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise SchemaError(f"data has two columns named {twice[0]!r}; names must differ.")
 
 
-def _shared(frame: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Those of the columns whose memory pandas can use as it is."""
-    if not names:
-        return {}
-    table = frame.select(names).to_arrow()
-    found: dict[str, Any] = {}
-    for name in names:
-        column = table.column(name)
-        if column.num_chunks == 1 and column.null_count == 0:
-            found[name] = column.chunk(0).to_numpy(zero_copy_only=True)
-        elif isinstance(frame.schema[name], _WIDE):
-            # shorter ones turn into other types where there are nulls, and copies of them are short
-            found[name] = pd.Series(pd.arrays.ArrowExtensionArray(column))
-    return found
+def _column(frame: Any, name: str) -> Any:
+    """A column for pandas, of a type that follows from its own."""
+    import pyarrow as pa
+
+    kind = frame.schema[name]
+    if isinstance(kind, nw.Enum):
+        return frame.select([name]).to_pandas()[name]
+    if isinstance(kind, nw.Categorical) and frame.implementation.is_polars():
+        frame = frame.select(nw.col(name).cast(nw.String))  # its categories are what occurs
+    try:
+        frame.head(0).select([name]).to_arrow()
+    except Exception as error:  # of the type: there are no values
+        raise SchemaError(
+            f"column {name!r} has the type {kind}, which Arrow does not know; leave it out or "
+            "convert it."
+        ) from error
+    column = frame.select([name]).to_arrow().column(name)
+    if pa.types.is_dictionary(column.type):
+        column = _decoded(column)
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if number and column.num_chunks == 1 and column.null_count == 0:
+        return column.chunk(0).to_numpy(zero_copy_only=True)
+    if number and column.type.bit_width < 8 * _LONG:
+        # shorter ones turn into other types where there are nulls, and copies of them are short
+        return column.to_pandas()
+    return pd.arrays.ArrowExtensionArray(column)
+
+
+def _decoded(column: Any) -> Any:
+    """The values of a dictionary column, whose dictionary is made of what occurs."""
+    import pyarrow as pa
+
+    chunks = [chunk.dictionary.take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(chunks, type=column.type.value_type)

@@ -20,6 +20,7 @@ from privatelr.frames.expressions import parse_expression
 from privatelr.frames.formula import Formula
 from privatelr.frames.lexer import tokenize
 from privatelr.frames.response import Response, labels, plan_response
+from privatelr.frames.sound_matrix import sound_matrix
 from privatelr.frames.source import quote
 from privatelr.frames.terms import INTERCEPT
 from privatelr.frames.variables import Variable, describe_variables
@@ -150,7 +151,7 @@ def as_matrix(spec: NumberedSpec, data: Any) -> Any:
             f"data of type {type(data).__name__}: a fit of a matrix takes a SciPy sparse matrix or "
             "an array of two dimensions."
         )
-    rows = sparse.csr_array(data, dtype=np.float64)
+    rows = sparse.csr_array(sound_matrix(data) if sparse.issparse(data) else data, dtype=np.float64)
     if rows.shape[1] != spec.p:
         raise SchemaError(f"data of {rows.shape[1]} columns: the fit was of {spec.p} columns.")
     return rows

@@ -89,8 +89,9 @@ def as_frame(data: Any) -> pd.DataFrame:
         try:
             frame = from_foreign(data)
         except TypeError:
+            lazy = " (call collect() on it first)" if hasattr(data, "collect") else ""
             raise SchemaError(
-                f"data of type {type(data).__name__}: data takes a data frame, a mapping of "
+                f"data of type {type(data).__name__}{lazy}: data takes a data frame, a mapping of "
                 "columns or an array."
             ) from None
     names = [str(name) for name in frame.columns]
@@ -110,13 +111,26 @@ def _from_array(data: np.ndarray[Any, Any]) -> pd.DataFrame:
 
 
 def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
+    # by position: an index would align, and so add or drop records
+    columns = {key: v.array if isinstance(v, pd.Series) else v for key, v in data.items()}
+    if len({len(v) for v in columns.values() if hasattr(v, "__len__")}) > 1:
+        raise SchemaError("data: a mapping of columns takes columns of equal length.")
     try:
-        # by position: an index would align, and so add or drop records
-        return pd.DataFrame(
-            {key: v.array if isinstance(v, pd.Series) else v for key, v in data.items()}
-        )
+        return pd.DataFrame(columns)
+    except (ValueError, TypeError):
+        pass
+    try:
+        return pd.DataFrame({key: _as_column(v) for key, v in columns.items()})
     except (ValueError, TypeError):
         raise SchemaError("data: a mapping of columns takes columns of equal length.") from None
+
+
+def _as_column(values: Any) -> Any:
+    """Values as pandas takes them; objects where they are text that cannot be encoded."""
+    try:
+        return pd.Series(values)
+    except (ValueError, TypeError):
+        return pd.Series(values, dtype=object)
 
 
 def _target(frame: pd.DataFrame, target: str | int | None) -> str:

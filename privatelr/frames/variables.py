@@ -7,6 +7,7 @@ marked invalid, and the design turns an invalid row into a row of zeros.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -136,7 +137,7 @@ def read_variable(
             return series.astype(np.float64), np.ones(len(series), dtype=bool)
         series = pd.Series(series)
     if variable.kind == "text":
-        objects = series.to_numpy(dtype=object)
+        objects = _objects(series)
         valid = np.fromiter(
             (_is_scalar(value) for value in objects), dtype=bool, count=len(objects)
         )
@@ -199,10 +200,22 @@ def _numbers(series: pd.Series[Any]) -> FloatArray:
     if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype):
         if pd.api.types.is_complex_dtype(series.dtype):
             return np.full(len(series), np.nan)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), suppress(Exception):
             return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    values = series.to_numpy(dtype=object)
+    values = _objects(series)
     return np.fromiter((_number(value) for value in values), dtype=np.float64, count=len(values))
+
+
+def _objects(series: pd.Series[Any]) -> ObjectArray:
+    """The values of a column as objects, None for what its own library cannot make one of."""
+    with suppress(Exception):
+        return np.asarray(series.to_numpy(dtype=object))
+    # such as bytes that are no text: whether there are any is a fact about the data
+    found = np.empty(len(series), dtype=object)
+    for index in range(len(series)):
+        with suppress(Exception):
+            found[index] = series.iloc[index]
+    return found
 
 
 def _number(value: Any) -> float:
@@ -220,9 +233,10 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
         positions: IntArray = np.asarray([*table, -1], dtype=np.intp)
         return positions.take(np.asarray(series.cat.codes))
     if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
-        return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
+        with suppress(Exception):  # of text that cannot be encoded; the same is found below
+            return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
     position = {_as_stored(level, series.dtype): index for index, level in enumerate(levels)}
-    values = series.to_numpy(dtype=object)
+    values = _objects(series)
     return np.fromiter(
         (position.get(value, -1) if _is_scalar(value) else -1 for value in values),
         dtype=np.intp,

@@ -13,6 +13,7 @@ import numpy as np
 
 from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.frames.matrix import NumberedSpec, describe_numbered, read_matrix_labels
+from privatelr.frames.sound_matrix import sound_matrix
 from privatelr.frames.source import read_source
 from privatelr.types import RowLimit
 
@@ -54,7 +55,7 @@ def read_matrix_source(first: Any, second: Any, target: Any) -> MatrixTable:
         )
     _, frame = read_source(first, np.zeros((second.shape[0], 1)), target)
     name = str(frame.columns[-1])
-    return MatrixTable(name, frame[[name]], second)
+    return MatrixTable(name, frame[[name]], sound_matrix(second))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

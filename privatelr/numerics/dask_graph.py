@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from privatelr.errors import PrivateLRError, SchemaError
+from privatelr.errors import PrivateLRError, quoting_nothing
 from privatelr.numerics.dask_cluster import Bar, client_in_charge, follow
 from privatelr.numerics.threads import in_order, threads
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
+_UNREAD = "a partition could not be read or summed"
 _FAN = 8
 """Results that one task adds up, in pairs."""
 
@@ -37,14 +38,10 @@ def guarded(compute: Callable[[], T]) -> T | Failure:
     A task has one thread: others are busy with other partitions.
     """
     try:
-        with np.errstate(all="ignore"), threads(1):
+        with np.errstate(all="ignore"), threads(1), quoting_nothing(_UNREAD):
             return compute()
     except PrivateLRError as error:
         return Failure(type(error), str(error))
-    except Exception as error:
-        # the message of an error that nobody planned may hold a value
-        name = type(error).__name__
-        return Failure(SchemaError, f"data: a partition could not be read or summed ({name}).")
 
 
 def new_name(purpose: str) -> str:
@@ -116,7 +113,8 @@ def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
         return tuple(client.gather(futures))
 
     # the library's threads are held back here and not in each task: a process has one setting
-    (results,) = in_order(run, (0,))
+    with quoting_nothing(_UNREAD):
+        (results,) = in_order(run, (0,))
     for result in results:
         if isinstance(result, Failure):
             raise result.kind(result.message)
@@ -131,7 +129,8 @@ def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
         with Bar() if bar and client_in_charge() is None else nullcontext():
             return tuple(dask.persist(*nodes))
 
-    (found,) = in_order(run, (0,))
-    if bar and client_in_charge() is not None:
-        follow(found)
+    with quoting_nothing(_UNREAD):
+        (found,) = in_order(run, (0,))
+        if bar and client_in_charge() is not None:
+            follow(found)
     return tuple(found)

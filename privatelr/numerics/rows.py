@@ -69,6 +69,8 @@ class Limits:
                 x[:, 0] = self.intercept
             x[:, int(self.intercept is not None) :] = covariates
         if kept.all():
+            if p == 0:  # there is no value to tell a row of no use by
+                x[labels == 0] = 0.0
             return x, labels
         rest = np.flatnonzero(~kept)
         # column by column, which is how rows are bounded

@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.compare:
         then = json.loads(Path(chosen.compare).read_text(encoding="utf-8"))
         print(f"\n{compare(then, results)}")
-    if chosen.plot:
+    if chosen.plot and results["cells"]:  # there is nothing to draw of the other parts
         plot(results["cells"], chosen.plot)
 
 

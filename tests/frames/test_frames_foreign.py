@@ -155,42 +155,135 @@ def test_long_numbers_in_pieces_stay_in_arrow(library):
 
 def test_planted_bug_is_caught(monkeypatch):
     """Nulls that are read as whatever number is in memory below them."""
-    honest = foreign._shared
+    honest = foreign._column
 
-    def careless(frame, names):
-        found = honest(frame, names)
-        column = frame.select(names).to_arrow().column("a").combine_chunks()
-        buffer = np.frombuffer(column.buffers()[1])[:N]
-        return {**found, "a": buffer}
+    def careless(frame, name):
+        if name != "a":
+            return honest(frame, name)
+        column = frame.select([name]).to_arrow().column(name).combine_chunks()
+        return np.frombuffer(column.buffers()[1])[:N]
 
-    monkeypatch.setattr(foreign, "_shared", careless)
+    monkeypatch.setattr(foreign, "_column", careless)
     with pytest.raises(AssertionError):
         test_nulls_make_rows_unusable("pyarrow", "y ~ a + b")
 
 
 def test_categories_of_every_library():
+    """Those of a type are levels; those of a dictionary are what occurs, and need levels."""
     values = pd.Categorical(COLUMNS["h"], categories=["v", "w"])
-    frames = [
-        pd.DataFrame({"y": COLUMNS["y"], "h": values}),
-        pl.DataFrame({"y": COLUMNS["y"]}).with_columns(
-            pl.Series("h", COLUMNS["h"].tolist(), dtype=pl.Enum(["v", "w"]))
-        ),
-        pa.table(
-            {
-                "y": COLUMNS["y"],
-                "h": pa.DictionaryArray.from_arrays(values.codes, ["v", "w"]),
-            }
-        ),
+    y, texts = COLUMNS["y"], COLUMNS["h"].tolist()
+    typed = [
+        pd.DataFrame({"y": y, "h": values}),
+        pl.DataFrame({"y": y, "h": pl.Series(texts, dtype=pl.Enum(["v", "w"]))}),
     ]
-    expected, *others = (read_levels(frame) for frame in frames)
-    for rows in others:
-        check_same(rows, expected)
+    expected, other = (read_levels(frame) for frame in typed)
+    check_same(other, expected)
+    for frame in found_levels(texts, y).values():
+        with pytest.raises(SchemaError, match="levels="):
+            read_levels(frame)
+        check_same(read_levels(frame, {"h": ["v", "w"]}), expected)
 
 
-def read_levels(frame):
+def found_levels(texts, y):
+    """Columns whose dictionaries belong to the data."""
+    encoded = pa.array(texts).dictionary_encode()
+    return {
+        "polars": pl.DataFrame({"y": y, "h": pl.Series(texts).cast(pl.Categorical)}),
+        "pyarrow": pa.table({"y": y, "h": encoded}),
+        "pieces": in_pieces(pa.table({"y": y, "h": encoded})),
+    }
+
+
+def read_levels(frame, levels=None):
     frame = as_frame(frame)
-    spec = plan_design(parse_formula("y ~ h", ["y", "h"]), frame, declare_schema())
+    schema = declare_schema(levels=levels or {})
+    spec = plan_design(parse_formula("y ~ h", ["y", "h"]), frame, schema)
     return read_design(spec, frame, DenseRows).rows
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "pieces"])
+def test_law_of_dictionaries(kind):
+    """One record with a value of its own changes neither what a model is nor what an error says."""
+    texts = COLUMNS["h"].tolist()
+    frames = [found_levels([*texts[:-1], last], COLUMNS["y"])[kind] for last in ("v", "SECRET")]
+    for levels in (None, {"h": ["a", "b"]}):
+        said = []
+        for frame in frames:
+            try:
+                read_levels(frame, levels)
+                said.append("read")
+            except SchemaError as error:
+                said.append(str(error))
+        assert said[0] == said[1]
+        assert "SECRET" not in said[0]
+
+
+def test_a_null_among_booleans_is_a_missing_value():
+    y, flags = COLUMNS["y"], [*COLUMNS["t"][:-1].tolist(), None]
+    for frame in (pl.DataFrame({"y": y, "h": flags}), pa.table({"y": y, "h": flags})):
+        rows = read_levels(frame)
+        assert rows.y[-1] == 0
+        assert (rows.y[:-1] != 0).all()
+
+
+def test_columns_that_no_model_reads_are_never_looked_at():
+    """Dates beyond Python's years, and text that is none."""
+    date = pa.array([0] * (N - 1) + [2**31 - 1], pa.int32()).cast(pa.date32())
+    table = pa.table({"y": COLUMNS["y"], "a": COLUMNS["a"], "d": date, "s": broken_text()})
+    fit = dplr("y ~ a", table, eps=1, bounds={"a": (-1, 1)})
+    assert fit.predict(table).notna().all()
+    with pytest.raises(SchemaError, match="type date32"):
+        dplr("y ~ a + d", table, eps=1, bounds={"a": (-1, 1)})
+
+
+def broken_text():
+    """Of which the last value is not UTF-8."""
+    data = b"p" * (N - 1) + b"\xff"
+    offsets = pa.py_buffer(np.arange(N + 1, dtype=np.int32).tobytes())
+    return pa.StringArray.from_buffers(N, offsets, pa.py_buffer(data))
+
+
+@pytest.mark.parametrize("formula", ["y ~ s", "s == 'p' ~ a"])
+@pytest.mark.parametrize("kind", ["pyarrow", "pandas"])
+def test_text_that_cannot_be_decoded_is_missing(formula, kind):
+    columns = {"y": COLUMNS["y"], "a": COLUMNS["a"], "s": broken_text()}
+    frame = pa.table(columns)
+    if kind == "pandas":
+        text = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([columns["s"]])))
+        frame = pd.DataFrame({**columns, "s": text})
+    fixed = pd.DataFrame({**columns, "s": ["p"] * (N - 1) + [None]})
+    schema = declare_schema(levels={"s": ["p", "q"]}, bounds={"a": (-1, 1)})
+    rows = []
+    for data in (as_frame(frame), fixed):
+        spec = plan_design(parse_formula(formula, ["y", "a", "s"]), data, schema)
+        rows.append(read_design(spec, data, DenseRows).rows)
+    check_same(*rows)
+    assert rows[0].y[-1] == 0
+
+
+def test_text_that_cannot_be_encoded_is_no_level():
+    lone = "\ud800S"
+    y = np.tile([0, 1], 20)
+    held = {
+        "strings": pd.DataFrame(
+            {"y": y, "g": pd.array([lone, *["u"] * 39], dtype="string[python]")}
+        ),
+        "objects": pd.DataFrame({"y": y, "g": pd.Series([lone, *["u"] * 39], dtype=object)}),
+        "mapping": {"y": y, "g": [lone, *["u"] * 39]},
+    }
+    for data in held.values():
+        frame = as_frame(data)
+        schema = declare_schema(levels={"g": ["u", "v"]})
+        spec = plan_design(parse_formula("y ~ g", ["y", "g"]), frame, schema)
+        rows = read_design(spec, frame, DenseRows).rows
+        assert rows.y[0] == 0
+        assert (rows.y[1:] != 0).all()
+
+
+def test_two_columns_of_a_name_are_refused_in_words():
+    table = pa.table([pa.array([1, 0]), pa.array([1, 0])], names=["y", "y"])
+    with pytest.raises(SchemaError, match="two columns named 'y'"):
+        as_frame(table)
 
 
 def test_lazy_frames_are_refused():

@@ -134,3 +134,9 @@ def test_an_entry_at_its_bound_stays_there():
     assert held[0].tolist() == [1.0, -0.25]
     assert held[1, 0] < 1.0
     assert held[1, 1] == 0.25
+
+
+def test_a_row_of_no_use_is_zero_without_covariates():
+    rows, y = Limits(1.0, 0.5).hold(np.empty((3, 0)), np.array([1.0, 0.0, -1.0]))
+    assert rows.ravel().tolist() == [0.5, 0.0, 0.5]
+    assert y.tolist() == [1.0, 0.0, -1.0]
