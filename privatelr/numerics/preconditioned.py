@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _WORTH = 2**14
 """Entries of a table from which on its curvature costs more than steps that do without it."""
+_TALL = 2
+"""Rows for a column, at least: with fewer, steps of Newton's method are as cheap."""
 _ENOUGH, _PER_COLUMN, _LEAST = 2**16, 128, 40
 """Rows that curvature is read from: as many, or so many for a column; and the least for one."""
 _SHARE = 4
@@ -56,7 +58,7 @@ _AGAIN = 3
 
 def is_worth_steering(rows: Rows) -> bool:
     """Whether gradients alone should lead to the minimum; a function of public facts."""
-    return rows.n * rows.d >= _WORTH and rows.n >= _LEAST * rows.d
+    return rows.n * rows.d >= _WORTH and rows.n >= _TALL * rows.d
 
 
 def thinned_rows(n: int, d: int) -> int | None:
