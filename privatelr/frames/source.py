@@ -119,10 +119,12 @@ def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
         return pd.DataFrame(columns)
     except (ValueError, TypeError):
         pass
+    if any(isinstance(v, str) or not hasattr(v, "__len__") for v in columns.values()):
+        raise SchemaError("data: a mapping of columns takes columns of equal length.")
     try:
         return pd.DataFrame({key: _as_column(v) for key, v in columns.items()})
     except (ValueError, TypeError):
-        raise SchemaError("data: a mapping of columns takes columns of equal length.") from None
+        raise SchemaError("data: a mapping takes columns of one value per record.") from None
 
 
 def _as_column(values: Any) -> Any:

@@ -138,16 +138,29 @@ def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
     start = 0
     for block in blocks:
         part = held[:, start : start + block.size]
-        size = np.zeros(len(x))
-        for column in part.T:
-            size += np.abs(column)
-        # the computed sum is off by a rounding for each addition
-        slack = (block.size - 1) * 2.0**-53
-        too_large: BoolArray = np.greater(size, block.bound * (1.0 - slack))
-        part[too_large] *= (block.bound * (_SAFETY - 2 * slack) / size[too_large])[:, None]
+        size, lost = _sum_of_sizes(part)
+        # twice, for sums of what was lost are rounded too
+        too_large: BoolArray = (size > block.bound) | (
+            (lost > 0) & (size + 2 * lost >= block.bound)
+        )
+        largest = size[too_large] + 2 * lost[too_large]
+        part[too_large] *= (block.bound * _SAFETY / largest)[:, None]
         start += block.size
     held.flags.writeable = False
     return held
+
+
+def _sum_of_sizes(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sum of the sizes of entries of each row, and at most how much of it was lost by rounding."""
+    size, lost = np.zeros(len(x)), np.zeros(len(x))
+    with np.errstate(all="ignore"):
+        for column in x.T:
+            entry = np.abs(column)
+            total = size + entry
+            added = total - size
+            lost += np.abs((size - (total - added)) + (entry - added))  # without an error (Knuth)
+            size = total
+    return size, np.where(np.isfinite(size), lost, 0.0)
 
 
 def _shortened(x: FloatArray, bound: float) -> FloatArray:

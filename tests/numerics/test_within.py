@@ -140,3 +140,16 @@ def test_a_row_of_no_use_is_zero_without_covariates():
     rows, y = Limits(1.0, 0.5).hold(np.empty((3, 0)), np.array([1.0, 0.0, -1.0]))
     assert rows.ravel().tolist() == [0.5, 0.0, 0.5]
     assert y.tolist() == [1.0, 0.0, -1.0]
+
+
+def test_a_sum_that_is_exactly_the_bound_is_left_alone():
+    x = np.eye(16)[np.arange(40) % 16]
+    np.testing.assert_array_equal(held_in_blocks(x, (Block(5, 1.0), Block(11, 1.0))), x)
+    halves = np.full((3, 4), 0.25)
+    np.testing.assert_array_equal(held_in_blocks(halves, (Block(4, 1.0),)), halves)
+
+
+def test_a_sum_beyond_all_numbers_is_held():
+    held = held_in_blocks(np.array([[1e308, 1e308, 1.0]]), (Block(3, 1.0),))
+    assert np.isfinite(held).all()
+    assert np.abs(held).sum() <= 1.0
