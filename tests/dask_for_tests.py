@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from flint import arb
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness
+from repeated_noise import trial
 
 import privatelr.model
 import privatelr.model_data
@@ -69,3 +70,19 @@ def objectives(frame, *lengths, loss="logistic", lambda_=1e-3, memory=STREAMED):
 def balls(tilt, n):
     """Enclosures of n times a tilt."""
     return lambda precision: [n * arb(float(entry)) for entry in tilt]
+
+
+def check_that_a_bar_moves_and_goes_away(capfd):
+    """One fold with a bar, of which nothing is left on the screen."""
+    formula, table = read_dask_source(FORMULA, in_parts(trial(300), 100, 50), None)
+    schema = declare_schema(**SCHEMA)
+    spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
+    with dask.config.set({"privatelr.memory": KEPT}):
+        rows = read_dask_design(spec, table, DaskRows, bar=True).rows
+        assert rows.fold(lambda x, y: (len(x),)) == (300,)
+    printed = "".join(capfd.readouterr())
+    assert "|" in printed
+    assert "\n" not in printed
+    assert printed.endswith("\r")
+    erased = printed.split("\r")[-2]
+    assert not erased.strip() or erased.endswith("\33[2K")

@@ -13,6 +13,7 @@ from dask_for_tests import (
     STREAMED,
     balls,
     both,
+    check_that_a_bar_moves_and_goes_away,
     in_parts,
     objectives,
     one_noise,
@@ -22,14 +23,12 @@ from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
 from privatelr import FormulaError, PrivateLRError, SchemaError, dplr, dpsvm
-from privatelr.frames.dask_source import read_dask_design, read_dask_source
-from privatelr.frames.design import plan_design
-from privatelr.frames.formula import parse_formula
+from privatelr.frames.dask_source import read_dask_source
 from privatelr.frames.schema import declare_schema
 from privatelr.frames.source import is_dask
 from privatelr.numerics.certified import certified_minimum, gradient_bound
 from privatelr.numerics.dask_graph import computed, constant, tree_sum
-from privatelr.numerics.dask_rows import DaskRows, RowFacts
+from privatelr.numerics.dask_rows import RowFacts
 from privatelr.numerics.losses import LOSSES
 from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
@@ -406,18 +405,7 @@ def test_names_of_tasks_say_nothing_of_the_data(monkeypatch):
 
 def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
     monkeypatch.setattr("privatelr.numerics.dask_cluster._OFTEN", 0.0)
-    formula, table = read_dask_source(FORMULA, in_parts(trial(300), 100, 50), None)
-    schema = declare_schema(**SCHEMA)
-    spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
-    with dask.config.set({"privatelr.memory": KEPT}):
-        rows = read_dask_design(spec, table, DaskRows, bar=True).rows
-        assert rows.fold(lambda x, y: (len(x),)) == (300,)
-    printed = "".join(capfd.readouterr())
-    assert "|" in printed
-    assert "\n" not in printed
-    assert printed.endswith("\r")
-    erased = printed.split("\r")[-2]
-    assert not erased.strip() or erased.endswith("\33[2K")
+    check_that_a_bar_moves_and_goes_away(capfd)
 
 
 def test_errors_of_other_peoples_tasks_quote_nothing():

@@ -7,16 +7,20 @@ import warnings
 
 import numpy as np
 import pytest
-from dask_for_tests import EVERY_MEMORY, KEPT, balls, both, in_parts, objectives, one_noise
+from dask_for_tests import (
+    EVERY_MEMORY,
+    KEPT,
+    balls,
+    both,
+    check_that_a_bar_moves_and_goes_away,
+    in_parts,
+    objectives,
+    one_noise,
+)
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
 from privatelr import SchemaError, dplr
-from privatelr.frames.dask_source import read_dask_design, read_dask_source
-from privatelr.frames.design import plan_design
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.schema import declare_schema
-from privatelr.numerics.dask_rows import DaskRows
 from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import value_and_gradient
 from privatelr.numerics.precise import precise_minimum
@@ -112,18 +116,7 @@ def test_a_failure_on_a_cluster_quotes_no_value(on, caplog):
 
 
 def test_a_bar_moves_and_goes_away(on, capfd):
-    formula, table = read_dask_source(FORMULA, in_parts(trial(300), 100, 50), None)
-    schema = declare_schema(**SCHEMA)
-    spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
-    with dask.config.set({"privatelr.memory": KEPT}):
-        rows = read_dask_design(spec, table, DaskRows, bar=True).rows
-        assert rows.fold(lambda x, y: (len(x),)) == (300,)
-    printed = "".join(capfd.readouterr())
-    assert "|" in printed
-    assert "\n" not in printed
-    assert printed.endswith("\r")
-    erased = printed.split("\r")[-2]
-    assert not erased.strip() or erased.endswith("\33[2K")
+    check_that_a_bar_moves_and_goes_away(capfd)
 
 
 def test_workers_read_files_and_predict(on, tmp_path):

@@ -27,7 +27,7 @@ def from_foreign(data: Any) -> pd.DataFrame:
     """A frame that narwhals knows, in pandas; raises `TypeError` for anything else."""
     names = getattr(data, "column_names", None)
     if isinstance(names, list):  # of pyarrow, where they may be the same
-        _require_distinct(names)
+        require_distinct(names)
     frame = nw.from_native(data, eager_only=True)
     if not (frame.implementation.is_polars() or frame.implementation.is_pyarrow()):
         return frame.to_pandas()
@@ -38,10 +38,11 @@ def from_foreign(data: Any) -> pd.DataFrame:
     )
 
 
-def _require_distinct(names: Sequence[str]) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise SchemaError(f"data has two columns named {twice[0]!r}; names must differ.")
+def require_distinct(names: Sequence[str]) -> None:
+    """Refuse a name that two columns have."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SchemaError(f"data has two columns named {twice!r}; names must differ.")
 
 
 def _column(frame: Any, name: str) -> Any:

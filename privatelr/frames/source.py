@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import FormulaError, SchemaError, show
-from privatelr.frames.foreign import from_foreign
+from privatelr.frames.foreign import from_foreign, require_distinct
 
 
 def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
@@ -97,9 +97,7 @@ def as_frame(data: Any) -> pd.DataFrame:
     names = [str(name) for name in frame.columns]
     if not names:
         raise SchemaError("data has no columns: a fit takes a response and its covariates.")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SchemaError(f"data has two columns named {twice!r}; names must differ.")
+    require_distinct(names)
     return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from privatelr.errors import PrivateLRError, quoting_nothing
 from privatelr.numerics.dask_cluster import Bar, client_in_charge, follow
+from privatelr.numerics.rows import added
 from privatelr.numerics.threads import in_order, threads
 
 if TYPE_CHECKING:
@@ -85,11 +86,6 @@ def _pairwise(*given: Any) -> Any:
         pairs = [results[start : start + 2] for start in range(0, len(results), 2)]
         results = [added(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
     return results[0]
-
-
-def added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sum of two tuples, entry by entry."""
-    return tuple(a + b for a, b in zip(total, part, strict=True))
 
 
 def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:

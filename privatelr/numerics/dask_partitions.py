@@ -5,7 +5,6 @@ These functions are the tasks of a graph. They and all that they are given can t
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from privatelr.errors import SchemaError
-from privatelr.numerics.dask_graph import Failure, added, guarded
-from privatelr.numerics.rows import SUMMED_BLOCKS, DenseRows, Limits, block_rows
+from privatelr.numerics.dask_graph import Failure, guarded
+from privatelr.numerics.rows import SUMMED_BLOCKS, DenseRows, Limits, added, block_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,10 +63,8 @@ class Work:
             yield part.rows
             return
         reader = self._reader(part, length)
-        projection = self.limits.projection
-        d = reader.p if projection is None else projection.shape[1]
         # whole groups of blocks, so that a term goes through no more additions than in one piece
-        group = SUMMED_BLOCKS * block_rows(d + (self.limits.intercept is not None))
+        group = SUMMED_BLOCKS * block_rows(self.limits.width(reader.p))
         size = -(-_PIECE // group) * group
         for start in range(0, length, size):
             yield self.rows(_Piece(reader, start, min(start + size, length)))
@@ -80,7 +77,7 @@ class Work:
         """The rows `start`, `start + stride`, ... of a partition; no other is read."""
         if isinstance(part, Held):
             rows = part.rows
-            return _with(rows, rows.x[start::stride].copy(), rows.y[start::stride].copy())
+            return rows.with_table(rows.x[start::stride].copy(), rows.y[start::stride].copy())
         self._reader(part, length)
         return self.rows(self.open(part, start, stride))
 
@@ -152,13 +149,4 @@ def _joined(pairs: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, Flo
 def stacked(pieces: list[DenseRows]) -> DenseRows:
     """Rows below each other, which stay as long as they are."""
     x = np.concatenate([rows.x for rows in pieces])
-    return _with(pieces[0], x, np.concatenate([rows.y for rows in pieces]))
-
-
-def _with(rows: DenseRows, x: FloatArray, y: FloatArray) -> DenseRows:
-    """Rows under the same bounds: of them, or of others that were held to them."""
-    made = copy.copy(rows)
-    for name, value in (("x", x), ("y", y)):
-        value.flags.writeable = False
-        object.__setattr__(made, name, value)
-    return made
+    return pieces[0].with_table(x, np.concatenate([rows.y for rows in pieces]))

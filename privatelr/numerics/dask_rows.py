@@ -15,7 +15,6 @@ import numpy as np
 from privatelr.errors import SchemaError
 from privatelr.numerics.dask_cluster import memory_for_rows
 from privatelr.numerics.dask_graph import (
-    added,
     computed,
     constant,
     new_name,
@@ -24,7 +23,7 @@ from privatelr.numerics.dask_graph import (
     tree_sum,
 )
 from privatelr.numerics.dask_partitions import Work, fold, hold, score, stacked, thin
-from privatelr.numerics.rows import DenseRows, Limits
+from privatelr.numerics.rows import DenseRows, Limits, added
 from privatelr.numerics.threads import alone
 from privatelr.types import RowLimit
 
@@ -139,8 +138,8 @@ class DaskRows:
                 f"data in {len(reader.parts)} partitions: a fit takes at most {MOST_PARTITIONS}; "
                 "call repartition() on it first."
             )
-        d = (reader.p if projection is None else projection.shape[1]) + (intercept is not None)
-        work = constant(Work(reader.open, Limits(bound, intercept, projection, blocks)), "plan")
+        limits = Limits(bound, intercept, projection, blocks)
+        d, work = limits.width(reader.p), constant(Work(reader.open, limits), "plan")
         parts = reader.parts
         if sum(reader.lengths) * (d + 1) * 8 <= memory_for_rows():
             name = new_name("rows")

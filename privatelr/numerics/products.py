@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from privatelr.numerics.rows import SUMMED_BLOCKS, block_rows, linear_predictor
+from privatelr.numerics.rows import SUMMED_BLOCKS, added, block_rows, linear_predictor
 from privatelr.numerics.threads import in_order
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def in_dense_pieces(kernel: Kernel) -> Kernel:
     def run(x: Any, y: FloatArray) -> tuple[Any, ...]:
         if not sparse.issparse(x):
             return kernel(x, y)
-        return reduce(lambda a, b: tuple(p + q for p, q in zip(a, b, strict=True)), pieces(x, y))
+        return reduce(added, pieces(x, y))
 
     return run
 

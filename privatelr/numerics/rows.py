@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -331,24 +332,26 @@ class DenseRows:
                 kernel(self.x[start : start + size], self.y[start : start + size])
                 for start in range(first, stop, size)
             )
-            return reduce(_added, sums)
+            return reduce(added, sums)
 
         if self.n <= SUMMED_BLOCKS * size and self.n * self.d <= _SMALL:
             return part(0)  # not worth asking how many threads there are
-        return reduce(_added, in_order(part, range(0, self.n, SUMMED_BLOCKS * size)))
+        return reduce(added, in_order(part, range(0, self.n, SUMMED_BLOCKS * size)))
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         stride = max(self.n // m, 1)
-        thin = object.__new__(DenseRows)
-        for name, value in (
-            ("x", np.ascontiguousarray(self.x[::stride])),
-            ("y", np.ascontiguousarray(self.y[::stride])),
-            ("radius", self.radius),
-            ("blocks", self.blocks),
-        ):
-            object.__setattr__(thin, name, value)
-        return thin
+        return self.with_table(
+            np.ascontiguousarray(self.x[::stride]), np.ascontiguousarray(self.y[::stride])
+        )
+
+    def with_table(self, x: FloatArray, y: FloatArray) -> DenseRows:
+        """Rows under the same bounds: of these, or of others that were held to them."""
+        made = copy.copy(self)
+        for name, value in (("x", x), ("y", y)):
+            value.flags.writeable = False
+            object.__setattr__(made, name, value)
+        return made
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""
@@ -362,5 +365,6 @@ class DenseRows:
         return (link, self.y) if usable.all() else (link[usable], self.y[usable])
 
 
-def _added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:
+def added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The sum of what a kernel returned of two parts, entry by entry."""
     return tuple(a + b for a, b in zip(total, part, strict=True))

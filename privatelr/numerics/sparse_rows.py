@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows import DenseRows, added
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class SparseRows:
         if self.n <= size:
             return kernel(self.x, self.y)
         return reduce(
-            lambda a, b: tuple(p + q for p, q in zip(a, b, strict=True)),
+            added,
             (
                 kernel(self.x[start : start + size], self.y[start : start + size])
                 for start in range(0, self.n, size)

@@ -87,11 +87,8 @@ def _prepared(name: str, x: FloatArray, y: FloatArray, tolerance: float) -> Call
 
 def _held(x: FloatArray, y: FloatArray) -> DenseRows:
     """Rows that were bounded before, without another copy of them."""
-    rows = object.__new__(DenseRows)
-    radius = DenseRows(x[:1, 1:], y[:1], bound=float(len(x[0])) ** 0.5, intercept=INTERCEPT).radius
-    for field, value in (("x", x), ("y", y), ("radius", radius), ("blocks", ())):
-        object.__setattr__(rows, field, value)
-    return rows
+    first = DenseRows(x[:1, 1:], y[:1], bound=float(len(x[0])) ** 0.5, intercept=INTERCEPT)
+    return first.with_table(x, y)
 
 
 def as_frame(x: FloatArray, y: FloatArray) -> tuple[pd.DataFrame, dict[str, tuple[int, int]]]:
