@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.numerics.products import margins, rough_gram
+from privatelr.numerics.products import margins, rough_gram, weighted_sum
 
 if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
@@ -41,7 +41,7 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
         margin = y * margins(x, w)
-        return float(loss.value(margin).sum()), (loss.slope(margin) * y) @ x
+        return float(loss.value(margin).sum()), weighted_sum(loss.slope(margin) * y, x)
 
     total, slopes = objective.rows.fold(kernel)
     n, lambda_, tilt = objective.rows.n, objective.lambda_, objective.tilt
@@ -61,7 +61,7 @@ def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
         margin *= y
         slope = loss.slope(margin)
         slope *= y
-        return (slope @ x,)
+        return (weighted_sum(slope, x),)
 
     (slopes,) = objective.rows.fold(kernel)
     return np.asarray(slopes / objective.rows.n + objective.lambda_ * w + objective.tilt)

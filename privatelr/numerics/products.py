@@ -1,7 +1,7 @@
 """The few products that kernels take of a block of rows, dense or sparse.
 
-A block is an array ``(m, d)`` or a `scipy.sparse.csr_array` of that shape. ``x @ w`` and
-``s @ x`` are spelled alike for both; what is not has a function here.
+A block is an array ``(m, d)`` or a `scipy.sparse.csr_array` of that shape. ``x @ w`` is spelled
+alike for both; what is not, or is better not, has a function here.
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ def margins(x: Any, w: FloatArray) -> FloatArray:
     return np.asarray(x @ w if sparse.issparse(x) or x.shape[1] < _LONG else np.vecdot(x, w))
 
 
+def weighted_sum(weights: FloatArray, x: Any) -> FloatArray:
+    """``weights @ x``, while other threads run."""
+    # of a vector and a table, `@` keeps the lock of the interpreter (NumPy up to 2.4)
+    return np.asarray(weights @ x if sparse.issparse(x) else np.dot(weights, x))
+
+
 def gram(x: Any, weight: FloatArray) -> FloatArray:
     """``sum_i weight_i x_i x_i'`` of shape ``(d, d)``, dense.
 
@@ -61,8 +67,12 @@ def gram(x: Any, weight: FloatArray) -> FloatArray:
 
 
 def rough_gram(x: Any, weight: FloatArray) -> FloatArray:
-    """The same in sums of any length, which is faster where rows are sparse."""
-    if not sparse.issparse(x) or x.nnz > _CROWDED * x.shape[0] * x.shape[1]:
+    """The same for weights from zero, less exact and faster: sums may be of any length."""
+    if not sparse.issparse(x):
+        # a table times itself is half the work; a weight may have been rounded to below zero
+        scaled = np.einsum("ij,i->ij", x, np.sqrt(np.maximum(weight, 0.0)))
+        return np.asarray(scaled.T @ scaled)
+    if x.nnz > _CROWDED * x.shape[0] * x.shape[1]:
         return gram(x, weight)
     return np.asarray((x.tocsc().T @ scaled_rows(x, weight)).toarray())
 
@@ -127,7 +137,7 @@ def short_slopes(x: Any, weights: FloatArray) -> FloatArray:
     whole = len(x) // _DOT * _DOT
     pieces = x[:whole].reshape(-1, _DOT, x.shape[1])
     parts = weights[:whole].reshape(-1, 1, _DOT) @ pieces
-    return halved(np.concatenate([parts[:, 0], (weights[whole:] @ x[whole:])[None]]))
+    return halved(np.concatenate([parts[:, 0], weighted_sum(weights[whole:], x[whole:])[None]]))
 
 
 def slope_roundings(n: int) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import linalg
 
 from privatelr.numerics.objective import curvature_within
+from privatelr.numerics.products import margins, weighted_sum
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.sparse_rows import SparseRows
 from privatelr.numerics.threads import in_order
@@ -84,17 +85,17 @@ def _second_derivative(
     rows, loss = objective.rows, objective.loss
 
     def weights(x: Any, y: FloatArray) -> FloatArray:
-        return curvature_within(loss, y * (x @ w), reach) * y * y / rows.n
+        return curvature_within(loss, y * margins(x, w), reach) * y * y / rows.n
 
     def squares(x: Any, y: FloatArray) -> tuple[FloatArray]:
-        return (weights(x, y) @ (x * x),)
+        return (weighted_sum(weights(x, y), x * x),)
 
     (diagonal,) = rows.fold(squares)
     known = weights(rows.x, rows.y) if isinstance(rows, SparseRows) else None
 
     def product(v: FloatArray) -> FloatArray:
         def kernel(x: Any, y: FloatArray) -> tuple[FloatArray]:
-            return ((weights(x, y) * (x @ v)) @ x,)
+            return (weighted_sum(weights(x, y) * margins(x, v), x),)
 
         if isinstance(rows, SparseRows) and known is not None:
             found = (known * (rows.x @ v)) @ rows.x

@@ -16,7 +16,8 @@ def check_one_class(value, **options):
     frame = clinic().assign(y=value)
     first, second = (fit_clinic(frame, **options) for _ in range(2))
     assert np.isfinite(first.coef).all()
-    assert (first.coef != second.coef).all()
+    # a draw of a few thousand steps of its grid repeats now and then, but not in two coordinates
+    assert np.count_nonzero(first.coef == second.coef) < 2
     moments = first.release.moments, second.release.moments
     assert (moments[0] is None) == ("spend" not in options)
     if moments[0] is not None:

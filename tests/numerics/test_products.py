@@ -1,0 +1,80 @@
+"""The products of a block: what each computes, and that other threads run meanwhile."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from privatelr.numerics.products import gram, margins, rough_gram, weighted_sum
+
+N, D = 300, 40
+
+
+def block(share=1.0, n=N, d=D):
+    rng = np.random.default_rng(2)
+    dense = rng.standard_normal((n, d)) * (rng.random((n, d)) < share)
+    return dense, rng.random(n)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.08, 0.5, 1.0])
+def test_products_are_those_of_the_definition(share):
+    dense, weight = block(share)
+    w = np.linspace(-1, 1, D)
+    expected = np.einsum("ki,k,kj->ij", dense, weight, dense)
+    for x in (dense, sparse.csr_array(dense)):
+        np.testing.assert_allclose(margins(x, w), dense @ w, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(weighted_sum(weight, x), weight @ dense, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(gram(x, weight), expected, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(rough_gram(x, weight), expected, rtol=0, atol=1e-11)
+
+
+def test_a_weight_that_was_rounded_to_below_zero_counts_as_zero():
+    x, weight = block()
+    below = np.where(np.arange(N) < 5, -1e-18, weight)
+    np.testing.assert_array_equal(rough_gram(x, below), rough_gram(x, np.maximum(below, 0)))
+
+
+def others_run(product, attempts=20):
+    """Whether another thread was seen at work during a product.
+
+    Threads are told not to interrupt each other, so that one runs only when it is let.
+    """
+
+    def work():
+        product()
+        done.set()
+
+    kept = sys.getswitchinterval()
+    sys.setswitchinterval(100.0)
+    try:
+        for _ in range(attempts):
+            done = threading.Event()
+            thread = threading.Thread(target=work)
+            thread.start()
+            seen = not done.is_set()
+            thread.join()
+            if seen:
+                return True
+        return False
+    finally:
+        sys.setswitchinterval(kept)
+
+
+@pytest.mark.parametrize("product", [margins, weighted_sum, rough_gram])
+def test_other_threads_run_during_a_product(product):
+    """Or a second thread is of no use: that is how long blocks once took turns."""
+    x, weight = block(n=60_000)
+    w = np.ones(D)
+    calls = {
+        margins: lambda: margins(x, w),
+        weighted_sum: lambda: weighted_sum(weight, x),
+        rough_gram: lambda: rough_gram(x, weight),
+    }
+    assert others_run(calls[product])
+
+
+def test_a_product_that_keeps_the_lock_is_caught():
+    numbers = list(range(200_000))
+    assert not others_run(lambda: sum(numbers))
