@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, require_choice, require_number, show
+from privatelr.mechanisms.programs.choices import Choices
 from privatelr.mechanisms.programs.rounds import balanced_rounds, best_step, want_of_rounds
 from privatelr.numerics.dense_weights import projection_error
 from privatelr.privacy.bounded_range import range_within
-from privatelr.privacy.events import BoundedRangeEvent
 from privatelr.privacy.guarantees import NonPrivate
-from privatelr.privacy.selection import ExponentialMechanism
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.programs.problem import ProgramFacts
-    from privatelr.privacy.events import Event
     from privatelr.privacy.guarantees import Guarantee
 
 SCORES = ("margin", "count")
@@ -27,17 +25,13 @@ _INFLATION = 1e-9
 """Of a sensitivity, at least: for what rounding does to a score."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramCalibration:
-    """Rounds, step and choice of a fit, computed before any data is touched.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramCalibration(Choices):
+    """Rounds, step and choice of a column in each, computed before any data is touched.
 
     Attributes
     ----------
     problem : ProgramFacts
-    target : Guarantee
-        What all choices together satisfy.
-    rounds : int
-        T, how many columns are chosen.
     step : float
         By how much the log weight of a record falls for a unit of margin.
     score : str
@@ -45,22 +39,14 @@ class ProgramCalibration:
         of the records that a column classifies by `threshold` or more.
     slack : float
         Only for counts, see `threshold`.
-    sensitivity : float
-        By how much a score moves at most with one record.
-    eta : float
-        Bounded range of one choice; infinite without a guarantee.
     rounds_origin : str
         Where the number of rounds comes from, in words.
     """
 
     problem: ProgramFacts
-    target: Guarantee
-    rounds: int
     step: float
     score: str
     slack: float
-    sensitivity: float
-    eta: float
     rounds_origin: str
 
     @property
@@ -80,21 +66,6 @@ class ProgramCalibration:
     def threshold(self) -> float:
         """Margin from which a record counts."""
         return (1 - self.slack) * self.problem.x_bound
-
-    @property
-    def choice(self) -> ExponentialMechanism | None:
-        """How a round chooses, by its scores; None for the largest score without noise."""
-        if math.isinf(self.eta):
-            return None
-        # a score moves up or down, so that all scores move within twice the sensitivity
-        return ExponentialMechanism(self.eta, 2 * self.sensitivity)
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for this release."""
-        if isinstance(self.target, NonPrivate):
-            return ()
-        return (BoundedRangeEvent(self.eta, self.rounds, self.target.neighbours),)
 
     def shortfall(self, failure: float = 0.05) -> float:
         """How far the mean of the s worst margins may be below the best there is, at most.

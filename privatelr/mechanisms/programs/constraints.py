@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_number
 from privatelr.mechanisms.programs.calibration import require_rounds
+from privatelr.mechanisms.programs.choices import Choices
 from privatelr.mechanisms.programs.rounds import balanced_rounds, best_step, want_of_rounds
 from privatelr.numerics.dense_weights import projection_error
 from privatelr.privacy.bounded_range import range_within
-from privatelr.privacy.events import BoundedRangeEvent
-from privatelr.privacy.guarantees import ApproxDP, NonPrivate, Promise
-from privatelr.privacy.selection import ExponentialMechanism
+from privatelr.privacy.guarantees import ApproxDP, Promise
 
 if TYPE_CHECKING:
-    from privatelr.privacy.events import Event
     from privatelr.privacy.guarantees import Guarantee
 
 Private = Literal["bounds", "rows"]
@@ -25,54 +23,30 @@ TITLE = "linear program with private constraints"
 _INFLATION = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintCalibration:
-    """Rounds, step and choice, computed before any private constraint is seen.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintCalibration(Choices):
+    """Rounds, step and choice of a corner in each, computed before any private constraint is seen.
 
     Attributes
     ----------
     n, d : int
         Constraints, and variables.
-    target : Guarantee
     private : str
         ``"bounds"`` or ``"rows"``.
     width : float
         No constraint is missed or exceeded by more at any corner.
     s : float
         How many constraints the weights are spread over at least.
-    rounds : int
     step : float
         By how much a log weight falls for a unit of slack.
-    sensitivity : float
-        By how much the score of a corner moves at most with one record.
-    eta : float
-        Bounded range of one choice; infinite without a guarantee.
     """
 
     n: int
     d: int
-    target: Guarantee
     private: Private
     width: float
     s: float
-    rounds: int
     step: float
-    sensitivity: float
-    eta: float
-
-    @property
-    def choice(self) -> ExponentialMechanism | None:
-        """How a round chooses, by its scores; None for the largest score without noise."""
-        if math.isinf(self.eta):
-            return None
-        return ExponentialMechanism(self.eta, 2 * self.sensitivity)
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for all rounds."""
-        if isinstance(self.target, NonPrivate):
-            return ()
-        return (BoundedRangeEvent(self.eta, self.rounds, self.target.neighbours),)
 
     def violation(self, failure: float = 0.05) -> float:
         """Mean violation of the s worst constraints, at most, if the program can be solved.
