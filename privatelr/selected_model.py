@@ -22,11 +22,12 @@ from privatelr.frames.formula import parse_formula
 from privatelr.frames.matrix import MatrixSpec, plan_matrix, read_matrix_labels
 from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
 from privatelr.frames.source import read_source
+from privatelr.frames.sparse_design import read_sparse
 from privatelr.frames.wide_matrix import MatrixTable, read_matrix_source
 from privatelr.mechanisms.choosers import Program, Simplex
 from privatelr.mechanisms.request import read_goal
 from privatelr.model import charge, read_ledger, read_randomness
-from privatelr.numerics.entries import EntryRows, worth_sparse
+from privatelr.numerics.entries import EntryRows, few_are_filled
 from privatelr.numerics.losses import find_loss, label
 from privatelr.privacy.guarantees import ApproxDP, NonPrivate, void
 from privatelr.results.diagnostics import diagnose
@@ -320,8 +321,6 @@ def _rows(spec: DesignSpec | MatrixSpec, source: Source) -> EntryRows:
     if isinstance(spec, MatrixSpec):
         labels = read_matrix_labels(spec, data.frame)
         return EntryRows(data.matrix, labels, x_bound=spec.x_bound, intercept=spec.intercept)
-    covariates, labels = read_labelled(spec, data)
-    held: Any = covariates
-    if worth_sparse(spec.density):
-        held = sparse.csr_array(covariates)
-    return EntryRows(held, labels, x_bound=spec.x_bound, intercept=spec.intercept)
+    read = read_sparse if few_are_filled(spec.density) else read_labelled
+    covariates, labels = read(spec, data)
+    return EntryRows(covariates, labels, x_bound=spec.x_bound, intercept=spec.intercept)

@@ -187,6 +187,30 @@ def test_sparse_and_dense_give_the_same_choices(model, monkeypatch):
 
 
 @EVERY_DOOR
+def test_factors_of_many_levels_are_read_without_zeros_and_give_the_same(model, monkeypatch):
+    frame = clinic(n=400)
+    frame["ward"] = np.random.default_rng(3).choice(list("abcdefghijkl"), 400)
+    frame.loc[7, "ward"] = "elsewhere"  # a level that was not declared: a row of zeros
+    frame.loc[9, "age"] = np.nan
+    schema = {"levels": {"ward": list("abcdefghijkl")}, "bounds": {"age": (18, 90)}}
+    read = []
+    honest = EntryRows.__init__
+
+    def seen(self, covariates, *args, **options):
+        read.append(sparse.issparse(covariates))
+        honest(self, covariates, *args, **options)
+
+    monkeypatch.setattr(EntryRows, "__init__", seen)
+    with fixed_noise(monkeypatch):
+        thin = model("y ~ ward + age", frame, eps=4.0, **schema)
+        monkeypatch.setattr(privatelr.selected_model, "few_are_filled", lambda density: False)
+        full = model("y ~ ward + age", frame, eps=4.0, **schema)
+    assert read == [True, False]
+    np.testing.assert_array_equal(thin.release.counts, full.release.counts)
+    assert thin.diagnostics.c_index == full.diagnostics.c_index
+
+
+@EVERY_DOOR
 def test_a_ledger_is_charged_and_refuses(model):
     with Ledger(epsilon=3.0, delta=1e-5) as ledger:
         fit = fitted(model, eps=2.0, delta=1e-6)

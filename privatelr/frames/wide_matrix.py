@@ -93,18 +93,14 @@ class WideSpec(NumberedSpec):
 
 
 def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> WideSpec:
-    """Describe a design of p numbered columns from types and declarations.
+    """Describe a design as `plan_matrix` does, with a bound on the length of a row.
 
-    Parameters
-    ----------
-    name
-        Of the response.
-    column : Series
-        The response; only its type is looked at.
-    p
-        Columns of the matrix, public.
-    schema
-        Declarations about the response, and the length of a row, which is 1 where not declared.
+    It is ``schema.row_norm``, or 1 where none is declared.
+
+    Raises
+    ------
+    SchemaError
+        If the columns of the matrix are given bounds or levels.
     """
     extra = sorted({*schema.bounds, *schema.levels} - {name})
     if extra:

@@ -48,14 +48,7 @@ class Work:
     limits: Limits
 
     def rows(self, reader: Reader) -> DenseRows:
-        limits = self.limits
-        return DenseRows.of(
-            reader,
-            bound=limits.bound,
-            intercept=limits.intercept,
-            projection=limits.projection,
-            blocks=limits.blocks,
-        )
+        return DenseRows.held(reader, self.limits)
 
     def pieces(self, part: Any, length: int) -> Iterator[DenseRows]:
         """The rows of a partition; a few at a time, unless they are in memory anyway."""

@@ -146,8 +146,8 @@ def merged(matrix: Any) -> Any:
     return rows
 
 
-def worth_sparse(density: float) -> bool:
-    """Whether rows of this public density, from 0 to 1, are better held without zeros."""
+def few_are_filled(density: float) -> bool:
+    """Whether entries of this public density, from 0 to 1, are better held without zeros."""
     return density < _SPARSE
 
 

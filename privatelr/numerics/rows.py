@@ -298,7 +298,11 @@ class DenseRows:
         blocks: tuple[Block, ...] = (),
     ) -> DenseRows:
         """Rows of what a reader reads, by pieces, so that the whole is in memory once."""
-        limits = Limits(bound, intercept, projection, blocks)
+        return cls.held(reader, Limits(bound, intercept, projection, blocks))
+
+    @classmethod
+    def held(cls, reader: Reader, limits: Limits) -> DenseRows:
+        """The same, of limits that are written down."""
         made = object.__new__(cls)
         size = _piece_rows(max(reader.p, limits.width(reader.p)))
         if reader.n <= size:

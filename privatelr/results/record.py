@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ModelRecord:
+class ModelRecord(ABC):
     """A release and the public plan that says how to read it.
 
     It holds no row of the data. Diagnostics, which are computed from the data, are kept apart
@@ -105,9 +106,9 @@ class ModelRecord:
             )
         return self._diagnostics
 
+    @abstractmethod
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, bounded as the rows of the fit were."""
-        raise NotImplementedError
 
     def _named(self, values: FloatArray, name: str) -> pd.Series[float]:
         return pd.Series(values, index=list(self.spec.columns.names), name=name)

@@ -37,7 +37,7 @@ from privatelr.mechanisms.programs.release import release_program
 from privatelr.mechanisms.programs.thesis import dmw_svm_thesis
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
-from privatelr.numerics.entries import EntryRows, worth_sparse
+from privatelr.numerics.entries import EntryRows, few_are_filled
 from privatelr.numerics.losses import Huber
 from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective
@@ -133,7 +133,7 @@ def table(data: str) -> Table:
 def entries(covariates: FloatArray, labels: FloatArray, intercept: float | None) -> EntryRows:
     """Rows with entries in [-1, 1], held without zeros where that is faster."""
     held = covariates
-    if worth_sparse(float(np.mean(covariates[:500] != 0))):
+    if few_are_filled(float(np.mean(covariates[:500] != 0))):
         held = sparse.csr_array(covariates)
     return EntryRows(held, labels, x_bound=1.0, intercept=intercept)
 
