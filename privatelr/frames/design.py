@@ -336,17 +336,6 @@ def _require_columns(piece: Piece, names: Sequence[str]) -> None:
             )
 
 
-def raw_design(spec: DesignSpec, values: Values, n: int) -> tuple[FloatArray, BoolArray]:
-    """Raw design ``(n, d)``: each numeric factor clipped to its range, each factor coded.
-
-    A value outside the levels of its factor makes the row unusable.
-    """
-    raw = np.empty((len(spec.columns.names), n)).T
-    every = range(len(spec.factors))
-    with np.errstate(all="ignore"):
-        return raw, _fill_terms(spec, raw, spec.columns.recipes, every, values)
-
-
 def _fill_terms(
     spec: DesignSpec,
     raw: FloatArray,

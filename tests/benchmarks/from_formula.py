@@ -49,7 +49,7 @@ PARTS = {
         "columns_of": "columns",
         "read_stretch": "read values",
         "read_values": "read values",
-        "raw_design": "evaluate factors",
+        "read_factors": "evaluate factors",
         "materialise": "materialise",
         "fill": "materialise",
         "to_units": "map to units",

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raw_designs import raw_design
 
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.design import (
     plan_design,
-    raw_design,
     read_covariates,
     read_design,
     read_values,

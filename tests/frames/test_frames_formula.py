@@ -8,9 +8,10 @@ import pytest
 from formulaic import model_matrix
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from raw_designs import raw_design
 
 from privatelr.errors import FormulaError, PrivateLRError
-from privatelr.frames.design import plan_design, raw_design, read_design, read_values
+from privatelr.frames.design import plan_design, read_design, read_values
 from privatelr.frames.formula import factor_index, factor_key, parse_formula
 from privatelr.frames.schema import declare_schema
 from privatelr.numerics.rows import DenseRows

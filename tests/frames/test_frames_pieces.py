@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from raw_designs import raw_design
 
 import privatelr.numerics.rows as rows_module
-from privatelr.frames.design import plan_design, raw_design, read_design, read_values
+from privatelr.frames.design import plan_design, read_design, read_values
 from privatelr.frames.evaluation import evaluate
 from privatelr.frames.formula import factor_key, parse_formula
 from privatelr.frames.schema import declare_schema

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import clinic
+from raw_designs import raw_design
 
 import privatelr.numerics.rows
 from privatelr import dplr
-from privatelr.frames.design import raw_design, read_design, read_values
+from privatelr.frames.design import read_design, read_values
 from privatelr.frames.projection import project
 from privatelr.numerics.rows import DenseRows
 

@@ -1,0 +1,16 @@
+"""The design of a formula before it is mapped to design units, every term made of its factors."""
+
+import numpy as np
+
+from privatelr.frames.design import read_factors
+from privatelr.frames.recipes import fill
+
+
+def raw_design(spec, values, n):
+    """Raw design ``(n, d)``, and the rows in which all factors are valid."""
+    raw = np.empty((len(spec.columns.names), n)).T
+    with np.errstate(all="ignore"):
+        numbers, codes, usable = read_factors(spec, values, n)
+        for recipe in spec.columns.recipes:
+            fill(raw, recipe, numbers, codes)
+    return raw, usable
