@@ -12,6 +12,7 @@ from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, requ
 from privatelr.frames.projection import project, projection_width
 from privatelr.frames.scaling import scale_by_data
 from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
+from privatelr.mechanisms.deltas import warn_of_one_record
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import find_mechanism
 from privatelr.mechanisms.request import Request, read_request
@@ -321,6 +322,7 @@ def _fit(
     spec: Any = plan_data(text, frame, schema)
     scored = require_scores(frame, cut.rule)
     guarantee = _standing(request.target, options)
+    warn_of_one_record(guarantee, len(frame), stacklevel=3)
     if isinstance(guarantee, NonPrivate):
         charge(options.ledger, guarantee, (), text)  # refused before the data is read
     if options.do_scale:

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from privatelr.errors import (
     ArgumentError,
-    GuaranteeError,
     PrivacyWarning,
     require_choice,
     require_number,
@@ -25,11 +24,16 @@ from privatelr.frames.source import read_source
 from privatelr.frames.sparse_design import read_sparse
 from privatelr.frames.wide_matrix import MatrixTable, read_matrix_source
 from privatelr.mechanisms.choosers import Program, Simplex
+from privatelr.mechanisms.deltas import (
+    USUAL_DELTA,
+    require_below_one_record,
+    warn_of_large_delta,
+)
 from privatelr.mechanisms.request import read_goal
 from privatelr.model import charge, read_ledger, read_randomness
 from privatelr.numerics.entries import EntryRows, few_are_filled
 from privatelr.numerics.losses import find_loss, label
-from privatelr.privacy.guarantees import ApproxDP, NonPrivate, void
+from privatelr.privacy.guarantees import NonPrivate, void
 from privatelr.results.diagnostics import diagnose
 from privatelr.results.selected import SelectedFit
 from privatelr.results.threshold import read_threshold
@@ -40,8 +44,6 @@ if TYPE_CHECKING:
     from privatelr.privacy.ledger import Account
     from privatelr.privacy.randomness import Randomness
 
-DELTA = 1e-6
-"""Where no delta is given."""
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
@@ -58,7 +60,7 @@ def dplpsvm(
     formula: Any = None,
     data: Any = None,
     eps: float | Guarantee = 1.0,
-    delta: float = DELTA,
+    delta: float = USUAL_DELTA,
     *,
     density: float = 0.25,
     rounds: int | str = "auto",
@@ -131,7 +133,7 @@ def dplpsvm(
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     _require_density(density, minority)
-    goal = read_goal(eps, delta, DELTA)
+    goal = read_goal(eps, delta, USUAL_DELTA)
     return _fit(
         Program(goal, density, rounds, step, score, slack),
         goal,
@@ -146,7 +148,7 @@ def dpsimplex(
     formula: Any = None,
     data: Any = None,
     eps: float | Guarantee = 1.0,
-    delta: float = DELTA,
+    delta: float = USUAL_DELTA,
     *,
     loss: str = "huber",
     h: float = 0.5,
@@ -215,7 +217,7 @@ def dpsimplex(
     require_choice(ArgumentError, "loss", loss, ("huber", "logistic"))
     takes = "a number from 1e-6 to 1e6"
     size = require_number(ArgumentError, "radius", radius, takes, at_least=1e-6, at_most=1e6)
-    goal = read_goal(eps, delta, DELTA)
+    goal = read_goal(eps, delta, USUAL_DELTA)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
     return _fit(
         Simplex(goal, found, size, lambda_, draws),
@@ -262,24 +264,6 @@ def _read_options(na_action: Any, seed: Any, ledger: Any, verbose: Any) -> Optio
     return Options(read_randomness(seed), read_ledger(ledger), int(verbosity))
 
 
-def _require_delta(goal: Guarantee, n: int) -> None:
-    """Refuse a delta under which one random record might be published."""
-    if not isinstance(goal, ApproxDP):
-        return
-    if goal.delta * n >= 1:
-        raise GuaranteeError(
-            f"delta={goal.delta:g}: delta takes a number below 1/n = {1 / n:.3g}, because at 1/n "
-            f"publishing one random record would count as private; take {0.01 / n:.1g}, or less."
-        )
-    if goal.delta > max(n**-1.5, DELTA):
-        warnings.warn(
-            f"delta={goal.delta:g} is above n**-1.5 = {n**-1.5:.3g}; delta is the chance that the "
-            "promise says nothing, so take it far below 1/n.",
-            PrivacyWarning,
-            stacklevel=4,
-        )
-
-
 def _fit(
     chooser: Chooser,
     goal: Guarantee,
@@ -293,7 +277,8 @@ def _fit(
     cut = read_threshold(threshold, loss)
     spec = _plan(source, schema)
     text = spec.formula.text
-    _require_delta(goal, n)
+    require_below_one_record(goal, n)
+    warn_of_large_delta(goal, n, stacklevel=3)
     secret = options.randomness.is_secret or isinstance(goal, NonPrivate)
     guarantee = goal if secret else void("seeded noise")
     if isinstance(guarantee, NonPrivate):

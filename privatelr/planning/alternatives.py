@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.deltas import USUAL_DELTA
 from privatelr.mechanisms.spending import usual_shares
 from privatelr.planning.forecast import FEWEST_DRAWS, errors, intervals, simulate
 from privatelr.privacy.conversions import pure_within, to_approximate, to_zcdp
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.types import FloatArray, Placement
 
-USUAL_DELTA = 1e-6
-"""Of Gaussian noise beside a plan that names no delta."""
 _SHARES = (0.5, 0.65, 0.8)
 _SAME = 1e-3
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
+from privatelr.mechanisms.deltas import USUAL_DELTA
 from privatelr.mechanisms.request import (
     LARGEST_DELTA,
     LARGEST_EPSILON,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from privatelr.privacy.events import Event
     from privatelr.privacy.guarantees import Neighbours
 
-DELTA = 1e-6
-"""Where no delta is given."""
 MOST_ROUNDS = 10**9
 MOST_EXPERTS = 10**7
 _LARGEST_LOSS = 1e100
@@ -209,7 +208,7 @@ def read_promise(epsilon: Any, delta: Any, problem: OnlineProblem) -> Guarantee:
     if isinstance(epsilon, NonPrivate):
         return replace(epsilon, neighbours=problem.neighbours)
     if isinstance(epsilon, Promise):
-        return _read_guarantee(epsilon, 0.0 if delta == DELTA else delta, problem)
+        return _read_guarantee(epsilon, 0.0 if delta == USUAL_DELTA else delta, problem)
     excess = _read_delta(delta)
     is_number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
     if is_number and epsilon in (0, math.inf):

@@ -13,9 +13,9 @@ import numpy as np
 
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
 from privatelr.locks import ForkSafeLock
+from privatelr.mechanisms.deltas import USUAL_DELTA
 from privatelr.mechanisms.online import state_file
 from privatelr.mechanisms.online.calibration import (
-    DELTA,
     OnlineCalibration,
     calibrate_online,
     read_problem,
@@ -110,7 +110,7 @@ class PrivateFTRL:
         n_experts: int,
         horizon: int,
         epsilon: float | Guarantee,
-        delta: float = DELTA,
+        delta: float = USUAL_DELTA,
         loss_range: tuple[float, float] = (0.0, 1.0),
         neighbours: str = "replace",
         *,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
+from privatelr.mechanisms.deltas import USUAL_DELTA
 from privatelr.mechanisms.programs.constraints import (
     PRIVATE,
     TITLE,
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.privacy.randomness import Randomness
     from privatelr.types import FloatArray, IntArray
-
-DELTA = 1e-6
-"""Where no delta is given."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +85,7 @@ def constraint_private_lp(
     opt: float,
     *,
     eps: float | Guarantee = 1.0,
-    delta: float = DELTA,
+    delta: float = USUAL_DELTA,
     width: float,
     violated: float,
     private: Private = "bounds",
@@ -154,7 +152,7 @@ def constraint_private_lp(
         corners = public_corners(rows, scale)
     else:
         corners = private_corners(rows, scale, value, ratios)
-    target = read_goal(eps, delta, DELTA)
+    target = read_goal(eps, delta, USUAL_DELTA)
     calibration = calibrate_constraints(
         rows.shape,
         target,

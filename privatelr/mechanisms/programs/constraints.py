@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_number
+from privatelr.mechanisms.deltas import require_below_one_record
 from privatelr.mechanisms.programs.calibration import require_rounds
 from privatelr.mechanisms.programs.choices import Choices
 from privatelr.mechanisms.programs.rounds import balanced_rounds, best_step, want_of_rounds
 from privatelr.numerics.dense_weights import projection_error
 from privatelr.privacy.bounded_range import range_within
-from privatelr.privacy.guarantees import ApproxDP, Promise
+from privatelr.privacy.guarantees import Promise
 
 if TYPE_CHECKING:
     from privatelr.privacy.guarantees import Guarantee
@@ -102,11 +103,7 @@ def calibrate_constraints(
     takes = f"a number from 1 and below n={n}, of constraints that may be violated"
     most = math.nextafter(float(n), 0.0)
     s = require_number(GuaranteeError, "violated", violated, takes, at_least=1, at_most=most)
-    if isinstance(target, ApproxDP) and target.delta >= 1 / n:
-        raise GuaranteeError(
-            f"delta={target.delta:g}: delta takes a number below 1/n = {1 / n:.3g}, because at 1/n "
-            "publishing one random record would count as private."
-        )
+    require_below_one_record(target, n)
     automatic = isinstance(rounds, str) and rounds == "auto"
     times = balanced_rounds(target, n, s, d) if automatic else rounds
     require_rounds(times)
