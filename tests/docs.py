@@ -50,7 +50,8 @@ _WITHIN = re.compile(r"within (\d+)%")
 _HEADING = re.compile(r"(?<=  )(?:Estimate|estimate|odds ratio|odds_ratio)\b")
 _ERRORS = re.compile(r"Std\. Error|std_error")
 _OF_INFERENCE = re.compile(
-    r"<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
+    r"(?<=statistic )\d+(?=[ ,])"  # of four digits, one in ten is a whole number
+    r"|<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
 )
 _ON_THE_PAGE = re.compile(rf"(C-index |The threshold ){_NUMBER.pattern}")
 

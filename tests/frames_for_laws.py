@@ -63,6 +63,16 @@ def fit_clinic(frame, *, model=dplr, **options):
     return model(FORMULA, frame, **{**SCHEMA, **options})
 
 
+def unmoved(coefs):
+    """Coordinates ``(d,)`` that are the same in every one of three releases or more.
+
+    Released numbers lie on a grid, and two draws of a few thousand steps of it coincide now and
+    then. Three do not.
+    """
+    assert len(coefs) > 2
+    return np.ptp(np.asarray(coefs), axis=0) == 0
+
+
 def scores(fit, frame):
     """One number for each row: the linear predictor, whatever it is called."""
     linear = fit.calibration.problem.loss.probability is None

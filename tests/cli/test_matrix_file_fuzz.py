@@ -132,7 +132,7 @@ def plain_reading(data, names):
     k = len(names)
     if not np.isfinite(values).all() or len(values) < k:
         return None
-    n, d = values[:2]
+    n, d = map(float, values[:2])  # whose product may be infinite
     if len(values) != k + n * d + n or (abs(values[len(values) - int(n) :]) != 1).any():
         return None
     return values[:k], values[k : k + int(n * d)], values[k + int(n * d) :]

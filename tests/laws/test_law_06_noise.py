@@ -34,16 +34,16 @@ def size_law(law):
     return (law.norm if isinstance(law, BlockLaplace) else np.linalg.norm), gamma
 
 
-def check_noise(law, randomness=None, count=4000):
+def check_noise(law, randomness=None, count=8000):
     randomness = randomness or SeededRandomness(law.dimension)
     draws = np.array([randomness.draw(law).nearest() for _ in range(count)])
     norm, distribution = size_law(law)
     sizes = [norm(b) for b in draws]
     assert stats.kstest(sizes, distribution.cdf).pvalue > LEVEL
     np.testing.assert_allclose(draws.var(axis=0), law.variances, rtol=6 * math.sqrt(10 / count))
-    assert abs(stats.norm.ppf((draws > 0).mean(axis=0))).max() < 5 / math.sqrt(count)
+    assert abs(stats.norm.ppf((draws > 0).mean(axis=0))).max() < 6.9 / math.sqrt(count)
     correlated = np.corrcoef(draws.T) if law.dimension > 1 else np.eye(1)
-    assert abs(correlated - np.eye(law.dimension)).max() < 6 / math.sqrt(count)
+    assert abs(correlated - np.eye(law.dimension)).max() < 7 / math.sqrt(count)
     length = np.linalg.norm(draws, axis=1).mean()
     assert 0.75 * law.mean_length < length < 1.05 * law.mean_length
     # no function of slope one spreads by more than the law says
@@ -58,7 +58,7 @@ def test_law(law):
 
 @pytest.mark.parametrize("law", [LAWS[2], LAWS[5], LAWS[6]], ids=repr)
 def test_secret_draws_are_of_the_same_law(law):
-    check_noise(law, SystemRandomness(), count=1500)
+    check_noise(law, SystemRandomness(), count=3000)
 
 
 def test_direction_is_uniform():

@@ -44,7 +44,8 @@ def test_coefficients_are_in_the_users_units():
         + coef["dose"] * frame["dose"]
         + coef["smoker[T.yes]"] * (frame["smoker"] == "yes")
     )
-    np.testing.assert_allclose(fit.predict(frame, type="link"), link, rtol=1e-9)
+    found = fit.predict(frame, type="link")
+    np.testing.assert_allclose(found, link, rtol=1e-9, atol=1e-12)  # terms may cancel
 
 
 def test_a_plain_fit_recovers_a_model_in_the_users_units():
@@ -156,7 +157,7 @@ def test_tidy_and_glance():
 
 def test_privacy_sd_of_output_perturbation_is_what_the_noise_does():
     frame = clinic()
-    fits = [fit_clinic(frame, op=False).coef for _ in range(400)]
+    fits = [fit_clinic(frame, op=False).coef for _ in range(800)]
     said = fit_clinic(frame, op=False).privacy_sd
     np.testing.assert_allclose(np.std(fits, axis=0), said, rtol=0.2)
 
