@@ -273,10 +273,10 @@ class FrameReader:
 def read_labelled(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[FloatArray, FloatArray]:
     """Covariates ``(n, p)`` in design units, not yet bounded, and labels ``(n,)`` of -1 and 1.
 
-    A row that cannot be used is missing in all its covariates; whoever bounds rows makes it a
-    row of zeros.
+    A row that cannot be used is missing or infinite in one of its covariates at least; whoever
+    bounds rows makes it a row of zeros.
     """
-    covariates, usable, values = read_covariates(spec, frame, spec.formula.variables)
+    covariates, usable, values = _covariates(spec, frame, spec.formula.variables)
     label, labelled = labels(spec.response, values)
     known = usable & labelled
     if not known.all():
@@ -292,6 +292,18 @@ def read_covariates(
 
     Rows are mapped to design units; they are neither bounded nor projected yet.
     """
+    covariates, usable, values = _covariates(spec, frame, names)
+    with np.errstate(all="ignore"):
+        # a sum is finite only if all that is added is
+        if not np.isfinite(np.einsum("ij->i", covariates)).all():
+            usable &= np.isfinite(covariates).all(axis=1)
+    return covariates, usable, values
+
+
+def _covariates(
+    spec: DesignSpec, frame: pd.DataFrame | Piece, names: tuple[str, ...]
+) -> tuple[FloatArray, BoolArray, Values]:
+    """As `read_covariates`, but units may have carried values of a usable row beyond doubles."""
     piece, steps = as_piece(frame, names), spec.steps
     _require_columns(piece, names)
     raw = np.empty((len(spec.columns.names), len(piece))).T  # by columns, as it is filled
@@ -306,9 +318,6 @@ def read_covariates(
         values |= found
         usable &= valid & _fill_terms(spec, raw, steps.recipes, steps.factors, values)
         covariates = to_units(raw, spec.columns, steps)
-        # a sum is finite only if all that is added is
-        if not np.isfinite(np.einsum("ij->i", covariates)).all():
-            usable &= np.isfinite(covariates).all(axis=1)
     # what was read straight into the design is not in the units of the data any more
     return covariates, usable, found
 

@@ -147,7 +147,10 @@ def labels(response: Response, columns: Columns) -> tuple[FloatArray, BoolArray]
     """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value."""
     name = coded_column(response.expression)
     values = columns[name] if name is not None else evaluate(response.expression, columns)
-    if response.kind == "binary":  # labels of support vector machines are often -1 and 1
-        values = np.where(np.equal(values, -1), 0, values)
+    if response.kind == "binary":
+        positive = np.equal(values, 1)
+        # labels of support vector machines are often -1 and 1
+        usable = positive | np.equal(values, 0) | np.equal(values, -1)
+        return np.where(positive, 1.0, -1.0), usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)

@@ -84,14 +84,10 @@ def _expit(link: FloatArray) -> FloatArray:
     return np.asarray(scipy.special.expit(link))
 
 
-_LARGEST_EXPONENT = 708.0
-"""Its exponential is a number, and one over it is below all that has to be told from zero."""
-
-
 def _falling(z: FloatArray, top: float = 1.0) -> FloatArray:
     """``top / (1 + exp(z))``, with all its digits on either side, as fast as exponentials go."""
-    share = np.minimum(z, _LARGEST_EXPONENT)
-    np.exp(share, out=share)
+    with np.errstate(over="ignore"):  # one over infinity is as near zero as has to be
+        share = np.asarray(np.exp(z))
     share += 1.0
     return np.divide(top, share, out=share)
 

@@ -28,6 +28,8 @@ _PIECE = 2**13
 """Rows that are read at once, at most."""
 _PIECE_ENTRIES = 2**18
 """Entries that are read at once: what is made of them on the way stays in a cache."""
+_TILE = 2**9
+"""Rows that are copied at once from columns: those stay in the nearest cache meanwhile."""
 _LINE = 8
 """Numbers that are moved together between memory and a processor."""
 _LEAST = 2**8
@@ -68,7 +70,7 @@ class Limits:
         if kept.any():
             if self.intercept is not None:
                 x[:, 0] = self.intercept
-            x[:, int(self.intercept is not None) :] = covariates
+            _copy(covariates, x[:, int(self.intercept is not None) :])
         if kept.all():
             if p == 0:  # there is no value to tell a row of no use by
                 x[labels == 0] = 0.0
@@ -92,6 +94,12 @@ class Limits:
         x = bounded_rows(covariates, self.bound, self.intercept, self.projection)
         within = np.all(keep_blocks(x, self._runs, None))
         return x if within else held_in_blocks(x, self.blocks)
+
+
+def _copy(columns: FloatArray, rows: FloatArray) -> None:
+    """Write a table ``(n, p)`` that is held by columns to where it is held by rows."""
+    for start in range(0, len(rows), _TILE):
+        rows[start : start + _TILE] = columns[start : start + _TILE]
 
 
 def bounded_rows(
@@ -345,9 +353,14 @@ class DenseRows:
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         stride = max(self.n // m, 1)
-        return self.with_table(
-            np.ascontiguousarray(self.x[::stride]), np.ascontiguousarray(self.y[::stride])
-        )
+        far_apart, y = self.x[::stride], np.ascontiguousarray(self.y[::stride])
+        x = np.empty(far_apart.shape)
+
+        def gather(start: int) -> None:  # each row is a wait for memory
+            x[start : start + _PIECE] = far_apart[start : start + _PIECE]
+
+        in_order(gather, range(0, len(x), _PIECE))
+        return self.with_table(x, y)
 
     def with_table(self, x: FloatArray, y: FloatArray) -> DenseRows:
         """Rows under the same bounds: of these, or of others that were held to them."""
