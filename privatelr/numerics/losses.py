@@ -89,7 +89,7 @@ def _falling(z: FloatArray, top: float = 1.0) -> FloatArray:
     with np.errstate(over="ignore"):  # one over infinity is as near zero as has to be
         share = np.asarray(np.exp(z))
     share += 1.0
-    return np.divide(top, share, out=share)
+    return np.asarray(np.divide(top, share, out=share))
 
 
 def _softplus(z: FloatArray) -> FloatArray:
