@@ -322,12 +322,12 @@ def _fit(
     spec: Any = plan_data(text, frame, schema)
     scored = require_scores(frame, cut.rule)
     guarantee = _standing(request.target, options)
-    warn_of_one_record(guarantee, len(frame), stacklevel=3)
     if isinstance(guarantee, NonPrivate):
         charge(options.ledger, guarantee, (), text)  # refused before the data is read
     if options.do_scale:
         spec = _scaled(spec, frame)
     spec = _projected(spec, options, len(frame))
+    warn_of_one_record(guarantee, len(frame), stacklevel=3)
     plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
     if options.verbose:
         print(plan)

@@ -29,7 +29,8 @@ _FILLED = 0.02
 _CROWDED = 0.12
 """The same where sums may be as long as they are."""
 _LONG = 32
-"""Entries of a row from which on a sum for each row is read from memory faster."""
+"""Entries of a row from which on a sum for each row is read from memory faster, and a product of
+columns takes longer than what has to be done to halve it."""
 
 
 def row_products(x: Any, w: FloatArray) -> FloatArray:
@@ -68,13 +69,15 @@ def gram(x: Any, weight: FloatArray) -> FloatArray:
 
 def rough_gram(x: Any, weight: FloatArray) -> FloatArray:
     """The same for weights from zero, less exact and faster: sums may be of any length."""
-    if not sparse.issparse(x):
-        # a table times itself is half the work; a weight may have been rounded to below zero
-        scaled = np.einsum("ij,i->ij", x, np.sqrt(np.maximum(weight, 0.0)))
-        return np.asarray(scaled.T @ scaled)
-    if x.nnz > _CROWDED * x.shape[0] * x.shape[1]:
+    if sparse.issparse(x):
+        if x.nnz > _CROWDED * x.shape[0] * x.shape[1]:
+            return gram(x, weight)
+        return np.asarray((x.tocsc().T @ scaled_rows(x, weight)).toarray())
+    if x.shape[1] < _LONG:
         return gram(x, weight)
-    return np.asarray((x.tocsc().T @ scaled_rows(x, weight)).toarray())
+    # a table times itself is half the work; a weight may have been rounded to below zero
+    scaled = x * np.sqrt(np.maximum(weight, 0.0))[:, None]
+    return np.asarray(scaled.T @ scaled)
 
 
 def _gram_of_few(x: Any, weight: FloatArray) -> FloatArray:

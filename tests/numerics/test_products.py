@@ -19,9 +19,10 @@ def block(share=1.0, n=N, d=D):
 
 
 @pytest.mark.parametrize("share", [0.01, 0.08, 0.5, 1.0])
-def test_products_are_those_of_the_definition(share):
-    dense, weight = block(share)
-    w = np.linspace(-1, 1, D)
+@pytest.mark.parametrize("d", [5, D])
+def test_products_are_those_of_the_definition(share, d):
+    dense, weight = block(share, d=d)
+    w = np.linspace(-1, 1, d)
     expected = np.einsum("ki,k,kj->ij", dense, weight, dense)
     for x in (dense, sparse.csr_array(dense)):
         np.testing.assert_allclose(margins(x, w), dense @ w, rtol=0, atol=1e-13)
