@@ -3,6 +3,7 @@
 import pickle
 from contextlib import contextmanager
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -63,14 +64,18 @@ def fit_clinic(frame, *, model=dplr, **options):
     return model(FORMULA, frame, **{**SCHEMA, **options})
 
 
-def unmoved(coefs):
-    """Coordinates ``(d,)`` that are the same in every one of three releases or more.
+def require_fresh(releases):
+    """Each of three or more releases ``(d,)`` has noise of its own, in every coordinate.
 
     Released numbers lie on a grid, and two draws of a few thousand steps of it coincide now and
-    then. Three do not.
+    then: in one coordinate or two of a pair, but not in three releases, and not in three
+    coordinates.
     """
-    assert len(coefs) > 2
-    return np.ptp(np.asarray(coefs), axis=0) == 0
+    table = np.asarray(releases)
+    assert min(table.shape) > 2
+    assert (np.ptp(table, axis=0) > 0).all()
+    for one, other in combinations(table, 2):
+        assert np.count_nonzero(one == other) < 3
 
 
 def scores(fit, frame):

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from broken_mechanisms import calibrated
 from flint import arb
-from frames_for_laws import clinic, fit_clinic, replaced, unmoved
+from frames_for_laws import clinic, fit_clinic, replaced, require_fresh
 from scipy import optimize
 
 import privatelr.model
@@ -210,7 +210,7 @@ def test_every_mechanism_under_every_guarantee(loss, price, op, h):
     fits = [svm(loss=loss, op=op, h=h, **price) for _ in range(3)]
     first = fits[0]
     assert np.isfinite(first.coef).all()
-    assert not unmoved([fit.coef for fit in fits]).any()
+    require_fresh([fit.coef for fit in fits])
     target = {"pure": PureDP(1.0), "zCDP": ZCDP(0.1), "approximate": ApproxDP(1.0, 1e-6)}
     promised = next(target[name] for name, given in PRICES.items() if given is price)
     assert first.guarantee == first.calibration.target == promised

@@ -71,15 +71,14 @@ class Limits:
             if self.intercept is not None:
                 x[:, 0] = self.intercept
             _copy(covariates, x[:, int(self.intercept is not None) :])
-        if kept.all():
-            if p == 0:  # there is no value to tell a row of no use by
-                x[labels == 0] = 0.0
-            return x, labels
-        rest = np.flatnonzero(~kept)
-        # column by column, which is how rows are bounded
-        others = covariates if len(rest) == n else np.take(covariates.T, rest, axis=1).T
-        x[rest if len(rest) < n else slice(None)] = self._held(others)
-        labels[rest[~np.isfinite(others).all(axis=1)]] = 0.0
+        if not kept.all():
+            rest = np.flatnonzero(~kept)
+            # column by column, which is how rows are bounded
+            others = covariates if len(rest) == n else np.take(covariates.T, rest, axis=1).T
+            x[rest if len(rest) < n else slice(None)] = self._held(others)
+            labels[rest[~np.isfinite(others).all(axis=1)]] = 0.0
+        if p == 0:  # there is no value to tell a row of no use by
+            x[labels == 0] = 0.0
         return x, labels
 
     def _kept(self, covariates: FloatArray) -> BoolArray:

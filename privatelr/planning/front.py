@@ -9,6 +9,7 @@ import numpy as np
 from privatelr.errors import ArgumentError, SchemaError, require_choice, require_number, show
 from privatelr.frames.schema import declare_schema
 from privatelr.frames.source import as_frame
+from privatelr.mechanisms.deltas import warn_of_one_record
 from privatelr.mechanisms.registry import find_mechanism
 from privatelr.mechanisms.request import read_request
 from privatelr.numerics.losses import LOSSES, find_hinge, find_loss
@@ -111,6 +112,7 @@ def plan(
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     guesses, records = read_guesses(balance, spread, c_index), _read_pilot(pilot)
     size, chosen = _read_n(n), _read_loss(loss, h)
+    warn_of_one_record(request.target, size, stacklevel=2)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")

@@ -46,7 +46,8 @@ class Diagnostics:
     @cached_property
     def _curve(self) -> RocCurve:
         link, positive = cast("tuple[FloatArray, BoolArray]", self._scored)
-        curve = roc_curve(_scores(link, self._loss), positive)
+        with np.errstate(all="ignore"):  # an underflow is a fact about the data
+            curve = roc_curve(_scores(link, self._loss), positive)
         self._scored = None  # memory is held for the points of the curve, and not for both
         return curve
 

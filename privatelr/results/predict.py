@@ -111,7 +111,8 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
         return np.where(known, link, np.nan), known, pd.RangeIndex(len(link))
     frame = as_frame(data)
     rows, usable = design_rows(fit, frame)
-    return np.where(usable, linear_predictor(rows, coef), np.nan), usable, frame.index
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        return np.where(usable, linear_predictor(rows, coef), np.nan), usable, frame.index
 
 
 def _of_matrix(spec: NumberedSpec, matrix: Any, coef: FloatArray) -> tuple[FloatArray, BoolArray]:

@@ -36,7 +36,7 @@ def people(n=400, seed=0):
 
 
 def planned(formula, frame, **options):
-    bounds = {"age": (18, 90), "dose": (0, 2)}
+    bounds = options.get("bounds", {"age": (18, 90), "dose": (0, 2)})
     levels = {"city": CITIES, "smoker": ["no", "yes"]}
     schema = declare_schema(bounds, levels, options.get("row_norm"), 0.5)
     return plan_design(parse_formula(formula, list(frame.columns)), frame, schema)
@@ -75,6 +75,17 @@ def test_the_same_rows(formula, row_norm):
     np.testing.assert_allclose(held.x.toarray(), dense.x, rtol=1e-9, atol=1e-14)
     assert (held.y == dense.y).all()
     assert (held.radius, held.blocks) == (dense.radius, dense.blocks)
+
+
+def test_a_term_that_is_not_defined_leaves_a_row_of_zeros():
+    frame = people()
+    spec = planned("y ~ city + log(dose)", frame, bounds={}, row_norm=0.7)
+    dense, held = read_design(spec, frame, DenseRows).rows, sparsely(spec, frame)
+    undefined = (frame["dose"] <= 0).to_numpy()
+    assert undefined.sum() > 50
+    assert (held.y[undefined] == 0).all()
+    assert (held.y == dense.y).all()
+    np.testing.assert_allclose(held.x.toarray(), dense.x, rtol=1e-9, atol=1e-14)
 
 
 def test_no_zero_is_held():

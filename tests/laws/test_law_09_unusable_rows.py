@@ -120,26 +120,26 @@ def test_undefined_values_of_a_term(formula):
 
 def test_planted_bug_is_caught(monkeypatch):
     """Dropping the record changes n."""
-    honest = privatelr.frames.design.read_covariates
+    honest = privatelr.frames.design._covariates
 
     def dropping(spec, frame, names):
         covariates, usable, values = honest(spec, frame, names)
         return covariates[usable], usable[usable], {k: v[usable] for k, v in values.items()}
 
-    monkeypatch.setattr(privatelr.frames.design, "read_covariates", dropping)
+    monkeypatch.setattr(privatelr.frames.design, "_covariates", dropping)
     with pytest.raises(ValueError, match="do not fit"):
         check_zero_row("age", np.nan)
 
 
 def test_planted_imputation_is_caught(monkeypatch):
     """Keeping the record with an invented value is not a row of zeros."""
-    honest = privatelr.frames.design.read_covariates
+    honest = privatelr.frames.design._covariates
 
     def imputing(spec, frame, names):
         covariates, usable, values = honest(spec, frame, names)
         return np.nan_to_num(covariates), np.ones_like(usable), values
 
-    monkeypatch.setattr(privatelr.frames.design, "read_covariates", imputing)
+    monkeypatch.setattr(privatelr.frames.design, "_covariates", imputing)
     with pytest.raises(AssertionError):
         check_zero_row("age", np.nan)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, unmoved
+from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, require_fresh
 
 import privatelr.mechanisms.stages
 import privatelr.model
@@ -22,7 +22,7 @@ def check_fresh_noise(op=True, **options):
     for _ in range(3):
         np.random.seed(0)  # noqa: NPY002  # the global generator must have no say
         coefs.append(fit_clinic(frame, op=op, **options).coef)
-    assert not unmoved(coefs).any()
+    require_fresh(coefs)
 
 
 @EVERY_MODEL
@@ -126,3 +126,18 @@ def test_planted_reuse_for_the_moments_is_caught(monkeypatch):
     monkeypatch.setattr(privatelr.model, "draw_all", reusing)
     with pytest.raises(AssertionError):
         check_fresh_noise_of_moments(monkeypatch)
+
+
+def test_planted_noise_that_serves_twice_is_caught(monkeypatch):
+    """Every draw kept for the next fit, and then thrown away."""
+    honest, kept = privatelr.mechanisms.stages.draw, {}
+
+    def twice(calibration, randomness):
+        if len(kept) == 0:
+            kept["draw"] = honest(calibration, randomness)
+            return kept["draw"]
+        return kept.pop("draw")
+
+    monkeypatch.setattr(privatelr.mechanisms.stages, "draw", twice)
+    with pytest.raises(AssertionError):
+        check_fresh_noise()

@@ -3,11 +3,14 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privatelr.numerics.rows as rows_module
+from privatelr import dplr
+from privatelr.frames.design import read_design
 from privatelr.numerics.rows import DenseRows, Limits, bounded_rows, held_in_blocks
 from privatelr.numerics.within import block_runs, keep_blocks, keep_length
 from privatelr.types import Block
@@ -140,6 +143,14 @@ def test_a_row_of_no_use_is_zero_without_covariates():
     rows, y = Limits(1.0, 0.5).hold(np.empty((3, 0)), np.array([1.0, 0.0, -1.0]))
     assert rows.ravel().tolist() == [0.5, 0.0, 0.5]
     assert y.tolist() == [1.0, 0.0, -1.0]
+
+
+def test_a_row_of_no_use_is_zero_in_the_model_of_an_intercept():
+    frame = pd.DataFrame({"y": [1.0, np.nan, 0.0, 7.0]})
+    spec = dplr("y ~ 1", frame).spec
+    rows = read_design(spec, frame, DenseRows).rows
+    assert rows.x[:, 0].tolist() == [spec.intercept, 0.0, spec.intercept, 0.0]
+    assert rows.y.tolist() == [1.0, 0.0, -1.0, 0.0]
 
 
 def test_a_sum_that_is_exactly_the_bound_is_left_alone():
