@@ -32,6 +32,8 @@ _TILE = 2**9
 """Rows that are copied at once from columns: those stay in the nearest cache meanwhile."""
 _LINE = 8
 """Numbers that are moved together between memory and a processor."""
+_NEAR = 5
+"""One in so many rows is read where it is: a copy would be a large part of the memory of all."""
 _LEAST = 2**8
 """Rows for which it is worth calling a function on a column."""
 SUMMED_BLOCKS = 2
@@ -352,14 +354,10 @@ class DenseRows:
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         stride = max(self.n // m, 1)
-        far_apart, y = self.x[::stride], np.ascontiguousarray(self.y[::stride])
-        x = np.empty(far_apart.shape)
-
-        def gather(start: int) -> None:  # each row is a wait for memory
-            x[start : start + _PIECE] = far_apart[start : start + _PIECE]
-
-        in_order(gather, range(0, len(x), _PIECE))
-        return self.with_table(x, y)
+        x = self.x[::stride]
+        if stride > _NEAR:
+            x = _gathered(x)
+        return self.with_table(x, np.ascontiguousarray(self.y[::stride]))
 
     def with_table(self, x: FloatArray, y: FloatArray) -> DenseRows:
         """Rows under the same bounds: of these, or of others that were held to them."""
@@ -379,6 +377,17 @@ class DenseRows:
 
         in_order(score, range(0, self.n, _PIECE))
         return (link, self.y) if usable.all() else (link[usable], self.y[usable])
+
+
+def _gathered(far_apart: FloatArray) -> FloatArray:
+    """A copy of rows that are far apart, each of which is a wait for memory."""
+    x = np.empty(far_apart.shape)
+
+    def gather(start: int) -> None:
+        x[start : start + _PIECE] = far_apart[start : start + _PIECE]
+
+    in_order(gather, range(0, len(x), _PIECE))
+    return x
 
 
 def added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -144,3 +145,20 @@ def test_a_sum_goes_through_no_more_additions_than_stated(d):
     (found,) = rows.fold(lambda x, y: (Depth(len(x)),))
     assert found.depth <= additions(n, d)
     assert block_rows(d) % 64 == 0
+
+
+def test_thinned_rows_take_little_memory():
+    """A sixth of the table at most: nearer rows are read where they are."""
+    rows, _ = table(n=40_000)
+    for m in (40_000, 20_000, 8_000, 6_600, 4_400, 900):
+        thin = rows.thinned(m)
+        stride = rows.n // m
+        np.testing.assert_array_equal(thin.x, rows.x[::stride])
+        np.testing.assert_array_equal(thin.y, rows.y[::stride])
+        assert np.shares_memory(thin.x, rows.x) == (stride <= 5)
+        assert not thin.x.flags.writeable
+    objective = Objective(rows.thinned(8_000), LOSSES["logistic"], 1e-3, np.zeros(rows.d))
+    copied = replace(objective, rows=rows.with_table(rows.x[::5].copy(), rows.y[::5].copy()))
+    w = np.linspace(-1, 1, rows.d)
+    np.testing.assert_allclose(hessian(objective, w), hessian(copied, w), rtol=1e-13)
+    np.testing.assert_allclose(gradient_of(objective, w), gradient_of(copied, w), rtol=1e-12)
