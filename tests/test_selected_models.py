@@ -514,3 +514,17 @@ def test_a_matrix_is_predicted_with_the_bound_of_its_fit(model):
     coef = fit.release.coef
     expected = 2 * coef[0] + np.clip(x.toarray(), -2, 2) @ coef[1:]
     np.testing.assert_allclose(fit.predict(x, "margins"), expected, atol=1e-12)
+
+
+@EVERY_DOOR
+def test_a_page_is_printed_where_arithmetic_is_strict(model):
+    """Scores that are next to nothing would be an exception about the records that have them."""
+    rng = np.random.default_rng(1)
+    values = np.array([0, 1, -1, 1e-308, 5e-324, 2.0, 0.5])
+    frame = pd.DataFrame(rng.choice(values, (200, 2)), columns=["x", "z"])
+    frame["y"] = rng.integers(0, 2, 200)
+    with np.errstate(all="raise"):
+        for _ in range(12):  # it takes scores that underflow when they are halved
+            fit = model("y ~ x * z", frame, eps=5.0)
+            assert "Differentially private" in str(fit)
+            assert len(fit.predict(frame)) == 200
