@@ -167,8 +167,8 @@ def _sum_of_sizes(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         for column in x.T:
             entry = np.abs(column)
             total = size + entry
-            added = total - size
-            lost += np.abs((size - (total - added)) + (entry - added))  # without an error (Knuth)
+            gained = total - size
+            lost += np.abs((size - (total - gained)) + (entry - gained))  # without an error (Knuth)
             size = total
     return size, np.where(np.isfinite(size), lost, 0.0)
 
