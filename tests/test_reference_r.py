@@ -26,7 +26,8 @@ from privatelr.numerics.losses import LOSSES
 from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective, value_and_gradient
 from privatelr.numerics.roc import c_index, roc_curve
-from privatelr.numerics.rows import DenseRows, linear_predictor
+from privatelr.numerics.row_sums import linear_predictor
+from privatelr.numerics.rows import DenseRows
 
 FOLDER = Path(__file__).parent / "reference" / "privatelr_r"
 REFERENCE = json.loads((FOLDER / "reference.json").read_text(encoding="utf-8"))

@@ -25,7 +25,8 @@ from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import Huber, Logistic
 from privatelr.numerics.newton import Newton
-from privatelr.numerics.rows import DenseRows, row_lengths
+from privatelr.numerics.row_sums import row_lengths
+from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.guarantees import Guarantee, NonPrivate, PureDP
 from privatelr.types import RowLimit
 

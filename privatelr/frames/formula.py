@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from formulaic.errors import FormulaicError
@@ -45,22 +45,25 @@ class Formula:
         Right-hand side for formulaic: a sum of products of factors, each by its key.
     factors : tuple of Expression
         ``factors[i]`` is what the key ``factor_key(i)`` stands for.
+    covariates : tuple of str
+        Columns that the right-hand side reads, in order of appearance.
+    variables : tuple of str
+        All columns that the formula reads, the response's first.
     """
 
     text: str
     response: Expression
     terms: str
     factors: tuple[Expression, ...]
+    covariates: tuple[str, ...] = field(init=False, repr=False)
+    variables: tuple[str, ...] = field(init=False, repr=False)
 
-    @property
-    def covariates(self) -> tuple[str, ...]:
-        """Columns that the right-hand side reads, in order of appearance."""
-        return tuple(dict.fromkeys(name for factor in self.factors for name in factor.names))
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """All columns that the formula reads, the response's first."""
-        return tuple(dict.fromkeys(self.response.names + self.covariates))
+    def __post_init__(self) -> None:
+        # asked for with every piece of a table
+        covariates = dict.fromkeys(name for factor in self.factors for name in factor.names)
+        object.__setattr__(self, "covariates", tuple(covariates))
+        variables = tuple(dict.fromkeys((*self.response.names, *covariates)))
+        object.__setattr__(self, "variables", variables)
 
 
 def factor_key(index: int) -> str:

@@ -21,7 +21,7 @@ from privatelr.inference.choices import TARGETS, read_level
 from privatelr.inference.error_law import PUBLIC_SEED
 from privatelr.inference.intervals import STANDARD_LEVEL, Inference
 from privatelr.inference.worlds import World, population_minimiser, simulated, unshrunk
-from privatelr.numerics.rows import bounded_rows, held_in_blocks
+from privatelr.numerics.limits import bounded_rows, held_in_blocks
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec

@@ -13,11 +13,12 @@ import numpy as np
 
 from privatelr.errors import SchemaError
 from privatelr.numerics.dask_graph import Failure, guarded
-from privatelr.numerics.rows import SUMMED_BLOCKS, DenseRows, Limits, added, block_rows
+from privatelr.numerics.rows import SUMMED_BLOCKS, DenseRows, added, block_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from privatelr.numerics.limits import Limits
     from privatelr.types import FloatArray, Kernel, Reader
 
 _PIECE = 2**15

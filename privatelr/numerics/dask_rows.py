@@ -23,7 +23,8 @@ from privatelr.numerics.dask_graph import (
     tree_sum,
 )
 from privatelr.numerics.dask_partitions import Work, fold, hold, score, stacked, thin
-from privatelr.numerics.rows import DenseRows, Limits, added
+from privatelr.numerics.limits import Limits
+from privatelr.numerics.rows import DenseRows, added
 from privatelr.numerics.threads import alone
 from privatelr.types import RowLimit
 

@@ -1,6 +1,6 @@
 """Labelled rows whose entries cannot be larger than they say, for mechanisms that choose columns.
 
-Where `privatelr.numerics.rows` bounds the length of a row, here every entry is bounded by
+Where `privatelr.numerics.limits` bounds the length of a row, here every entry is bounded by
 itself: a score of a column sees one entry of each row.
 """
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from privatelr.numerics.rows import SUMMED_BLOCKS, added, block_rows, linear_predictor
+from privatelr.numerics.row_sums import fast_products, linear_predictor
+from privatelr.numerics.rows import SUMMED_BLOCKS, added, block_rows
 from privatelr.numerics.threads import in_order
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ _FILLED = 0.02
 _CROWDED = 0.12
 """The same where sums may be as long as they are."""
 _LONG = 32
-"""Entries of a row from which on a sum for each row is read from memory faster, and a product of
-columns takes longer than what has to be done to halve it."""
+"""Entries of a row from which on a product of columns takes longer than what halves it."""
 
 
 def row_products(x: Any, w: FloatArray) -> FloatArray:
@@ -41,8 +41,7 @@ def row_products(x: Any, w: FloatArray) -> FloatArray:
 
 def margins(x: Any, w: FloatArray) -> FloatArray:
     """``x @ w``, at the pace of the memory that x is read from."""
-    # matrix libraries read several rows at a time, which memory serves more slowly
-    return np.asarray(x @ w if sparse.issparse(x) or x.shape[1] < _LONG else np.vecdot(x, w))
+    return np.asarray(x @ w) if sparse.issparse(x) else fast_products(x, w)
 
 
 def weighted_sum(weights: FloatArray, x: Any) -> FloatArray:

@@ -55,6 +55,39 @@ def block_runs(blocks: Sequence[Block]) -> tuple[BlockRun, ...]:
     return tuple(found)
 
 
+def largest_entries(x: FloatArray) -> tuple[FloatArray, bool]:
+    """Size ``(p,)`` of the largest number in each column of ``(n, p)``, and if there is no NaN."""
+    if x.size == 0:
+        return np.zeros(x.shape[1]), True
+    with np.errstate(all="ignore"):
+        most, least = np.maximum.reduce(x, axis=0), np.minimum.reduce(x, axis=0)
+        complete = not np.isnan(most).any()
+        if not complete:
+            most, least = np.fmax.reduce(x, axis=0), np.fmin.reduce(x, axis=0)
+        return np.maximum(most, -least), complete
+
+
+def keep_rows(
+    x: FloatArray, limit: float, parts: Sequence[BlockRun], intercept: float | None
+) -> BoolArray:
+    """Rows of `x` ``(n, p)`` that are finite and certainly keep their length and their blocks.
+
+    Parameters
+    ----------
+    limit : float
+        Length that a row stays below, in whatever order one adds.
+    parts : sequence of BlockRun
+        The blocks of the intercept, if there is one, and of the columns.
+    """
+    largest, complete = largest_entries(x)
+    # a row of the largest entries of all columns is longer than any that there is
+    if complete:
+        one = largest[None]
+        if keep_length(one, limit).all() and np.all(keep_blocks(one, parts, intercept, largest)):
+            return np.ones(len(x), dtype=bool)
+    return keep_length(x, limit) & keep_blocks(x, parts, intercept, largest)
+
+
 def keep_length(x: FloatArray, limit: float) -> BoolArray:
     """Rows of `x` ``(n, p)`` that are finite and, in whatever order one adds, below `limit`."""
     if not limit > _SHORTEST:
@@ -65,12 +98,11 @@ def keep_length(x: FloatArray, limit: float) -> BoolArray:
 
 
 def keep_blocks(
-    x: FloatArray, parts: Sequence[BlockRun], intercept: float | None
+    x: FloatArray, parts: Sequence[BlockRun], intercept: float | None, largest: FloatArray
 ) -> BoolArray | np.bool_:
     """Rows ``(n,)``, or all, that certainly keep the bounds of their blocks.
 
-    The blocks are those of the intercept, if there is one, and of the columns of `x` ``(n, p)``.
-    A row with a NaN may be found either way.
+    `largest` are the `largest_entries` of the columns. A row with a NaN may be found either way.
     """
     first = int(intercept is not None)
     constant = abs(intercept or 0.0)
@@ -78,21 +110,21 @@ def keep_blocks(
     with np.errstate(all="ignore"):
         for part in parts:
             begins = part.start < first
-            table = x.T[max(part.start - first, 0) : part.stop - first]
+            columns = slice(max(part.start - first, 0), part.stop - first)
+            table = x.T[columns]
             if part.is_one_block:
                 size = np.abs(table).sum(axis=0) + (constant if begins else 0.0)
                 kept = kept & (size <= part.bounds[0] * (1.0 - _slack(part.stop - part.start)))
             else:
-                kept = kept & _keep_entries(table, part.bounds[int(begins) :])
+                kept = kept & _keep_entries(table, largest[columns], part.bounds[int(begins) :])
                 kept = kept & np.bool_(not begins or constant <= part.bounds[0])
     return kept
 
 
-def _keep_entries(table: FloatArray, bounds: FloatArray) -> BoolArray | np.bool_:
+def _keep_entries(
+    table: FloatArray, largest: FloatArray, bounds: FloatArray
+) -> BoolArray | np.bool_:
     """Columns of ``(k, n)`` whose entries are no larger than the bound of their line."""
-    if table.size == 0:
-        return np.True_
-    largest = np.maximum(np.fmax.reduce(table, axis=1), -np.fmin.reduce(table, axis=1))
     if (largest <= bounds).all():
         return np.True_
     return np.asarray((np.abs(table) <= bounds[:, None]).all(axis=0))

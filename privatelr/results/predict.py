@@ -22,7 +22,7 @@ from privatelr.frames.source import as_frame, is_dask
 from privatelr.frames.wide_matrix import WideSpec
 from privatelr.later import later
 from privatelr.numerics.entries import EntryRows
-from privatelr.numerics.rows import linear_predictor
+from privatelr.numerics.row_sums import linear_predictor
 from privatelr.numerics.sparse_rows import SparseRows
 from privatelr.results.scores import scale_of, score
 from privatelr.results.threshold import require_threshold

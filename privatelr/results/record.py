@@ -13,7 +13,7 @@ import scipy
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.later import later
 from privatelr.numerics.entries import bounded_entries
-from privatelr.numerics.rows import bounded_rows
+from privatelr.numerics.limits import bounded_rows
 
 if TYPE_CHECKING:
     from privatelr.frames.design import DesignSpec

@@ -57,9 +57,8 @@ PARTS = {
         "labels": "labels",
         "read_labelled": "mark unusable",
     },
-    "privatelr.numerics.rows": {
-        "keep_length": "check lengths",
-        "keep_blocks": "check blocks",
+    "privatelr.numerics.limits": {
+        "keep_rows": "check rows",
         "bounded_rows": "bound rows",
         "held_in_blocks": "hold in blocks",
     },

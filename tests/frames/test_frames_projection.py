@@ -12,7 +12,8 @@ from privatelr.frames.design import plan_design, read_covariates, read_design
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.projection import project, projection_width
 from privatelr.frames.schema import declare_schema
-from privatelr.numerics.rows import DenseRows, bounded_rows
+from privatelr.numerics.limits import bounded_rows
+from privatelr.numerics.rows import DenseRows
 
 RNG = np.random.default_rng(20)
 FRAME = pd.DataFrame(RNG.uniform(-1, 1, (40, 6)), columns=list("abcdef"))

@@ -8,7 +8,7 @@ import pytest
 from frames_for_laws import clinic
 from raw_designs import raw_design
 
-import privatelr.numerics.rows
+import privatelr.numerics.limits
 from privatelr import dplr
 from privatelr.frames.design import read_design, read_values
 from privatelr.frames.projection import project
@@ -82,6 +82,6 @@ def test_planted_bug_is_caught(monkeypatch):
         first = np.full((len(covariates), 1), intercept)
         return np.hstack([first, np.nan_to_num(covariates).clip(-1e3, 1e3)])
 
-    monkeypatch.setattr(privatelr.numerics.rows, "bounded_rows", unbounded)
+    monkeypatch.setattr(privatelr.numerics.limits, "bounded_rows", unbounded)
     with pytest.raises(AssertionError):
         check_lengths(FORMULAS[0], None, 2)

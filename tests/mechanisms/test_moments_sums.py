@@ -14,7 +14,8 @@ from privatelr.mechanisms.calibration.moments import (
 from privatelr.mechanisms.moments import mean_moments, vector_of
 from privatelr.mechanisms.problem import Facts
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.rows import DenseRows, additions, linear_predictor
+from privatelr.numerics.row_sums import linear_predictor
+from privatelr.numerics.rows import DenseRows, additions
 from privatelr.privacy.guarantees import PureDP
 
 EVERY_LOSS = [*LOSSES.values(), Huber(0.1), Huber(1e-4), SoftplusHinge(1e-4)]

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privatelr.numerics.rows as rows_module
+import privatelr.numerics.within as within_module
 from privatelr import dplr
 from privatelr.frames.design import read_design
-from privatelr.numerics.rows import DenseRows, Limits, bounded_rows, held_in_blocks
-from privatelr.numerics.within import block_runs, keep_blocks, keep_length
+from privatelr.numerics.limits import Limits, bounded_rows, held_in_blocks
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.within import (
+    block_runs,
+    keep_blocks,
+    keep_length,
+    keep_rows,
+    largest_entries,
+)
 from privatelr.types import Block
 
 ODD = [0.0, -0.0, 1e300, -1e-300, 5e-324, np.nan, np.inf, -np.inf]
@@ -79,10 +86,26 @@ def test_what_is_kept_is_kept_for_sure():
     x = np.array([[0.6, 0.8], [0.6, 0.7], [np.nan, 0.0], [np.inf, 0.0], [1e200, 0.0]])
     np.testing.assert_array_equal(keep_length(x, 1.0), [False, True, False, False, False])
     assert not keep_length(x, 1e-110).any()
-    blocks = block_runs([Block(1, 0.5), Block(2, 1.35)])
-    np.testing.assert_array_equal(keep_blocks(x[:2], blocks, 0.5), [False, True])
-    assert not keep_blocks(x[:2], blocks, 0.75).any()
-    assert not keep_blocks(x[:2], block_runs([Block(3, 1.0)]), 0.1).any()
+    x, blocks = x[:2], block_runs([Block(1, 0.5), Block(2, 1.35)])
+    largest, complete = largest_entries(x)
+    assert largest.tolist() == [0.6, 0.8]
+    assert complete
+    np.testing.assert_array_equal(keep_blocks(x, blocks, 0.5, largest), [False, True])
+    assert not keep_blocks(x, blocks, 0.75, largest).any()
+    assert not keep_blocks(x, block_runs([Block(3, 1.0)]), 0.1, largest).any()
+
+
+def test_columns_tell_what_is_kept_by_all_rows_only_where_no_entry_is_missing():
+    """Of a column with a NaN the others count, and the row of the NaN is not kept."""
+    x = np.array([[0.1, -0.2], [np.nan, 0.0], [0.3, 0.1]])
+    largest, complete = largest_entries(x)
+    assert largest.tolist() == [0.3, 0.2]
+    assert not complete
+    assert keep_rows(x, 1.0, (), None).tolist() == [True, False, True]
+    assert keep_rows(x[::2], 1.0, (), None).all()
+    assert not keep_rows(x[::2], 0.1, (), None).any()
+    assert keep_rows(np.empty((2, 0)), 1.0, (), None).all()
+    assert keep_rows(np.empty((0, 2)), 1.0, (), None).shape == (0,)
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -110,13 +133,13 @@ def test_labels_of_the_user_stay_writeable():
 def test_planted_bug_is_caught(monkeypatch, slack):
     """A limit without its margin for rounding, and blocks that nobody looks at."""
     if slack == "blocks":
-        monkeypatch.setattr(rows_module, "keep_blocks", lambda *_: np.True_)
+        monkeypatch.setattr(within_module, "keep_blocks", lambda *_: np.True_)
         x, limits = np.full((2, 2), 0.6), Limits(2.0, None, blocks=(Block(2, 1.0),))
         with pytest.raises(AssertionError):
             check_hold(x, limits, "C")
         return
-    honest = rows_module.keep_length
-    monkeypatch.setattr(rows_module, "keep_length", lambda x, limit: honest(x, limit * 1.001))
+    honest = within_module.keep_length
+    monkeypatch.setattr(within_module, "keep_length", lambda x, limit: honest(x, limit * 1.001))
     with pytest.raises(AssertionError):
         test_rows_at_the_bound_are_bounded()
 
