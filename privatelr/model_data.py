@@ -8,8 +8,9 @@ from scipy import sparse
 
 from privatelr.errors import ArgumentError
 from privatelr.frames.dask_source import DaskTable, read_dask_design, read_dask_source
-from privatelr.frames.design import DesignSpec, plan_design, read_design
+from privatelr.frames.design import DesignSpec, plan_design, read_design, read_labelled
 from privatelr.frames.formula import parse_formula
+from privatelr.frames.matrix import MatrixSpec, read_matrix_labels
 from privatelr.frames.source import is_dask, read_source
 from privatelr.frames.sparse_design import read_sparse, worth_sparse
 from privatelr.frames.wide_matrix import (
@@ -20,6 +21,7 @@ from privatelr.frames.wide_matrix import (
     read_wide,
 )
 from privatelr.numerics.dask_rows import MOST_SCORED, DaskRows
+from privatelr.numerics.entries import EntryRows, few_are_filled
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.sparse_rows import sparse_backend
 
@@ -84,6 +86,18 @@ def read_rows(spec: Spec, data: Data, *, bar: bool) -> Rows:
         projection=spec.projection,
         blocks=spec.blocks,
     )
+
+
+def read_entries(spec: DesignSpec | MatrixSpec, data: pd.DataFrame | MatrixTable) -> EntryRows:
+    """Rows whose entries are bounded, without their zeros where most are said to be."""
+    if isinstance(spec, MatrixSpec):
+        assert isinstance(data, MatrixTable)
+        labels = read_matrix_labels(spec, data.frame)
+        return EntryRows(data.matrix, labels, x_bound=spec.x_bound, intercept=spec.intercept)
+    assert not isinstance(data, MatrixTable)
+    read = read_sparse if few_are_filled(spec.density) else read_labelled
+    covariates, labels = read(spec, data)
+    return EntryRows(covariates, labels, x_bound=spec.x_bound, intercept=spec.intercept)
 
 
 def require_scores(data: Data, rule: str | None) -> bool:

@@ -16,12 +16,11 @@ from privatelr.errors import (
     require_choice,
     require_number,
 )
-from privatelr.frames.design import DesignSpec, plan_design, read_labelled
+from privatelr.frames.design import DesignSpec, plan_design
 from privatelr.frames.formula import parse_formula
-from privatelr.frames.matrix import MatrixSpec, plan_matrix, read_matrix_labels
+from privatelr.frames.matrix import MatrixSpec, plan_matrix
 from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
 from privatelr.frames.source import read_source
-from privatelr.frames.sparse_design import read_sparse
 from privatelr.frames.wide_matrix import MatrixTable, read_matrix_source
 from privatelr.mechanisms.choosers import Program, Simplex
 from privatelr.mechanisms.deltas import (
@@ -31,7 +30,7 @@ from privatelr.mechanisms.deltas import (
 )
 from privatelr.mechanisms.request import read_goal
 from privatelr.model import charge, read_ledger, read_randomness
-from privatelr.numerics.entries import EntryRows, few_are_filled
+from privatelr.model_data import read_entries
 from privatelr.numerics.losses import find_loss, label
 from privatelr.privacy.guarantees import NonPrivate, void
 from privatelr.results.diagnostics import diagnose
@@ -288,7 +287,7 @@ def _fit(
         print(calibration)
     entry = charge(options.ledger, guarantee, calibration.events, label(text, loss))
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        rows = _rows(spec, source)
+        rows = read_entries(spec, source[1])
         release = chooser.release(rows, calibration, options.randomness)
         diagnostics = diagnose(rows, release.coef, loss)
     return SelectedFit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
@@ -299,13 +298,3 @@ def _plan(source: Source, schema: Schema) -> DesignSpec | MatrixSpec:
     if isinstance(data, MatrixTable):
         return plan_matrix(text, data.frame[text], data.matrix.shape[1], schema)
     return plan_design(parse_formula(text, list(data.columns)), data, schema)
-
-
-def _rows(spec: DesignSpec | MatrixSpec, source: Source) -> EntryRows:
-    data = source[1]
-    if isinstance(spec, MatrixSpec):
-        labels = read_matrix_labels(spec, data.frame)
-        return EntryRows(data.matrix, labels, x_bound=spec.x_bound, intercept=spec.intercept)
-    read = read_sparse if few_are_filled(spec.density) else read_labelled
-    covariates, labels = read(spec, data)
-    return EntryRows(covariates, labels, x_bound=spec.x_bound, intercept=spec.intercept)

@@ -10,16 +10,17 @@ import numpy as np
 from privatelr.audit.paths import path_loss
 from privatelr.audit.simplex import histogram_loss
 from privatelr.errors import ArgumentError
-from privatelr.frames.design import DesignSpec, read_labelled
+from privatelr.frames.design import DesignSpec
 from privatelr.frames.source import as_frame
 from privatelr.mechanisms.programs.calibration import ProgramCalibration
 from privatelr.mechanisms.simplex.calibration import SimplexCalibration
-from privatelr.numerics.entries import EntryRows
+from privatelr.model_data import read_entries
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.selections import Selections
+    from privatelr.numerics.entries import EntryRows
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.results.record import SelectedRecord
 
@@ -96,8 +97,7 @@ def _rows(fit: SelectedRecord, name: str, data: Any) -> EntryRows:
     frame = as_frame(data)
     if len(frame) != fit.nobs:
         raise ArgumentError(f"{name} of {len(frame)} rows: takes n={fit.nobs}.")
-    covariates, labels = read_labelled(spec, frame)
-    return EntryRows(covariates, labels, x_bound=spec.x_bound, intercept=spec.intercept)
+    return read_entries(spec, frame)
 
 
 def _read_as(claim: Guarantee) -> tuple[float, float]:

@@ -47,7 +47,7 @@ def block_rows(d: int) -> int:
     return min(max(fitting, _SHORTEST), BLOCK_ROWS)
 
 
-def _piece_rows(n: int, width: int) -> int:
+def piece_rows(n: int, width: int) -> int:
     """Rows that are read at once of a table; a function of public facts.
 
     An odd number of cache lines: were columns a power of two apart, the entries of a row would
@@ -135,7 +135,7 @@ class DenseRows:
     def held(cls, reader: Reader, limits: Limits) -> DenseRows:
         """The same, of limits that are written down."""
         made = object.__new__(cls)
-        size = _piece_rows(reader.n, max(reader.p, limits.width(reader.p)))
+        size = piece_rows(reader.n, max(reader.p, limits.width(reader.p)))
         if reader.n <= size:
             made._set(*limits.hold(*reader.read(0, reader.n)), limits)
             return made

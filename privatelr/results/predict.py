@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,20 @@ from privatelr.errors import (
 from privatelr.frames.dask_mapped import over_partitions
 from privatelr.frames.design import read_covariates
 from privatelr.frames.matrix import MatrixSpec, NumberedSpec, as_matrix
+from privatelr.frames.pieces import as_piece
 from privatelr.frames.source import as_frame, is_dask
 from privatelr.frames.wide_matrix import WideSpec
 from privatelr.later import later
 from privatelr.numerics.entries import EntryRows
 from privatelr.numerics.row_sums import linear_predictor
+from privatelr.numerics.rows import piece_rows
 from privatelr.numerics.sparse_rows import SparseRows
+from privatelr.numerics.threads import in_order
 from privatelr.results.scores import scale_of, score
 from privatelr.results.threshold import require_threshold
 
 if TYPE_CHECKING:
+    from privatelr.frames.pieces import Piece
     from privatelr.inference import row_errors
     from privatelr.results.record import FitRecord, ModelRecord
     from privatelr.types import BoolArray, FloatArray
@@ -110,9 +115,19 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
         link, known = _of_matrix(fit.spec, as_matrix(fit.spec, data), coef)
         return np.where(known, link, np.nan), known, pd.RangeIndex(len(link))
     frame = as_frame(data)
-    rows, usable = design_rows(fit, frame)
+    names, n = fit.spec.formula.covariates, len(frame)
+    whole, size = as_piece(frame, names), piece_rows(n, max(fit.spec.p, fit.spec.d))
+    link, usable = np.empty(n), np.empty(n, dtype=bool)
+
+    def fill(start: int) -> None:
+        # a design of all rows would take more memory than the frame
+        part = slice(start, min(start + size, n))
+        rows, usable[part] = design_rows(fit, replace(whole, start=part.start, stop=part.stop))
+        link[part] = np.where(usable[part], linear_predictor(rows, coef), np.nan)
+
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        return np.where(usable, linear_predictor(rows, coef), np.nan), usable, frame.index
+        in_order(fill, range(0, max(n, 1), size))
+    return link, usable, frame.index
 
 
 def _of_matrix(spec: NumberedSpec, matrix: Any, coef: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -126,7 +141,7 @@ def _of_matrix(spec: NumberedSpec, matrix: Any, coef: FloatArray) -> tuple[Float
     return held.margins(coef), held.y != 0
 
 
-def design_rows(fit: ModelRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
+def design_rows(fit: ModelRecord, frame: pd.DataFrame | Piece) -> tuple[FloatArray, BoolArray]:
     """Design rows ``(n, d)`` of a frame, and which of them are usable."""
     spec = fit.spec
     covariates, usable, _ = read_covariates(spec, frame, spec.formula.covariates)

@@ -1,0 +1,71 @@
+"""Predictions are made piece by piece, and nobody can tell."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privatelr.numerics.rows as rows_module
+from privatelr import FormulaError, dplr, dpsvm
+
+SCHEMA = {"bounds": {"dose": (0, 10)}, "levels": {"arm": ["a", "b", "c"], "ill": [0, 1]}}
+
+
+def people(n):
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame(
+        {
+            "dose": rng.uniform(-1, 11, n),
+            "arm": rng.choice(["a", "b", "c", "unheard of"], n, p=[0.4, 0.3, 0.2, 0.1]),
+            "ill": rng.integers(0, 2, n),
+        },
+        index=np.arange(n) * 3,
+    )
+    frame.loc[frame.index[::7], "dose"] = np.nan
+    return frame
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+@pytest.mark.parametrize("type_", [None, "classes"])
+def test_pieces_are_predicted_as_rows_by_themselves(monkeypatch, model, type_):
+    frame = people(300)
+    fit = model("ill ~ log(dose + 2) * arm", frame, eps=1, **SCHEMA)
+    whole = fit.predict(frame, type=type_)
+    monkeypatch.setattr(rows_module, "_PIECE", 64)
+    pd.testing.assert_series_equal(fit.predict(frame, type=type_), whole)
+    alone = [fit.predict(frame.iloc[[row]], type=type_).iloc[0] for row in range(20)]
+    np.testing.assert_array_equal(np.array(alone, dtype=float), whole.to_numpy(dtype=float)[:20])
+    assert 0 < whole.isna().mean() < 1
+    assert list(whole.index) == list(frame.index)
+
+
+def test_no_rows_have_no_predictions():
+    fit = dplr("ill ~ dose", people(300), eps=1, **SCHEMA)
+    found = fit.predict(people(300).iloc[:0])
+    assert found.shape == (0,)
+    assert found.name == "probability"
+
+
+def test_a_column_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(rows_module, "_PIECE", 64)
+    fit = dplr("ill ~ dose", people(300), eps=1, **SCHEMA)
+    with pytest.raises(FormulaError, match=r"the column 'dose' is missing"):
+        fit.predict(people(300).drop(columns="dose"))
+
+
+def test_a_design_of_many_levels_is_never_held_as_a_whole():
+    """As a table of numbers it would take 64 megabytes."""
+    levels = [f"level {number}" for number in range(1000)]
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"y": rng.integers(0, 2, 8000), "place": rng.choice(levels, 8000)})
+    fit = dplr("y ~ place", frame, eps=1, levels={"y": [0, 1], "place": levels})
+    fit.predict(frame.head(10))  # what is imported or cached the first time
+    tracemalloc.start()
+    try:
+        found = fit.predict(frame)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.notna().all()
+    assert peak < 24e6
