@@ -15,10 +15,13 @@ from privatelr.frames.schema import declare_schema
 from privatelr.numerics.limits import bounded_rows
 from privatelr.numerics.rows import DenseRows
 
-RNG = np.random.default_rng(20)
-FRAME = pd.DataFrame(RNG.uniform(-1, 1, (40, 6)), columns=list("abcdef"))
+FRAME = pd.DataFrame(np.random.default_rng(20).uniform(-1, 1, (40, 6)), columns=list("abcdef"))
 FRAME["y"] = np.arange(40) % 2
 BOUNDS = {name: (-1, 1) for name in "abcdef"}
+
+
+def directions(width):
+    return np.random.default_rng(width).standard_normal((6, width))
 
 
 def plan(**schema):
@@ -42,7 +45,7 @@ def test_the_width_is_a_whole_number(rp_dim):
 
 @pytest.mark.parametrize("width", [1, 3, 6])
 def test_directions_are_orthogonal_and_keep_lengths_on_average(width):
-    spec = project(plan(bounds=BOUNDS), RNG.standard_normal((6, width)))
+    spec = project(plan(bounds=BOUNDS), directions(width))
     gram = spec.projection.T @ spec.projection
     np.testing.assert_allclose(gram, np.eye(width) * 6 / width, atol=1e-12)
     assert (spec.p, spec.d, spec.radius) == (6, width + 1, plan(bounds=BOUNDS).radius)
@@ -50,7 +53,7 @@ def test_directions_are_orthogonal_and_keep_lengths_on_average(width):
 
 def test_rows_are_bounded_again_after_it():
     spec = plan(bounds=BOUNDS, row_norm=0.5)
-    thin = project(spec, RNG.standard_normal((6, 1)))
+    thin = project(spec, directions(1))
     covariates, _, _ = read_covariates(thin, FRAME, thin.formula.covariates)
     assert np.abs(covariates).max() > 0.5  # otherwise the next line proves nothing
     made = read_design(thin, FRAME, DenseRows).rows.x
@@ -61,7 +64,7 @@ def test_rows_are_bounded_again_after_it():
 def test_rows_are_shortened_before_it_as_well():
     # otherwise a stray value decides the direction and the length of the projected row
     spec = plan(bounds=None)
-    thin = project(spec, RNG.standard_normal((6, 2)))
+    thin = project(spec, directions(2))
     wild = FRAME.assign(**{name: 1e6 * FRAME[name] for name in "abcdef"})
     plain = bounded_rows(read_covariates(spec, wild, spec.formula.covariates)[0], spec.bound, None)
     expected = bounded_rows(plain @ thin.projection, spec.bound, spec.intercept)

@@ -45,6 +45,13 @@ def check_loss(fit, frames=adversarial_frames):
     return found
 
 
+def of_every_price(test):
+    """The test under each kind of guarantee, with a delta so large that its share shows."""
+    prices = [{"eps": 0.1, "delta": 0.1}, {"eps": ZCDP(0.5)}, {"eps": 1.0}]
+    expected = pytest.mark.filterwarnings("ignore:delta=0.1 is not below")
+    return expected(pytest.mark.parametrize("price", prices)(test))
+
+
 @pytest.mark.parametrize("intercept", ["", " - 1"])
 @pytest.mark.parametrize("analysis", ["joint", "one-log", "cms11"])
 @pytest.mark.parametrize("scale", [0.5, 3.0])
@@ -98,8 +105,7 @@ def sided_frames():
 
 @pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
 @pytest.mark.parametrize("op", [True, False])
-@pytest.mark.filterwarnings("ignore:delta=0.1 is not below")  # so large that its share shows
-@pytest.mark.parametrize("price", [{"eps": 0.1, "delta": 0.1}, {"eps": ZCDP(0.5)}, {"eps": 1.0}])
+@of_every_price
 def test_law_of_every_mechanism(name, op, price):
     for frames, least in ((adversarial_frames, -1.0), (lonely_frames, 0.01)):
         fit = MODELS[name]("y ~ x", frames()[0], op=op, bounds=BOUNDS, lambda_="free", **price)
@@ -108,8 +114,7 @@ def test_law_of_every_mechanism(name, op, price):
 
 @pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
 @pytest.mark.parametrize("op", [True, False])
-@pytest.mark.filterwarnings("ignore:delta=0.1 is not below")  # so large that its share shows
-@pytest.mark.parametrize("price", [{"eps": 0.1, "delta": 0.1}, {"eps": ZCDP(0.5)}, {"eps": 1.0}])
+@of_every_price
 def test_law_of_coefficients_and_moments(name, op, price):
     """One price for both: together they keep it, and each keeps its part."""
     for frames in (adversarial_frames, lonely_frames):
