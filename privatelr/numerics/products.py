@@ -14,7 +14,7 @@ from scipy import sparse
 
 from privatelr.numerics.row_sums import fast_products, linear_predictor
 from privatelr.numerics.rows import SUMMED_BLOCKS, added, block_rows
-from privatelr.numerics.threads import in_order
+from privatelr.numerics.threads import summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def gram(x: Any, weight: FloatArray) -> FloatArray:
         starts = range(first, min(first + SUMMED_BLOCKS * size, x.shape[0]), size)
         return reduce(np.add, (_gram_of_few(x[s : s + size], weight[s : s + size]) for s in starts))
 
-    return reduce(np.add, in_order(group, range(0, x.shape[0], SUMMED_BLOCKS * size)))
+    return summed(group, range(0, x.shape[0], SUMMED_BLOCKS * size), np.add)
 
 
 def rough_gram(x: Any, weight: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from privatelr.numerics.limits import Limits
 from privatelr.numerics.row_sums import fast_products
-from privatelr.numerics.threads import in_order
+from privatelr.numerics.threads import in_order, summed
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class DenseRows:
 
         if self.n <= SUMMED_BLOCKS * size and self.n * self.d <= _SMALL:
             return part(0)  # not worth asking how many threads there are
-        return reduce(added, in_order(part, range(0, self.n, SUMMED_BLOCKS * size)))
+        return summed(part, range(0, self.n, SUMMED_BLOCKS * size), added)
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""

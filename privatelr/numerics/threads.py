@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MOST = 16
 """Threads beyond which one memory serves no more of them."""
+_AHEAD = 4
+"""Terms of a sum that may be kept until they are added."""
 _LIMIT: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
@@ -58,6 +61,49 @@ def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
             if not helper.cancel():  # one that nobody was free to start is not needed any more
                 helper.result()
         return share.results()
+
+
+def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, T], T]) -> T:
+    """``reduce(add, in_order(compute, items))``, of which few terms are held at a time."""
+    total = _Total(add)
+
+    def contribute(place: int) -> None:
+        total.take(place, compute(items[place]))
+
+    in_order(contribute, range(len(items)))
+    return total.of_all()
+
+
+class _Total(Generic[T]):
+    """A sum of terms in their order, which come in any."""
+
+    def __init__(self, add: Callable[[T, T], T]) -> None:
+        self._add = add
+        self._early: dict[int, T] = {}
+        self._sum: list[T] = []
+        self._next = 0
+        self._busy = Lock()
+
+    def take(self, place: int, term: T) -> None:
+        """Keep a term until those before it are there."""
+        self._early[place] = term
+        # whoever finds another at it leaves the term to the next one: waiting costs more
+        if self._busy.acquire(blocking=len(self._early) > _AHEAD):
+            try:
+                self._add_what_is_there()
+            finally:
+                self._busy.release()
+
+    def of_all(self) -> T:
+        """The sum, once all terms have been taken."""
+        self._add_what_is_there()
+        return self._sum[0]
+
+    def _add_what_is_there(self) -> None:
+        while self._next in self._early:
+            term = self._early.pop(self._next)
+            self._sum = [self._add(self._sum[0], term) if self._sum else term]
+            self._next += 1
 
 
 class _Share(Generic[T]):

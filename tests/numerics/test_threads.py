@@ -1,6 +1,9 @@
 """Folds that run side by side give the same numbers, to the last bit, as folds that do not."""
 
+import operator
 import threading
+import time
+import tracemalloc
 import warnings
 from dataclasses import replace
 
@@ -17,7 +20,7 @@ from privatelr.numerics.objective import (
 )
 from privatelr.numerics.preconditioned import thinned_rows
 from privatelr.numerics.rows import DenseRows, additions, block_rows
-from privatelr.numerics.threads import in_order, threads
+from privatelr.numerics.threads import in_order, summed, threads
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
@@ -67,6 +70,54 @@ def test_threads_know_how_errors_are_handled():
             assert in_order(overflow, range(6)) == [np.inf] * 6
         with pytest.raises(RuntimeWarning):
             in_order(overflow, range(6))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_sums_are_added_up_in_order_whoever_ends_first(limit):
+    """Were they not, words would be in another order."""
+    ended = []
+
+    def slow_at_first(item):
+        time.sleep(0.02 if item % 5 == 0 else 0.001)
+        ended.append(item)
+        return f"{item} "
+
+    with threads(limit):
+        found = summed(slow_at_first, range(20), operator.add)
+    assert found == "".join(f"{item} " for item in range(20))
+    assert limit == 1 or ended != list(range(20))
+
+
+def test_the_first_failure_is_that_of_a_sum():
+    def fail(item):
+        if item >= 3:
+            raise KeyError(item)
+        return item
+
+    with threads(4), pytest.raises(KeyError, match="3"):
+        summed(fail, range(9), operator.add)
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_large_sums_of_blocks_are_not_all_held(limit):
+    """Each of 800 blocks has a sum of 320 kB: together 256 MB."""
+    d = 4096
+    n = 800 * block_rows(d)
+    few = DenseRows(np.zeros((1, d)), np.ones(1), bound=1.0, intercept=None)
+    rows = few.with_table(np.lib.stride_tricks.as_strided(np.zeros(1), (n, d), (0, 0)), np.ones(n))
+
+    def kernel(x, y):
+        return (np.full(40_000, float(len(y))),)
+
+    with threads(limit):
+        tracemalloc.start()
+        try:
+            (total,) = rows.fold(kernel)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert (total == n).all()
+    assert peak < 30 * 8 * 40_000
 
 
 @EVERY_LOSS
