@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.evaluation import Columns as Values
@@ -23,6 +24,7 @@ from privatelr.frames.recipes import fill
 from privatelr.frames.response import Response, labels, plan_response
 from privatelr.frames.steps import Steps, plan_steps, read_stretch, to_units
 from privatelr.frames.terms import Columns, plan_columns
+from privatelr.frames.units import user_units
 from privatelr.frames.variables import Coded, Variable, describe_variables, level_codes, read_column
 from privatelr.types import Block, RowLimit
 
@@ -135,21 +137,17 @@ class DesignSpec:
         ]
         return sum(filled) / max(len(self.columns.names), 1)
 
-    def user_map(self) -> FloatArray:
-        """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units."""
-        columns, first = self.columns, int(self.columns.has_intercept)
-        size = len(columns.names)
-        units = np.diag(1.0 / columns.scale)
-        child = np.flatnonzero(columns.parent >= 0)
-        np.subtract.at(
-            units, (columns.parent[child], child), columns.centre[child] / columns.scale[child]
-        )
-        design = np.eye(size) if self.projection is None else np.zeros((size, self.d))
-        if self.projection is not None:
-            design[first:, first:] = self.projection
-        if self.intercept is not None:
-            design[0, 0] = self.intercept
-        return units @ design
+    def user_map(self) -> Any:
+        """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units.
+
+        A SciPy sparse array of many columns.
+        """
+        return user_units(self.columns, self.intercept, self.projection)
+
+    def user_rows(self) -> FloatArray:
+        """The same as a table, for inference, which has others of this size."""
+        units = self.user_map()
+        return np.asarray(units.toarray() if sparse.issparse(units) else units)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

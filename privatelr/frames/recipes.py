@@ -6,6 +6,7 @@ that is read off it once, when the design is planned, and is all that a row need
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,13 +52,17 @@ def plan_recipe(
     numeric: Sequence[int],
     categorical: Sequence[int],
     levels: Sequence[int],
-    grid: FloatArray,
+    grid: Any,
 ) -> Recipe:
     """A recipe whose grid covers all columns of the design, cut to those of the term."""
     start, stop = (columns[0], columns[-1] + 1) if columns else (0, 0)
-    part: Any = np.ascontiguousarray(grid[:, start:stop])
-    if part.size >= _LARGE and np.count_nonzero(part) < _SPARSE * part.size:
+    part: Any = grid[:, start:stop]
+    entries = math.prod(part.shape)
+    filled = part.nnz if sparse.issparse(part) else np.count_nonzero(part)
+    if entries >= _LARGE and filled < _SPARSE * entries:
         part = sparse.csr_array(part)
+    else:
+        part = np.ascontiguousarray(part.toarray() if sparse.issparse(part) else part)
     return Recipe(start, stop, tuple(numeric), tuple(categorical), tuple(levels), part)
 
 

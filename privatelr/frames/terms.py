@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from formulaic import ModelSpec
 from formulaic.errors import FormulaicError
+from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.factors import Factor, plan_factor
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray, IntArray
 
 INTERCEPT = "(Intercept)"
+WIDE = 2000
+"""Columns above which no table has as many rows as columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ def plan_columns(
     # columns without numeric factor, by the categorical factors they code
     pure = {frozenset(used): cols for used, cols in blocks if _all_categorical(factors, used)}
     # many terms share one: the numeric ones
-    grids: dict[frozenset[int], FloatArray] = {frozenset(): prototype}
+    grids: dict[frozenset[int], Any] = {frozenset(): prototype}
     terms: list[Term] = []
     recipes: list[Recipe] = []
     parent, centre, scale = np.full(len(names), -1), np.zeros(len(names)), np.ones(len(names))
@@ -128,19 +131,22 @@ def plan_columns(
         grid = grids[categorical]
         span = _numeric_span(factors, used)
         if len(categorical) < len(used):
+            # the column that is left where the numeric factors are one, if there is one
+            parents = {_key(grid, column): column for column in pure.get(categorical, ())[::-1]}
             for column in columns:
-                parent[column] = _parent(grid, column, pure.get(categorical, ()))
+                parent[column] = parents.get(_key(grid, column), -1)
                 centre[column], scale[column] = _to_unit(span, centred=parent[column] >= 0)
         bounded = all(math.isfinite(end) for end in span)
         label = ":".join(factors[index].expression.title for index in used) or INTERCEPT
-        sizes = _largest_sizes(grid[:, list(columns)]) if bounded else (math.inf,) * 3
+        here = slice(columns[0], columns[-1] + 1) if columns else slice(0)
+        sizes = _largest_sizes(grid[:, here]) if bounded else (math.inf,) * 3
         terms.append(Term(label, columns, *sizes))
         recipes.append(_recipe(used, columns, factors, grid))
     return factors, Columns(names, coding, tuple(terms), tuple(recipes), parent, centre, scale)
 
 
 def _recipe(
-    used: tuple[int, ...], columns: tuple[int, ...], factors: tuple[Factor, ...], grid: FloatArray
+    used: tuple[int, ...], columns: tuple[int, ...], factors: tuple[Factor, ...], grid: Any
 ) -> Recipe:
     numeric = [index for index in used if not factors[index].is_categorical]
     categorical = sorted(index for index in used if factors[index].is_categorical)
@@ -148,14 +154,14 @@ def _recipe(
     return plan_recipe(columns, numeric, categorical, levels, grid)
 
 
-def _largest_sizes(grid: FloatArray) -> tuple[float, float, float]:
+def _largest_sizes(grid: Any) -> tuple[float, float, float]:
     """Largest length and largest sum of sizes among the rows of a grid, and largest entry."""
-    lengths, sums = np.sqrt(np.sum(grid**2, axis=1)), np.sum(np.abs(grid), axis=1)
-    entries = np.abs(grid)
+    entries = abs(grid)
+    lengths, sums = np.sqrt((entries * entries).sum(axis=1)), entries.sum(axis=1)
     return (
         float(np.max(lengths, initial=0.0)),
         float(np.max(sums, initial=0.0)),
-        float(np.max(entries, initial=0.0)),
+        float(entries.max()) if min(grid.shape) else 0.0,
     )
 
 
@@ -183,7 +189,14 @@ def _numeric_span(factors: Sequence[Factor], used: Sequence[int]) -> Interval:
     return span
 
 
-def _code(formula: Formula, factors: Sequence[Factor]) -> tuple[ModelSpec, FloatArray]:
+def _most_columns(formula: Formula, factors: Sequence[Factor]) -> int:
+    """Columns of a formula if none were left out for the intercept."""
+    terms = (sorted(factor_indices(product)) for product in formula.terms.split(" + "))
+    levels = [len(factor.levels) if factor.is_categorical else 1 for factor in factors]
+    return sum(math.prod(levels[index] for index in term) for term in terms)
+
+
+def _code(formula: Formula, factors: Sequence[Factor]) -> tuple[ModelSpec, Any]:
     """Formulaic's specification of the right-hand side, and the one row that it was made from.
 
     In that row numeric factors are one, and others at their first level.
@@ -202,8 +215,10 @@ def _code(formula: Formula, factors: Sequence[Factor]) -> tuple[ModelSpec, Float
         },
         index=[0],
     )
+    # without zeros takes formulaic longer, and memory in proportion to the columns only
+    output: Any = "sparse" if _most_columns(formula, factors) > WIDE else "numpy"
     try:
-        spec = ModelSpec.from_spec(text, output="numpy", na_action="ignore", context={})
+        spec = ModelSpec.from_spec(text, output=output, na_action="ignore", context={})
         matrix = spec.get_model_matrix(prototype)
     except (FormulaicError, ValueError, TypeError, AttributeError):
         # only a contrast can fail here: the algebra was resolved on parsing
@@ -214,13 +229,14 @@ def _code(formula: Formula, factors: Sequence[Factor]) -> tuple[ModelSpec, Float
     coding: ModelSpec = matrix.model_spec
     if coding.transform_state:
         raise SchemaError(f"formula {formula.text!r}: a term learns from the data.")
-    return coding, np.asarray(matrix, dtype=np.float64).reshape(1, len(coding.column_names))
+    return coding, _as_grid(matrix, 1, coding)
 
 
-def code_levels(
-    coding: ModelSpec, factors: Sequence[Factor], varied: Collection[int]
-) -> FloatArray:
-    """Raw design over all combinations of the levels of `varied`, numeric factors at one."""
+def code_levels(coding: ModelSpec, factors: Sequence[Factor], varied: Collection[int]) -> Any:
+    """Raw design over all combinations of the levels of `varied`, numeric factors at one.
+
+    An array, or a SciPy sparse array of many columns.
+    """
     order = sorted(varied)
     grid = list(itertools.product(*(range(len(factors[index].levels)) for index in order)))
     frame: dict[str, Any] = {}
@@ -233,18 +249,28 @@ def code_levels(
     return materialise(coding, pd.DataFrame(frame, index=range(len(grid))))
 
 
-def materialise(coding: ModelSpec, frame: pd.DataFrame) -> FloatArray:
+def materialise(coding: ModelSpec, frame: pd.DataFrame) -> Any:
     """Raw design ``(n, d)`` of a frame of factor columns, under a frozen coding."""
-    size = len(coding.column_names)
-    return np.asarray(coding.get_model_matrix(frame), dtype=np.float64).reshape(len(frame), size)
+    return _as_grid(coding.get_model_matrix(frame), len(frame), coding)
 
 
-def _parent(grid: FloatArray, column: int, candidates: Sequence[int]) -> int:
-    """The column that equals this one wherever the numeric factors are one, or -1."""
-    for candidate in candidates:
-        if np.array_equal(grid[:, candidate], grid[:, column]):
-            return candidate
-    return -1
+def _as_grid(matrix: Any, n: int, coding: ModelSpec) -> Any:
+    shape = (n, len(coding.column_names))
+    # equal columns are equal bytes: zeros have no sign, and are left out where any are
+    if coding.output == "sparse":
+        table = sparse.csc_array(matrix.__wrapped__, shape=shape, dtype=np.float64)
+        table.eliminate_zeros()
+        table.sort_indices()
+        return table
+    return np.asarray(matrix, dtype=np.float64).reshape(shape) + 0.0
+
+
+def _key(grid: Any, column: int) -> bytes:
+    """The entries of a column of a grid, to be compared."""
+    if not sparse.issparse(grid):
+        return bytes(grid[:, column].tobytes())
+    here = slice(grid.indptr[column], grid.indptr[column + 1])
+    return bytes(grid.indices[here].tobytes() + grid.data[here].tobytes())
 
 
 def _to_unit(span: Interval, *, centred: bool) -> tuple[float, float]:

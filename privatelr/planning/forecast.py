@@ -124,7 +124,7 @@ def simulate(study: Study) -> Simulator:
     problem, data = stages.coefficients.problem, study.population.records(study.n)
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
     curvature = hessian(data, problem, centre)[0] / problem.n
-    return Simulator(stages, data, study.spec.user_map(), centre[0], curvature)
+    return Simulator(stages, data, study.spec.user_rows(), centre[0], curvature)
 
 
 def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:

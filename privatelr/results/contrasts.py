@@ -69,7 +69,7 @@ class WaldTest:
 def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> WaldTest:
     """Test equations together; see `Fit.wald_test`."""
     asked = read_hypotheses(hypotheses, list(fit.spec.columns.names))
-    rows = asked.contrasts @ fit.spec.user_map()
+    rows = asked.contrasts @ fit.spec.user_rows()
     found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
     equations = tuple(
         label if "=" in label else f"{label} = {value:g}"
@@ -81,7 +81,7 @@ def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> Wal
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
     """Estimates, errors, tests and intervals of combinations; see `Fit.contrasts`."""
     asked = read_hypotheses(hypotheses, list(fit.spec.columns.names))
-    found = infer_rows(fit, asked.contrasts @ fit.spec.user_map(), question, asked.values)
+    found = infer_rows(fit, asked.contrasts @ fit.spec.user_rows(), question, asked.values)
     return pd.DataFrame(
         {
             "estimate": found.estimate,

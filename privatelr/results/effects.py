@@ -255,7 +255,7 @@ def _over_training_data(
             )
     names = _chosen(variables, paid)
     columns = [column for name in names if (column := linear[name]) is not None]
-    found = infer(fit.release, spec.user_map()[columns], level=level, mode=mode)
+    found = infer(fit.release, spec.user_rows()[columns], level=level, mode=mode)
     mean, error = _mean_curvature(fit, found.level, found.mode)
     sampled, noise = error
     sd = np.hypot(mean * found.sd + np.abs(found.estimate) * sampled, found.estimate * noise)

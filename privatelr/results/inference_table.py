@@ -45,7 +45,7 @@ _USUAL = Question()
 def infer_coefficients(fit: FitRecord, question: Question = _USUAL) -> Inference:
     """What inference says of every coefficient in the user's units; it is remembered."""
     if question.method == BOOTSTRAP:
-        return infer_rows(fit, fit.spec.user_map(), question)
+        return infer_rows(fit, fit.spec.user_rows(), question)
     return _inferred(fit.release, fit.spec, *_checked(fit, question))
 
 
@@ -98,7 +98,7 @@ def _require_plain(question: Question) -> None:
 def _inferred(
     release: Release, spec: DesignSpec, choices: Choices, level: float, simultaneous: bool
 ) -> Inference:
-    return _infer(release, spec.user_map(), choices, level, simultaneous, None)
+    return _infer(release, spec.user_rows(), choices, level, simultaneous, None)
 
 
 def _infer(
@@ -172,7 +172,7 @@ def percentages(level: float) -> tuple[str, str]:
 
 def covariance_frame(fit: FitRecord, *, mode: Any, target: Any) -> pd.DataFrame:
     """Covariance of the coefficients in the user's units; see `Fit.vcov`."""
-    units = fit.spec.user_map()
+    units = fit.spec.user_rows()
     choices = read_choices(fit.release, mode, target, "sandwich")
     averaged = "posterior" if choices.mode == "conservative" else choices.mode
     found = units @ covariance(fit.release, mode=averaged, target=target) @ units.T
