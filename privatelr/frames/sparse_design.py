@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privatelr.frames.design import DesignSpec
+    from privatelr.frames.evaluation import Columns as Values
     from privatelr.frames.recipes import Recipe
-    from privatelr.types import FloatArray, IntArray
+    from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SPARSE = 0.1
 _WIDE = 64
@@ -46,8 +47,17 @@ def read_sparse(spec: DesignSpec, frame: pd.DataFrame) -> tuple[Any, FloatArray]
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
+    covariates, usable, values = read_sparse_covariates(spec, frame, spec.formula.variables)
+    label, labelled = labels(spec.response, values)
+    return covariates, np.where(usable & labelled, label, 0.0)
+
+
+def read_sparse_covariates(
+    spec: DesignSpec, frame: pd.DataFrame, names: tuple[str, ...]
+) -> tuple[Any, BoolArray, Values]:
+    """Covariates ``(n, p)`` as `read_sparse`, which rows are usable, and the columns named."""
     n, first = len(frame), int(spec.columns.has_intercept)
-    values, usable = read_values(spec.variables, frame, spec.formula.variables)
+    values, usable = read_values(spec.variables, frame, names)
     numbers, codes, coded = read_factors(spec, values, n)
     with np.errstate(all="ignore"):
         parts = [
@@ -56,9 +66,7 @@ def read_sparse(spec: DesignSpec, frame: pd.DataFrame) -> tuple[Any, FloatArray]
             if recipe.start >= first
         ]
     empty = sparse.csr_array((n, 0))
-    covariates = sparse.hstack(parts, format="csr") if parts else empty
-    label, labelled = labels(spec.response, values)
-    return covariates, np.where(usable & coded & labelled, label, 0.0)
+    return sparse.hstack(parts, format="csr") if parts else empty, usable & coded, values
 
 
 def _term(

@@ -17,17 +17,18 @@ from privatelr.errors import (
     show,
 )
 from privatelr.frames.dask_mapped import over_partitions
-from privatelr.frames.design import read_covariates
-from privatelr.frames.matrix import MatrixSpec, NumberedSpec, as_matrix
+from privatelr.frames.design import DesignSpec, read_covariates
+from privatelr.frames.matrix import NumberedSpec, as_matrix
 from privatelr.frames.pieces import as_piece
 from privatelr.frames.source import as_frame, is_dask
-from privatelr.frames.wide_matrix import WideSpec
+from privatelr.frames.sparse_design import read_sparse_covariates, worth_sparse
 from privatelr.later import later
 from privatelr.numerics.entries import EntryRows
 from privatelr.numerics.row_sums import linear_predictor
 from privatelr.numerics.rows import piece_rows
 from privatelr.numerics.sparse_rows import SparseRows
 from privatelr.numerics.threads import in_order
+from privatelr.results.record import SelectedRecord
 from privatelr.results.scores import scale_of, score
 from privatelr.results.threshold import require_threshold
 
@@ -110,35 +111,49 @@ def _read(fit: ModelRecord) -> tuple[str, ...] | None:
 
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
     """Linear predictor of each row, NaN where it is not usable, and the names of the rows."""
-    coef = fit.release.coef
-    if isinstance(fit.spec, NumberedSpec):
-        link, known = _of_matrix(fit.spec, as_matrix(fit.spec, data), coef)
-        return np.where(known, link, np.nan), known, pd.RangeIndex(len(link))
-    frame = as_frame(data)
-    names, n = fit.spec.formula.covariates, len(frame)
-    whole, size = as_piece(frame, names), piece_rows(n, max(fit.spec.p, fit.spec.d))
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        if isinstance(fit.spec, NumberedSpec):
+            matrix = as_matrix(fit.spec, data)
+            link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
+            return link, known, pd.RangeIndex(len(link))
+        frame = as_frame(data)
+        if fit.spec.projection is None and worth_sparse(fit.spec):
+            names = fit.spec.formula.covariates
+            covariates, usable, _ = read_sparse_covariates(fit.spec, frame, names)
+            return *_of_matrix(fit, covariates, usable.astype(np.float64)), frame.index
+        return *_of_pieces(fit, frame), frame.index
+
+
+def _of_pieces(fit: ModelRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
+    """Linear predictor of each row, by pieces: a design of all would be larger than the frame."""
+    n, spec = len(frame), fit.spec
+    assert isinstance(spec, DesignSpec)
+    whole, size = as_piece(frame, spec.formula.covariates), piece_rows(n, max(spec.p, spec.d))
     link, usable = np.empty(n), np.empty(n, dtype=bool)
 
     def fill(start: int) -> None:
-        # a design of all rows would take more memory than the frame
         part = slice(start, min(start + size, n))
         rows, usable[part] = design_rows(fit, replace(whole, start=part.start, stop=part.stop))
-        link[part] = np.where(usable[part], linear_predictor(rows, coef), np.nan)
+        link[part] = np.where(usable[part], linear_predictor(rows, fit.release.coef), np.nan)
 
-    with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        in_order(fill, range(0, max(n, 1), size))
-    return link, usable, frame.index
+    in_order(fill, range(0, max(n, 1), size))
+    return link, usable
 
 
-def _of_matrix(spec: NumberedSpec, matrix: Any, coef: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Linear predictor of rows that are bounded as those of the fit were, and which are usable."""
-    ones = np.ones(matrix.shape[0])
-    if isinstance(spec, WideSpec):
-        long = SparseRows(matrix, ones, bound=spec.bound, intercept=spec.intercept)
-        return np.asarray(long.x @ coef), long.y != 0
-    assert isinstance(spec, MatrixSpec)
-    held = EntryRows(matrix, ones, x_bound=spec.x_bound, intercept=spec.intercept)
-    return held.margins(coef), held.y != 0
+def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Linear predictor of sparse rows that are bounded as those of the fit were.
+
+    A row whose label is 0 is not usable.
+    """
+    coef, intercept = fit.release.coef, fit.spec.intercept
+    if isinstance(fit, SelectedRecord):
+        largest = fit.calibration.problem.x_bound
+        held = EntryRows(matrix, labels, x_bound=largest, intercept=intercept)
+        link, known = held.margins(coef), held.y != 0
+    else:
+        long = SparseRows(matrix, labels, bound=fit.spec.bound, intercept=intercept)
+        link, known = np.asarray(long.x @ coef), long.y != 0
+    return np.where(known, link, np.nan), known
 
 
 def design_rows(fit: ModelRecord, frame: pd.DataFrame | Piece) -> tuple[FloatArray, BoolArray]:

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import privatelr.numerics.rows as rows_module
-from privatelr import FormulaError, dplr, dpsvm
+import privatelr.results.predict as predict_module
+from privatelr import FormulaError, dplpsvm, dplr, dpsvm
 
 SCHEMA = {"bounds": {"dose": (0, 10)}, "levels": {"arm": ["a", "b", "c"], "ill": [0, 1]}}
 
@@ -55,7 +56,7 @@ def test_a_column_that_is_missing_is_named(monkeypatch):
 
 
 def test_a_design_of_many_levels_is_never_held_as_a_whole():
-    """As a table of numbers it would take 64 megabytes."""
+    """As a table of numbers it would take 64 megabytes, and without zeros it takes little."""
     levels = [f"level {number}" for number in range(1000)]
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"y": rng.integers(0, 2, 8000), "place": rng.choice(levels, 8000)})
@@ -68,4 +69,28 @@ def test_a_design_of_many_levels_is_never_held_as_a_whole():
     finally:
         tracemalloc.stop()
     assert found.notna().all()
-    assert peak < 24e6
+    assert peak < 4e6
+
+
+@pytest.mark.parametrize(
+    ("model", "type_"), [(dplr, "link"), (dpsvm, "margins"), (dplpsvm, "margins")]
+)
+def test_predictions_without_zeros_are_those_with_them(monkeypatch, model, type_):
+    levels = [f"p{number}" for number in range(80)]
+    frame = people(400)
+    frame["place"] = np.random.default_rng(2).choice([*levels, "elsewhere"], 400)
+    fit = model(
+        "ill ~ place * dose + arm",
+        frame,
+        eps=5,
+        bounds=SCHEMA["bounds"],
+        levels={**SCHEMA["levels"], "place": levels},
+    )
+    found = fit.predict(frame, type=type_)
+    alone = [fit.predict(frame.iloc[[row]], type=type_).iloc[0] for row in range(30)]
+    np.testing.assert_array_equal(alone, found.to_numpy()[:30])
+    asked = []
+    monkeypatch.setattr(predict_module, "worth_sparse", lambda spec: asked.append(spec))
+    pd.testing.assert_series_equal(fit.predict(frame, type=type_), found, rtol=1e-12)
+    assert asked
+    assert 0 < found.isna().mean() < 1
