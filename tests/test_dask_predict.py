@@ -46,6 +46,13 @@ def test_partitions_are_predicted_as_in_memory(fit, asked):
     same(found._meta, found.compute().iloc[:0])
 
 
+def test_an_intercept_is_predicted_for_every_row():
+    frame = trial(100)
+    fit = dplr("y ~ 1", frame, eps=3.0, levels=SCHEMA.get("levels"))
+    found = fit.predict(in_parts(frame, 20, 0, 1))
+    pd.testing.assert_series_equal(found.compute(), fit.predict(frame), check_exact=True)
+
+
 @pytest.mark.parametrize("asked", [*ASKED[:3], INTERVAL], ids=str)
 def test_arrays_are_predicted_as_in_memory(asked):
     x = np.random.default_rng(1).uniform(-1.2, 1.2, (90, 3))

@@ -56,7 +56,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
             )
         if second is None:
             raise FormulaError("data=None: data takes a frame or a mapping of columns.")
-        return first, as_frame(second)
+        return first, _with_columns(as_frame(second))
     if first is None and second is not None:
         first, second = second, None
     if isinstance(second, str):
@@ -69,7 +69,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
             "formula=None: a fit takes a formula and data, a frame, an array, or y and X."
         )
     if second is None:
-        frame = as_frame(first)
+        frame = _with_columns(as_frame(first))
         return f"{quote(_target(frame, target))} ~ .", frame
     if target is not None:
         raise FormulaError(f"target={show(target)}: with y and X the response is y; drop target.")
@@ -95,10 +95,15 @@ def as_frame(data: Any) -> pd.DataFrame:
                 "columns or an array."
             ) from None
     names = [str(name) for name in frame.columns]
-    if not names:
-        raise SchemaError("data has no columns: a fit takes a response and its covariates.")
     require_distinct(names)
     return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+
+
+def _with_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame, for a fit; predictions of an intercept need no columns."""
+    if frame.shape[1] == 0:
+        raise SchemaError("data has no columns: a fit takes a response and its covariates.")
+    return frame
 
 
 def _from_array(data: np.ndarray[Any, Any]) -> pd.DataFrame:
@@ -157,7 +162,7 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
         covariates = covariates.to_frame(covariates.name or "X1")
     elif isinstance(covariates, np.ndarray | list | tuple):
         covariates = _as_columns(covariates)
-    frame = as_frame(covariates)
+    frame = _with_columns(as_frame(covariates))
     values = response
     if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
         values = response.iloc[:, 0]

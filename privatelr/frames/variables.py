@@ -7,6 +7,7 @@ marked invalid, and the design turns an invalid row into a row of zeros.
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -220,6 +221,9 @@ def _objects(series: pd.Series[Any]) -> ObjectArray:
 
 def _number(value: Any) -> float:
     try:
+        # of one value that is held in a container, libraries make a number and a warning
+        if isinstance(value, Sized) and not isinstance(value, str | bytes | bytearray):
+            return math.nan
         return math.nan if isinstance(value, np.complexfloating) else float(value)
     except Exception:
         return math.nan

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -197,7 +198,7 @@ WEIRD = [
     np.void(b"ab"), np.array((1, 2.0), dtype="i4,f8")[()], np.datetime64("2020-01-01"),
     np.longdouble("1e400"), pd.Timestamp("2020-01-01"), pd.Series([1.0]), pd.DataFrame({"a": [1]}),
     datetime.date(2020, 1, 1), decimal.Decimal("sNaN"), True, 3, int, print, Awkward(),
-    AwkwardText("a"), AwkwardNumber(1.0),
+    AwkwardText("a"), AwkwardNumber(1.0), np.ma.masked, np.ma.array([1.0], mask=[True]),
 ]  # fmt: skip
 VARIABLES = [
     Variable("v", "numeric"),
@@ -220,7 +221,10 @@ def column(values):
 @pytest.mark.parametrize("value", WEIRD, ids=lambda v: type(v).__name__)
 def test_no_value_can_stop_or_warn(variable, value):
     neighbour = {"numeric": 1.0, "logical": True}.get(variable.kind, [*variable.levels, "a"][0])
-    values, valid = read_variable(variable, column([value, neighbour]))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")  # as an error, one could be caught on the way
+        values, valid = read_variable(variable, column([value, neighbour]))
+    assert not said
     assert values.shape == valid.shape == (2,)
     assert valid[1]
     assert values[1] == neighbour  # the next record is read as if nothing had happened

@@ -94,3 +94,11 @@ def test_predictions_without_zeros_are_those_with_them(monkeypatch, model, type_
     pd.testing.assert_series_equal(fit.predict(frame, type=type_), found, rtol=1e-12)
     assert asked
     assert 0 < found.isna().mean() < 1
+
+
+def test_an_intercept_is_predicted_for_rows_without_columns():
+    frame = people(50)
+    fit = dplr("ill ~ 1", frame, eps=1, levels=SCHEMA["levels"])
+    found = fit.predict(frame[[]])
+    pd.testing.assert_series_equal(found, fit.predict(frame))
+    assert found.nunique() == 1
