@@ -31,8 +31,10 @@ _TALL = 2
 """Rows for a column, at least: with fewer, steps of Newton's method are as cheap."""
 _ENOUGH, _PER_COLUMN, _LEAST = 2**16, 128, 40
 """Rows that curvature is read from: as many, or so many for a column; and the least for one."""
-_SHARE = 4
-"""One in so many rows, at most."""
+_SHARE, _LARGER_SHARE = 4, 2
+"""One in so many rows, at most; and where curvature is cheap."""
+_CHEAP, _PLENTY = 128, 384
+"""Columns up to which it is; and rows for a column beyond which more of them save no step."""
 _FOR_START = 20
 """Rows for a column of which the minimum is where to begin, at least."""
 ROUGH = 1e-4
@@ -63,7 +65,10 @@ def is_worth_steering(rows: Rows) -> bool:
 
 def thinned_rows(n: int, d: int) -> int | None:
     """Rows to read the first curvature from, or None where there are too few for that."""
-    few = min(max(_ENOUGH, _PER_COLUMN * d), n // _SHARE)
+    share = n // _SHARE
+    if d <= _CHEAP and share < _PLENTY * d:
+        share = n // _LARGER_SHARE
+    few = min(max(_ENOUGH, _PER_COLUMN * d), share)
     return few if few >= _LEAST * d else None
 
 
