@@ -7,8 +7,9 @@ that are held to a length there is `privatelr.frames.wide_matrix`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
@@ -36,15 +37,34 @@ LARGEST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class NumberedNames(Sequence[str]):
+    """``(Intercept)``, X1 to Xp, each made when it is asked for: there may be millions."""
+
+    p: int
+
+    def __len__(self) -> int:
+        return self.p + 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        places = range(self.p + 1)[index]
+        if isinstance(places, range):
+            return tuple(self[place] for place in places)
+        return f"X{places}" if places else INTERCEPT
+
+
+@dataclass(frozen=True, slots=True)
 class NumberedColumns:
     """Columns X1 to Xp behind an intercept."""
 
     p: int
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Made when they are asked for: there may be millions."""
-        return (INTERCEPT, *(f"X{index + 1}" for index in range(self.p)))
+    def names(self) -> NumberedNames:
+        return NumberedNames(self.p)
 
     @property
     def has_intercept(self) -> bool:

@@ -133,18 +133,17 @@ def _ledger(entry: Entry | None) -> str:
 
 def perturbed_released(fit: FitRecord) -> list[Piece]:
     """The estimates, and what else is in the release."""
-    estimates, headers = fit.coef, ["Coefficient", "Estimate"]
-    shown = shown_rows(fit)
-    rows = [[estimates.index[row], f"{estimates.iloc[row]:.6g}"] for row in shown]
+    estimates, headers = fit.in_user_units(), ["Coefficient", "Estimate"]
+    names, shown = fit.spec.columns.names, shown_rows(estimates)
+    rows = [[names[row], f"{estimates[row]:.6g}"] for row in shown]
     also = ", the two matrices below" if fit.release.moments else ""
     if len(shown) < len(estimates):
         also = f", {len(estimates)} of which the {len(shown)} largest are shown{also}"
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        spreads = fit.privacy_sd_limit
-        for row, place in zip(rows, shown, strict=True):
-            row.append(f"{spreads.iloc[place]:.3g}")
+        for row, limit in zip(rows, fit.limits_at(shown), strict=True):
+            row.append(f"{limit:.3g}")
         note += " The privacy sd is what the noise adds; it was computed without the data."
     return [Table(rows, headers), Paragraph(note), *_matrices(fit)]
 

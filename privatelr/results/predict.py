@@ -33,12 +33,17 @@ from privatelr.results.scores import scale_of, score
 from privatelr.results.threshold import require_threshold
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from privatelr.frames.pieces import Piece
     from privatelr.inference import row_errors
     from privatelr.results.record import FitRecord, ModelRecord
     from privatelr.types import BoolArray, FloatArray
 else:
     row_errors = later("privatelr.inference.row_errors")
+
+_FOR_ERRORS = 2**14
+"""Rows whose errors are worked out at once, by a function of them for each pair of columns."""
 
 
 def predict(
@@ -93,15 +98,18 @@ def predict_interval(
 
 
 def _intervals(fit: FitRecord, errors: row_errors.RowErrors, data: Any) -> pd.DataFrame:
-    frame, scale = as_frame(data), scale_of(fit.loss)
-    rows, usable = design_rows(fit, frame)
-    link, half = linear_predictor(rows, fit.release.coef), errors.half_width(rows)
-    ends = {"": link, "_lower": link - half, "_upper": link + half}
-    columns = {f"{scale.name}{end}": score(fit.loss, values) for end, values in ends.items()}
+    frame, scale, coef = as_frame(data), scale_of(fit.loss), fit.release.coef
+
+    def of_rows(rows: FloatArray) -> tuple[FloatArray, ...]:
+        return linear_predictor(rows, coef), errors.sd(rows)
+
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        (link, sd), _ = _of_pieces(fit, frame, of_rows, _FOR_ERRORS)
+        half = errors.factor * sd
+        ends = {"": link, "_lower": link - half, "_upper": link + half}
+        columns = {f"{scale.name}{end}": score(fit.loss, values) for end, values in ends.items()}
     columns |= {f"{scale.linear}{end}": values for end, values in ends.items()}
-    columns["std_error"] = errors.sd(rows)
-    shown = {name: np.where(usable, values, np.nan) for name, values in columns.items()}
-    return pd.DataFrame(shown, index=frame.index)
+    return pd.DataFrame(columns | {"std_error": sd}, index=frame.index)
 
 
 def _read(fit: ModelRecord) -> tuple[str, ...] | None:
@@ -121,23 +129,32 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
             names = fit.spec.formula.covariates
             covariates, usable, _ = read_sparse_covariates(fit.spec, frame, names)
             return *_of_matrix(fit, covariates, usable.astype(np.float64)), frame.index
-        return *_of_pieces(fit, frame), frame.index
+        coef = fit.release.coef
+        (link,), usable = _of_pieces(fit, frame, lambda rows: (linear_predictor(rows, coef),))
+        return link, usable, frame.index
 
 
-def _of_pieces(fit: ModelRecord, frame: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
-    """Linear predictor of each row, by pieces: a design of all would be larger than the frame."""
+def _of_pieces(
+    fit: ModelRecord,
+    frame: pd.DataFrame,
+    of_rows: Callable[[FloatArray], tuple[FloatArray, ...]],
+    least: int = 1,
+) -> tuple[list[FloatArray], BoolArray]:
+    """Numbers of each row, NaN where it is not usable, from pieces of `least` rows or more.
+
+    A design of all rows would be larger than the frame. `of_rows` treats each row by itself.
+    """
     n, spec = len(frame), fit.spec
     assert isinstance(spec, DesignSpec)
-    whole, size = as_piece(frame, spec.formula.covariates), piece_rows(n, max(spec.p, spec.d))
-    link, usable = np.empty(n), np.empty(n, dtype=bool)
+    whole = as_piece(frame, spec.formula.covariates)
+    size = max(piece_rows(n, max(spec.p, spec.d)), least)
 
-    def fill(start: int) -> None:
-        part = slice(start, min(start + size, n))
-        rows, usable[part] = design_rows(fit, replace(whole, start=part.start, stop=part.stop))
-        link[part] = np.where(usable[part], linear_predictor(rows, fit.release.coef), np.nan)
+    def piece(start: int) -> tuple[tuple[FloatArray, ...], BoolArray]:
+        rows, usable = design_rows(fit, replace(whole, start=start, stop=min(start + size, n)))
+        return tuple(np.where(usable, found, np.nan) for found in of_rows(rows)), usable
 
-    in_order(fill, range(0, max(n, 1), size))
-    return link, usable
+    found, usable = zip(*in_order(piece, range(0, max(n, 1), size)), strict=True)
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)], np.concatenate(usable)
 
 
 def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[FloatArray, BoolArray]:

@@ -56,7 +56,11 @@ class ModelRecord(ABC):
     @property
     def coef(self) -> pd.Series[float]:
         """Coefficients in the units of the columns, named; the intercept first."""
-        return self._named(self.spec.user_map() @ self.release.coef, "estimate")
+        return self._named(self.in_user_units(), "estimate")
+
+    def in_user_units(self) -> FloatArray:
+        """The same without names, which are long to make where there are millions."""
+        return np.asarray(self.spec.user_map() @ self.release.coef)
 
     @property
     def odds_ratios(self) -> pd.Series[float]:
@@ -66,7 +70,7 @@ class ModelRecord(ABC):
         """
         require_odds(self)
         with np.errstate(over="ignore"):
-            return self._named(np.exp(self.coef.to_numpy()), "odds_ratio")
+            return self._named(np.exp(self.in_user_units()), "odds_ratio")
 
     @property
     def nobs(self) -> int:
@@ -156,6 +160,11 @@ class FitRecord(ModelRecord):
         """
         reach = row_lengths_of(self.spec.user_map())
         return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
+
+    def limits_at(self, places: list[int]) -> FloatArray:
+        """The same for the coefficients in these places."""
+        units = scipy.sparse.csr_array(self.spec.user_map())[places]
+        return np.asarray(self.calibration.coefficient_sd * row_lengths_of(units))
 
     @property
     def calibration(self) -> Calibration:

@@ -45,7 +45,7 @@ def notes(fit: FitRecord, found: Inference | None, *, is_asked_for: bool) -> lis
 
 
 def _few(fit: FitRecord) -> list[str]:
-    shown, known = len(shown_rows(fit)), len(fit.spec.columns.names)
+    shown, known = len(shown_rows(fit.in_user_units())), len(fit.spec.columns.names)
     return [] if shown >= known else [f"The {shown} largest of {known} coefficients."]
 
 

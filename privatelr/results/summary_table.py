@@ -86,24 +86,25 @@ class CoefficientTable:
 
 def plain_table(fit: FitRecord) -> CoefficientTable:
     """Estimates, and a limit to what the noise adds, where inference was not bought."""
-    columns = {"Estimate": fit.coef}
+    estimates = fit.in_user_units()
+    shown = shown_rows(estimates)
+    columns = {"Estimate": estimates[shown]}
     if not isinstance(fit.guarantee, NonPrivate):
-        columns["privacy sd"] = fit.privacy_sd_limit
+        columns["privacy sd"] = fit.limits_at(shown)
     if fit.calibration.problem.loss.probability is not None:
-        columns["odds ratio"] = fit.odds_ratios
-    shown = shown_rows(fit)
+        with np.errstate(over="ignore"):
+            columns["odds ratio"] = np.exp(estimates[shown])
+    cells = tuple(zip(*(map(cell, column) for column in columns.values()), strict=True))
     names = fit.spec.columns.names
-    cells = [tuple(cell(column.iloc[row]) for column in columns.values()) for row in shown]
     chosen = tuple(names[row] for row in shown)
-    return CoefficientTable(chosen, tuple(columns), tuple(cells), width=_USUAL)
+    return CoefficientTable(chosen, tuple(columns), cells, width=_USUAL)
 
 
-def shown_rows(fit: FitRecord) -> list[int]:
+def shown_rows(estimates: FloatArray) -> list[int]:
     """Positions of the coefficients on the page: all, or the largest where they are very many."""
-    coef = fit.coef.to_numpy()
-    if len(coef) <= _MOST_SHOWN:
-        return list(range(len(coef)))
-    return sorted(np.argsort(-np.abs(coef), kind="stable")[:_FEW].tolist())
+    if len(estimates) <= _MOST_SHOWN:
+        return list(range(len(estimates)))
+    return sorted(np.argpartition(-np.abs(estimates), _FEW)[:_FEW].tolist())
 
 
 def inference_table(fit: FitRecord, found: Inference) -> tuple[CoefficientTable, bool]:

@@ -7,6 +7,7 @@ from scipy import sparse
 
 from privatelr import Newton
 from privatelr.errors import SchemaError
+from privatelr.frames.matrix import NumberedColumns
 from privatelr.frames.schema import declare_schema
 from privatelr.frames.wide_matrix import plan_wide, read_wide
 from privatelr.mechanisms.problem import Facts
@@ -82,7 +83,7 @@ def test_what_is_public_about_a_matrix():
     spec = plan_wide("y", pd.Series([0.0, 1.0]), 5, declare_schema(row_norm=3.0))
     assert (spec.p, spec.d, spec.bound, spec.intercept) == (5, 6, 3.0, 0.5)
     assert spec.radius >= np.hypot(3.0, 0.5)
-    assert spec.columns.names == ("(Intercept)", "X1", "X2", "X3", "X4", "X5")
+    assert tuple(spec.columns.names) == ("(Intercept)", "X1", "X2", "X3", "X4", "X5")
     assert (spec.user_map() @ np.ones(6)).tolist() == [0.5, 1, 1, 1, 1, 1]
     assert plan_wide("y", pd.Series([0.0, 1.0]), 5, declare_schema()).bound == 1.0
 
@@ -93,3 +94,13 @@ def test_what_a_matrix_does_not_take():
     spec = plan_wide("y", pd.Series([0.0]), 5, declare_schema())
     with pytest.raises(SchemaError, match="the fit was of 5 columns"):
         read_wide(spec, sparse.csr_array((1, 4)), pd.DataFrame({"y": [0.0]}))
+
+
+def test_names_of_numbered_columns_are_made_when_they_are_asked_for():
+    names = NumberedColumns(20_000_000).names
+    assert len(names) == 20_000_001
+    assert (names[0], names[1], names[-1]) == ("(Intercept)", "X1", "X20000000")
+    assert names[:3] == ("(Intercept)", "X1", "X2")
+    assert list(NumberedColumns(2).names) == ["(Intercept)", "X1", "X2"]
+    with pytest.raises(IndexError):
+        names[20_000_001]
