@@ -16,6 +16,7 @@ import pytest
 from frames_for_laws import clinic, fit_clinic, fixed_noise, replaced, scores, stored
 from scipy import sparse
 
+import privatelr.model_data
 import privatelr.selected_model
 from privatelr import (
     ZCDP,
@@ -203,7 +204,7 @@ def test_factors_of_many_levels_are_read_without_zeros_and_give_the_same(model, 
     monkeypatch.setattr(EntryRows, "__init__", seen)
     with fixed_noise(monkeypatch):
         thin = model("y ~ ward + age", frame, eps=4.0, **schema)
-        monkeypatch.setattr(privatelr.selected_model, "few_are_filled", lambda density: False)
+        monkeypatch.setattr(privatelr.model_data, "few_are_filled", lambda density: False)
         full = model("y ~ ward + age", frame, eps=4.0, **schema)
     assert read == [True, False]
     np.testing.assert_array_equal(thin.release.counts, full.release.counts)

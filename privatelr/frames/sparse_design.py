@@ -31,8 +31,12 @@ _WIDE = 64
 
 
 def worth_sparse(spec: DesignSpec) -> bool:
-    """Whether the rows of a formula are better held without zeros; a function of public facts."""
-    return len(spec.columns.names) >= _WIDE and spec.density < _SPARSE
+    """Whether the rows of a formula are better held without zeros; a function of public facts.
+
+    Columns that were scaled by the data count from their means, so that nothing is zero.
+    """
+    is_wide = len(spec.columns.names) >= _WIDE and spec.density < _SPARSE
+    return is_wide and not spec.scaled_by_data
 
 
 def read_sparse(spec: DesignSpec, frame: pd.DataFrame) -> tuple[Any, FloatArray]:

@@ -221,12 +221,22 @@ def _objects(series: pd.Series[Any]) -> ObjectArray:
 
 def _number(value: Any) -> float:
     try:
-        # of one value that is held in a container, libraries make a number and a warning
-        if isinstance(value, Sized) and not isinstance(value, str | bytes | bytearray):
+        if _holds_others(value):
             return math.nan
         return math.nan if isinstance(value, np.complexfloating) else float(value)
     except Exception:
         return math.nan
+
+
+def _holds_others(value: Any) -> bool:
+    """Whether a value is a container, of whose single value libraries warn as they take it out.
+
+    The masked constant of NumPy is one, too.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return True
+    is_sized = isinstance(value, Sized) and not isinstance(value, str | bytes | bytearray)
+    return is_sized and getattr(value, "ndim", 1) > 0
 
 
 def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:

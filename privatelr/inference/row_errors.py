@@ -140,7 +140,9 @@ def _averaged(evidence: Evidence, matrices: Matrices, level: float, mode: str) -
         relative = white.T @ total @ white
         eigenvalues = np.linalg.eigvalsh(relative)
         ratios = float(eigenvalues.min()), float(eigenvalues.max())
-        spread = float(np.linalg.eigvalsh(np.cov(vector_of(relative).T, bias=True))[-1])
+        spread = float(
+            np.linalg.eigvalsh(np.atleast_2d(np.cov(vector_of(relative).T, bias=True)))[-1]
+        )
     tail = _Tail(*_noise_scales(evidence), _largest_portion(total, added))
     return RowErrors((root,), _factor(tail, ratios, spread, 1 - level), level, mode)
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
-from threading import Lock
+from threading import Condition
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
@@ -23,7 +23,7 @@ T = TypeVar("T")
 _MOST = 16
 """Threads beyond which one memory serves no more of them."""
 _AHEAD = 4
-"""Terms of a sum that may be kept until they are added."""
+"""Terms of a sum that may be kept until those before them are there."""
 _LIMIT: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
@@ -64,11 +64,18 @@ def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
 
 
 def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, T], T]) -> T:
-    """``reduce(add, in_order(compute, items))``, of which few terms are held at a time."""
+    """``reduce(add, in_order(compute, items))`` of one item or more.
+
+    Few terms are held at a time: who is far ahead of the others waits for them.
+    """
     total = _Total(add)
 
     def contribute(place: int) -> None:
-        total.take(place, compute(items[place]))
+        try:
+            total.take(place, compute(items[place]))
+        except BaseException:
+            total.give_up()  # nobody may wait for a term that does not come
+            raise
 
     in_order(contribute, range(len(items)))
     return total.of_all()
@@ -82,28 +89,30 @@ class _Total(Generic[T]):
         self._early: dict[int, T] = {}
         self._sum: list[T] = []
         self._next = 0
-        self._busy = Lock()
+        self._given_up = False
+        self._changed = Condition()
 
     def take(self, place: int, term: T) -> None:
-        """Keep a term until those before it are there."""
-        self._early[place] = term
-        # whoever finds another at it leaves the term to the next one: waiting costs more
-        if self._busy.acquire(blocking=len(self._early) > _AHEAD):
-            try:
-                self._add_what_is_there()
-            finally:
-                self._busy.release()
+        """Add a term, or keep it until those before it are there."""
+        with self._changed:
+            while place > self._next + _AHEAD and not self._given_up:
+                self._changed.wait()
+            self._early[place] = term
+            while self._next in self._early:
+                found = self._early.pop(self._next)
+                self._sum = [self._add(self._sum[0], found) if self._sum else found]
+                self._next += 1
+            self._changed.notify_all()
+
+    def give_up(self) -> None:
+        """Let everybody go on who waits."""
+        with self._changed:
+            self._given_up = True
+            self._changed.notify_all()
 
     def of_all(self) -> T:
         """The sum, once all terms have been taken."""
-        self._add_what_is_there()
         return self._sum[0]
-
-    def _add_what_is_there(self) -> None:
-        while self._next in self._early:
-            term = self._early.pop(self._next)
-            self._sum = [self._add(self._sum[0], term) if self._sum else term]
-            self._next += 1
 
 
 class _Share(Generic[T]):

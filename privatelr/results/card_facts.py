@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.results.card_layout import Paragraph, Piece, Table
+from privatelr.results.record import in_user_units, limits_at
 from privatelr.results.summary_table import shown_rows
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _ledger(entry: Entry | None) -> str:
 
 def perturbed_released(fit: FitRecord) -> list[Piece]:
     """The estimates, and what else is in the release."""
-    estimates, headers = fit.in_user_units(), ["Coefficient", "Estimate"]
+    estimates, headers = in_user_units(fit), ["Coefficient", "Estimate"]
     names, shown = fit.spec.columns.names, shown_rows(estimates)
     rows = [[names[row], f"{estimates[row]:.6g}"] for row in shown]
     also = ", the two matrices below" if fit.release.moments else ""
@@ -142,7 +143,7 @@ def perturbed_released(fit: FitRecord) -> list[Piece]:
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        for row, limit in zip(rows, fit.limits_at(shown), strict=True):
+        for row, limit in zip(rows, limits_at(fit, shown), strict=True):
             row.append(f"{limit:.3g}")
         note += " The privacy sd is what the noise adds; it was computed without the data."
     return [Table(rows, headers), Paragraph(note), *_matrices(fit)]

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 else:
     row_errors = later("privatelr.inference.row_errors")
 
-_FOR_ERRORS = 2**14
-"""Rows whose errors are worked out at once, by a function of them for each pair of columns."""
+_FOR_ERRORS, _ENTRIES = 2**14, 2**22
+"""Rows whose errors are worked out at once, if they have no more entries than so many: for each
+pair of columns, functions are called on all of them."""
 
 
 def predict(
@@ -104,7 +105,7 @@ def _intervals(fit: FitRecord, errors: row_errors.RowErrors, data: Any) -> pd.Da
         return linear_predictor(rows, coef), errors.sd(rows)
 
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        (link, sd), _ = _of_pieces(fit, frame, of_rows, _FOR_ERRORS)
+        (link, sd), _ = _of_pieces(fit, frame, of_rows, min(_FOR_ERRORS, _ENTRIES // len(coef)))
         half = errors.factor * sd
         ends = {"": link, "_lower": link - half, "_upper": link + half}
         columns = {f"{scale.name}{end}": score(fit.loss, values) for end, values in ends.items()}

@@ -56,11 +56,7 @@ class ModelRecord(ABC):
     @property
     def coef(self) -> pd.Series[float]:
         """Coefficients in the units of the columns, named; the intercept first."""
-        return self._named(self.in_user_units(), "estimate")
-
-    def in_user_units(self) -> FloatArray:
-        """The same without names, which are long to make where there are millions."""
-        return np.asarray(self.spec.user_map() @ self.release.coef)
+        return self._named(in_user_units(self), "estimate")
 
     @property
     def odds_ratios(self) -> pd.Series[float]:
@@ -70,7 +66,7 @@ class ModelRecord(ABC):
         """
         require_odds(self)
         with np.errstate(over="ignore"):
-            return self._named(np.exp(self.in_user_units()), "odds_ratio")
+            return self._named(np.exp(in_user_units(self)), "odds_ratio")
 
     @property
     def nobs(self) -> int:
@@ -161,11 +157,6 @@ class FitRecord(ModelRecord):
         reach = row_lengths_of(self.spec.user_map())
         return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
 
-    def limits_at(self, places: list[int]) -> FloatArray:
-        """The same for the coefficients in these places."""
-        units = scipy.sparse.csr_array(self.spec.user_map())[places]
-        return np.asarray(self.calibration.coefficient_sd * row_lengths_of(units))
-
     @property
     def calibration(self) -> Calibration:
         """How noise and lambda were chosen."""
@@ -192,6 +183,17 @@ class SelectedRecord(ModelRecord):
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, each entry held to its bound as in the fit."""
         return bounded_entries(covariates, self.calibration.problem.x_bound, self.spec.intercept)
+
+
+def in_user_units(fit: ModelRecord) -> FloatArray:
+    """`coef` without names, which are long to make where there are millions."""
+    return np.asarray(fit.spec.user_map() @ fit.release.coef)
+
+
+def limits_at(fit: FitRecord, places: list[int]) -> FloatArray:
+    """`privacy_sd_limit` of the coefficients in these places."""
+    units = scipy.sparse.csr_array(fit.spec.user_map())[places]
+    return np.asarray(fit.calibration.coefficient_sd * row_lengths_of(units))
 
 
 def row_lengths_of(matrix: Any) -> FloatArray:

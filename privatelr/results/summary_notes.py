@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from privatelr.inference.choices import LARGEST_BIAS
 from privatelr.inference.evidence import quality
 from privatelr.privacy.guarantees import ZCDP, NonPrivate
+from privatelr.results.record import in_user_units
 from privatelr.results.summary_table import shown_rows
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def notes(fit: FitRecord, found: Inference | None, *, is_asked_for: bool) -> lis
 
 
 def _few(fit: FitRecord) -> list[str]:
-    shown, known = len(shown_rows(fit.in_user_units())), len(fit.spec.columns.names)
+    shown, known = len(shown_rows(in_user_units(fit))), len(fit.spec.columns.names)
     return [] if shown >= known else [f"The {shown} largest of {known} coefficients."]
 
 

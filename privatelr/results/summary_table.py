@@ -12,6 +12,7 @@ from statsmodels.iolib.table import SimpleTable
 
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.results.bars import drawings
+from privatelr.results.record import in_user_units, limits_at
 
 if TYPE_CHECKING:
     from privatelr.inference.intervals import Inference
@@ -86,11 +87,11 @@ class CoefficientTable:
 
 def plain_table(fit: FitRecord) -> CoefficientTable:
     """Estimates, and a limit to what the noise adds, where inference was not bought."""
-    estimates = fit.in_user_units()
+    estimates = in_user_units(fit)
     shown = shown_rows(estimates)
     columns = {"Estimate": estimates[shown]}
     if not isinstance(fit.guarantee, NonPrivate):
-        columns["privacy sd"] = fit.limits_at(shown)
+        columns["privacy sd"] = limits_at(fit, shown)
     if fit.calibration.problem.loss.probability is not None:
         with np.errstate(over="ignore"):
             columns["odds ratio"] = np.exp(estimates[shown])
@@ -104,7 +105,11 @@ def shown_rows(estimates: FloatArray) -> list[int]:
     """Positions of the coefficients on the page: all, or the largest where they are very many."""
     if len(estimates) <= _MOST_SHOWN:
         return list(range(len(estimates)))
-    return sorted(np.argpartition(-np.abs(estimates), _FEW)[:_FEW].tolist())
+    sizes = np.nan_to_num(np.abs(estimates), nan=-1.0)
+    least = np.partition(sizes, -_FEW)[-_FEW]
+    larger = np.flatnonzero(sizes > least).tolist()
+    # of those that are equal the first, on every machine
+    return sorted(larger + np.flatnonzero(sizes == least)[: _FEW - len(larger)].tolist())
 
 
 def inference_table(fit: FitRecord, found: Inference) -> tuple[CoefficientTable, bool]:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privatelr import dplr
 from privatelr.datasets import load_dataset
 from privatelr.errors import PrivacyWarning
 from privatelr.frames.design import plan_design, read_covariates
@@ -98,3 +99,24 @@ def test_no_data_stop_it(values):
     spec, factor = learn("y ~ x", frame)
     assert np.isfinite(spec.user_map()).all()
     assert np.isfinite(factor)
+
+
+@pytest.mark.parametrize("formula", ["y ~ place + dose", "y ~ place * dose"])
+def test_scaled_columns_of_a_wide_factor_count_from_their_means(formula):
+    """Nothing of them is zero, so they are neither fitted nor predicted without zeros."""
+    levels = [f"p{number}" for number in range(90)]
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"place": rng.choice(levels, 900), "dose": rng.uniform(-1, 3, 900)})
+    frame["y"] = rng.integers(0, 2, 900)
+    schema = {"bounds": {"dose": (-1, 3)}, "levels": {"y": [0, 1], "place": levels}}
+    with pytest.warns(PrivacyWarning):
+        fit = dplr(formula, frame, eps=0, do_scale=True, **schema)
+    names = fit.coef.index
+    rows = np.zeros((len(frame), len(names)))
+    rows[:, 0] = 1.0
+    rows[:, names.get_loc("dose")] = frame["dose"]
+    for row, (place, dose) in enumerate(zip(frame["place"], frame["dose"], strict=True)):
+        for name, value in ((f"place[T.{place}]", 1.0), (f"place[T.{place}]:dose", dose)):
+            if name in names:
+                rows[row, names.get_loc(name)] = value
+    np.testing.assert_allclose(fit.predict(frame, type="link"), rows @ fit.coef, atol=1e-9)

@@ -199,6 +199,7 @@ WEIRD = [
     np.longdouble("1e400"), pd.Timestamp("2020-01-01"), pd.Series([1.0]), pd.DataFrame({"a": [1]}),
     datetime.date(2020, 1, 1), decimal.Decimal("sNaN"), True, 3, int, print, Awkward(),
     AwkwardText("a"), AwkwardNumber(1.0), np.ma.masked, np.ma.array([1.0], mask=[True]),
+    np.array(0.5), memoryview(b"7"),
 ]  # fmt: skip
 VARIABLES = [
     Variable("v", "numeric"),
@@ -231,6 +232,12 @@ def test_no_value_can_stop_or_warn(variable, value):
     if variable.kind == "numeric":
         assert variable.bounds[0] <= values[0] <= variable.bounds[1]
         assert math.isfinite(values[0])
+
+
+def test_an_array_without_dimensions_is_a_number():
+    values, valid = read_variable(Variable("v", "numeric"), column([np.array(0.5), [0.5]]))
+    assert values[0] == 0.5
+    assert valid.tolist() == [True, False]
 
 
 @settings(max_examples=60, deadline=None)

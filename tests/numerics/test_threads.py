@@ -98,6 +98,30 @@ def test_the_first_failure_is_that_of_a_sum():
         summed(fail, range(9), operator.add)
 
 
+@pytest.mark.parametrize("slow", [0, 7])
+def test_who_is_ahead_waits_for_the_others(slow):
+    """And goes on where the others fail."""
+    held = []
+
+    def compute(item):
+        if item == slow:
+            time.sleep(0.2)
+        held.append(item)
+        return item
+
+    def fail(item):
+        if item == slow:
+            time.sleep(0.05)
+            raise KeyError(item)
+        return item
+
+    with threads(4):
+        assert summed(compute, range(100), operator.add) == sum(range(100))
+        assert held.index(slow) < slow + 12  # four that are kept, and each thread one
+        with pytest.raises(KeyError, match=str(slow)):
+            summed(fail, range(100), operator.add)
+
+
 @pytest.mark.parametrize("limit", [1, 3])
 def test_large_sums_of_blocks_are_not_all_held(limit):
     """Each of 800 blocks has a sum of 320 kB: together 256 MB."""

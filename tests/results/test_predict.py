@@ -9,6 +9,7 @@ import pytest
 import privatelr.numerics.rows as rows_module
 import privatelr.results.predict as predict_module
 from privatelr import FormulaError, dplpsvm, dplr, dpsvm
+from privatelr.results.summary_table import shown_rows
 
 SCHEMA = {"bounds": {"dose": (0, 10)}, "levels": {"arm": ["a", "b", "c"], "ill": [0, 1]}}
 
@@ -102,3 +103,18 @@ def test_an_intercept_is_predicted_for_rows_without_columns():
     found = fit.predict(frame[[]])
     pd.testing.assert_series_equal(found, fit.predict(frame))
     assert found.nunique() == 1
+
+
+def test_an_intercept_has_intervals():
+    frame = people(200)
+    fit = dplr("ill ~ 1", frame, eps=3, spend="inference", levels=SCHEMA["levels"])
+    found = fit.predict(frame[[]], interval=0.9)
+    assert (found["probability_lower"] < found["probability_upper"]).all()
+
+
+def test_of_equal_coefficients_the_first_are_shown():
+    estimates = np.zeros(5000)
+    estimates[[3, 4000]] = -1.0
+    estimates[17] = np.nan
+    assert shown_rows(estimates) == [*range(17), *range(18, 40), 4000]
+    assert shown_rows(estimates[:900]) == list(range(900))
