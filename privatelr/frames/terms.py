@@ -191,7 +191,7 @@ def _numeric_span(factors: Sequence[Factor], used: Sequence[int]) -> Interval:
 
 def _most_columns(formula: Formula, factors: Sequence[Factor]) -> int:
     """Columns of a formula if none were left out for the intercept."""
-    terms = (sorted(factor_indices(product)) for product in formula.terms.split(" + "))
+    terms = map(factor_indices, formula.terms.split(" + "))
     levels = [len(factor.levels) if factor.is_categorical else 1 for factor in factors]
     return sum(math.prod(levels[index] for index in term) for term in terms)
 

@@ -70,6 +70,8 @@ class Limits:
     def _held(self, covariates: FloatArray) -> FloatArray:
         """Bounded rows of any rows, in full."""
         x = bounded_rows(covariates, self.bound, self.intercept, self.projection)
+        if not self.blocks:
+            return x
         within = np.all(keep_blocks(x, self._runs, None, largest_entries(x)[0]))
         return x if within else held_in_blocks(x, self.blocks)
 

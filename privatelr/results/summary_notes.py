@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from privatelr.inference.choices import LARGEST_BIAS
 from privatelr.inference.evidence import quality
 from privatelr.privacy.guarantees import ZCDP, NonPrivate
-from privatelr.results.record import in_user_units
-from privatelr.results.summary_table import shown_rows
+from privatelr.results.summary_table import shown_of
 
 if TYPE_CHECKING:
     from privatelr.inference.intervals import Inference
@@ -46,8 +45,9 @@ def notes(fit: FitRecord, found: Inference | None, *, is_asked_for: bool) -> lis
 
 
 def _few(fit: FitRecord) -> list[str]:
-    shown, known = len(shown_rows(in_user_units(fit))), len(fit.spec.columns.names)
-    return [] if shown >= known else [f"The {shown} largest of {known} coefficients."]
+    known = len(fit.spec.columns.names)
+    shown = shown_of(known)
+    return [] if shown == known else [f"The {shown} largest of {known} coefficients."]
 
 
 def legend(found: Inference, counted: bool) -> str:

@@ -101,9 +101,14 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
     return CoefficientTable(chosen, tuple(columns), cells, width=_USUAL)
 
 
+def shown_of(known: int) -> int:
+    """How many of so many coefficients are on the page."""
+    return known if known <= _MOST_SHOWN else _FEW
+
+
 def shown_rows(estimates: FloatArray) -> list[int]:
     """Positions of the coefficients on the page: all, or the largest where they are very many."""
-    if len(estimates) <= _MOST_SHOWN:
+    if shown_of(len(estimates)) == len(estimates):
         return list(range(len(estimates)))
     sizes = np.nan_to_num(np.abs(estimates), nan=-1.0)
     least = np.partition(sizes, -_FEW)[-_FEW]
