@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import (
     ArgumentError,
+    ClusterError,
     FormulaError,
     GuaranteeError,
     MissingDependencyError,
@@ -51,6 +52,7 @@ __all__ = [
     "ApproxDP",
     "ArgumentError",
     "Calibration",
+    "ClusterError",
     "Diagnostics",
     "Fit",
     "FormulaError",

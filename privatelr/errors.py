@@ -8,8 +8,11 @@ of the data, because an exception is an output that nobody has paid for.
 from __future__ import annotations
 
 import math
+import signal
 from contextlib import contextmanager
+from functools import partial
 from numbers import Real
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,6 +68,10 @@ class MissingDependencyError(PrivateLRError, ImportError):
     """An optional part of the package needs a library that is not installed."""
 
 
+class ClusterError(PrivateLRError, TimeoutError):
+    """The Dask cluster that holds the data has no worker, or does not answer any more."""
+
+
 class DatasetError(PrivateLRError, OSError):
     """A published table cannot be had, or is not the one that was published."""
 
@@ -85,15 +92,39 @@ def quoting_nothing(what: str) -> Iterator[None]:
     Raises
     ------
     SchemaError
-        In the place of any exception that is not the package's own.
+        In the place of any exception that is neither the package's own nor the caller's: one
+        that a signal handler raised, to stop after some seconds say, goes through.
     """
     try:
         yield
     except PrivateLRError:
         raise
     except Exception as error:
+        if raised_by_signal_handler(error):
+            raise
         # its message may hold a value
         raise SchemaError(f"data: {what} ({type(error).__name__}).") from None
+
+
+def raised_by_signal_handler(error: BaseException) -> bool:
+    """Whether an exception comes from a signal handler of the process, by its traceback."""
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code in handlers:
+            return True
+        step = step.tb_next
+    return False
+
+
+def _code_of(handler: Any) -> Any:
+    """The code that a signal handler runs, None for one that is not written in Python."""
+    if isinstance(handler, partial):
+        return _code_of(handler.func)
+    if isinstance(handler, MethodType | FunctionType):
+        return handler.__code__
+    call = type(handler).__call__
+    return call.__code__ if isinstance(call, FunctionType) else None
 
 
 def show(value: Any) -> str:

@@ -28,6 +28,7 @@ from privatelr.frames.schema import declare_schema
 from privatelr.frames.source import is_dask
 from privatelr.numerics.certified import certified_minimum, gradient_bound
 from privatelr.numerics.dask_graph import computed, constant, tree_sum
+from privatelr.numerics.dask_partitions import checksum
 from privatelr.numerics.dask_rows import RowFacts
 from privatelr.numerics.losses import LOSSES
 from privatelr.numerics.newton import Newton
@@ -349,16 +350,137 @@ def test_what_fits_is_read_once(memory, reads):
     assert calls.count(30) == reads + 1, "and once to count the records"
 
 
-def test_data_that_changes_between_passes_is_refused():
-    frame, calls = clinic(50), []
+def changing(frame, change, after):
+    """A frame in two partitions, the first of which is another from a reading on."""
+    readings = []
+
+    def read(part):
+        if len(part) != 20:
+            return part
+        readings.append(1)
+        return part if len(readings) <= after else change(part.copy())
+
+    lazy = in_parts(frame, 20).map_partitions(read, meta=frame.iloc[:0])
+    return lazy, readings
+
+
+def fewer(part):
+    return part.iloc[1:]
+
+
+def one_value(part):
+    part.iloc[7, part.columns.get_loc("age")] += 0.5
+    return part
+
+
+def one_label(part):
+    part.iloc[7, part.columns.get_loc("y")] = 1 - part["y"].iloc[7]
+    return part
+
+
+def unusable(part):
+    part.iloc[7, part.columns.get_loc("age")] = np.nan
+    return part
+
+
+def values_in_other_places(part):
+    return part.assign(age=part["age"].to_numpy()[::-1])
+
+
+def swapped_columns(part):
+    return part.assign(age=part["dose"].to_numpy() * 10, dose=part["age"].to_numpy() / 10)
+
+
+CHANGES = [fewer, one_value, one_label, unusable, values_in_other_places, swapped_columns]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("after", [2, 3, 6])
+def test_data_that_change_between_passes_end_a_fit_in_the_next(change, after):
+    """One reading counts the records; the first that follows says what the data are."""
+    lazy, readings = changing(clinic(50), change, after)
+    with pytest.raises(SchemaError, match="they changed while they were read") as told:
+        dplr(FORMULA, lazy, spend="inference", **SCHEMA)
+    assert not re.search(r"\d", str(told.value)), "nothing of how"
+    assert len(readings) <= after + 2, "a solver that fails is followed by one of the package's own"
+
+
+def test_what_changes_is_told_in_the_same_words_whatever_it_is():
+    def told(change):
+        with pytest.raises(SchemaError) as error:
+            dplr(FORMULA, changing(clinic(50), change, 2)[0], **SCHEMA)
+        return str(error.value)
+
+    assert len({told(change) for change in CHANGES}) == 1
+
+
+def test_partitions_that_are_drawn_at_each_reading_are_refused_in_bounded_time():
+    rng, calls = np.random.default_rng(0), []
 
     def read(part):
         calls.append(1)
-        return part.iloc[: 20 - len(calls) // 3]
+        return part.assign(age=rng.uniform(18, 90, len(part)))
 
-    lazy = in_parts(frame, 20).map_partitions(read, meta=frame.iloc[:0])
-    with pytest.raises(SchemaError, match="stays as it is"):
+    lazy = in_parts(clinic(600), 200).map_partitions(read, meta=clinic(1).iloc[:0])
+    with pytest.raises(SchemaError, match="changed"):
         dplr(FORMULA, lazy, **SCHEMA)
+    assert len(calls) <= 2 * 5, "counted, read once, and then seen to be others"
+
+
+def test_a_release_never_joins_two_tables():
+    """Coefficients of one table and moments of another would be of neither."""
+    frame = clinic(50)
+    lazy, readings = changing(frame, one_value, 10**9)
+    dplr(FORMULA, lazy, spend="inference", **SCHEMA)
+    for after in range(2, len(readings)):
+        lazy, _ = changing(frame, one_value, after)
+        with pytest.raises(SchemaError, match="changed"):
+            dplr(FORMULA, lazy, spend="inference", **SCHEMA)
+
+
+def test_a_file_that_is_rewritten_with_the_same_length_is_noticed(tmp_path):
+    frame, path = clinic(50), tmp_path / "a.parquet"
+    frame.to_parquet(path)
+
+    def rewriting(objective):
+        value_and_gradient(objective, np.zeros(4))
+        one_value(frame.copy()).to_parquet(path)
+        return Newton()(objective)
+
+    with pytest.raises(SchemaError, match="changed"):
+        dplr(FORMULA, dd.read_parquet(path), solver=rewriting, **SCHEMA)
+
+
+def test_records_come_in_the_same_order_or_are_kept():
+    """After a shuffle partitions may hold the same records in any order."""
+    for memory in (STREAMED, KEPT):
+        lazy, _ = changing(clinic(50), lambda part: part.sample(frac=1, random_state=0), 2)
+        with dask.config.set({"privatelr.memory": memory}):
+            if memory == STREAMED:
+                with pytest.raises(SchemaError, match=r"same order, as persist\(\)"):
+                    dplr(FORMULA, lazy, **SCHEMA)
+                continue
+            found = dplr(FORMULA, lazy, **SCHEMA)
+        np.testing.assert_allclose(found.coef, dplr(FORMULA, clinic(50), **SCHEMA).coef, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (300, 5), (5000, 3)])
+def test_a_checksum_changes_with_any_entry(n, d):
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(-1, 1, (n, d)), rng.choice([-1.0, 1.0], n)
+    whole = checksum(x, y)
+    assert (whole == checksum(x.copy(), y.copy())).all()
+    for row in range(0, n, max(n // 40, 1)):
+        other = y.copy()
+        other[row] = 0
+        assert (checksum(x, other) != whole).all()
+        for column in range(d):
+            other = x.copy()
+            other[row, column] = np.nextafter(other[row, column], 2)
+            assert (checksum(other, y) != whole).all()
+            other = x.copy()
+            other[[row, row - 1], column] = other[[row - 1, row], column]
+            assert (checksum(other, y) != whole).all() or n == 1
 
 
 def test_kernels_travel_without_the_data():
@@ -404,7 +526,7 @@ def test_names_of_tasks_say_nothing_of_the_data(monkeypatch):
 
 
 def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
-    monkeypatch.setattr("privatelr.numerics.dask_cluster._OFTEN", 0.0)
+    monkeypatch.setattr("privatelr.dask_cluster._OFTEN", 0.0)
     check_that_a_bar_moves_and_goes_away(capfd)
 
 

@@ -3,7 +3,11 @@
 import os
 import re
 import signal
+import subprocess
+import sys
+import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +24,7 @@ from dask_for_tests import (
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
-from privatelr import SchemaError, dplr
+from privatelr import ClusterError, PrivateLRError, SchemaError, dplr
 from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import value_and_gradient
 from privatelr.numerics.precise import precise_minimum
@@ -130,3 +134,112 @@ def test_workers_read_files_and_predict(on, tmp_path):
     np.testing.assert_allclose(fit.coef, expected.coef, rtol=0, atol=1e-9)
     for asked in ({}, {"interval": 0.9}):
         np.testing.assert_array_equal(fit.predict(lazy, **asked), fit.predict(frame, **asked))
+
+
+@pytest.fixture
+def impatient():
+    with dask.config.set({"privatelr.timeout": "1s", "scheduler": "distributed"}):
+        yield
+
+
+def test_a_cluster_without_workers_is_given_up(cluster, impatient):
+    """Counting the records waits first, before anything is charged."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            distributed.LocalCluster(n_workers=0, dashboard_address=None) as empty,
+            distributed.Client(empty, set_as_default=False) as client,
+            client.as_current(),
+            pytest.raises(ClusterError, match="no worker") as told,
+        ):
+            dplr(FORMULA, in_parts(trial(100), 30), **SCHEMA)
+    assert "privatelr.timeout" in str(told.value)
+
+
+SCHEDULER_DIES = """
+import os, signal, sys, time, warnings
+import dask, distributed
+sys.path.insert(0, {tests!r})
+from dask_for_tests import in_parts
+from frames_for_laws import FORMULA, SCHEMA
+from repeated_noise import trial
+from privatelr import ClusterError, Ledger, dplr
+from privatelr.numerics.newton import Newton
+
+def deadly(objective):
+    scheduler.kill()
+    return Newton()(objective)
+
+if __name__ == "__main__":
+    import logging, subprocess
+    logging.disable(logging.CRITICAL)
+    start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    scheduler = subprocess.Popen(
+        [*start, "--port", "0", "--scheduler-file", {file!r}], stderr=subprocess.DEVNULL
+    )
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", {file!r},
+         "--no-dashboard", "--no-nanny", "--nthreads", "1"], stderr=subprocess.DEVNULL
+    )
+    client = distributed.Client(scheduler_file={file!r}, timeout=30)
+    client.wait_for_workers(1, timeout=30)
+    ledger = Ledger(1.0)
+    with dask.config.set({{"privatelr.timeout": "2s", "scheduler": "distributed"}}):
+        begun = time.monotonic()
+        try:
+            dplr(FORMULA, in_parts(trial(100), 30), ledger=ledger, solver=deadly, **SCHEMA)
+        except ClusterError as error:
+            print("told:", error, "after", time.monotonic() - begun < 20, ledger.left())
+    worker.kill()
+    os._exit(0)
+"""
+
+
+def test_a_scheduler_that_dies_ends_a_fit_whose_charge_stands(tmp_path):
+    script = tmp_path / "dies.py"
+    file = str(tmp_path / "scheduler.json")
+    script.write_text(SCHEDULER_DIES.format(tests=str(Path(__file__).parent), file=file))
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.stdout.startswith("told: data: the Dask cluster could not go on"), done.stderr
+    assert "a charge that was made for this call stands" in done.stdout
+    assert done.stdout.endswith("after True 0.0\n")
+
+
+@pytest.mark.parametrize("where", ["synchronous", "threads", "distributed"])
+def test_a_time_limit_of_the_caller_is_the_callers(cluster, where):
+    """An alarm that goes off while a fit waits is neither hidden nor taken for one of Dask's."""
+
+    def slow(part):
+        time.sleep(0.4)
+        return part
+
+    class Alarm:
+        def __call__(self, number, frame):
+            raise TimeoutError("mine")
+
+    frame = trial(100)
+    lazy = in_parts(frame, 30).map_partitions(slow, meta=frame.iloc[:0])
+    before = signal.signal(signal.SIGALRM, Alarm())
+    try:
+        for seconds in (0.2, 1.3):  # while records are counted, and later
+            # again after two seconds: Python drops what is raised while an object is finalised
+            signal.setitimer(signal.ITIMER_REAL, seconds, 2.0)
+            with (
+                dask.config.set({"scheduler": where, "privatelr.memory": "0"}),
+                pytest.raises(TimeoutError, match=r"^mine$"),
+            ):
+                dplr(FORMULA, lazy, **SCHEMA)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("asked", ["soon", -1, 0, None])
+def test_a_timeout_that_is_none_is_refused(cluster, asked):
+    with (
+        dask.config.set({"privatelr.timeout": asked, "scheduler": "distributed"}),
+        pytest.raises(PrivateLRError, match=r"privatelr\.timeout"),
+    ):
+        dplr(FORMULA, in_parts(trial(100), 30), **SCHEMA)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from privatelr.dask_cluster import evaluated
 from privatelr.errors import SchemaError, quoting_nothing
 from privatelr.frames.dask_parquet import columns_apart
 from privatelr.frames.source import is_dask
@@ -83,7 +84,6 @@ def partitions(data: Any) -> list[Any]:
 
 def lengths_of(data: Any) -> tuple[int, ...]:
     """Records of each partition: known of most arrays, counted along one column of a frame."""
-    import dask
     from dask.delayed import delayed
 
     if is_array(data):
@@ -93,7 +93,7 @@ def lengths_of(data: Any) -> tuple[int, ...]:
         data = data[[min(data.columns, key=lambda name: _width(data.dtypes[name]))]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
     with quoting_nothing("the records of a partition could not be counted"):
-        return tuple(int(count) for count in dask.compute(*counts))
+        return tuple(int(count) for count in evaluated(counts))
 
 
 def _width(dtype: Any) -> int:

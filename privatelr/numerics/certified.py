@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, require_number
+from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, require_number
 from privatelr.later import later
 from privatelr.locks import ForkSafeLock
 from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR
@@ -173,7 +173,11 @@ def _attempt(objective: Objective, solver: Solver) -> FloatArray:
         with np.errstate(all="ignore"):
             # a copy: the certificate is about the objective, whatever the solver does to its own
             w = np.array(solver(replace(objective)).w, dtype=np.float64)
-    except Exception:
+    except ClusterError:
+        raise  # of what computes, and not of the data
+    except Exception as error:
+        if raised_by_signal_handler(error):
+            raise
         # whether it raises, and what, is a function of the data
         return np.zeros(d)
     return w if w.shape == (d,) and np.isfinite(w).all() else np.zeros(d)

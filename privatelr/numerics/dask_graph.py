@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from privatelr.dask_cluster import Bar, client_in_charge, evaluated, wait_for
 from privatelr.errors import PrivateLRError, quoting_nothing
-from privatelr.numerics.dask_cluster import Bar, client_in_charge, follow
 from privatelr.numerics.rows import added
 from privatelr.numerics.threads import in_order, threads
 
@@ -96,17 +96,9 @@ def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
     PrivateLRError
         If a task failed: the first failure, in the order of the nodes.
     """
-    import dask
-
-    client = client_in_charge() if bar else None
 
     def run(_: int) -> Sequence[Any]:
-        if client is None:
-            with Bar() if bar else nullcontext():
-                return tuple(dask.compute(*nodes))
-        futures = client.compute(list(nodes))
-        follow(futures)
-        return tuple(client.gather(futures))
+        return evaluated(nodes, bar=bar)
 
     # the library's threads are held back here and not in each task: a process has one setting
     with quoting_nothing(_UNREAD):
@@ -121,12 +113,20 @@ def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
     """The nodes, whose values stay where they are computed."""
     import dask
 
+    client = client_in_charge()
+
     def run(_: int) -> Sequence[Any]:
-        with Bar() if bar and client_in_charge() is None else nullcontext():
+        with Bar() if bar and client is None else nullcontext():
             return tuple(dask.persist(*nodes))
 
     with quoting_nothing(_UNREAD):
         (found,) = in_order(run, (0,))
-        if bar and client_in_charge() is not None:
-            follow(found)
+        if bar and client is not None:
+            wait_for(client, _futures(found), bar=True)
     return tuple(found)
+
+
+def _futures(nodes: Sequence[Any]) -> Any:
+    from distributed import futures_of
+
+    return futures_of(nodes)

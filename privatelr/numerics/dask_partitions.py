@@ -16,13 +16,22 @@ from privatelr.numerics.dask_graph import Failure, guarded
 from privatelr.numerics.rows import SUMMED_BLOCKS, DenseRows, added, block_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from privatelr.numerics.limits import Limits
-    from privatelr.types import FloatArray, Kernel, Reader
+    from privatelr.types import FloatArray, IntArray, Kernel, Reader
 
 _PIECE = 2**15
 """Rows of a partition that are bounded at once, at least, where they are not kept."""
+_LANES = 1021
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_PLACES = np.arange(1, 2 * _LANES, 2, dtype=np.uint64) * _ODD
+"""An odd factor for each lane, so that sums do not change places unseen."""
+_CHANGED = (
+    "data: they changed while they were read; a fit takes data that stay as they are and come in "
+    "the same order, as persist() or a copy keeps them, and a charge that was made for this fit "
+    "stands."
+)
 
 
 class PartOpener(Protocol):
@@ -33,9 +42,13 @@ class PartOpener(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """Bounded rows that stay with a worker, and tell it how large they are."""
+    """Bounded rows that stay with a worker, and tell it how large they are.
+
+    `checksum` is that of all of them, and None for a part that is looked at once.
+    """
 
     rows: DenseRows
+    checksum: IntArray | None = None
 
     def __sizeof__(self) -> int:
         return int(self.rows.x.nbytes + self.rows.y.nbytes)
@@ -78,10 +91,7 @@ class Work:
     def _reader(self, part: Any, length: int) -> Reader:
         reader = self.open(part)
         if reader.n != length:
-            raise SchemaError(
-                f"data: a partition of {length} records has {reader.n} when it is read again; a "
-                "fit takes data that stays as it is."
-            )
+            raise changed()
         return reader
 
 
@@ -109,14 +119,25 @@ def hold(work: Work, part: Any, length: int) -> Held | Failure:
     """All rows of a partition, to be kept."""
     if isinstance(part, Failure | Held):
         return part
-    return guarded(lambda: Held(work.whole(part, length)))
+    return guarded(lambda: _kept(work.whole(part, length)))
+
+
+def _kept(rows: DenseRows) -> Held:
+    return Held(rows, rows.fold(_checksum_only)[0])
 
 
 def fold(work: Work, kernel: Kernel, part: Any, length: int) -> tuple[Any, ...] | Failure:
-    """The sum of what a kernel returns over the blocks of a partition."""
+    """The sum of what a kernel returns over the blocks of a partition, and their checksum."""
     if isinstance(part, Failure):
         return part
-    return guarded(lambda: reduce(added, (rows.fold(kernel) for rows in work.pieces(part, length))))
+    if isinstance(part, Held):
+        return guarded(lambda: (*part.rows.fold(kernel), part.checksum))
+
+    def both(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
+        # while a block is in the cache, where reading it again costs least
+        return (*kernel(x, y), checksum(x, y))
+
+    return guarded(lambda: reduce(added, (rows.fold(both) for rows in work.pieces(part, length))))
 
 
 def thin(work: Work, part: Any, length: int, start: int, stride: int) -> Held | Failure:
@@ -128,16 +149,51 @@ def thin(work: Work, part: Any, length: int, start: int, stride: int) -> Held | 
 
 def score(
     work: Work, coef: FloatArray, part: Any, length: int
-) -> tuple[FloatArray, FloatArray] | Failure:
-    """Linear predictor and label of each usable row of a partition."""
+) -> tuple[FloatArray, FloatArray, IntArray] | Failure:
+    """Linear predictor and label of each usable row of a partition, and its checksum."""
     if isinstance(part, Failure):
         return part
-    return guarded(lambda: _joined([rows.scores(coef) for rows in work.pieces(part, length)]))
+    return guarded(lambda: _scored(work.pieces(part, length), coef))
 
 
-def _joined(pairs: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    first, second = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
-    return first, second
+def _scored(
+    pieces: Iterable[DenseRows], coef: FloatArray
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    found = [(*rows.scores(coef), rows.fold(_checksum_only)[0]) for rows in pieces]
+    link, label, checksums = zip(*found, strict=True)
+    return np.concatenate(link), np.concatenate(label), reduce(np.add, checksums)
+
+
+def changed() -> SchemaError:
+    """What is said of data that are not the same in two passes: that, and not how."""
+    return SchemaError(_CHANGED)
+
+
+def checksum(x: FloatArray, y: FloatArray) -> IntArray:
+    """A number ``(1,)`` of a block of rows; those of blocks are added modulo ``2**64``.
+
+    The bits of the entries are added in lanes, of which there are a prime number, so that the
+    entries of a column go to all of them, and what changes places changes lanes. That is as
+    fast as the block can be read. It finds accidents; whoever can choose the data twice does
+    not need a collision. Whole numbers give the same sum on every machine, which doubles do not.
+    """
+    lanes = _in_lanes(x) * _ODD + _in_lanes(y)
+    lanes ^= lanes >> np.uint64(32)
+    lanes *= _PLACES
+    lanes ^= lanes >> np.uint64(29)
+    return np.asarray(np.add.reduce(lanes * _ODD, keepdims=True))
+
+
+def _in_lanes(table: FloatArray) -> IntArray:
+    words = np.ascontiguousarray(table).reshape(-1).view(np.uint64)
+    full = len(words) // _LANES * _LANES
+    lanes = np.add.reduce(words[:full].reshape(-1, _LANES), axis=0)
+    lanes[: len(words) - full] += words[full:]
+    return np.asarray(lanes)
+
+
+def _checksum_only(x: FloatArray, y: FloatArray) -> tuple[IntArray]:
+    return (checksum(x, y),)
 
 
 def stacked(pieces: list[DenseRows]) -> DenseRows:

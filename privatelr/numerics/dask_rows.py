@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
+from privatelr.dask_cluster import memory_for_rows
 from privatelr.errors import SchemaError
-from privatelr.numerics.dask_cluster import memory_for_rows
 from privatelr.numerics.dask_graph import (
     computed,
     constant,
@@ -22,7 +22,7 @@ from privatelr.numerics.dask_graph import (
     task,
     tree_sum,
 )
-from privatelr.numerics.dask_partitions import Work, fold, hold, score, stacked, thin
+from privatelr.numerics.dask_partitions import Work, changed, fold, hold, score, stacked, thin
 from privatelr.numerics.limits import Limits
 from privatelr.numerics.rows import DenseRows, added
 from privatelr.numerics.threads import alone
@@ -30,7 +30,7 @@ from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
     from privatelr.numerics.dask_partitions import PartOpener
-    from privatelr.types import Block, FloatArray, Kernel
+    from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 MOST_PARTITIONS = 2**16
 """The tree of sums is no deeper than `numerics.rows.additions` allows for."""
@@ -119,6 +119,7 @@ class DaskRows:
     blocks: tuple[Block, ...]
     bar: bool
     _thin: list[DenseRows] = field(default_factory=list)
+    _seen: list[int] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -158,7 +159,13 @@ class DaskRows:
         """Sum what `kernel` returns over blocks of rows, partition by partition, in a fixed tree.
 
         Under ``threads(1)`` the rows come to the kernel instead: one that nobody else may help
-        with, such as a kernel of balls, cannot travel.
+        with, such as a kernel of balls, cannot travel. Each fold compares a checksum of all rows
+        with that of the first, so data that change end a fit in the first pass that meets them.
+
+        Raises
+        ------
+        SchemaError
+            If the rows are not those of the first fold, or could not be read.
         """
         if alone():
             return self._folded_here(kernel)
@@ -167,19 +174,30 @@ class DaskRows:
             task(fold, name, (0, i), self.work, shared, part, length)
             for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
         ]
-        (sums,) = computed([tree_sum(leaves, name)], self.bar)
+        ((*sums, checksum),) = computed([tree_sum(leaves, name)], self.bar)
+        self._require_unchanged(checksum)
         return tuple(sums)
+
+    def _require_unchanged(self, checksum: IntArray) -> None:
+        found = int(checksum[0])
+        if not self._seen:
+            self._seen.append(found)
+        elif found != self._seen[0]:
+            raise changed()
 
     def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
         """The same sum in this thread, with one partition in memory at a time."""
         heights: list[tuple[int, tuple[Any, ...]]] = []
         for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
             (held,) = computed([task(hold, new_name("rows"), (i,), self.work, part, length)])
-            height, sums = 0, held.rows.fold(kernel)
+            height, sums = 0, (*held.rows.fold(kernel), held.checksum)
             while heights and heights[-1][0] == height:
                 height, sums = height + 1, added(heights.pop()[1], sums)
             heights.append((height, sums))
-        return reduce(lambda last, before: added(before, last), (s for _, s in reversed(heights)))
+        last_first = (sums for _, sums in reversed(heights))
+        *sums, checksum = reduce(lambda last, before: added(before, last), last_first)
+        self._require_unchanged(checksum)
+        return tuple(sums)
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances, in the memory of this process.
@@ -202,15 +220,16 @@ class DaskRows:
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row, all of them in this process."""
         name, shared = new_name("scores"), constant(coef, "coef")
-        pairs = computed(
+        found = computed(
             [
                 task(score, name, (i,), self.work, shared, part, length)
                 for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
             ],
             self.bar,
         )
-        link, label = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
-        return link, label
+        link, label, checksums = zip(*found, strict=True)
+        self._require_unchanged(reduce(np.add, checksums))
+        return np.concatenate(link), np.concatenate(label)
 
     def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
         # kernels travel, with all that their closures hold: the data may not

@@ -1,0 +1,214 @@
+"""What is in charge of a Dask graph: how far it is, whether it still answers, its memory."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_OFTEN = 0.5
+"""Seconds between two looks at a graph that is being computed."""
+_ANSWER = 5.0
+"""Seconds in which a scheduler that is alive answers a question."""
+_PATIENCE = "5 minutes"
+"""How long a fit waits for a cluster that has no worker or does not answer, by default."""
+_LENGTH = 40
+_SHARE = 0.4
+"""Of the memory there is, for rows that are kept."""
+
+
+class Bar:
+    """How much of a graph is done, on one line that is gone at the end.
+
+    It is drawn by the clock and never counts passes: their number is a function of the data,
+    and shows in the time that a fit takes, as ever.
+    """
+
+    def __enter__(self) -> Bar:
+        from dask.callbacks import Callback
+
+        self._drawn = time.monotonic()
+        self._width = 0
+        self._callback = Callback(posttask=self._look)
+        self._callback.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._callback.__exit__(*error)
+        self._draw("")
+
+    def _look(self, key: Any, result: Any, graph: Any, state: Any, worker: Any) -> None:
+        if time.monotonic() - self._drawn >= _OFTEN:
+            done = len(state["finished"])
+            self.show(done, sum(len(state[kind]) for kind in ("ready", "waiting", "running")))
+
+    def show(self, done: int, left: int) -> None:
+        """Draw how many tasks are done of those that are known."""
+        full = _LENGTH * done // max(done + left, 1)
+        self._draw(f"reading partitions |{'#' * full:<{_LENGTH}}|")
+
+    def _draw(self, line: str) -> None:
+        if line or self._width:
+            sys.stderr.write(f"\r{line:<{self._width}}" + ("" if line else "\r"))
+            sys.stderr.flush()
+            self._drawn, self._width = time.monotonic(), len(line)
+
+
+class ClusterState(NamedTuple):
+    """What a scheduler tells of itself.
+
+    Attributes
+    ----------
+    workers : int
+    done, left : int
+        Tasks that it knows, of everybody who uses it.
+    """
+
+    workers: int
+    done: int
+    left: int
+
+
+def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
+    """What Dask nodes evaluate to on the scheduler in charge, in one graph.
+
+    Parameters
+    ----------
+    nodes : sequence of Delayed
+    bar : bool
+        Whether to show how far the graph is.
+
+    Raises
+    ------
+    ClusterError
+        If the cluster had no worker, or did not answer, for as long as
+        ``dask.config.get("privatelr.timeout")`` says.
+    """
+    import dask
+
+    client = client_in_charge()
+    if client is None:
+        with Bar() if bar else nullcontext():
+            return list(dask.compute(*nodes))
+    futures = client.compute(list(nodes))
+    wait_for(client, futures, bar=bar)
+    return list(_asked(client, lambda: client.gather(futures, asynchronous=True), _patience()))
+
+
+def wait_for(client: Any, futures: Any, *, bar: bool = False) -> None:
+    """Wait for what a cluster computes, as long as it has workers and its scheduler answers."""
+    from distributed import wait
+    from distributed.client import FuturesCancelledError
+
+    patience, heard = _patience(), time.monotonic()
+    with Bar() if bar else nullcontext() as shown:
+        if shown is not None:
+            shown.show(0, len(futures))
+        while True:
+            try:
+                wait(futures, timeout=_OFTEN)
+                return
+            except FuturesCancelledError:
+                raise _lost("its scheduler was lost") from None
+            except TimeoutError as error:
+                if raised_by_signal_handler(error):
+                    raise
+            try:
+                state = _asked(client, lambda: client.run_on_scheduler(_state), _ANSWER)
+            except ClusterError:
+                state = ClusterState(0, 0, 0)
+            if state.workers:
+                heard = time.monotonic()
+            elif time.monotonic() - heard >= patience:
+                raise _lost(f"it had no worker, or did not answer, for {patience:g} seconds")
+            if shown is not None:
+                shown.show(state.done, state.left)
+
+
+def _asked(client: Any, question: Callable[[], Any], seconds: float) -> Any:
+    """What a cluster answers, within so many seconds."""
+    try:
+        return client.sync(question, callback_timeout=seconds)
+    except TimeoutError as error:
+        if raised_by_signal_handler(error):
+            raise
+        raise _lost(f"its scheduler did not answer for {seconds:g} seconds") from None
+
+
+def _lost(how: str) -> ClusterError:
+    return ClusterError(
+        f"data: the Dask cluster could not go on, because {how}; a charge that was made for this "
+        "call stands. dask.config.set({'privatelr.timeout': '1 hour'}) waits longer."
+    )
+
+
+def _patience() -> float:
+    """Seconds to wait for a cluster that does nothing; Dask's setting ``privatelr.timeout``."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    asked = dask.config.get("privatelr.timeout", _PATIENCE)
+    try:
+        seconds = float(parse_timedelta(asked))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        seconds = -1.0
+    if not seconds > 0:
+        raise ArgumentError(
+            f"privatelr.timeout={show(asked)}: Dask's setting takes a time above 0 such as "
+            '"5 minutes".'
+        )
+    return seconds
+
+
+def _state(dask_scheduler: Any) -> ClusterState:
+    left = len(dask_scheduler.queued) + len(dask_scheduler.unrunnable)
+    left += sum(len(worker.processing) for worker in dask_scheduler.workers.values())
+    known = len(dask_scheduler.tasks)
+    return ClusterState(len(dask_scheduler.workers), max(known - left, 0), left)
+
+
+def client_in_charge() -> Any:
+    """The client of the cluster in charge, or None."""
+    import dask
+
+    client = getattr(dask.base.get_scheduler(), "__self__", None)
+    return client if hasattr(client, "run_on_scheduler") else None
+
+
+def memory_for_rows() -> float:
+    """Bytes that rows may take: of this process, or of all workers of the cluster in charge.
+
+    ``dask.config.set({"privatelr.memory": "4GiB"})`` says otherwise. Where nothing is known, 0.
+    """
+    import dask
+    from dask.utils import parse_bytes
+
+    asked = dask.config.get("privatelr.memory", None)
+    if asked is not None:
+        try:
+            return float(parse_bytes(asked))
+        except (TypeError, ValueError):
+            raise ArgumentError(
+                f"privatelr.memory={show(asked)}: Dask's setting takes a number of bytes such as "
+                '"4GiB".'
+            ) from None
+    client = client_in_charge()
+    if client is not None:
+        return _SHARE * float(
+            _asked(client, lambda: client.run_on_scheduler(_of_workers), _patience())
+        )
+    try:
+        from distributed.system import MEMORY_LIMIT
+    except ImportError:
+        return 0.0
+    return _SHARE * float(MEMORY_LIMIT)
+
+
+def _of_workers(dask_scheduler: Any) -> float:
+    return float(sum(state.memory_limit or 0 for state in dask_scheduler.workers.values()))
