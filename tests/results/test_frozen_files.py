@@ -1,0 +1,46 @@
+"""Release files that earlier versions wrote are read by this one, and predict what they did."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from results.freeze import FROZEN, as_data, scale_of
+
+from privatelr import load
+from privatelr.results.release_document import VERSION, release_document
+
+FILES = sorted(FROZEN.glob("*/*.json"))
+FIRST_FITS = {path.stem for path in FILES if path.parent.name == "1"}
+
+
+def test_every_version_of_the_format_is_kept():
+    for version in range(1, VERSION + 1):
+        kept = {path.stem for path in FILES if path.parent.name == str(version)}
+        assert kept >= FIRST_FITS
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_file_is_the_model_that_it_was(path):
+    facts = json.loads(path.with_suffix(".facts").read_text(encoding="utf-8"))
+    fit = load(path)
+    predicted = [math.nan if value is None else value for value in facts["predicted"]]
+    found = fit.predict(as_data(facts["rows"]), scale_of(fit))
+    np.testing.assert_allclose(found, predicted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(fit.coef, facts["coef"], rtol=1e-12, atol=1e-300)
+    assert (str(fit.guarantee), fit.formula) == (facts["guarantee"], facts["formula"])
+    assert str(fit)
+    assert fit.card()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_nothing_that_was_released_is_lost(path):
+    """Written again, the numbers that were paid for are the same, and so is what they cost."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    again = json.loads(json.dumps(release_document(load(path))))
+    for name in ("guarantee", "ledger", "choices", "threshold", "notice", "randomness"):
+        assert again[name] == document[name]
+    assert again["coefficients"]["design_units"] == document["coefficients"]["design_units"]
+    for name in ("curvature", "scores"):
+        if document["inference"] is not None:
+            assert again["inference"][name] == document["inference"][name]
