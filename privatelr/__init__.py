@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # what _LATER says, for the reader of types
     from privatelr.results.selected import SelectedFit
     from privatelr.selected_model import dplpsvm, dpsimplex
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "REPLACE_ONE",

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from importlib.resources import files
 
 import jsonschema
@@ -59,7 +60,7 @@ def test_a_sparse_matrix_is_fitted_saved_and_read_back(model, options, tmp_path)
         found = fit.predict(x, kind)
         pd.testing.assert_series_equal(loaded.predict(x.tocsc(), kind), found)
         np.testing.assert_array_equal(fit.predict(x.toarray(), kind), found)
-    assert loaded.card() == fit.card()
+    assert replace(loaded, origin=None).card() == fit.card()
     pd.testing.assert_frame_equal(loaded.tidy(), fit.tidy())
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fit)).coef, fit.coef)
 

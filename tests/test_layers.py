@@ -30,7 +30,9 @@ ABOVE = {
     },
 }
 EVERYTHING = {*ABOVE, "datasets", "cli", "audit", "planning"}  # for the edges
-OPTIONAL = {"dask", "distributed", "matplotlib", "pyarrow", "sklearn", "dp_accounting"}
+OPTIONAL = {
+    *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib", "pyarrow", "sklearn"),
+}
 
 
 def offences(name, source):

@@ -92,8 +92,9 @@ def test_every_price_gives_a_fit_that_prints_predicts_and_is_read_back(model, pr
     pd.testing.assert_frame_equal(loaded.selected, fit.selected)
     assert loaded.guarantee == fit.guarantee
     assert loaded.calibration == fit.calibration
-    assert str(loaded).split(RULE)[0] == str(fit).split(RULE)[0]
-    assert loaded.card() == fit.card()
+    unread = replace(loaded, origin=None)
+    assert str(unread).split(RULE)[0] == str(fit).split(RULE)[0]
+    assert unread.card() == fit.card()
     assert "<table>" in fit._repr_html_()
     assert fit.card("html").startswith("<!DOCTYPE html>")
 
@@ -168,7 +169,7 @@ def test_a_sparse_matrix_is_fitted_without_a_formula(model, tmp_path):
     assert [error.message for error in VALIDATOR.iter_errors(document)] == []
     loaded = load(tmp_path / "model.json")
     pd.testing.assert_series_equal(loaded.predict(x), found)
-    assert fit.card() == loaded.card()
+    assert fit.card() == replace(loaded, origin=None).card()
     with pytest.raises(SchemaError, match="data of 7 columns: the fit was of 401"):
         fit.predict(x[:, :7])
     with pytest.raises(FormulaError, match="no names for a formula"):

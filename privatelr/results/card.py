@@ -23,6 +23,7 @@ from privatelr.results.card_layout import (
     as_html,
     as_markdown,
 )
+from privatelr.results.origin import recomputed, stated
 from privatelr.results.record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.release_document import release_document
 from privatelr.results.selected_card import selected_mechanism, selected_released
@@ -59,8 +60,9 @@ def write_card(fit: ModelRecord, format: CardFormat) -> str:
         *_declared(fit),
         Heading("What is released"),
         *_released(fit),
+        *_shown_by_the_file(fit),
         Heading("How to check this"),
-        *_checks(document, parts=2 if _moments(fit) else 1),
+        *_checks(document),
     ]
     return as_html(pieces) if format == "html" else as_markdown(pieces)
 
@@ -229,19 +231,38 @@ def _range(variable: Variable) -> str:
 # -- how to check ----------------------------------------------------------------------------
 
 
-def _checks(document: dict[str, Any], parts: int) -> list[Piece]:
-    guarantee = "the guarantee from the noise"
-    if parts > 1:
-        guarantee = "both parts of the guarantee from their noise, and their sum"
+def _shown_by_the_file(fit: ModelRecord) -> list[Piece]:
+    """What a reader of the release file can know, and what remains the word of its writer."""
+    origin = fit.origin
+    if origin is None:
+        heading = Heading("What can be checked in the release file")
+        checks, word = "Reading the file recomputes:", "What remains the word of its writer:"
+    else:
+        heading = Heading("What was checked when the release file was read")
+        checks = f"This fit was {origin.source}. Reading it recomputed:"
+        word = "Stated by the writer of the file, and not checkable:"
+    return [
+        heading,
+        Paragraph(checks),
+        Bullets(recomputed(fit)),
+        Paragraph(word),
+        Bullets(stated(fit)),
+    ]
+
+
+def _checks(document: dict[str, Any]) -> list[Piece]:
     return [
         Paragraph("Content hash (SHA-256) of the release file, as this software writes it:"),
         Code(document["sha256"]),
         Paragraph(
-            "Reading the file compares the hash, plans the columns and the row length again from "
-            f"formula, bounds and levels, and recomputes {guarantee}. The hash finds accidents; it "
-            "does not say who wrote the file."
+            "The file is signed if it was saved with a key; a reader who has the public key from "
+            "its owner then sees who wrote it."
         ),
-        Code('import privatelr\nprivatelr.load("model.json")'),
+        Code(
+            'import privatelr\nfit = privatelr.load("model.json")\n'
+            'fit = privatelr.load("model.json", public_key="writer.pem")  # if it is signed\n'
+            "print(fit.origin)"
+        ),
         Paragraph("Try to break the mechanism, on your own computer:"),
         Code("privatelr audit"),
         Paragraph("A JSON Schema for programs that check such files is part of the package:"),

@@ -11,6 +11,8 @@ from privatelr.results.record import in_user_units, limits_at
 from privatelr.results.summary_table import shown_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from privatelr.privacy.accounting import Entry
     from privatelr.results.record import FitRecord, ModelRecord
 
@@ -52,12 +54,18 @@ def perturbed_mechanism(fit: FitRecord, document: dict[str, Any]) -> list[tuple[
 
 def common_facts(fit: ModelRecord, document: dict[str, Any]) -> list[tuple[str, str]]:
     """The rows that stand last for every model."""
+    by_its_word = "; so its file states" if fit.origin else ""
     return [
-        ("Randomness", SOURCES[document["randomness"]]),
+        ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),
         ("Threshold", _threshold(fit)),
         ("Ledger", _ledger(fit.release.entry)),
-        ("Software", ", ".join(f"{name} {v}" for name, v in document["written_by"].items())),
+        ("Software", ", ".join(f"{name} {version}" for name, version in _software(fit, document))),
     ]
+
+
+def _software(fit: ModelRecord, document: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """What made the fit: for one that was read from a file, what its file states."""
+    return fit.origin.written_by if fit.origin else document["written_by"].items()
 
 
 def _spent(fit: FitRecord) -> list[tuple[str, str]]:

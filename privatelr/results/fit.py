@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from privatelr.results import card, release_file, summary, tables
     from privatelr.results.card import CardFormat
+    from privatelr.results.signature import Key
     from privatelr.results.summary_page import FitSummary
 else:
     card = later("privatelr.results.card")
@@ -120,7 +121,7 @@ class Fit(InferredFit):
         """
         return summary.summarise(self, alpha=alpha, mode=mode, target=target)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
 
         The file is JSON: formula, bounds and levels, coefficients, the noisy matrices of
@@ -132,9 +133,16 @@ class Fit(InferredFit):
         ----------
         path
             Name of the file, such as ``"model.json"``.
+        key : Ed25519PrivateKey, bytes, str or path, optional
+            Signs the file: a key object of `cryptography`, PEM bytes, or the name of a PEM file.
+            Whoever has the public key can then see who wrote it; see `privatelr.load`.
 
         Raises
         ------
+        ArgumentError
+            If `key` is no private Ed25519 key.
+        MissingDependencyError
+            If there is a key, and `cryptography` is not installed (``privatelr[signatures]``).
         GuaranteeError
             If the columns were scaled by the data, whose means the file would then hold.
         ReleaseFileError
@@ -147,7 +155,7 @@ class Fit(InferredFit):
         public*: n, names, types, declared bounds and levels. *Not covered*: nothing that is in
         the file; diagnostics and a learned threshold are not.
         """
-        release_file.write_release(self, path)
+        release_file.write_release(self, path, key)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card: what is promised to whom, what is not, and how to check it.

@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.results import inference_table
     from privatelr.results.diagnostics import Diagnostics
+    from privatelr.results.origin import Origin
     from privatelr.results.threshold import Threshold
     from privatelr.types import FloatArray
 else:
     inference_table = later("privatelr.results.inference_table")
+
+
+_KEPT = ("spec", "release", "threshold", "origin")
+"""What goes to a pickle: all that was paid for or is public."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -46,12 +51,16 @@ class ModelRecord(ABC):
         Coefficients in design units, guarantee, calibration.
     threshold : Threshold
         What splits ``predict(type="classes")``.
+    origin : Origin, optional
+        Of a fit that was read from a file: who signed it, what was recomputed when it was read,
+        and what is only stated. None of a fit that was made here.
     """
 
     spec: Any
     release: Any
     threshold: Threshold
     _diagnostics: Diagnostics | None = None
+    origin: Origin | None = None
 
     @property
     def coef(self) -> pd.Series[float]:
@@ -115,11 +124,11 @@ class ModelRecord(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is written to a file: everything but the diagnostics."""
-        return {"spec": self.spec, "release": self.release, "threshold": self.threshold}
+        return {name: getattr(self, name) for name in _KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for name in ("spec", "release", "threshold"):
-            object.__setattr__(self, name, state[name])
+        for name in _KEPT:
+            object.__setattr__(self, name, state.get(name))  # an older pickle has no origin
         object.__setattr__(self, "_diagnostics", None)
 
     def __copy__(self) -> ModelRecord:

@@ -31,13 +31,14 @@ from privatelr.results.json_values import (
     listing,
     number,
     numbers,
+    refuse,
     require_same,
     text,
     whole,
 )
 from privatelr.results.matrix_file import plan_entry, restore_plan
 from privatelr.results.moments_file import moments_entry, restore_moments
-from privatelr.results.noise_file import restore_guarantee
+from privatelr.results.noise_file import phrase, restore_guarantee
 from privatelr.results.record import FitRecord, SelectedRecord
 from privatelr.results.scores import scale_of
 from privatelr.results.selections_file import (
@@ -47,6 +48,7 @@ from privatelr.results.selections_file import (
     restore_selection,
     selection_entry,
 )
+from privatelr.results.signature import signer_of
 from privatelr.results.threshold import Threshold
 
 if TYPE_CHECKING:
@@ -63,12 +65,16 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
 FORMAT = "privatelr release"
-VERSION = 1
+VERSION = 2
 _ENTRIES = (
     *("format", "version", "notice", "written_by", "guarantee", "randomness", "calibration"),
     *("inference", "choices", "ledger", "design", "coefficients", "threshold", "sha256"),
 )
+_ENTRIES_OF = {1: _ENTRIES, 2: (*_ENTRIES, "signature")}
+"""Entries of each version of the format; all of them are read, and the last one is written."""
+_UNHASHED = ("sha256", "signature")
 _LONGEST_LABEL = 10**6
+_MOST_PROGRAMS = 100
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
 
 
@@ -76,7 +82,7 @@ _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
 
 
 def release_document(fit: ModelRecord) -> dict[str, Any]:
-    """A fit as plain values, with its content hash.
+    """A fit as plain values, with its content hash and not signed.
 
     Raises
     ------
@@ -111,7 +117,7 @@ def release_document(fit: ModelRecord) -> dict[str, Any]:
             "value": None if fit.threshold.rule else fit.threshold.value,
         },
     }
-    return {**document, "sha256": content_hash(document)}
+    return {**document, "sha256": content_hash(document), "signature": None}
 
 
 def _released(release: Release | Selections) -> dict[str, Any]:
@@ -130,8 +136,8 @@ def _released(release: Release | Selections) -> dict[str, Any]:
 
 
 def content_hash(document: dict[str, Any]) -> str:
-    """SHA-256 of all entries but the hash itself, in canonical spelling."""
-    rest = {name: value for name, value in document.items() if name != "sha256"}
+    """SHA-256 of all entries but the hash itself and a signature of it, in canonical spelling."""
+    rest = {name: value for name, value in document.items() if name not in _UNHASHED}
     return hashlib.sha256(canonical(rest)).hexdigest()
 
 
@@ -179,6 +185,22 @@ def _user_units(spec: DesignSpec | MatrixSpec, coef: FloatArray) -> list[float |
 # -- reading ---------------------------------------------------------------------------------
 
 
+def require_content(document: Any) -> dict[str, Any]:
+    """A document of a known version that has its entries and the hash that it states.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence that says what is wrong.
+    """
+    given = entries(document, "the file", _ENTRIES_OF[_version_of(document)])
+    if given["sha256"] != content_hash(given):
+        raise ReleaseFileError(
+            "its content does not have the hash that it states, so it was changed after saving"
+        )
+    return given
+
+
 def restore(document: Any) -> FitRecord | SelectedRecord:
     """The fit that `release_document` describes, without diagnostics.
 
@@ -187,13 +209,9 @@ def restore(document: Any) -> FitRecord | SelectedRecord:
     ReleaseFileError
         Part of a sentence that says what is wrong.
     """
-    _require_format(document)
-    given = entries(document, "the file", _ENTRIES)
-    if given["sha256"] != content_hash(given):
-        raise ReleaseFileError(
-            "its content does not have the hash that it states, so it was changed after saving"
-        )
-    _require_versions(given["written_by"])
+    given = require_content(document)
+    signer_of(given.get("signature"))
+    written_by(given)
     if is_selection(given["calibration"]):
         return _restore_selected(given)
     require_same(given["choices"], None, "choices")
@@ -235,7 +253,7 @@ def _restore_selected(given: dict[str, Any]) -> SelectedRecord:
     return SelectedRecord(spec, release, cut)
 
 
-def _require_format(document: Any) -> None:
+def _version_of(document: Any) -> int:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ReleaseFileError("the file is JSON, and not a release of privatelr")
     version = document.get("version")
@@ -244,13 +262,24 @@ def _require_format(document: Any) -> None:
             f"the file has version {version} of the format, and privatelr {privatelr.__version__} "
             f"reads up to version {VERSION}; upgrade privatelr"
         )
-    if type(version) is not int or version != VERSION:
-        raise ReleaseFileError(f"version takes {VERSION}, not {show(version)}")
+    if type(version) is not int or version not in _ENTRIES_OF:
+        known = " or ".join(map(str, _ENTRIES_OF))
+        raise ReleaseFileError(f"version takes {known}, not {show(version)}")
+    return version
 
 
-def _require_versions(value: Any) -> None:
-    for name, version in entries(value, "written_by", ("privatelr", "python", *_LIBRARIES)).items():
-        text(version, f"written_by.{name}", longest=100)
+def written_by(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Programs and their versions; a later version may use libraries that this one does not."""
+    programs = given["written_by"]
+    known = {"privatelr", "python"}
+    if not isinstance(programs, dict) or not known <= programs.keys():
+        refuse("written_by", "an object with the entries 'privatelr' and 'python'", programs)
+    if len(programs) > _MOST_PROGRAMS:
+        raise ReleaseFileError(f"written_by takes at most {_MOST_PROGRAMS} entries")
+    for name, version in programs.items():
+        phrase(name, "a name in written_by")
+        phrase(version, f"written_by.{name}")
+    return tuple(programs.items())
 
 
 def _standing(value: Any, parts: Sequence[Guarantee]) -> Guarantee:

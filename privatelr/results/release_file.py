@@ -19,28 +19,43 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, ReleaseFileError, show
 from privatelr.results.json_values import LARGEST_FILE, canonical, parse
-from privatelr.results.release_document import release_document, restore
+from privatelr.results.origin import Origin, recomputed, stated
+from privatelr.results.release_document import (
+    release_document,
+    require_content,
+    restore,
+    written_by,
+)
+from privatelr.results.signature import (
+    fingerprint,
+    require_signature,
+    signature_entry,
+    signer_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from privatelr.results.record import ModelRecord
+    from privatelr.results.signature import Key
 
 _LONGEST_SHOWN = 120
 
 
-def write_release(fit: ModelRecord, path: str | os.PathLike[str]) -> None:
+def write_release(fit: ModelRecord, path: str | os.PathLike[str], key: Key = None) -> None:
     """Write a release file, whole or not at all; see `Fit.save`."""
     name = _require_path(path)
     try:
-        data = release_bytes(fit)
+        data = release_bytes(fit, key)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
     replace_file(Path(os.path.realpath(name)), data)
 
 
-def release_bytes(fit: ModelRecord) -> bytes:
+def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
     """The content of a release file, which was read back and found to say the same.
+
+    Signed, if there is a key.
 
     Raises
     ------
@@ -48,7 +63,10 @@ def release_bytes(fit: ModelRecord) -> bytes:
         Part of a sentence that says what is wrong.
     """
     document = release_document(fit)
-    data = f"{_spell(document)}\n".encode()
+    written = document
+    if key is not None:
+        written = {**document, "signature": signature_entry(document["sha256"], key)}
+    data = f"{_spell(written)}\n".encode()
     if canonical(release_document(restore(parse(data)))) != canonical(document):
         raise ReleaseFileError("the fit would not be read back")
     return data
@@ -103,13 +121,24 @@ def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def read_release(path: str | os.PathLike[str]) -> ModelRecord:
-    """Read a release file; see `privatelr.load`."""
+def read_release(path: str | os.PathLike[str], public_key: Key = None) -> tuple[Any, Origin]:
+    """The record in a release file, and where it is from; see `privatelr.load`."""
     name = _require_path(path)
     try:
-        return restore(parse(_read_bytes(name)))
+        given = require_content(parse(_read_bytes(name)))
+        if public_key is not None:  # before anything else is done with what may be forged
+            require_signature(given.get("signature"), given["sha256"], public_key)
+        record = restore(given)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
+    signer = signer_of(given.get("signature"))
+    return record, Origin(
+        signed_by=None if signer is None else fingerprint(signer),
+        is_verified=public_key is not None,
+        written_by=written_by(given),
+        recomputed=recomputed(record),
+        stated=stated(record),
+    )
 
 
 def _read_bytes(name: str) -> bytes:

@@ -8,6 +8,7 @@ import numpy as np
 
 from privatelr.frames.matrix import MatrixSpec
 from privatelr.privacy.guarantees import NonPrivate
+from privatelr.results.origin import source_fact
 from privatelr.results.summary_below import below
 from privatelr.results.summary_page import FitSummary
 from privatelr.results.summary_table import CoefficientTable, cell
@@ -29,6 +30,7 @@ def summarise(fit: SelectedRecord) -> FitSummary:
         [adverb + fit.calibration.title, fit.formula],
         [
             ("Promise", _promise(fit)),
+            *source_fact(fit),
             *fit.calibration.facts,
             ("Rows", _rows(fit)),
             ("Response", fit.spec.response.describe()),

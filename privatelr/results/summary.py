@@ -10,6 +10,7 @@ from privatelr.inference.evidence import quality
 from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.results.inference_table import Question, infer_coefficients, level_of
+from privatelr.results.origin import source_fact
 from privatelr.results.summary_below import below
 from privatelr.results.summary_notes import legend, notes
 from privatelr.results.summary_page import FitSummary
@@ -45,6 +46,7 @@ def summarise(
         [adverb + fit.calibration.problem.loss.title, fit.formula],
         [
             ("Promise", _promise(fit)),
+            *source_fact(fit),
             ("Mechanism", _mechanism(fit)),
             ("Rows", _rows(fit)),
             ("Response", fit.spec.response.describe()),

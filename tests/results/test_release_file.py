@@ -99,7 +99,8 @@ PRICES = [
 
 
 def above(fit):
-    return str(fit).split("not private")[0]
+    """The page without the line that says that the fit was read from a file."""
+    return str(replace(fit, origin=None)).split("not private")[0]
 
 
 def check_same(loaded, fit, data):
@@ -347,6 +348,7 @@ def test_the_hash_can_be_computed_without_the_package(tmp_path):
     fit_clinic(clinic()).save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
     stated = document.pop("sha256")
+    del document["signature"]
     spelled = json.dumps(document, sort_keys=True, separators=(",", ":"))
     assert hashlib.sha256(spelled.encode()).hexdigest() == stated
 
@@ -431,6 +433,11 @@ def changed(*path, to, document=DOCUMENT):
     return copy
 
 
+def signature(**entries):
+    """An entry that has the form of a signature."""
+    return {"algorithm": "Ed25519", "public_key": "0" * 64, "value": "0" * 128, **entries}
+
+
 def longer(value):
     return [*value, value[-1]]
 
@@ -443,11 +450,27 @@ WRONG = [
     (("calibration", "lambda_origin"), "as given\x1b[2J", "printable"),
     (("calibration", "target", "epsilon"), 1e300, "eps=1e"),
     (("format",), "a novel", "not a release of privatelr"),
-    (("version",), 2, "upgrade privatelr"),
-    (("version",), "1", "version takes 1"),
-    (("version",), True, "version takes 1"),
+    (("version",), 3, "upgrade privatelr"),
+    (("version",), 1, "an entry 'signature'"),
+    (("version",), 0, "version takes 1 or 2"),
+    (("version",), "2", "version takes 1 or 2"),
+    (("version",), True, "version takes 1 or 2"),
     (("notice",), "covered by angels", "notice"),
     (("written_by", "numpy"), 2, "written_by.numpy"),
+    (("written_by",), ["privatelr"], "written_by takes an object"),
+    (("written_by",), {"privatelr": "3"}, "entries 'privatelr' and 'python'"),
+    (("written_by", "a\nb"), "1", "printable"),
+    (("written_by", "b" * 201), "1", "at most 200"),
+    (("written_by", "numpy"), "1" * 201, "at most 200"),
+    (("written_by",), lambda w: {**w, **{f"l{i}": "1" for i in range(99)}}, "at most 100"),
+    (("signature",), {}, "signature has no entry 'algorithm'"),
+    (("signature",), "signed", "signature takes an object"),
+    (("signature",), signature(algorithm="RSA"), "signature.algorithm takes 'Ed25519'"),
+    (("signature",), signature(public_key="0" * 63), "public_key takes 64 hexadecimal"),
+    (("signature",), signature(public_key="0x" * 32), "public_key takes 64 hexadecimal"),
+    (("signature",), signature(value="A" * 128), "value takes 128 hexadecimal"),
+    (("signature",), signature(value=7), "signature.value takes a text"),
+    (("signature",), {**signature(), "more": 1}, "entry 'more'"),
     (("guarantee", "epsilon"), 0.5, "the noise was made for epsilon = 1"),
     (("guarantee", "kind"), ["pure"], "guarantee.kind"),
     (("guarantee", "neighbours"), "ADD_ONE", "guarantee.neighbours"),
@@ -719,7 +742,7 @@ TEXT = json.dumps(DOCUMENT)
         (b" " * (2**25 + 1), "at most"),
         (TEXT.replace("150", "151").encode(), "changed after saving"),
         (TEXT.replace(DOCUMENT["sha256"], "0" * 64).encode(), "changed after saving"),
-        (TEXT.replace('"version": 1', '"version": 2').encode(), "version 2.*upgrade"),
+        (TEXT.replace('"version": 2', '"version": 3').encode(), "version 3.*upgrade"),
     ],
     ids=lambda x: str(x[:20]),
 )
