@@ -36,9 +36,16 @@ from privatelr import (
     load_schema,
 )
 from privatelr.numerics.losses import LOSSES
-from privatelr.results.design_limits import expansion_work, least_columns, read_tokens
+from privatelr.results.design_limits import (
+    MOST_COLUMNS,
+    expansion_work,
+    least_columns,
+    read_tokens,
+)
+from privatelr.results.json_values import MOST_MARKS, parse
 from privatelr.results.moments_file import restore_moments
 from privatelr.results.release_document import content_hash, release_document, restore
+from privatelr.results.release_file import release_bytes
 
 N = 60
 RNG = np.random.default_rng(5)
@@ -748,6 +755,35 @@ TEXT = json.dumps(DOCUMENT)
 )
 def test_files_that_are_no_releases(tmp_path, data, words):
     assert re.search(words, refusal(tmp_path / "model.json", data))
+
+
+@pytest.mark.parametrize(
+    ("item", "mark"),
+    [(b'"a":0,', ":"), (b"{},", "{"), (b"[],", "["), (b'"",', '"'), (b"0,", ",")],
+    ids=lambda x: str(x),
+)
+def test_much_in_little_is_refused_before_it_is_read(item, mark):
+    """Keys, objects and lists take thirty times their length in memory, and seconds."""
+    data = b"[" + item * (2**25 // len(item) - 2) + b"0]"
+    tracemalloc.start()
+    with pytest.raises(ReleaseFileError, match=rf"has the character \{mark} \d+ times at most"):
+        parse(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10**5
+
+
+def test_what_is_counted_leaves_room_for_the_widest_designs():
+    """Twice over: names may have such marks too."""
+    counts = []
+    for p in (20, 60):
+        frame = pd.DataFrame({f"a:{j}[b]": [0.0] * 20 for j in range(p)} | {"y": [0, 1] * 10})
+        right = " + ".join(f"`{name}`" for name in frame.columns[:p])
+        bounds = dict.fromkeys(frame.columns[:p], (0, 1))
+        data = release_bytes(dplr(f"y ~ {right}", frame, bounds=bounds))
+        counts.append({mark: data.count(mark) for mark in MOST_MARKS})
+    for mark, most in MOST_MARKS.items():
+        assert 2 * MOST_COLUMNS * (counts[1][mark] - counts[0][mark]) / 40 < most, mark
 
 
 # -- work and code that a formula asks for ---------------------------------------------------
