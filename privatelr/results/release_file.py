@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +30,9 @@ from privatelr.results.signature import (
     signature_entry,
     signer_of,
 )
+from privatelr.results.unfinished import complete_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from privatelr.results.record import ModelRecord
     from privatelr.results.signature import Key
 
@@ -74,13 +71,13 @@ def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
 
 def replace_file(target: Path, data: bytes) -> None:
     """Put a complete file in place of whatever is there."""
-    with _complete(target, data) as temporary:
+    with complete_beside(target, data) as temporary:
         temporary.replace(target)
 
 
 def create_file(target: Path, data: bytes) -> None:
     """Put a complete file where there is none; otherwise raise `FileExistsError`."""
-    with _complete(target, data) as temporary:
+    with complete_beside(target, data) as temporary:
         try:
             os.link(temporary, target)
         except FileExistsError:
@@ -88,21 +85,6 @@ def create_file(target: Path, data: bytes) -> None:
         except OSError:  # a file system without hard links: take the name, then fill it
             target.touch(exist_ok=False)
             temporary.replace(target)
-
-
-@contextmanager
-def _complete(target: Path, data: bytes) -> Iterator[Path]:
-    """A file beside the target that holds the data on the disk, and is gone afterwards."""
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _spell(value: Any, indent: str = "") -> str:
