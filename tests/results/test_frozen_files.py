@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from results.freeze import FROZEN, as_data, scale_of
+from results.freeze import FROZEN, KEY, as_data, scale_of
 
 from privatelr import load
 from privatelr.results.release_document import VERSION, release_document
@@ -23,7 +23,9 @@ def test_every_version_of_the_format_is_kept():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_file_is_the_model_that_it_was(path):
     facts = json.loads(path.with_suffix(".facts").read_text(encoding="utf-8"))
-    fit = load(path)
+    key = KEY.public_key() if path.stem == "signed" else None
+    fit = load(path, public_key=key)
+    assert fit.origin.is_verified == (key is not None)
     predicted = [math.nan if value is None else value for value in facts["predicted"]]
     found = fit.predict(as_data(facts["rows"]), scale_of(fit))
     np.testing.assert_allclose(found, predicted, rtol=1e-12, atol=1e-12)
