@@ -209,7 +209,11 @@ def restore(document: Any) -> FitRecord | SelectedRecord:
     ReleaseFileError
         Part of a sentence that says what is wrong.
     """
-    given = require_content(document)
+    return restore_content(require_content(document))
+
+
+def restore_content(given: dict[str, Any]) -> FitRecord | SelectedRecord:
+    """The same of a document that `require_content` let through."""
     signer_of(given.get("signature"))
     written_by(given)
     if is_selection(given["calibration"]):

@@ -22,6 +22,7 @@ from privatelr.results.release_document import (
     release_document,
     require_content,
     restore,
+    restore_content,
     written_by,
 )
 from privatelr.results.signature import (
@@ -110,7 +111,7 @@ def read_release(path: str | os.PathLike[str], public_key: Key = None) -> tuple[
         given = require_content(parse(_read_bytes(name)))
         if public_key is not None:  # before anything else is done with what may be forged
             require_signature(given.get("signature"), given["sha256"], public_key)
-        record = restore(given)
+        record = restore_content(given)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
     signer = signer_of(given.get("signature"))

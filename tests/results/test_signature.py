@@ -149,7 +149,7 @@ def test_a_file_of_the_first_format_has_no_signature(path):
 
 def test_nothing_is_planned_before_the_signature_is_right(path, monkeypatch):
     fit_clinic(clinic()).save(path, key=OTHER)
-    monkeypatch.setattr(release_file, "restore", None)
+    monkeypatch.setattr(release_file, "restore_content", None)
     refusal(path)
 
 
