@@ -37,7 +37,7 @@ from privatelr import (
 from privatelr.errors import NoRelease
 from privatelr.numerics.entries import EntryRows
 from privatelr.privacy.accounting import Entry, epsilon_of
-from privatelr.results.release_document import content_hash
+from privatelr.results.release_format import content_hash
 
 DOORS = {"program": dplpsvm, "simplex": dpsimplex}
 EVERY_DOOR = pytest.mark.parametrize("model", DOORS.values(), ids=DOORS)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
-import platform
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-import privatelr
-from privatelr.errors import GuaranteeError, ReleaseFileError, show
+from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.frames.matrix import MatrixSpec
 from privatelr.frames.wide_matrix import WideSpec
 from privatelr.mechanisms.release import Release
@@ -25,21 +21,27 @@ from privatelr.privacy.shares import join
 from privatelr.results.calibration_file import calibration_entry, restore_calibration
 from privatelr.results.json_values import (
     CLOSE,
-    canonical,
     choice,
     entries,
     listing,
     number,
     numbers,
-    refuse,
     require_same,
     text,
     whole,
 )
 from privatelr.results.matrix_file import plan_entry, restore_plan
 from privatelr.results.moments_file import moments_entry, restore_moments
-from privatelr.results.noise_file import phrase, restore_guarantee
+from privatelr.results.noise_file import restore_guarantee
 from privatelr.results.record import FitRecord, SelectedRecord
+from privatelr.results.release_format import (
+    FORMAT,
+    VERSION,
+    content_hash,
+    require_content,
+    versions,
+    written_by,
+)
 from privatelr.results.scores import scale_of
 from privatelr.results.selections_file import (
     choices_entry,
@@ -64,18 +66,7 @@ if TYPE_CHECKING:
     from privatelr.results.scores import Scale
     from privatelr.types import FloatArray
 
-FORMAT = "privatelr release"
-VERSION = 2
-_ENTRIES = (
-    *("format", "version", "notice", "written_by", "guarantee", "randomness", "calibration"),
-    *("inference", "choices", "ledger", "design", "coefficients", "threshold", "sha256"),
-)
-_ENTRIES_OF = {1: _ENTRIES, 2: (*_ENTRIES, "signature")}
-"""Entries of each version of the format; all of them are read, and the last one is written."""
-_UNHASHED = ("sha256", "signature")
 _LONGEST_LABEL = 10**6
-_MOST_PROGRAMS = 100
-_LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -101,7 +92,7 @@ def release_document(fit: ModelRecord) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "notice": _notice(fit.guarantee),
-        "written_by": _versions(),
+        "written_by": versions(),
         "guarantee": to_json(fit.guarantee),
         "randomness": _randomness(fit.guarantee, release.calibration),
         **_released(release),
@@ -135,12 +126,6 @@ def _released(release: Release | Selections) -> dict[str, Any]:
     }
 
 
-def content_hash(document: dict[str, Any]) -> str:
-    """SHA-256 of all entries but the hash itself and a signature of it, in canonical spelling."""
-    rest = {name: value for name, value in document.items() if name not in _UNHASHED}
-    return hashlib.sha256(canonical(rest)).hexdigest()
-
-
 def _ledger_entry(entry: Entry | None) -> dict[str, Any] | None:
     if entry is None:
         return None
@@ -160,15 +145,6 @@ def _notice(guarantee: Guarantee) -> str:
     return f"covered by {guarantee}; holds no row of the data, and no moment of it without noise"
 
 
-def _versions() -> dict[str, str]:
-    libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
-    return {
-        "privatelr": privatelr.__version__,
-        "python": platform.python_version(),
-        **libraries,
-    }
-
-
 def _randomness(guarantee: Guarantee, calibration: Calibration | SelectionCalibration) -> str:
     """Where the noise came from, as far as the guarantee tells."""
     if isinstance(calibration.target, NonPrivate):
@@ -183,22 +159,6 @@ def _user_units(spec: DesignSpec | MatrixSpec, coef: FloatArray) -> list[float |
 
 
 # -- reading ---------------------------------------------------------------------------------
-
-
-def require_content(document: Any) -> dict[str, Any]:
-    """A document of a known version that has its entries and the hash that it states.
-
-    Raises
-    ------
-    ReleaseFileError
-        Part of a sentence that says what is wrong.
-    """
-    given = entries(document, "the file", _ENTRIES_OF[_version_of(document)])
-    if given["sha256"] != content_hash(given):
-        raise ReleaseFileError(
-            "its content does not have the hash that it states, so it was changed after saving"
-        )
-    return given
 
 
 def restore(document: Any) -> FitRecord | SelectedRecord:
@@ -255,35 +215,6 @@ def _restore_selected(given: dict[str, Any]) -> SelectedRecord:
         raise ReleaseFileError("coefficients.design_units is not what the choices give")
     cut = _read_threshold(given["threshold"], scale_of(calibration.problem.loss))
     return SelectedRecord(spec, release, cut)
-
-
-def _version_of(document: Any) -> int:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ReleaseFileError("the file is JSON, and not a release of privatelr")
-    version = document.get("version")
-    if type(version) is int and version > VERSION:
-        raise ReleaseFileError(
-            f"the file has version {version} of the format, and privatelr {privatelr.__version__} "
-            f"reads up to version {VERSION}; upgrade privatelr"
-        )
-    if type(version) is not int or version not in _ENTRIES_OF:
-        known = " or ".join(map(str, _ENTRIES_OF))
-        raise ReleaseFileError(f"version takes {known}, not {show(version)}")
-    return version
-
-
-def written_by(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Programs and their versions; a later version may use libraries that this one does not."""
-    programs = given["written_by"]
-    known = {"privatelr", "python"}
-    if not isinstance(programs, dict) or not known <= programs.keys():
-        refuse("written_by", "an object with the entries 'privatelr' and 'python'", programs)
-    if len(programs) > _MOST_PROGRAMS:
-        raise ReleaseFileError(f"written_by takes at most {_MOST_PROGRAMS} entries")
-    for name, version in programs.items():
-        phrase(name, "a name in written_by")
-        phrase(version, f"written_by.{name}")
-    return tuple(programs.items())
 
 
 def _standing(value: Any, parts: Sequence[Guarantee]) -> Guarantee:

@@ -18,13 +18,8 @@ from typing import TYPE_CHECKING, Any
 from privatelr.errors import ArgumentError, ReleaseFileError, show
 from privatelr.results.json_values import LARGEST_FILE, canonical, parse
 from privatelr.results.origin import Origin, recomputed, stated
-from privatelr.results.release_document import (
-    release_document,
-    require_content,
-    restore,
-    restore_content,
-    written_by,
-)
+from privatelr.results.release_document import release_document, restore, restore_content
+from privatelr.results.release_format import require_content, written_by
 from privatelr.results.signature import (
     fingerprint,
     require_signature,

@@ -10,7 +10,7 @@ from frames_for_laws import clinic, fit_clinic
 
 from privatelr import ZCDP, Ledger, PrivacyWarning, PureDP, dplpsvm, dpsimplex, load
 from privatelr.results import origin as origin_module
-from privatelr.results.release_document import content_hash
+from privatelr.results.release_format import content_hash
 from privatelr.results.selected import SelectedFit
 
 FITS = {

@@ -44,8 +44,9 @@ from privatelr.results.design_limits import (
 )
 from privatelr.results.json_values import MOST_MARKS, parse
 from privatelr.results.moments_file import restore_moments
-from privatelr.results.release_document import content_hash, release_document, restore
+from privatelr.results.release_document import release_document, restore
 from privatelr.results.release_file import release_bytes
+from privatelr.results.release_format import content_hash
 
 N = 60
 RNG = np.random.default_rng(5)

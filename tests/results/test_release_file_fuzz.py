@@ -20,10 +20,17 @@ from privatelr import ZCDP, GuaranteeError, NonPrivate, ReleaseFileError, dplr, 
 from privatelr.mechanisms.calibration.moments import achieved_moments
 from privatelr.mechanisms.verification import achieved
 from privatelr.privacy.conversions import compose, from_json, implies, to_json
-from privatelr.results import calibration_file, design_file, moments_file, release_file
+from privatelr.results import (
+    calibration_file,
+    design_file,
+    moments_file,
+    release_file,
+    release_format,
+)
 from privatelr.results import release_document as release_document_module
 from privatelr.results.json_values import canonical
-from privatelr.results.release_document import content_hash, release_document
+from privatelr.results.release_document import release_document
+from privatelr.results.release_format import content_hash
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -427,9 +434,9 @@ def test_planted_trust_in_the_sum_is_caught(models, read, monkeypatch):
 
 def test_planted_blindness_to_the_hash_is_caught(models, read, monkeypatch):
     """A reader that does not compare the hash."""
-    honest = release_document_module.content_hash
+    honest = release_format.content_hash
     monkeypatch.setattr(
-        release_document_module,
+        release_format,
         "content_hash",
         lambda document: document.get("sha256") or honest(document),
     )

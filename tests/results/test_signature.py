@@ -20,7 +20,7 @@ from privatelr import (
     load,
 )
 from privatelr.results import release_file
-from privatelr.results.release_document import content_hash
+from privatelr.results.release_format import content_hash
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
 KEY, OTHER = (ed25519.Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in (1, 2))
