@@ -135,7 +135,7 @@ class Fit(InferredFit):
             Name of the file, such as ``"model.json"``.
         key : Ed25519PrivateKey, bytes, str or path, optional
             Signs the file: a key object of `cryptography`, PEM bytes, or the name of a PEM file.
-            Whoever has the public key can then see who wrote it; see `privatelr.load`.
+            A reader with the public key can then see who wrote it; see `privatelr.load`.
 
         Raises
         ------

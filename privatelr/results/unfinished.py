@@ -1,8 +1,8 @@
 """Files that are being written: a name beside the target, a lock while its writer lives.
 
-A process that is killed leaves its file behind, and with it the lock goes: the system gives back
-what a dead process held. So whoever saves to the same target next can tell what nobody will
-finish from what another process is writing now, without asking how old it is.
+A process that is killed leaves its file behind, but not the lock: the system takes back what a
+dead process held. So the next save to the same target can tell what was left behind from what
+another process is writing now, without asking how old it is.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def test_copies_and_pickles_keep_it(both):
 
 
 def test_planted_silence_is_caught(tmp_path, monkeypatch):
-    """Views that leave out what nobody can check."""
+    """Views that leave out what no reader can check."""
     honest = origin_module.stated
     monkeypatch.setattr(
         "privatelr.results.release_file.stated",

@@ -60,7 +60,7 @@ def refusal(path, key=PUBLIC):
 
 
 @pytest.mark.parametrize("model", [dplr, dplpsvm])
-def test_a_signed_file_is_read_by_whoever_has_the_public_key(model, path):
+def test_a_signed_file_is_read_with_the_public_key(model, path):
     fit = fit_clinic(clinic(), model=model)
     fit.save(path, key=KEY)
     jsonschema.Draft202012Validator(SCHEMA).validate(read(path))
