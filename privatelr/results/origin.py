@@ -27,11 +27,11 @@ class Origin:
     Attributes
     ----------
     signed_by : str or None
-        Fingerprint of the public key that the file names as its writer's; None if it is not
-        signed.
-    is_verified : bool
-        Whether the signature was checked, with the ``public_key`` that `privatelr.load` was
-        given.
+        Fingerprint of the ``public_key`` that `privatelr.load` was given, whose owner signed the
+        file; None if it was given none.
+    named_key : str or None
+        Fingerprint of the public key that the file itself names; None if it is not signed. A
+        forger can name any key.
     written_by : tuple of (str, str)
         Programs and their versions, as the file states them.
     recomputed : tuple of str
@@ -41,7 +41,7 @@ class Origin:
     """
 
     signed_by: str | None
-    is_verified: bool
+    named_key: str | None
     written_by: tuple[tuple[str, str], ...]
     recomputed: tuple[str, ...]
     stated: tuple[str, ...]
@@ -49,13 +49,12 @@ class Origin:
     @property
     def source(self) -> str:
         """Who stands behind the file, in one phrase."""
-        if self.signed_by is None:
-            return "read from a file that is not signed"
-        if not self.is_verified:
-            return (
-                f"read from a file whose signature, by the key {self.signed_by}, was not verified"
-            )
-        return f"read from a file that was signed by the key {self.signed_by}"
+        if self.signed_by is not None:
+            return f"read from a file that was signed by the key {self.signed_by}"
+        if self.named_key is not None:
+            named = self.named_key
+            return f"read from a file whose signature, by the key {named}, was not verified"
+        return "read from a file that is not signed"
 
     def __str__(self) -> str:
         parts = (

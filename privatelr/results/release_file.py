@@ -110,9 +110,10 @@ def read_release(path: str | os.PathLike[str], public_key: Key = None) -> tuple[
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
     signer = signer_of(given.get("signature"))
+    named = None if signer is None else fingerprint(signer)
     return record, Origin(
-        signed_by=None if signer is None else fingerprint(signer),
-        is_verified=public_key is not None,
+        signed_by=None if public_key is None else named,
+        named_key=named,
         written_by=written_by(given),
         recomputed=recomputed(record),
         stated=stated(record),

@@ -26,7 +26,7 @@ def test_a_file_is_the_model_that_it_was(path):
     facts = json.loads(path.with_suffix(".facts").read_text(encoding="utf-8"))
     key = KEY.public_key() if path.stem == "signed" else None
     fit = load(path, public_key=key)
-    assert fit.origin.is_verified == (key is not None)
+    assert (fit.origin.signed_by is not None) == (key is not None)
     predicted = [math.nan if value is None else value for value in facts["predicted"]]
     found = fit.predict(as_data(facts["rows"]), scale_of(fit))
     np.testing.assert_allclose(found, predicted, rtol=1e-12, atol=1e-12)

@@ -66,7 +66,7 @@ def test_a_signed_file_is_read_with_the_public_key(model, path):
     jsonschema.Draft202012Validator(SCHEMA).validate(read(path))
     loaded = load(path, public_key=PUBLIC)
     assert loaded.predict(clinic()).equals(fit.predict(clinic()))
-    assert (loaded.origin.signed_by, loaded.origin.is_verified) == (FINGERPRINT, True)
+    assert (loaded.origin.signed_by, loaded.origin.named_key) == (FINGERPRINT, FINGERPRINT)
     assert f"signed by the key {FINGERPRINT}" in " ".join(str(loaded).split())
     assert f"signed by the key {FINGERPRINT}" in loaded.card()
     assert type(loaded) is type(fit)
@@ -87,13 +87,13 @@ def test_keys_are_objects_texts_or_files(form, path, tmp_path):
     private.write_bytes(PRIVATE_PEM)
     public.write_bytes(PUBLIC_PEM)
     fit_clinic(clinic()).save(path, key=form(KEY, PRIVATE_PEM, private))
-    assert load(path, public_key=form(PUBLIC, PUBLIC_PEM, public)).origin.is_verified
+    assert load(path, public_key=form(PUBLIC, PUBLIC_PEM, public)).origin.signed_by == FINGERPRINT
 
 
 def test_without_a_key_a_signature_is_not_trusted(path):
     fit_clinic(clinic()).save(path, key=KEY)
     loaded = load(path)
-    assert (loaded.origin.signed_by, loaded.origin.is_verified) == (FINGERPRINT, False)
+    assert (loaded.origin.signed_by, loaded.origin.named_key) == (None, FINGERPRINT)
     assert "was not verified" in " ".join(str(loaded).split())
     assert "was not verified" in loaded.card()
 
@@ -115,12 +115,12 @@ def test_what_is_not_signed_by_the_key_is_refused(path):
     signed = read(path)
     write(path, signed, signature=None)
     assert "the file is not signed" in refusal(path)
-    assert load(path).origin.signed_by is None
+    assert load(path).origin.named_key is None
     fit.save(path, key=OTHER)
     stolen = {**read(path)["signature"], "public_key": signed["signature"]["public_key"]}
     write(path, signed, signature=stolen)
     assert f"the signature is not one of the key {FINGERPRINT}" in refusal(path)
-    assert not load(path).origin.is_verified
+    assert load(path).origin.signed_by is None
 
 
 def changed_and_rehashed(path):
@@ -143,7 +143,7 @@ def test_a_file_of_the_first_format_has_no_signature(path):
     del document["signature"]
     document["version"] = 1
     write(path, document, sha256=content_hash(document))
-    assert load(path).origin.signed_by is None
+    assert load(path).origin.named_key is None
     assert "the file is not signed" in refusal(path)
 
 
@@ -188,7 +188,7 @@ def test_a_missing_library_is_named(path, monkeypatch):
     for ask in (lambda: fit.save(path, key=KEY), lambda: load(path, public_key=PUBLIC)):
         with pytest.raises(MissingDependencyError, match=r"privatelr\[signatures\]"):
             ask()
-    assert load(path).origin.signed_by == FINGERPRINT
+    assert load(path).origin.named_key == FINGERPRINT
 
 
 def test_a_refused_key_leaves_the_file_that_was_there(path):
