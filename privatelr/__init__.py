@@ -21,24 +21,24 @@ from privatelr.errors import (
     ReleaseFileError,
     SchemaError,
 )
-from privatelr.frames.scaling import ScaledData, scaled
-from privatelr.mechanisms.calibration.record import Calibration
-from privatelr.mechanisms.release import Release
-from privatelr.model import dplr, dpsvm
-from privatelr.numerics.newton import Newton
-from privatelr.privacy.conversions import compose, implies, to_approximate, to_zcdp
-from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.ledger import Ledger
-from privatelr.results.diagnostics import Diagnostics
-from privatelr.results.fit import Fit
 
-if TYPE_CHECKING:  # what _LATER says, for the reader of types
+if TYPE_CHECKING:  # what _FIT and _LATER say, for the reader of types
     from privatelr import audit
     from privatelr.datasets import load_dataset, load_schema
+    from privatelr.frames.scaling import ScaledData, scaled
+    from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.online.play import PrivateFTRL
     from privatelr.mechanisms.programs.constraint_private import constraint_private_lp
+    from privatelr.mechanisms.release import Release
+    from privatelr.model import dplr, dpsvm
+    from privatelr.numerics.newton import Newton
     from privatelr.planning import StudyPlan, plan
+    from privatelr.privacy.conversions import compose, implies, to_approximate, to_zcdp
+    from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, NonPrivate, PureDP
+    from privatelr.privacy.ledger import Ledger
+    from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
+    from privatelr.results.fit import Fit
     from privatelr.results.forest import plot_coefficients
     from privatelr.results.load import load
     from privatelr.results.selected import SelectedFit
@@ -95,6 +95,31 @@ __all__ = [
 ]
 
 _ROOMS = ("audit", "datasets", "planning")
+_FIT = {
+    "ApproxDP": "privatelr.privacy.guarantees",
+    "Calibration": "privatelr.mechanisms.calibration.record",
+    "Diagnostics": "privatelr.results.diagnostics",
+    "Fit": "privatelr.results.fit",
+    "Ledger": "privatelr.privacy.ledger",
+    "Newton": "privatelr.numerics.newton",
+    "NonPrivate": "privatelr.privacy.guarantees",
+    "PureDP": "privatelr.privacy.guarantees",
+    "REPLACE_ONE": "privatelr.privacy.guarantees",
+    "Release": "privatelr.mechanisms.release",
+    "ScaledData": "privatelr.frames.scaling",
+    "ZCDP": "privatelr.privacy.guarantees",
+    "compose": "privatelr.privacy.conversions",
+    "dplr": "privatelr.model",
+    "dpsvm": "privatelr.model",
+    "implies": "privatelr.privacy.conversions",
+    "scaled": "privatelr.frames.scaling",
+    "to_approximate": "privatelr.privacy.conversions",
+    "to_zcdp": "privatelr.privacy.conversions",
+}
+"""Names that a fit needs, and where they are imported from when the first of them is used.
+
+That takes a second, and a command has to answer to an interrupt before it.
+"""
 _LATER = {
     "MarginalEffects": "privatelr.results.effects",
     "PrivateFTRL": "privatelr.mechanisms.online.play",
@@ -115,13 +140,14 @@ _LATER = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """A name of `_ROOMS` or `_LATER`, which from now on is an attribute like any other."""
+        """A name of these, which from now on is an attribute like any other."""
         if name in _ROOMS:
             return import_module(f"{__name__}.{name}")
-        if name not in _LATER:
+        place = _FIT.get(name) or _LATER.get(name)
+        if place is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(_LATER[name]), name)
+        found = globals()[name] = getattr(import_module(place), name)
         return found
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_ROOMS, *_LATER})
+        return sorted({*globals(), *_ROOMS, *_FIT, *_LATER})

@@ -1,4 +1,4 @@
-"""``import privatelr`` takes hardly longer than formulaic alone, and loads what a fit needs."""
+"""What a fit needs is imported in hardly more time than formulaic, and nothing else is."""
 
 import ast
 import os
@@ -17,6 +17,7 @@ MOST = 1.2
 COMMAND = 1.5
 """Seconds until the command has said how it is used."""
 FORMULAIC = "import formulaic"
+FIT = "from privatelr import dplr"
 HELP = "from privatelr.cli import main; main(['--help'])"
 VERSION = "from privatelr.cli import main; main(['--version'])"
 HEAVY = ("matplotlib", "scipy.optimize", "scipy.special", "scipy.stats", "statsmodels")
@@ -79,12 +80,12 @@ def best_of(python, code, enough, pairs=5, rounds=6):
 
 
 def test_the_package_is_imported_in_little_more_time_than_formulaic(python):
-    ratio, _ = best_of(python, "import privatelr", lambda ratio, _: ratio < MOST)
+    ratio, _ = best_of(python, FIT, lambda ratio, _: ratio < MOST)
     assert ratio < MOST
 
 
 def test_planted_import_of_scipy_stats_takes_too_long(python):
-    slow = "import privatelr, scipy.stats"
+    slow = f"{FIT}; import scipy.stats"
     ratio, _ = best_of(python, slow, lambda ratio, _: ratio < MOST, pairs=3, rounds=1)
     assert ratio > MOST
 
@@ -118,7 +119,15 @@ def loaded_by(python, code):
 
 def test_what_a_fit_does_not_need_is_not_loaded(python):
     assert BEHIND_DOORS
-    assert loaded_by(python, "import privatelr") == []
+    assert loaded_by(python, FIT) == []
+
+
+@pytest.mark.parametrize("module", ["privatelr", "privatelr.cli"])
+def test_a_command_is_there_before_what_a_fit_needs(python, module):
+    """For as long as it takes to load that, an interrupt is answered by a traceback otherwise."""
+    loaded = python(f"import {module}, sys; print(*sys.modules)").split()
+    assert module in loaded
+    assert not {"numpy", "pandas", "formulaic", "argparse"} & set(loaded)
 
 
 def test_the_command_loads_neither_audit_nor_planning(python):
@@ -130,7 +139,7 @@ def test_the_command_loads_neither_audit_nor_planning(python):
     "planted", ["flint", "scipy.stats", "statsmodels.iolib.summary", "privatelr.audit"]
 )
 def test_planted_imports_are_seen(python, planted):
-    assert planted in loaded_by(python, f"import privatelr, {planted}")
+    assert planted in loaded_by(python, f"{FIT}; import {planted}")
 
 
 # -- names that are imported when they are first used --------------------------------------------
@@ -158,7 +167,7 @@ def test_readers_of_types_are_told_the_same():
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
     told = {alias.name: node.module for node in typed.body for alias in node.names}
-    assert told == {**homes(), "audit": "privatelr"}
+    assert told == {**homes(), **constant("_FIT"), "audit": "privatelr"}
     assert set(told) <= set(privatelr.__all__)
 
 
