@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
-from privatelr.cli.outcomes import InputError, OutputError
+from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
 from privatelr.errors import ReleaseFileError
 from privatelr.results.load import load
 from privatelr.results.release_file import create_file, replace_file
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +33,71 @@ def add_output(parser: Parser, what: str) -> None:
     parser.add_argument("--force", action="store_true", help="let --out replace an existing file")
 
 
-def require_place(path: str | None, force: bool) -> None:
-    """Refuse, before any work, a file that could not be written after it."""
+@contextmanager
+def reserved(path: str | None, force: bool) -> Iterator[None]:
+    """Refuse, before any work, a file that could not be written after it.
+
+    Within the block no other command can have the name.
+    """
     if path is None:
+        yield
         return
+    _require_place(path, force)
+    try:
+        held = _hold(_sign_of(path))
+    except BlockingIOError:
+        raise OutputError(
+            f"--out {path!r}: another command is at work that writes this file; nothing was done."
+        ) from None
+    except OSError as error:
+        raise OutputError(f"--out {path!r} cannot be reserved ({reason_of(error)}).") from None
+    try:
+        _require_place(path, force)  # the other command may just have written it
+        yield
+    finally:
+        if held is not None:
+            with suppress(OSError):
+                _sign_of(path).unlink()  # before it is let go, when it could be another's
+            os.close(held)
+
+
+def _sign_of(path: str) -> Path:
+    """A file that says who writes; an empty file in its place would be taken for a result."""
+    target = Path(os.path.realpath(path))
+    return target.with_name(f".{sha256(os.fsencode(target.name)).hexdigest()[:16]}.lock")
+
+
+def _hold(sign: Path) -> int | None:
+    """The descriptor of a locked file, or `BlockingIOError` if another process holds it.
+
+    A lock goes with its process, so the file of one that was killed is in nobody's way. Without
+    locks (on Windows) there is none, and a file is still not replaced, but found at the end.
+    """
+    if fcntl is None:
+        return None
+    while True:
+        held = os.open(sign, os.O_RDONLY | os.O_CREAT, 0o644)
+        try:
+            with suppress(FileNotFoundError):  # who held it has just removed it
+                _lock(held)
+                if os.path.samestat(os.fstat(held), sign.stat()):
+                    return held
+        except BaseException:
+            os.close(held)
+            raise
+        os.close(held)
+
+
+def _lock(held: int) -> None:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system that has no locks
+        pass
+
+
+def _require_place(path: str, force: bool) -> None:
     if "\0" in path or path in ("", "-") or os.path.isdir(path):
         raise OutputError(f"--out {path!r}: --out takes the name of a file.")
     target = Path(os.path.realpath(path))
@@ -61,17 +129,18 @@ def write(path: str, data: bytes, force: bool) -> None:
     """Write a file; without `force`, one that has appeared meanwhile is left as it is."""
     try:
         if force:
-            require_place(path, force)
+            _require_place(path, force)
             replace_file(Path(os.path.realpath(path)), data)
         else:
             create_file(Path(path), data)
+    except OutputError as error:
+        raise NotWrittenError(str(error)) from None
     except FileExistsError:
-        raise OutputError(
+        raise NotWrittenError(
             f"--out {path!r}: the file has appeared meanwhile and was left as it is."
         ) from None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"--out {path!r} was not written ({reason}).") from None
+        raise NotWrittenError(f"--out {path!r} was not written ({reason_of(error)}).") from None
 
 
 def read_model(path: str) -> Fit | SelectedFit:

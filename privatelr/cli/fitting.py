@@ -7,8 +7,9 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli.declarations import add_declarations, add_table, number, read_declarations
-from privatelr.cli.files import add_output, require_place, write
-from privatelr.cli.outcomes import DONE, STATUSES, InputError, OutputError, say
+from privatelr.cli.files import add_output, reserved, write
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, reason_of, say
+from privatelr.cli.output import drop_output, flush_output
 from privatelr.cli.tables import by_levels, describe, open_table
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.frames.formula import parse_formula
@@ -168,7 +169,11 @@ def _seed(text: str) -> int:
 def fit(chosen: argparse.Namespace) -> int:
     """Read the table, fit, write the model, print the page."""
     arguments = read_arguments(chosen)
-    require_place(chosen.out, chosen.force)  # before anything is spent
+    with reserved(chosen.out, chosen.force):  # before anything is spent
+        return _fit(arguments, chosen)
+
+
+def _fit(arguments: dict[str, Any], chosen: argparse.Namespace) -> int:
     formula, frame, declared = _read_table(chosen)
     if chosen.seed is not None:
         say(
@@ -185,18 +190,36 @@ def fit(chosen: argparse.Namespace) -> int:
 
 def _deliver(model: Fit, chosen: argparse.Namespace) -> int:
     """Write and print; what was paid for is printed even if it cannot be written."""
-    page = str(model)
+    page, written = str(model), None
     try:
         if chosen.out is not None or chosen.json:
             data = release_bytes(model)
             page = data.decode().removesuffix("\n") if chosen.json else page
             if chosen.out is not None:
                 write(chosen.out, data, chosen.force)
+                written = chosen.out
     except ReleaseFileError as error:
-        raise OutputError(f"the model cannot be saved: {error}.") from None
+        raise NotWrittenError(f"the model cannot be saved: {error}.") from None
     finally:
-        print(page)
+        _print_page(page, written)
     return DONE
+
+
+def _print_page(page: str, written: str | None) -> None:
+    """Print; a page beside a written file may stay unread, lest a retry pay for both again."""
+    if written is None:
+        print(page)
+        return
+    try:
+        print(page)
+        flush_output()
+    except BrokenPipeError:
+        drop_output()
+    except OSError as error:
+        drop_output()
+        raise NotWrittenError(
+            f"--out {written!r} was written, but not the page ({reason_of(error)})."
+        ) from None
 
 
 def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:

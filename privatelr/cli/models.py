@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli.declarations import add_table, number
-from privatelr.cli.files import add_output, read_model, require_place, write
+from privatelr.cli.files import add_output, read_model, reserved, write
 from privatelr.cli.outcomes import DONE, STATUSES
 from privatelr.cli.tables import by_levels, by_variable, open_table
 from privatelr.errors import ArgumentError
@@ -92,22 +92,22 @@ def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def predict(chosen: argparse.Namespace) -> int:
     """Predict the records of a table."""
-    require_place(chosen.out, chosen.force)
-    model = read_model(chosen.model)
-    predicted = model.predict(_read_table(model, chosen), chosen.type, threshold=chosen.threshold)
-    if chosen.threshold is not None and predicted.name != "class":
-        raise ArgumentError("--threshold goes with --type classes.")
-    plain = [None if value != value else value for value in predicted.tolist()]
-    _deliver(_as_json(predicted, plain) if chosen.json else _as_csv(predicted, plain), chosen)
+    with reserved(chosen.out, chosen.force):
+        model, kind = read_model(chosen.model), chosen.type
+        predicted = model.predict(_read_table(model, chosen), kind, threshold=chosen.threshold)
+        if chosen.threshold is not None and predicted.name != "class":
+            raise ArgumentError("--threshold goes with --type classes.")
+        plain = [None if value != value else value for value in predicted.tolist()]
+        _deliver(_as_json(predicted, plain) if chosen.json else _as_csv(predicted, plain), chosen)
     return DONE
 
 
 def card(chosen: argparse.Namespace) -> int:
     """Print the privacy card."""
-    require_place(chosen.out, chosen.force)
-    text = read_model(chosen.model).card(chosen.format)
-    told = {"format": chosen.format, "card": text}
-    _deliver(json.dumps(told, indent=1, ensure_ascii=False) if chosen.json else text, chosen)
+    with reserved(chosen.out, chosen.force):
+        text = read_model(chosen.model).card(chosen.format)
+        told = {"format": chosen.format, "card": text}
+        _deliver(json.dumps(told, indent=1, ensure_ascii=False) if chosen.json else text, chosen)
     return DONE
 
 

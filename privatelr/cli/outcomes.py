@@ -8,9 +8,10 @@ import sys
 import traceback
 import warnings
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Never
 
+from privatelr.cli.interrupts import INTERRUPTED, TERMINATED, Terminated, raising
+from privatelr.cli.output import whole_output
 from privatelr.errors import (
     GuaranteeError,
     MissingDependencyError,
@@ -22,12 +23,15 @@ from privatelr.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-DONE, REFUSED, WRONG = 0, 1, 2
-"""Exit statuses."""
+DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
+UNREAD = 141
+"""As a shell reports a program that is ended by writing to a pipe without a reader."""
 STATUSES = """\
 exit status:
   0 done; 1 understood, but refused or failed, as when a file to be written
-  exists; 2 the command line or an input file is wrong
+  exists; 2 the command line or an input file is wrong; 3 the work was done, and
+  its result could not be written; 130 interrupted; 141 the reader of standard
+  output left before its end, and no file was written; 143 ended by SIGTERM
 """
 
 
@@ -36,7 +40,11 @@ class InputError(PrivateLRError, ValueError):
 
 
 class OutputError(PrivateLRError, ValueError):
-    """What was asked for cannot be written; an existing file is one reason."""
+    """What is asked for could not be written, so nothing is done; a file exists, say."""
+
+
+class NotWrittenError(PrivateLRError, OSError):
+    """The work was done, and its result could not be written."""
 
 
 _REFUSALS = (GuaranteeError, NotConvergedError, MissingDependencyError, OutputError)
@@ -76,17 +84,14 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
     if sys.stdout is None:  # a result that is paid for must have somewhere to go
         say(program, "standard output is closed, so nothing was done.")
         return REFUSED
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name may be beyond the terminal
     try:
-        with _warnings_as_lines(program):
-            return _to_the_end(action)
+        with raising(), whole_output(), _warnings_as_lines(program):
+            return action()
     except PrivateLRError as error:
         say(program, str(error))
-        return REFUSED if isinstance(error, _REFUSALS) else WRONG
+        return _status_of(error)
     except BrokenPipeError:
-        _drop_output()  # its reader has enough of it, as in `privatelr demo | head -3`
-        return REFUSED
+        return UNREAD  # its reader has enough of it, as in `privatelr demo | head -3`
     except OSError as error:
         return _failed_on(program, error)
     except MemoryError:
@@ -94,21 +99,19 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
         return REFUSED
     except KeyboardInterrupt:
         say(program, "interrupted.")
-        return REFUSED
+        return INTERRUPTED
+    except Terminated:
+        say(program, "ended by SIGTERM.")
+        return TERMINATED
     except Exception as error:
         say(program, f"an internal error, {_where(error)}; please report it.")
         return REFUSED
 
 
-def _to_the_end(action: Callable[[], int]) -> int:
-    """The status of an action whose output has left the program; help ends by `SystemExit`."""
-    try:
-        status = action()
-    except SystemExit:
-        sys.stdout.flush()
-        raise
-    sys.stdout.flush()
-    return status
+def _status_of(error: PrivateLRError) -> int:
+    if isinstance(error, NotWrittenError):
+        return NOT_WRITTEN
+    return REFUSED if isinstance(error, _REFUSALS) else WRONG
 
 
 def _where(error: Exception) -> str:
@@ -118,19 +121,16 @@ def _where(error: Exception) -> str:
 
 
 def _failed_on(program: str, error: OSError) -> int:
-    reason = (error.strerror or str(error)).lower()
     if error.filename is None:
-        say(program, f"the output could not be written ({reason}).")
-        _drop_output()
-        return REFUSED
-    say(program, f"{os.fsdecode(error.filename)!r} cannot be opened ({reason}).")
+        say(program, f"the output could not be written ({reason_of(error)}).")
+        return NOT_WRITTEN
+    say(program, f"{os.fsdecode(error.filename)!r} cannot be opened ({reason_of(error)}).")
     return WRONG
 
 
-def _drop_output() -> None:
-    """Keep the interpreter from flushing at its end what could not be written."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def reason_of(error: OSError) -> str:
+    """What the system says, in the middle of a sentence."""
+    return (error.strerror or str(error)).lower()
 
 
 @contextmanager

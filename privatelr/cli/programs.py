@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from privatelr.cli.matrix_file import MatrixFileError
-from privatelr.cli.outcomes import DONE, Parser, run_safely
+from privatelr.cli.outcomes import DONE, Parser, reason_of, run_safely
 from privatelr.cli.published import (
     ALL,
     LRSIMPLE,
@@ -51,7 +51,8 @@ what is private:
 
 exit status:
   0 done; 1 refused, where eps' is below 1e-4; 2 wrong command line or file, and
-  a row that --strict does not take
+  a row that --strict does not take; 3 the lines could not be written;
+  130 interrupted; 141 the reader of the lines left before their end
 
 Time grows with n d squared, and with d cubed: minutes where d is in the thousands.
 
@@ -160,8 +161,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         except MatrixFileError as error:
             raise MatrixFileError(f"{name}: {error}") from None
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise MatrixFileError(f"{name}: it cannot be read ({reason}).") from None
+            raise MatrixFileError(f"{name}: it cannot be read ({reason_of(error)}).") from None
 
 
 def _standard_input() -> AbstractContextManager[BinaryIO]:

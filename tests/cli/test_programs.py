@@ -449,7 +449,7 @@ def test_an_interrupt_is_one_line(command_line, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(programs, "run_program", interrupted)
-    assert command_line(lrsimple, example()) == (1, "", "lrsimple: interrupted.\n")
+    assert command_line(lrsimple, example()) == (130, "", "lrsimple: interrupted.\n")
 
 
 def test_a_reader_that_leaves(tmp_path):
@@ -464,7 +464,7 @@ def test_a_reader_that_leaves(tmp_path):
             [sys.executable, "-c", code, str(path)], stdout=closed, stderr=subprocess.PIPE
         )
     assert found.stderr == b""
-    assert found.returncode == 1
+    assert found.returncode == 141
 
 
 def test_the_noise_is_the_systems():

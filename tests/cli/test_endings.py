@@ -1,0 +1,216 @@
+"""How the installed commands end: every byte written or an error, and quietly if interrupted."""
+
+import contextlib
+import io
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+from frames_for_laws import FORMULA, clinic, fit_clinic
+
+from privatelr import cli, load
+
+PROGRAMS = Path(sys.executable).parent
+POINTS = "4 2 0.5 1  .5 .5  .1 .2  .3 .4  .2 .1  1 -1 1 -1"
+UNBUFFERED = pytest.mark.parametrize("unbuffered", ["1", ""], ids=["unbuffered", "buffered"])
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="takes a device that is full")
+PRINTING = [
+    "privatelr demo",
+    "privatelr demo --json",
+    f"privatelr fit clinic.csv '{FORMULA}'",
+    "privatelr predict model.json clinic.csv",
+    "privatelr card model.json",
+    "privatelr plan 2 --n 10000 --spend coefficients=1",
+    "privatelr fit --help",
+    "privatelr --version",
+    "lrsimple points.txt",
+    "privatelr svmsimple --json svm.txt",
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with an input for each command; `many.csv` has predictions of 2 MB."""
+    folder = tmp_path_factory.mktemp("endings")
+    table = clinic()
+    table.to_csv(folder / "clinic.csv", index=False)
+    rows = table.to_csv(index=False, header=False) * 2500
+    (folder / "many.csv").write_text(f"{','.join(table.columns)}\n{rows}", encoding="utf-8")
+    fit_clinic(table).save(folder / "model.json")
+    (folder / "points.txt").write_text(POINTS, encoding="utf-8")
+    (folder / "svm.txt").write_text(POINTS.replace("0.5 1", "5 1 .5", 1), encoding="utf-8")
+    return folder
+
+
+def shell(line, folder, unbuffered=""):
+    """Run a line in a shell where the installed programs are found first."""
+    path = os.pathsep.join([str(PROGRAMS), os.environ["PATH"]])
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": unbuffered},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+
+
+def heard(err):
+    """Lines on standard error, without the one about how a table was read."""
+    return [line for line in err.splitlines() if not line.startswith("privatelr: read as ")]
+
+
+# -- every byte ------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def printing_to(target, monkeypatch, unbuffered):
+    """Standard output as Python opens it, with and without PYTHONUNBUFFERED."""
+    raw = open(target, "wb", buffering=0)  # noqa: SIM115 - closed with the stream
+    with (
+        io.TextIOWrapper(raw if unbuffered else io.BufferedWriter(raw)) as stream,
+        monkeypatch.context() as patch,
+    ):
+        stream.reconfigure(write_through=bool(unbuffered))
+        patch.setattr(sys, "stdout", stream)
+        yield
+
+
+@FULL
+@UNBUFFERED
+@pytest.mark.parametrize("line", PRINTING)
+def test_an_output_that_takes_nothing(line, unbuffered, home, monkeypatch, capsys):
+    monkeypatch.chdir(home)
+    program, *arguments = shlex.split(line)
+    with printing_to("/dev/full", monkeypatch, unbuffered):
+        status = getattr(cli, program.replace("privatelr", "main"))(arguments)
+    assert status == 3
+    said = f"{program}: the output could not be written (no space left on device)."
+    assert heard(capsys.readouterr().err) == [said]
+
+
+@FULL
+def test_an_installed_program_whose_output_takes_nothing(home):
+    found = shell("privatelr card model.json > /dev/full", home)
+    assert found.returncode == 3
+    said = "privatelr: the output could not be written (no space left on device)."
+    assert heard(found.stderr) == [said]
+
+
+@UNBUFFERED
+def test_an_output_that_takes_a_part(unbuffered, home, tmp_path):
+    """One write takes what there is place for; only the next one fails."""
+    line = f"ulimit -f 100; privatelr predict model.json many.csv > {tmp_path}/part.csv"
+    found = shell(line, home, unbuffered)
+    assert (tmp_path / "part.csv").stat().st_size == 100 * 1024
+    assert found.returncode == 3
+    assert heard(found.stderr) == ["privatelr: the output could not be written (file too large)."]
+
+
+@UNBUFFERED
+def test_every_byte_arrives(unbuffered, home, tmp_path, monkeypatch):
+    monkeypatch.chdir(home)
+    predict = ["predict", "model.json", "many.csv"]
+    with printing_to(tmp_path / "printed.csv", monkeypatch, unbuffered):
+        assert cli.main(predict) == 0
+    assert cli.main([*predict, "--out", f"{tmp_path}/written.csv"]) == 0
+    assert (tmp_path / "printed.csv").read_bytes() == (tmp_path / "written.csv").read_bytes()
+
+
+@FULL
+@UNBUFFERED
+def test_a_page_that_is_lost_beside_a_file_that_is_not(
+    unbuffered, home, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(home)
+    target = str(tmp_path / "model.json")
+    with printing_to("/dev/full", monkeypatch, unbuffered):
+        assert cli.main(["fit", "clinic.csv", FORMULA, "--out", target]) == 3
+    said = f"--out {target!r} was written, but not the page (no space left on device)."
+    assert heard(capsys.readouterr().err) == [f"privatelr: {said}"]
+    assert load(target).nobs == 40
+
+
+# -- readers that leave ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "unbuffered"), [("fit --help", ""), ("predict model.json many.csv", "1")]
+)
+def test_a_reader_that_wants_nothing(line, unbuffered, home):
+    found = shell(f"privatelr {line} | true", home, unbuffered)
+    assert found.stderr == ""
+    assert found.returncode == 141
+
+
+@pytest.mark.parametrize(("options", "unbuffered"), [("", "1"), ("--json", "")])
+def test_a_reader_that_leaves_a_fit_whose_file_is_written(options, unbuffered, home, tmp_path):
+    """A retry would pay twice."""
+    fit = f"privatelr fit clinic.csv '{FORMULA}' --out {tmp_path}/model.json {options}"
+    found = shell(f"{fit} | true", home, unbuffered)
+    assert (found.returncode, heard(found.stderr)) == (0, [])
+    assert load(tmp_path / "model.json").nobs == 40
+
+
+# -- interrupts ------------------------------------------------------------------------------
+
+
+def started(*command, folder):
+    """A command that waits for its standard input, and so for a signal."""
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": os.pathsep.join([str(PROGRAMS), os.environ["PATH"]])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def ended(process, number):
+    """Exit status, standard output and standard error of what is sent a signal."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_an_interrupt_is_one_line_from_the_first_import_on(home):
+    """Not while Python itself starts, which takes some hundredths of a second."""
+    predict = ["privatelr", "predict", "model.json", "-"]
+    for seconds in (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.1):
+        process = started(*predict, folder=home)
+        time.sleep(seconds)
+        assert ended(process, signal.SIGINT) == (130, "", "privatelr: interrupted.\n")
+
+
+def test_the_programs_start_where_nothing_heavy_is_imported():
+    project = Path(cli.__file__).parents[2] / "pyproject.toml"
+    scripts = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["scripts"]
+    assert {place.partition(":")[0] for place in scripts.values()} == {"privatelr.cli"}
+    assert {place.partition(":")[2] for place in scripts.values()} == set(cli.__all__)
+
+
+def test_a_request_to_end_is_one_line(home):
+    process = started("privatelr", "predict", "model.json", "-", folder=home)
+    with process:
+        process.stdin.write("y,age,dose,smoker\n" * 5000)  # more than fits before it is read
+        process.stdin.flush()
+        found = ended(process, signal.SIGTERM)
+    assert found == (143, "", "privatelr: ended by SIGTERM.\n")
+
+
+def test_an_interrupt_that_is_ignored_stays_ignored(home):
+    """As behind nohup, or for what a shell runs in the background."""
+    process = started("bash", "-c", "trap '' INT; exec privatelr demo", folder=home)
+    time.sleep(0.3)
+    status, out, err = ended(process, signal.SIGINT)
+    assert (status, err) == (0, "")
+    assert "epsilon = 1 (pure)" in out
