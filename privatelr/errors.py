@@ -11,6 +11,7 @@ import math
 import signal
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from numbers import Real
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -141,6 +142,12 @@ def show(value: Any) -> str:
             opening, closing = "()" if isinstance(value, tuple) else "[]"
             return f"{opening}{', '.join(show(v) for v in value)}{closing}"
     return f"<{type(value).__name__}>"
+
+
+def listed(names: Collection[str], most: int = 40) -> str:
+    """Names as an error may list them: the first of them, and how many more there are."""
+    shown = ", ".join(repr(name) for name in islice(names, most))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 def require_number(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
 
-from privatelr.errors import FormulaError, show
+from privatelr.errors import FormulaError, listed, show
 from privatelr.frames.expressions import Expression, parse_expression
 from privatelr.frames.lexer import Token, closing_index, spell, tokenize
 
@@ -113,18 +113,19 @@ def parse_formula(text: str, columns: Sequence[str]) -> Formula:
             f'formula={show(text)}: formula takes a text such as "y ~ age + dose", a data frame, '
             "an array, or a response followed by its covariates."
         )
+    known = dict.fromkeys(columns)  # each factor looks its columns up, and there may be many
     left, right = _split(tokenize(text), text)
     if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
         left = left[1:-1]
     response = parse_expression(left)
     if not response.names:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
-    _require_columns(response, columns)
+    _require_columns(response, known)
     right = _expand_dot(right, [name for name in columns if name not in response.names])
     text = f"{spell(left)} ~ {spell(right)}"
     algebra, factors = _factorise(right)
     for factor in factors:
-        _require_columns(factor, columns)
+        _require_columns(factor, known)
     terms, kept = _expand_terms(algebra, text)
     for factor in (factors[index] for index in kept):
         if factor.label == response.label or factor.bare() == (response.bare() or ""):
@@ -170,7 +171,7 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
     """Right-hand side with keys for factors, and the factors."""
     factors: list[Expression] = []
     keys: dict[str, str] = {}
-    text = ""
+    parts: list[str] = []  # a text that grows is copied again and again
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -178,16 +179,16 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
         calls = after < len(tokens) and tokens[after].is_operator("(")
         if token.is_operator("{"):
             after = closing_index(tokens, index) + 1
-            text += _factor(tokens[index + 1 : after - 1], factors, keys)
+            parts.append(_factor(tokens[index + 1 : after - 1], factors, keys))
         elif token.is_name:
             after = closing_index(tokens, after) + 1 if calls else after
-            text += _factor(tokens[index:after], factors, keys)
+            parts.append(_factor(tokens[index:after], factors, keys))
         elif token.kind == "number":
-            text += _number(tokens, index)
+            parts.append(_number(tokens, index))
         else:
-            text += _algebra(token)
+            parts.append(_algebra(token))
         index = after
-    return text, factors
+    return "".join(parts), factors
 
 
 def _factor(tokens: Sequence[Token], factors: list[Expression], keys: dict[str, str]) -> str:
@@ -260,11 +261,7 @@ def _require_columns(expression: Expression, columns: Collection[str]) -> None:
     for name in expression.names:
         if name not in columns:
             close = difflib.get_close_matches(name, columns, n=1, cutoff=0.7)
-            hint = (
-                f"the nearest name is {close[0]!r}."
-                if close
-                else f"it has {', '.join(map(repr, columns))}."
-            )
+            hint = f"the nearest name is {close[0]!r}." if close else f"it has {listed(columns)}."
             raise FormulaError(
                 f"formula: {expression.label!r} reads the column {name!r}, which the data does "
                 f"not have; {hint}"

@@ -84,7 +84,7 @@ def closing_index(tokens: Sequence[Token], opening: int) -> int:
 
 def spell(tokens: Sequence[Token]) -> str:
     """Write tokens the way R deparses them: ``I((x - 1)/2)``, ``log(a) + b``."""
-    text = ""
+    parts: list[str] = []
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
         unary = before is None or (before.kind == "operator" and before.text not in CLOSING)
@@ -92,12 +92,12 @@ def spell(tokens: Sequence[Token]) -> str:
         if before is not None and token.kind != "operator" and before.kind != "operator":
             word = f" {word}"  # two words that nothing joins are an error to be shown as it is
         if token.is_operator(","):
-            text += ", "
+            parts.append(", ")
         elif token.kind != "operator" or token.text in OPENING | CLOSING | _TIGHT or unary:
-            text += word
+            parts.append(word)
         else:
-            text += f" {word} "
-    return text
+            parts.append(f" {word} ")
+    return "".join(parts)
 
 
 def _quoted(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import SchemaError, show
+from privatelr.errors import SchemaError, listed, show
 from privatelr.frames.functions import EVERYTHING, Interval
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def describe_variables(
             if name not in frame.columns:
                 raise SchemaError(
                     f"{argument} names {name!r}, which is not a column of the data; it has "
-                    f"{', '.join(map(repr, frame.columns))}."
+                    f"{listed(frame.columns)}."
                 )
     return {name: _describe(name, frame[name].dtype, schema) for name in names}
 

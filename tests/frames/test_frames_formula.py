@@ -369,3 +369,26 @@ def test_any_right_hand_side_is_planned_or_refused_in_our_words(tokens):
         spec = plan(f"y ~ {' '.join(tokens)}", TABLE, row_norm=1.0)
         made = read_design(spec, TABLE, DenseRows).rows
         assert made.x.shape == (N, len(spec.columns.names))
+
+
+class Counted(str):
+    """A name that counts how often it is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_dot_does_not_compare_each_of_many_columns_with_all():
+    names = [Counted(f"column{index}") for index in range(1000)]
+    Counted.compared = 0
+    assert len(parse_formula("column0 ~ .", names).covariates) == 999
+    assert Counted.compared < 20 * len(names)
+
+
+def test_a_wrong_name_lists_some_of_many_columns():
+    with pytest.raises(FormulaError, match=r"'c0', .*'c39' and 9,960 more\.$"):
+        parse_formula("c0 ~ dose", [f"c{index}" for index in range(10_000)])
