@@ -9,40 +9,52 @@ from __future__ import annotations
 import csv
 import math
 from array import array
-from itertools import count
+from collections import Counter
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from privatelr.cli.outcomes import InputError
+from privatelr.cli.text_lines import LONGEST_LINE, UTF8, text_lines, wrong_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from privatelr.cli.tables import Reading, Wanted
 
-_LONGEST_LINE = 2**24
-csv.field_size_limit(_LONGEST_LINE)  # or a long cell would be an error, though its line is none
+csv.field_size_limit(LONGEST_LINE)  # or a long cell would be an error, though its line is none
 _TRUTH = {"true": True, "false": False}
 
 
 class CsvTable:
-    """Text in UTF-8 with a separator; `shown` is how errors call the file."""
+    """Text with a separator; `shown` is how errors call the file.
 
-    def __init__(self, stream: IO[bytes], shown: str, separator: str) -> None:
+    `decimal` stands in the numbers before their fractions: ``.`` or ``,``.
+    """
+
+    def __init__(
+        self,
+        stream: IO[bytes],
+        shown: str,
+        separator: str,
+        decimal: str = ".",
+        encoding: str = UTF8,
+    ) -> None:
         self._shown, self._separator = shown, separator
-        self._lines = self._read_lines(stream)
+        self._number = _NUMBERS[decimal]
+        self._lines = text_lines(stream, shown, encoding)
         header = next(self._lines, None)
         if header is None:
             raise InputError(f"{shown}: the file is empty; its first line takes the column names.")
         self._header = self._cells(*header)
+        self._names = tuple(name for name in self._header if name)
         self._require_names()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of columns; one without a name, such as R's row numbers, is not for formulas."""
-        return tuple(name for name in self._header if name)
+        return self._names
 
     @property
     def numbers_note(self) -> str:
@@ -50,8 +62,9 @@ class CsvTable:
 
     def read(self, wanted: Mapping[str, Wanted]) -> tuple[pd.DataFrame, dict[str, Reading]]:
         """The wanted columns; see `Table`."""
-        columns = {name: _Column(how) for name, how in wanted.items()}
-        sinks = [(self._header.index(name), column.add) for name, column in columns.items()]
+        columns = {name: _Column(how, self._number) for name, how in wanted.items()}
+        places = {name: index for index, name in enumerate(self._header)}
+        sinks = [(places[name], column.add) for name, column in columns.items()]
         width = len(self._header)
         for number, line in self._lines:
             cells = self._cells(number, line)
@@ -61,29 +74,6 @@ class CsvTable:
                 add(cells[index])
         frame = pd.DataFrame({name: column.values() for name, column in columns.items()})
         return frame, {name: how.reading for name, how in wanted.items()}
-
-    def _read_lines(self, stream: IO[bytes]) -> Iterator[tuple[int, str]]:
-        """Lines with their numbers from 1, without what ends them."""
-        for number in count(1):
-            try:
-                raw = stream.readline(_LONGEST_LINE)
-            except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                raise InputError(f"{self._shown}: the file cannot be read ({reason}).") from None
-            if not raw:
-                return
-            if len(raw) == _LONGEST_LINE:
-                raise self._wrong(number, f"the line is longer than {_LONGEST_LINE - 1} bytes")
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                raise self._wrong(number, "this is not text in UTF-8") from None
-            line = line.removesuffix("\n").removesuffix("\r")
-            if "\0" in line or "\r" in line:
-                raise self._wrong(number, "this is not a line of a table, but holds control codes")
-            if not line.strip(" "):
-                raise self._wrong(number, "the line is blank, and every line is a record")
-            yield number, line
 
     def _cells(self, number: int, line: str) -> list[str]:
         if '"' not in line:
@@ -102,14 +92,14 @@ class CsvTable:
         names = self.names
         if not names:
             raise self._wrong(1, "the first line takes the column names, and there are none")
-        if 2 * sum(math.isfinite(number(name)) for name in names) > len(names):
+        if 2 * sum(math.isfinite(self._number(name)) for name in names) > len(names):
             raise self._wrong(1, "the first line takes the column names, and these are numbers")
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = next(name for name, often in Counter(names).items() if often > 1)
             raise self._wrong(1, f"two columns are called {twice!r}, and names must differ")
 
     def _wrong(self, number: int, what: str) -> InputError:
-        return InputError(f"{self._shown}, line {number}: {what}.")
+        return wrong_line(self._shown, number, what)
 
 
 def number(cell: str) -> float:
@@ -120,12 +110,20 @@ def number(cell: str) -> float:
         return math.nan
 
 
+def _comma_number(cell: str) -> float:
+    """As `number` with a decimal comma; a point could stand between thousands."""
+    return math.nan if "." in cell else number(cell.replace(",", "."))
+
+
+_NUMBERS: dict[str, Callable[[str], float]] = {".": number, ",": _comma_number}
+
+
 class _Column:
     """Collects the cells of one column, as the declaration says and not as they look."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, number: Callable[[str], float]) -> None:
         self._wanted = wanted
-        self._parse = _PARSERS[wanted.reading]
+        self._parse = number if wanted.reading == "numbers" else _PARSERS[wanted.reading]
         self._position = {level: index for index, level in enumerate(wanted.levels)}
         self._found: Any = []
         if wanted.levels:
@@ -151,7 +149,6 @@ class _Column:
 
 
 _PARSERS: dict[Reading, Callable[[str], Any]] = {
-    "numbers": number,
     "text": str,
     "true or false": lambda cell: _TRUTH.get(cell.lower()),
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.datasets import load_schema
-from privatelr.errors import SchemaError
+from privatelr.errors import SchemaError, listed
 from privatelr.frames.schema import declare_schema
 
 if TYPE_CHECKING:
@@ -26,14 +27,42 @@ def number(text: str) -> float:
 
 
 def add_table(parser: Parser) -> None:
-    """Add the table and ``--separator``."""
+    """Add the table, and the options that `text_options` reads."""
     parser.add_argument("data", metavar="FILE", help="the table; - reads CSV from standard input")
     parser.add_argument(
         "--separator",
         metavar="X",
         type=_separator,
-        help="between the cells of a text file: a character or tab; default comma, or tab in .tsv",
+        help="between the cells of a text file: a character or tab; default comma, semicolon "
+        "with --decimal , or tab in .tsv",
     )
+    parser.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        help="what the numbers of a text file have before their fraction; default point. A "
+        "number with the other one counts as missing, and so does 1 234",
+    )
+    parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        type=_encoding,
+        help="of a text file, such as latin-1, cp1252 or utf-16; default utf-8",
+    )
+
+
+def text_options(chosen: argparse.Namespace) -> dict[str, Any]:
+    """What `open_table` is told about a text file."""
+    return {name: getattr(chosen, name) for name in ("separator", "decimal", "encoding")}
+
+
+def _encoding(text: str) -> str:
+    try:
+        "text".encode(text)  # a codec for anything else than text raises, too
+        return codecs.lookup(text).name
+    except (LookupError, UnicodeError, ValueError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an encoding such as latin-1, cp1252 or utf-16"
+        ) from None
 
 
 def _separator(text: str) -> str:
@@ -99,12 +128,13 @@ def read_declarations(chosen: argparse.Namespace, names: Sequence[str]) -> dict[
         if getattr(chosen, option) is not None:
             declared[option] = getattr(chosen, option)
     declare_schema(**declared)
+    known = frozenset(names)
     for argument in ("bounds", "levels"):
         for name in declared[argument]:
-            if name not in names:
+            if name not in known:
                 raise SchemaError(
                     f"{argument} names {name!r}, which is not a column of the table; it has "
-                    f"{', '.join(map(repr, names))}."
+                    f"{listed(names)}."
                 )
     return declared
 

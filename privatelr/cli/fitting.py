@@ -6,14 +6,20 @@ import argparse
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from privatelr.cli.declarations import add_declarations, add_table, number, read_declarations
+from privatelr.cli.declarations import (
+    add_declarations,
+    add_table,
+    number,
+    read_declarations,
+    text_options,
+)
 from privatelr.cli.files import add_output, reserved, write
 from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, reason_of, say
 from privatelr.cli.output import drop_output, flush_output
 from privatelr.cli.tables import by_levels, describe, open_table
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.frames.formula import parse_formula
-from privatelr.frames.lexer import tokenize
+from privatelr.frames.lexer import Token, tokenize
 from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES
 from privatelr.mechanisms.calibration.pure import ANALYSES
 from privatelr.mechanisms.request import read_request
@@ -29,20 +35,27 @@ if TYPE_CHECKING:
     from privatelr.results.fit import Fit
 
 _MOST_VARIABLES = 2000
+_LIMIT = (
+    f"fit takes up to {_MOST_VARIABLES}, because a solver holds their square in memory; name fewer "
+    "columns, or leave some out of the file"
+)
 _DESCRIPTION = """\
 Fit a private model to a table, and print its page. The table is Parquet (by its
 ending .parquet or .pq) or text: CSV in UTF-8, a first line of names, then one
-record a line. With --out the model is also written to a file, which holds no data.
+record a line; --encoding names another encoding, and .gz, .bz2, .xz and .zst at the
+end of its name a compression. With --out the model is also written to a file, which
+holds no data.
 
 Nothing about the types of a CSV is read off its values. A column with levels is
 read as its levels are written, every other column of the formula as numbers, and
 one line on standard error says which. A cell that is no number (written with a decimal
-point) or none of the levels is missing, and its record counts as a row of zeros.
-So declare --levels for a response such as no/yes.
+point, or as --decimal says) or none of the levels is missing, and its record counts as
+a row of zeros. So a date, 1 234 and 5% are missing, and a response such as no/yes takes
+--levels.
 
 Public are the number of records, the names, all options, and that the table is
 well formed. Records of the wrong width, blank lines, lines of more than 16 MiB,
-quotes that are not closed, control codes and text that is not UTF-8 are errors that
+quotes that are not closed, control codes and text in another encoding are errors that
 name the line.
 """
 _EXAMPLE = """\
@@ -245,16 +258,22 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
+def _require_narrow(formula: str, columns: int) -> None:
+    """Refuse a dot for far too many columns, without reading a formula of them."""
+    tokens = tokenize(formula)
+    named = {token.text for token in tokens if token.is_name}
+    if Token("name", ".") in tokens and columns - len(named) > _MOST_VARIABLES:
+        raise InputError(f"the dot stands for {columns:,} columns here, and {_LIMIT}.")
+
+
 def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str, Any]]:
     """The formula without ``.``, the columns that it names, and what is declared about them."""
-    with open_table(chosen.data, chosen.separator) as table:
+    with open_table(chosen.data, **text_options(chosen)) as table:
+        _require_narrow(chosen.formula, len(table.names))
         declared = read_declarations(chosen, table.names)
         formula = parse_formula(chosen.formula, table.names)
         if len(formula.variables) > _MOST_VARIABLES:
-            raise InputError(
-                f"the formula has {len(formula.variables)} variables, and fit takes up to "
-                f"{_MOST_VARIABLES}, because a solver holds their square in memory."
-            )
+            raise InputError(f"the formula has {len(formula.variables)} variables, and {_LIMIT}.")
         # a term that is taken out again, as in . - age, is in the text and not in the model
         mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
         levels = declared["levels"]

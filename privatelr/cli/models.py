@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from privatelr.cli.declarations import add_table, number
+from privatelr.cli.declarations import add_table, number, text_options
 from privatelr.cli.files import add_output, read_model, reserved, write
 from privatelr.cli.outcomes import DONE, STATUSES
 from privatelr.cli.tables import by_levels, by_variable, open_table
@@ -122,7 +122,7 @@ def _deliver(text: str, chosen: argparse.Namespace) -> None:
 def _read_table(model: Fit | SelectedFit, chosen: argparse.Namespace) -> pd.DataFrame:
     """The columns that the model reads; a missing one is the model's to refuse."""
     variables, reads = model.spec.variables, model.spec.formula.covariates
-    with open_table(chosen.data, chosen.separator) as table:
+    with open_table(chosen.data, **text_options(chosen)) as table:
         wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
         # without covariates there are still records to count
         first = {table.names[0]: by_levels(table.names[0], None)}

@@ -10,13 +10,14 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from privatelr.cli.csv_table import CsvTable
 from privatelr.cli.files import open_to_read
 from privatelr.cli.outcomes import InputError
+from privatelr.cli.packed import unpacked
 from privatelr.cli.parquet_table import ParquetTable
+from privatelr.cli.text_lines import UTF8
 from privatelr.errors import SchemaError, show
 
 if TYPE_CHECKING:
@@ -63,21 +64,38 @@ class Table(Protocol):
 
 
 @contextmanager
-def open_table(path: str, separator: str | None) -> Iterator[Table]:
-    """A Parquet file by its ending, or else text; ``-`` is standard input."""
+def open_table(
+    path: str,
+    separator: str | None,
+    *,
+    decimal: str | None = None,
+    encoding: str | None = None,
+) -> Iterator[Table]:
+    """A Parquet file by its ending, or else text; ``-`` is standard input.
+
+    The usual separator goes with the decimal point; beside a decimal comma it is a semicolon.
+    """
+    options = {"--separator": separator, "--decimal": decimal, "--encoding": encoding}
+    spelled = (separator or (";" if decimal == "," else ","), decimal or ".", encoding or UTF8)
     if path == "-":
         if sys.stdin is None:
             raise InputError("-: there is no standard input.")
-        yield CsvTable(sys.stdin.buffer, "standard input", separator or ",")
+        yield CsvTable(sys.stdin.buffer, "standard input", *spelled)
         return
-    shown, ending = repr(path), Path(path).suffix.lower()
-    with open_to_read(path) as stream:
+    shown = repr(path)
+    with open_to_read(path) as raw:
+        stream, ending = unpacked(raw, path)
         if ending not in (".parquet", ".pq"):
-            yield CsvTable(stream, shown, separator or ("\t" if ending == ".tsv" else ","))
-        elif separator is None:
-            yield ParquetTable(stream, shown)
-        else:
-            raise InputError(f"{shown}: --separator goes with text, and this is a Parquet file.")
+            if ending == ".tsv" and separator is None:
+                spelled = ("\t", *spelled[1:])
+            yield CsvTable(stream, shown, *spelled)
+            return
+        if stream is not raw:
+            raise InputError(f"{shown}: a Parquet file is compressed inside; unpack this one.")
+        for option, value in options.items():
+            if value is not None:
+                raise InputError(f"{shown}: {option} goes with text, and this is a Parquet file.")
+        yield ParquetTable(stream, shown)
 
 
 def by_levels(name: str, levels: Iterable[Hashable] | None) -> Wanted:

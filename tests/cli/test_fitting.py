@@ -1,9 +1,11 @@
 """``fit``, ``predict`` and ``card``: a table in a file, and what one record of it can change."""
 
 import contextlib
+import gzip
 import json
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import docs
@@ -107,7 +109,7 @@ def test_a_reader_that_infers_types_is_caught(column, cell, home, capsys, monkey
             return pd.read_csv("table.csv")[list(wanted)], {n: "numbers" for n in wanted}
 
     @contextlib.contextmanager
-    def open_table(path, separator):
+    def open_table(path, **_):
         with open(path, "rb") as stream:
             yield Inferring(stream, path, ",")
 
@@ -188,6 +190,19 @@ def test_a_table_is_read_in_many_ways_and_gives_one_model(home, capsys, monkeypa
         for table, *options in ways:
             found.add(printed(capsys, "fit", table, FORMULA, *options, "--json"))
     assert len(found) == 1
+
+
+def test_a_table_with_commas_in_another_encoding_gives_that_model_too(home, capsys, monkeypatch):
+    table = clinic().to_csv(index=False, sep=";", decimal=",")
+    packed = gzip.compress(table.encode("utf-16"))
+    (home / "clinic.csv.gz").write_bytes(packed)
+    text = ["--decimal", ",", "--encoding", "utf-16"]
+    with fixed_noise(monkeypatch):
+        found = printed(capsys, "fit", "clinic.csv.gz", FORMULA, *DECLARED, *text, "--json")
+        assert found == printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, "--json")
+    assert printed(capsys, "predict", "model.json", "clinic.csv.gz", *text) == printed(
+        capsys, "predict", "model.json", "clinic.csv"
+    )
 
 
 def test_a_dot_takes_all_columns_and_a_minus_takes_one_back(home, capsys):
@@ -390,6 +405,9 @@ REFUSED = [
     ("fit clinic.csv 'y ~ age' --seed 1.5", 2, ["--seed", "whole number"]),
     ("fit clinic.csv 'y ~ age' --separator ab", 2, ["--separator", "tab"]),
     ("fit clinic.csv 'y ~ age' --separator 1", 2, ["--separator", "tab"]),
+    ("fit clinic.csv 'y ~ age' --decimal x", 2, ["--decimal", "'x'"]),
+    ("fit clinic.csv 'y ~ age' --encoding rot13", 2, ["--encoding", "'rot13'", "latin-1"]),
+    ("fit clinic.csv 'y ~ age' --encoding utf-16", 2, ["line 1", "not text in utf-16"]),
     ("fit clinic.csv 'y ~ age' --dance", 2, ["--dance", "privatelr fit --help"]),
     ("fit clinic.csv 'y ~ age' --sep ,", 2, ["--sep"]),
     ("fit . 'y ~ age'", 2, ["'.'", "is a directory"]),
@@ -466,6 +484,22 @@ def test_too_many_variables_are_refused(tmp_path, capsys):
     table.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n")
     assert cli.main(["fit", str(table), "c0 ~ ."]) == 2
     assert "fit takes up to 2000" in capsys.readouterr().err
+    assert cli.main(["fit", str(table), f"c0 ~ {' + '.join(names[1:2100])}"]) == 2
+    assert "fit takes up to 2000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("formula", ["c0 ~ .", "c0 ~ . - c1", "c0 ~ none", "c0 ~ c1"])
+def test_a_wide_table_is_answered_soon(formula, tmp_path, capsys):
+    table = tmp_path / "wide.csv"
+    names = [f"c{index}" for index in range(100_000)]
+    table.write_text("".join(f"{','.join(line)}\n" for line in (names, *[["1"] * 100_000] * 3)))
+    start = time.process_time()
+    status = cli.main(["fit", str(table), formula, "--bounds", "c1=0:1", "--bounds", "c9=0:1"])
+    assert time.process_time() - start < 3
+    said = capsys.readouterr().err
+    assert len(said) < 1000
+    assert status == (0 if formula == "c0 ~ c1" else 2)
+    assert ("the dot stands for 100,000 columns here" in said) == ("." in formula)
 
 
 def test_an_endless_schema_is_refused(tmp_path, capsys):

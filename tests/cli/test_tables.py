@@ -1,15 +1,19 @@
 """Tables in files: a line is a record, a cell is read by itself, no type is inferred."""
 
+import bz2
 import csv
+import gzip
 import io
+import lzma
 import math
+import sys
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr import SchemaError, load_dataset, load_schema
+from privatelr import MissingDependencyError, SchemaError, load_dataset, load_schema
 from privatelr.cli.csv_table import CsvTable, number
 from privatelr.cli.outcomes import InputError
 from privatelr.cli.tables import Wanted, by_levels, by_variable, describe, open_table
@@ -116,6 +120,138 @@ def test_columns_without_a_name_are_not_for_formulas():
 def test_a_table_without_records_is_a_table():
     frame = read(b"a,b\n", {"a": Wanted("numbers"), "b": Wanted("text", ("x", "y"))})
     assert frame.shape == (0, 2)
+
+
+# -- compressed files ------------------------------------------------------------------------
+
+PACKED = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda content: pytest.importorskip("pyarrow").compress(content, "zstd", asbytes=True),
+}
+SIZES = {"größe": Wanted("numbers"), "y": Wanted("numbers")}
+
+
+def opened(path, wanted=SIZES, separator=None, **options):
+    with open_table(str(path), separator, **options) as table:
+        return table.read(wanted)[0]
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_a_compressed_table_is_the_table(ending, tmp_path):
+    content = "größe\ty\n1\t0\n2.5\t1\n" + "3\t1\n" * 50_000
+    (tmp_path / "plain.tsv").write_text(content, encoding="utf-8")
+    packed = tmp_path / f"packed.TSV{ending.upper()}"
+    # in two parts, as what is appended to is
+    parts = [content[:12].encode(), content[12:].encode()]
+    packed.write_bytes(b"".join(PACKED[ending](part) for part in parts))
+    pd.testing.assert_frame_equal(opened(packed), opened(tmp_path / "plain.tsv"))
+    assert len(opened(packed)) == 50_002
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_a_damaged_file_is_refused_without_a_byte_of_it(ending, tmp_path):
+    whole = PACKED[ending](b"a,b\n" + "".join(f"{i},4711\n" for i in range(9999)).encode())
+    for content in (whole[: len(whole) // 2], whole[:5], b"a,b\n1,4711\n"):
+        path = tmp_path / f"damaged.csv{ending}"
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"damaged, or not of the kind that") as refusal:
+            opened(path, {"a": Wanted("numbers")})
+        assert ending in str(refusal.value)
+        assert "4711" not in str(refusal.value)
+
+
+def test_without_pyarrow_zstd_is_refused_with_the_remedy(tmp_path, monkeypatch):
+    (tmp_path / "table.csv.zst").write_bytes(b"anything")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingDependencyError, match=r"privatelr\[parquet\].*unzstd FILE"):
+        opened(tmp_path / "table.csv.zst")
+
+
+def test_a_compressed_parquet_file_is_refused(tmp_path):
+    (tmp_path / "table.parquet.gz").write_bytes(gzip.compress(b"anything"))
+    with pytest.raises(InputError, match="is compressed inside"):
+        opened(tmp_path / "table.parquet.gz")
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        *((pack(b"a,b\n1,4711\n"), f"let its name end in {end}") for end, pack in PACKED.items()),
+        ("a,b\n1,4711\n".encode("utf-16"), "pass --encoding utf-16"),
+        ("a,b\n1,4711\n".encode("utf-16-le"), "pass --encoding utf-16-le"),
+        ("a,b\n1,4711\n".encode("utf-16-be"), "pass --encoding utf-16-be"),
+        ("a,b\n1,4711\n".encode("utf-32"), "pass --encoding utf-32"),
+        (b"PAR1\x15\x04\x15\0", "let its name end in .parquet"),
+        (b"PK\x03\x04\x14\0\0\0", "spreadsheet; save the table in it as CSV"),
+        ("größe,y\n1,4711\n".encode("latin-1"), "--encoding names another, such as latin-1"),
+    ],
+)
+def test_what_a_file_is_instead_of_text_is_said(start, words):
+    with pytest.raises(InputError, match="line 1") as refusal:
+        read(start, {})
+    assert words in str(refusal.value)
+    assert "4711" not in str(refusal.value)
+
+
+# -- encodings and commas --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        "latin-1",
+        "cp1252",
+        "utf-8",
+        "utf-8-sig",
+        "utf-16",
+        "utf-16-le",
+        "utf-32",
+        "gb18030",
+        "cp500",
+    ],
+)
+def test_an_encoding_is_named(encoding, tmp_path):
+    content = "größe,y\r\n1,0\r\n2.5,1\r\n"
+    (tmp_path / "table.csv").write_bytes(content.encode(encoding))
+    found = opened(tmp_path / "table.csv", encoding=encoding)
+    assert found.to_numpy().tolist() == [[1, 0], [2.5, 1]]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252", "utf-8"])
+def test_text_in_another_encoding_is_refused_without_a_byte_of_it(encoding):
+    with pytest.raises(InputError, match="this is not text in") as refusal:
+        CsvTable(io.BytesIO(b"a,b\n4711,\x81\xd8\0"), "the file", ",", encoding=encoding).read({})
+    assert "4711" not in str(refusal.value)
+    assert "x81" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [("1,5", 1.5), ("-2,5e3", -2500.0), (",5", 0.5), ("3", 3.0), ("inf", math.inf)]
+    + [(cell, math.nan) for cell in ("1.5", "1.234,5", "1,2,3", "1 234,5", "", "NA", "1_0")],
+)
+def test_a_decimal_comma(cell, value):
+    table = CsvTable(io.BytesIO(f"a;b\n{cell};1\n".encode()), "the file", ";", decimal=",")
+    wanted = {"a": Wanted("numbers"), "b": Wanted("numbers", (1, 2))}
+    assert same(table.read(wanted)[0]["a"][0], value)
+
+
+def test_a_decimal_comma_goes_with_semicolons(tmp_path):
+    (tmp_path / "table.csv").write_text("größe;y\n1,5;0\n", encoding="utf-8")
+    (tmp_path / "table.tsv").write_text("größe\ty\n1,5\t0\n", encoding="utf-8")
+    (tmp_path / "quoted.csv").write_text('größe,y\n"1,5",0\n', encoding="utf-8")
+    for name, separator in (("table.csv", None), ("table.tsv", None), ("quoted.csv", ",")):
+        found = opened(tmp_path / name, separator=separator, decimal=",")
+        assert found.to_numpy().tolist() == [[1.5, 0]]
+
+
+@pytest.mark.parametrize("option", ["decimal", "encoding"])
+def test_parquet_takes_no_option_of_text(option, tmp_path):
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=f"--{option} goes with text"):
+        opened(tmp_path / "table.parquet", **{option: ","})
 
 
 # -- what is no table ------------------------------------------------------------------------
