@@ -38,6 +38,7 @@ def add_table(parser: Parser) -> None:
     )
     parser.add_argument(
         "--decimal",
+        metavar="X",
         choices=(".", ","),
         help="what the numbers of a text file have before their fraction; default point. A "
         "number with the other one counts as missing, and so does 1 234",
