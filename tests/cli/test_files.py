@@ -141,7 +141,7 @@ def begun(home, *arguments):
 def test_of_four_fits_at_once_one_pays(home):
     command = ["fit", "clinic.csv", FORMULA, "--out", "model.json", "--json"]
     fits = [begun(home, *command) for _ in range(4)]
-    ends = [(*process.communicate(timeout=60), process.returncode) for process in fits]
+    ends = [(*process.communicate(timeout=120), process.returncode) for process in fits]
     paid = [end for end in ends if end[2] == 0]
     assert [out for out, _, _ in paid] == [(home / "model.json").read_text(encoding="utf-8")]
     for out, said, status in ends:
@@ -155,7 +155,7 @@ def test_of_four_fits_at_once_one_pays(home):
 def reserved(home):
     """A fit that waits for its table, its name taken."""
     waiting = begun(home, "fit", "-", FORMULA, "--out", "model.json")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while names(home) == ["clinic.csv"] and time.monotonic() < deadline:
         time.sleep(0.02)
     assert names(home)[0].endswith(".lock")
