@@ -38,6 +38,22 @@ def from_foreign(data: Any) -> pd.DataFrame:
     )
 
 
+def foreign_column(name: str, values: Any) -> Any:
+    """A column, or a frame of one, of polars or pyarrow for pandas; None for anything else."""
+    if hasattr(type(values), "__arrow_c_array__"):  # of pyarrow, in one piece
+        import pyarrow as pa
+
+        values = pa.chunked_array([pa.array(values)])
+    elif not hasattr(type(values), "__arrow_c_stream__"):
+        return None
+    found = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(found, nw.Series):
+        found = found.alias(name).to_frame()
+    if not isinstance(found, nw.DataFrame) or len(found.columns) != 1:
+        return None
+    return _column(found.rename({found.columns[0]: name}), name)
+
+
 def require_distinct(names: Sequence[str]) -> None:
     """Refuse a name that two columns have."""
     if len(set(names)) < len(names):

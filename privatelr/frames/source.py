@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import FormulaError, SchemaError, show
+from privatelr.frames.columns import as_column, constant_column, is_plain, of_array
 from privatelr.frames.foreign import from_foreign, require_distinct
 
 
@@ -110,32 +111,29 @@ def _from_array(data: np.ndarray[Any, Any]) -> pd.DataFrame:
     if data.ndim != 2:
         raise SchemaError(f"data of shape {data.shape}: an array of data takes two dimensions.")
     names = [f"X{index + 1}" for index in range(data.shape[1])]
-    return pd.DataFrame(data, columns=names, copy=False)
+    if is_plain(data):
+        return pd.DataFrame(data, columns=names, copy=False)
+    columns = {name: of_array(data[:, index]) for index, name in enumerate(names)}
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(data)))
 
 
 def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
+    for values in data.values():
+        _require_memory(values)
     # by position: an index would align, and so add or drop records
-    columns = {key: v.array if isinstance(v, pd.Series) else v for key, v in data.items()}
-    if len({len(v) for v in columns.values() if hasattr(v, "__len__")}) > 1:
+    found = {str(name): as_column(f"data[{name!r}]", values) for name, values in data.items()}
+    require_distinct([str(name) for name in data])
+    given = [column for column in found.values() if column is not None]
+    if any(column.ndim != 1 for column in given):
+        raise SchemaError("data: a mapping takes columns of one value per record.")
+    if len({len(column) for column in given}) != min(1, len(data)):
         raise SchemaError("data: a mapping of columns takes columns of equal length.")
-    try:
-        return pd.DataFrame(columns)
-    except (ValueError, TypeError):
-        pass
-    if any(isinstance(v, str) or not hasattr(v, "__len__") for v in columns.values()):
-        raise SchemaError("data: a mapping of columns takes columns of equal length.")
-    try:
-        return pd.DataFrame({key: _as_column(v) for key, v in columns.items()})
-    except (ValueError, TypeError):
-        raise SchemaError("data: a mapping takes columns of one value per record.") from None
-
-
-def _as_column(values: Any) -> Any:
-    """Values as pandas takes them; objects where they are text that cannot be encoded."""
-    try:
-        return pd.Series(values)
-    except (ValueError, TypeError):
-        return pd.Series(values, dtype=object)
+    constants = {
+        str(name): constant_column(values, len(given[0]))
+        for name, values in data.items()
+        if found[str(name)] is None
+    }
+    return pd.DataFrame({**found, **constants})
 
 
 def _target(frame: pd.DataFrame, target: str | int | None) -> str:
@@ -158,49 +156,46 @@ def _target(frame: pd.DataFrame, target: str | int | None) -> str:
 
 def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
     """Put ``y`` and ``X`` into one frame."""
+    if isinstance(covariates, list | tuple):
+        raise SchemaError(
+            f"X of type {type(covariates).__name__}: a list has neither a type nor a width of its "
+            "own; X takes an array, such as numpy.asarray(X, dtype=float), or a frame."
+        )
     if isinstance(covariates, pd.Series):
         covariates = covariates.to_frame(covariates.name or "X1")
-    elif isinstance(covariates, np.ndarray | list | tuple):
-        covariates = _as_columns(covariates)
+    elif isinstance(covariates, np.ndarray) and covariates.ndim == 1:
+        covariates = covariates.reshape(-1, 1)
     frame = _with_columns(as_frame(covariates))
-    values = response
-    if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
-        values = response.iloc[:, 0]
-    elif not isinstance(response, pd.Series | pd.Categorical | pd.Index):
-        values = _as_values(response)
-        values = values.ravel() if values.ndim == 2 and 1 in values.shape else values
-    if np.ndim(values) != 1:
-        raise FormulaError(
-            f"formula of type {type(response).__name__}: the first argument is a formula, a frame, "
-            "an array with two dimensions, or one response value per row of the second."
-        )
+    values = _response(response)
     if len(values) != len(frame):
         raise SchemaError(
             f"y has {len(values)} values and X has {len(frame)} rows: a fit of (y, X) takes one "
             "value per row."
         )
-    named = values.name if isinstance(values, pd.Series | pd.Index) else None
+    named = response.columns[0] if isinstance(response, pd.DataFrame) else None
+    named = response.name if isinstance(response, pd.Series | pd.Index) else named
     name = str(named) if named is not None else "y"
     while name in frame.columns:
         name += "_"
     frame = frame.copy(deep=False)
-    frame[name] = values.array if isinstance(values, pd.Series | pd.Index) else values
+    frame[name] = values.set_axis(frame.index)  # a Series: pandas would ask an array what it holds
     return f"{quote(name)} ~ .", frame
 
 
-def _as_values(response: Any) -> np.ndarray[Any, Any]:
-    try:
-        return np.asarray(response)
-    except ValueError:
-        raise SchemaError("y: a fit of (y, X) takes one value per row.") from None
-
-
-def _as_columns(covariates: Any) -> np.ndarray[Any, Any]:
-    try:
-        array = np.asarray(covariates)
-    except ValueError:
-        raise SchemaError("X: a fit of (y, X) takes rows of equal length.") from None
-    return array.reshape(-1, 1) if array.ndim == 1 else array
+def _response(response: Any) -> pd.Series[Any]:
+    """The values of ``y``, one per row."""
+    if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
+        response = response.iloc[:, 0]
+    named = isinstance(response, Mapping | pd.DataFrame)  # by columns, of which a response is one
+    values = None if named else as_column("y", response)
+    if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
+        values = of_array(values.ravel())
+    if not isinstance(values, pd.Series):
+        raise FormulaError(
+            f"formula of type {type(response).__name__}: the first argument is a formula, a frame, "
+            "an array with two dimensions, or one response value per row of the second."
+        )
+    return values
 
 
 def quote(name: str) -> str:

@@ -7,7 +7,6 @@ marked invalid, and the design turns an invalid row into a row of zeros.
 from __future__ import annotations
 
 import math
-from collections.abc import Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import SchemaError, listed, show
 from privatelr.frames.functions import EVERYTHING, Interval
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
 Content = Literal["numbers", "strings", "anything"]
-_SCALARS = (str, bool, int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +137,7 @@ def read_variable(
             return series.astype(np.float64), np.ones(len(series), dtype=bool)
         series = pd.Series(series)
     if variable.kind == "text":
-        objects = _objects(series)
-        valid = np.fromiter(
-            (_is_scalar(value) for value in objects), dtype=bool, count=len(objects)
-        )
-        return np.where(valid, objects, ""), valid
+        return _texts(_objects(series))
     coded = Coded(_codes(series, variable.levels), variable.levels)
     valid = coded.codes >= 0
     if variable.kind == "logical":
@@ -204,7 +199,7 @@ def _numbers(series: pd.Series[Any]) -> FloatArray:
         with np.errstate(all="ignore"), suppress(Exception):
             return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     values = _objects(series)
-    return np.fromiter((_number(value) for value in values), dtype=np.float64, count=len(values))
+    return np.fromiter(map(number_or_spelled, values), dtype=np.float64, count=len(values))
 
 
 def _objects(series: pd.Series[Any]) -> ObjectArray:
@@ -219,24 +214,12 @@ def _objects(series: pd.Series[Any]) -> ObjectArray:
     return found
 
 
-def _number(value: Any) -> float:
-    try:
-        if _holds_others(value):
-            return math.nan
-        return math.nan if isinstance(value, np.complexfloating) else float(value)
-    except Exception:
-        return math.nan
-
-
-def _holds_others(value: Any) -> bool:
-    """Whether a value is a container, of whose single value libraries warn as they take it out.
-
-    The masked constant of NumPy is one, too.
-    """
-    if isinstance(value, np.ma.MaskedArray):
-        return True
-    is_sized = isinstance(value, Sized) and not isinstance(value, str | bytes | bytearray)
-    return is_sized and getattr(value, "ndim", 1) > 0
+def _texts(objects: ObjectArray) -> tuple[ObjectArray, BoolArray]:
+    """Constants as they are, and an empty text in the place of anything else."""
+    found = np.fromiter(map(constant, objects), dtype=object, count=len(objects))
+    valid = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
+    found[~valid] = ""
+    return found, valid
 
 
 def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
@@ -251,11 +234,8 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
             return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
     position = {_as_stored(level, series.dtype): index for index, level in enumerate(levels)}
     values = _objects(series)
-    return np.fromiter(
-        (position.get(value, -1) if _is_scalar(value) else -1 for value in values),
-        dtype=np.intp,
-        count=len(values),
-    )
+    known = (position.get(constant(value), -1) for value in values)  # None is no level
+    return np.fromiter(known, dtype=np.intp, count=len(values))
 
 
 def _as_stored(level: Hashable, dtype: Any) -> Hashable:
@@ -279,9 +259,3 @@ def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable
     for index, level in enumerate(levels):
         np.copyto(codes, index, where=values == level)
     return codes
-
-
-def _is_scalar(value: Any) -> bool:
-    if type(value) not in _SCALARS and not isinstance(value, np.number | np.bool_ | np.str_):
-        return False
-    return bool(value == value)

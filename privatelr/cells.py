@@ -1,0 +1,80 @@
+"""Cells that may hold any object, read without running a line of code that came with them.
+
+A method of an object can print, warn, raise or wait, and would tell that its record is there. So
+only types whose code is Python's own or NumPy's are read, by their exact type: a subclass may have
+changed any method. Whatever else a cell holds is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+_PLAIN = frozenset({bool, int, float})
+_NUMPY = frozenset(
+    np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + np.typecodes["Float"]
+)
+_REAL = "biuf"
+
+
+def number(value: Any) -> float:
+    """The number in a cell as a double: infinite beyond doubles, NaN where it is none.
+
+    An array without dimensions holds a number, and so does a `Decimal` or a `Fraction`.
+    """
+    kind = type(value)
+    if kind in _PLAIN or kind in _NUMPY:
+        return _as_double(value)
+    if kind is Decimal:
+        return math.nan if value.is_nan() else float(value)
+    if kind is Fraction:
+        return _quotient(value)
+    if kind is np.ndarray and value.ndim == 0 and value.dtype.kind in _REAL:
+        return _as_double(value[()])
+    return math.nan
+
+
+def number_or_spelled(value: Any) -> float:
+    """As `number`; a text holds the number that it spells."""
+    kind = type(value)
+    if kind is not str and kind is not np.str_:
+        return number(value)
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def constant(value: Any) -> str | bool | int | float | None:
+    """A text, a truth value or a number, as Python's own; None for anything else, and for NaN."""
+    kind = type(value)
+    if kind is str or kind is bool or kind is int:
+        return value  # type: ignore[no-any-return]
+    if kind is np.str_:
+        return str(value)
+    if kind is not float and kind not in _NUMPY:
+        return None
+    plain: bool | int | float = float(value) if kind is np.longdouble else value
+    plain = plain.item() if isinstance(plain, np.generic) else plain
+    return None if plain != plain else plain
+
+
+def _as_double(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # of a whole number
+        return math.inf if value > 0 else -math.inf
+
+
+def _quotient(value: Fraction) -> float:
+    above, below = value.numerator, value.denominator
+    if type(above) is not int or type(below) is not int:
+        return math.nan  # a fraction keeps the types that it was made of
+    try:
+        return above / below
+    except OverflowError:
+        return math.inf if above > 0 else -math.inf
