@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-_PLAIN = frozenset({bool, int, float})
-_NUMPY = frozenset(
+_PLAIN = (bool, int, float)
+_NUMPY = tuple(
     np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + np.typecodes["Float"]
 )
+# looked up by address: a type can have a hash and an equality of its own, which are code, too
+_OF_NUMPY = frozenset(map(id, _NUMPY))
+_NUMBERS = _OF_NUMPY | frozenset(map(id, _PLAIN))
 _REAL = "biuf"
 
 
@@ -27,7 +30,7 @@ def number(value: Any) -> float:
     An array without dimensions holds a number, and so does a `Decimal` or a `Fraction`.
     """
     kind = type(value)
-    if kind in _PLAIN or kind in _NUMPY:
+    if id(kind) in _NUMBERS:
         return _as_double(value)
     if kind is Decimal:
         return math.nan if value.is_nan() else float(value)
@@ -56,7 +59,7 @@ def constant(value: Any) -> str | bool | int | float | None:
         return value  # type: ignore[no-any-return]
     if kind is np.str_:
         return str(value)
-    if kind is not float and kind not in _NUMPY:
+    if kind is not float and id(kind) not in _OF_NUMPY:
         return None
     plain: bool | int | float = float(value) if kind is np.longdouble else value
     plain = plain.item() if isinstance(plain, np.generic) else plain

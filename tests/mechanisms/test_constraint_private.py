@@ -170,18 +170,19 @@ def test_private_bounds_are_read_one_by_one():
 
 def test_private_rows_are_read_entry_by_entry():
     a, b, c, opt, width = solvable(200, 3)
-    odd, plain = a.tolist(), a.copy()
+    odd, plain = a.astype(object), a.copy()
     for row, (value, same) in enumerate(zip(ODD, READ_AS, strict=True)):
-        odd[row][1] = value
+        odd[row, 1] = value
         plain[row, 1] = same
-    odd[20], plain[20] = None, math.nan
     settings = {"width": width, "eps": 200.0, "rounds": 30, "private": "rows", "ratios": (-2, 2)}
     path = solved(plain, b, c, opt, **settings).path
     assert solved(odd, b, c, opt, **settings).path.tolist() == path.tolist()
     frame = pd.DataFrame(plain).astype("Float64")
     assert solved(frame, b, c, opt, **settings).path.tolist() == path.tolist()
-    with pytest.raises(ArgumentError, match="a: takes rows of one length"):
-        solved([*odd[:-1], [1.0]], b, c, opt, **settings)
+    # whether rows of a list are of one length is a fact about each of them
+    for rows in (a.tolist(), [*a.tolist()[:-1], [1.0]], tuple(a.tolist())):
+        with pytest.raises(ArgumentError, match=r"a of type (list|tuple): a list of rows has no"):
+            solved(rows, b, c, opt, **settings)
 
 
 def test_infinity_asks_for_no_noise():

@@ -10,6 +10,7 @@ import stat
 import warnings
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -266,6 +267,21 @@ def test_losses_are_clipped_whatever_they_are():
     assert play._sums.max() <= 2 * play.calibration.problem.steps
 
 
+class Telling:
+    """A loss whose conversion would be heard of."""
+
+    def __float__(self):
+        warnings.warn("the record is there", UserWarning, stacklevel=1)
+        return 0.5
+
+
+Real.register(Telling)
+
+
+class AFloat(float):
+    __float__ = Telling.__float__
+
+
 @pytest.mark.parametrize(
     ("losses", "counted"),
     [
@@ -289,6 +305,8 @@ def test_losses_are_clipped_whatever_they_are():
         (np.array(["2020-01-01"] * 3, dtype="M8[D]"), [1, 1, 1]),
         (np.zeros(3, dtype=[("a", float)]), [1, 1, 1]),
         ([{}, object(), np.zeros((2, 2))], [1, 1, 1]),
+        ([[0.0], [0.0], [0.0]], [1, 1, 1]),
+        ([Telling(), 0.25, AFloat(0.5)], [1, 0.25, 1]),
     ],
 )
 def test_every_loss_is_read_by_itself_and_none_is_refused(losses, counted):
@@ -305,7 +323,7 @@ def test_every_loss_is_read_by_itself_and_none_is_refused(losses, counted):
     [
         (np.zeros(3), r"\(3,\)"),
         (np.zeros((2, 1)), r"\(2, 1\)"),
-        ([[0.0], [0.0]], r"\(2, 1\)"),
+        ([[0.0]], r"\(1,\)"),
         (["a"] * 3, r"\(3,\)"),
         (0.5, r"\(\)"),
         (None, r"\(\)"),
