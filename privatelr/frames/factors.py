@@ -16,7 +16,7 @@ from privatelr.frames.expressions import (
     is_logical,
 )
 from privatelr.frames.functions import EVERYTHING, Interval
-from privatelr.frames.variables import require_content
+from privatelr.frames.variables import remedy, require_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,11 +62,8 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
     levels = coded_levels(expression) or ((False, True) if logical else ())
     levels = levels or (variable.levels if variable is not None else ())
     if not levels or (variable is None and not logical):
-        raise SchemaError(
-            f"term '{expression.label}' would read its levels off the data; declare "
-            f'levels={{"{name or "the column"}": [...]}}, or bounds= if it holds numbers, or pass '
-            "a column of pandas' categorical type."
-        )
+        ask = "code a column instead" if variable is None else remedy(variable)
+        raise SchemaError(f"term '{expression.label}' would read its levels off the data; {ask}.")
     if len(levels) < 2:
         raise SchemaError(f"term '{expression.label}' has one level; a term takes two or more.")
     hidden = next((str(level) for level in levels if str(level).startswith("__")), None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from privatelr.errors import FormulaError
 from privatelr.frames.expressions import Expression, core, literal_values
+from privatelr.frames.variables import TYPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,6 +42,11 @@ def _visit(
 ) -> None:
     variable = _variable(expression, node, variables)
     if variable is not None and _is_textual(variable) and not allowed:
+        if variable.kind == "text" and variable.content == "anything":
+            raise FormulaError(
+                f"formula: {expression.label!r} computes with {variable.name!r}, which may hold "
+                f'anything; declare bounds={{"{variable.name}": (lo, hi)}}, or {TYPED}.'
+            )
         raise FormulaError(
             f"formula: {expression.label!r} computes with {variable.name!r}, which holds "
             "categories; compare it, as in I(x == 'a'), or use it by itself."

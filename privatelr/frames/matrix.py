@@ -22,9 +22,9 @@ from privatelr.frames.formula import Formula
 from privatelr.frames.lexer import tokenize
 from privatelr.frames.response import Response, labels, plan_response
 from privatelr.frames.sound_matrix import sound_matrix
-from privatelr.frames.source import quote
+from privatelr.frames.source import as_frame, quote
 from privatelr.frames.terms import INTERCEPT
-from privatelr.frames.variables import Variable, describe_variables
+from privatelr.frames.variables import Variable, as_numbers, describe_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,12 +166,19 @@ def read_matrix_labels(spec: NumberedSpec, frame: pd.DataFrame) -> FloatArray:
 
 def as_matrix(spec: NumberedSpec, data: Any) -> Any:
     """A matrix to predict for ``(n, p)``, sparse, of the columns that the fit was of."""
-    if np.ndim(data) != 2 if not sparse.issparse(data) else data.ndim != 2:
-        raise SchemaError(
-            f"data of type {type(data).__name__}: a fit of a matrix takes a SciPy sparse matrix or "
-            "an array of two dimensions."
-        )
-    rows = sparse.csr_array(sound_matrix(data) if sparse.issparse(data) else data, dtype=np.float64)
+    if sparse.issparse(data) and data.ndim != 2:
+        raise SchemaError(f"data of shape {data.shape}: a sparse matrix takes two dimensions.")
+    given = sound_matrix(data) if sparse.issparse(data) else _dense(data)
+    rows = sparse.csr_array(given, dtype=np.float64)
     if rows.shape[1] != spec.p:
         raise SchemaError(f"data of {rows.shape[1]} columns: the fit was of {spec.p} columns.")
     return rows
+
+
+def _dense(data: Any) -> FloatArray:
+    """Entries of an array or a frame, NaN where they are no number."""
+    frame = as_frame(data)
+    found = np.empty(frame.shape)
+    for index, name in enumerate(frame.columns):
+        found[:, index] = as_numbers(frame[name])
+    return found

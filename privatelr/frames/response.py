@@ -20,7 +20,7 @@ from privatelr.frames.expressions import (
     unwrap,
 )
 from privatelr.frames.kinds import foreign_constants
-from privatelr.frames.variables import level_codes, require_content
+from privatelr.frames.variables import level_codes, remedy, require_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,10 +82,10 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
             require_content(variable.name, variable.content, levels)
         return Response(expression, "factor", _factor_classes(expression.label, levels), levels)
     if coding_call(expression) is not None or (variable is not None and variable.kind == "text"):
+        missing = None if variable is None else remedy(variable, "first, second", "0, 1")
         raise SchemaError(
-            f"response {expression.label!r}: its levels would be read off the data; declare "
-            f"levels={{{name!r}: [first, second]}} or compare, as in "
-            f"\"{name} == 'yes' ~ ...\"."
+            f"response {expression.label!r}: its levels would be read off the data; "
+            f"{missing or 'code a column instead'}, or compare, as in \"{name} == 'yes' ~ ...\"."
         )
     if variable is not None and variable.is_bounded and not set(variable.bounds) <= {0.0, 1.0}:
         low, high = variable.bounds

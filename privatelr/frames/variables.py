@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
 Content = Literal["numbers", "strings", "anything"]
+TYPED = "pass a column with a type, such as numpy.asarray(x, dtype=float) or a categorical one"
+"""What else to do about a list or a column of objects, which may hold anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class Variable:
     """A column and what is public about it.
 
     `levels` is set for the kinds ``logical`` and ``categorical``; ``text`` is a column of
-    strings whose levels nobody declared, usable in comparisons only. `content` is what the
-    column's type allows it to hold.
+    strings, or of any objects, of which nothing is declared, usable in comparisons only.
+    `content` is what the column's type allows it to hold.
     """
 
     name: str
@@ -46,6 +48,16 @@ class Variable:
     @property
     def is_bounded(self) -> bool:
         return self.kind != "numeric" or all(math.isfinite(end) for end in self.bounds)
+
+
+def remedy(variable: Variable, levels: str = "...", bounds: str = "lo, hi") -> str:
+    """What an error asks for where levels are wanted and none are declared."""
+    declare = f'declare levels={{"{variable.name}": [{levels}]}}'
+    if variable.kind == "numeric":
+        return declare
+    if variable.content == "strings":
+        return f"{declare}, or pass pandas' categorical type"
+    return f'{declare} or bounds={{"{variable.name}": ({bounds})}}, or {TYPED}'
 
 
 def describe_variables(

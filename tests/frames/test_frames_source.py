@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privatelr import dplr
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.source import as_frame, read_source
@@ -165,6 +166,12 @@ def test_columns_of_a_mapping_are_matched_by_position():
     assert frame.to_numpy().tolist() == [[1, 3], [2, 4]]
 
 
+def objects(cells):
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
+
+
 def kinds(frame):
     return [str(dtype) for dtype in frame.dtypes]
 
@@ -174,8 +181,7 @@ TIMES = [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02")]
 
 @pytest.mark.parametrize("values", [[1, 2], ["a", "b"], [True, None], TIMES, [[1], [2]]], ids=str)
 def test_what_has_no_type_holds_objects(values):
-    cells = np.empty(2, dtype=object)
-    cells[:] = values
+    cells = objects(values)
     several = {
         "list": values,
         "tuple": tuple(values),
@@ -261,3 +267,42 @@ def test_other_frames(library):
     text, frame = read_source(build({"a": [1.0, 2.0], "y": [0, 1]}), None, None)
     assert text == "`y` ~ ."
     assert isinstance(frame, pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        ((Y, np.eye(3)), r'levels={"y": \[first, second\]} or bounds={"y": \(0, 1\)}, or pass'),
+        (
+            ("a ~ b", {"a": np.array(Y), "b": Y}),
+            r'levels={"b": \[...\]} or bounds={"b": \(lo, hi\)}',
+        ),
+        (
+            ("a ~ log(b)", {"a": np.array(Y), "b": Y}),
+            r'computes with .b., .* bounds={"b": \(lo, hi\)}',
+        ),
+        (
+            ("a > 0 ~ b", {"a": Y, "b": np.arange(3)}),
+            r"computes with .a., .*asarray\(x, dtype=float",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [list, objects], ids=["list", "objects"])
+def test_an_undeclared_list_is_refused_whatever_it_holds(call, remedy, kind):
+    for cells in ([0, 1, 0], ["a", "b", "a"], [None] * 3, [TIMES[0]] * 3):
+        first, second = (kind(cells) if given is Y else given for given in call)
+        if isinstance(second, dict):
+            second = {name: kind(cells) if v is Y else v for name, v in second.items()}
+        with pytest.raises((SchemaError, FormulaError), match=remedy):
+            dplr(first, second)
+
+
+def test_a_declared_list_is_read_by_its_declaration():
+    numbers = np.eye(3)
+    factor = dplr(["no", "yes", "no"], numbers, levels={"y": ["no", "yes"]})
+    assert factor.spec.response.classes == ("no", "yes")
+    binary = dplr([True, 0, None], numbers, bounds={"y": (0, 1)})
+    assert binary.spec.response.kind == "binary"
+    compared = dplr("y == 1 ~ x", {"y": Y, "x": [1, 2, "three"]}, bounds={"x": (0, 9)})
+    assert compared.spec.response.classes == (False, True)
+    assert compared.predict({"x": [1, "three", "2"]}).isna().tolist() == [False, True, False]

@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import fixed_noise, stored
+from scipy import sparse
 
-from privatelr import dplr
+from privatelr import SchemaError, dplr
 from privatelr.cli.tables import by_levels, open_table
 
 dask = pytest.importorskip("dask")
@@ -329,6 +330,27 @@ def test_law(monkeypatch, tmp_path, build, plan):
 @pytest.mark.parametrize("name", ["lists", "table"])
 def test_law_for_every_value_alone(monkeypatch, name, plan):
     check_unseen(monkeypatch, OBJECTS[name], plan, values=odd_values())
+
+
+# ---- predictions by the columns of a matrix
+
+
+@pytest.mark.parametrize("wrap", [np.array, pd.DataFrame], ids=["array", "frame"])
+def test_law_for_predictions_of_a_matrix(monkeypatch, wrap):
+    with fixed_noise(monkeypatch):
+        fit = dplr(np.arange(N) % 2, sparse.eye_array(N, 3, format="csr"))
+    cells = np.ones((N, 3), dtype=object)
+    odd = cells.copy()
+    for row, value in enumerate(odd_values()):
+        odd[row, 1] = value
+    last = len(odd_values())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit.predict(wrap(odd))
+    assert found[last:].tolist() == fit.predict(wrap(cells))[last:].tolist()
+    for refused in (cells.tolist(), [[1.0], [1.0, 2.0]], np.ones(3)):
+        with pytest.raises(SchemaError, match="data of"):
+            fit.predict(refused)
 
 
 # ---- containers that have types, in which an odd value is a missing or an extreme one
