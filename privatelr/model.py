@@ -86,8 +86,11 @@ def dplr(
         ``dplr("y ~ age + dose", data)`` with a frame, a mapping of columns or a Dask frame; or a
         frame or an array alone, with `target`; or the response and the covariates,
         ``dplr(y, X)``, where X may be a SciPy sparse matrix, or both Dask arrays.
-        Columns of an array are called X1, X2, and so on. A list has no type but the one that
-        NumPy infers from all its values, and a type counts as public: pass typed columns.
+        Columns of an array are called X1, X2, and so on. The type of a column is public, and
+        never read off its values: a list, or a column of objects, is numbers where `bounds`
+        declares it and categories where `levels` does, and X is no list. A cell that its
+        column was not declared to hold, or whose type is neither Python's own nor NumPy's, is
+        missing.
         The response is a comparison, a factor (first level against the others), a boolean,
         or the numbers 0 (or -1) and 1.
     eps : float or guarantee

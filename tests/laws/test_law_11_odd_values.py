@@ -8,6 +8,7 @@ page, what was paid for apart, and say the same on the way.
 import contextlib
 import datetime
 import io
+import pickle
 import warnings
 from dataclasses import replace
 from decimal import Decimal
@@ -19,7 +20,7 @@ import pytest
 from frames_for_laws import fixed_noise, stored
 from scipy import sparse
 
-from privatelr import SchemaError, dplr
+from privatelr import SchemaError, dplpsvm, dplr, dpsimplex, dpsvm
 from privatelr.cli.tables import by_levels, open_table
 
 dask = pytest.importorskip("dask")
@@ -330,6 +331,28 @@ def test_law(monkeypatch, tmp_path, build, plan):
 @pytest.mark.parametrize("name", ["lists", "table"])
 def test_law_for_every_value_alone(monkeypatch, name, plan):
     check_unseen(monkeypatch, OBJECTS[name], plan, values=odd_values())
+
+
+@pytest.mark.parametrize("model", [dpsvm, dplpsvm, dpsimplex])
+@pytest.mark.parametrize("name", ["lists", "table"])
+def test_law_for_every_front_door(model, name):
+    """They read as `dplr` does; what was drawn is compared in laws of their own."""
+
+    def heard(columns):
+        first, second, names = OBJECTS[name](columns, used)
+        public = declared(columns, used)
+        schema = {key: {names.get(k, k): v for k, v in public[key].items()} for key in public}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit = model(first, second, verbose=1, **schema)
+        return pickle.dumps(fit.spec), [str(warning.message) for warning in caught]
+
+    columns, used = PLANS["usable"]
+    with contextlib.redirect_stdout(io.StringIO()) as usual:
+        expected = heard(columns)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert heard(with_odd(columns, odd_values())) == expected
+    assert said.getvalue() == usual.getvalue() != ""
 
 
 # ---- predictions by the columns of a matrix
