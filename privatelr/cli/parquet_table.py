@@ -72,7 +72,7 @@ class ParquetTable:
         if types.is_string(of) or types.is_large_string(of):
             if how.reading == "text":
                 return _coded(column, how, str, str), "text"
-            return pd.array(column.to_pylist(), dtype="string"), "text"
+            return pd.array(_values(column), dtype="string"), "text"
         if types.is_boolean(of):
             if how.reading == "text" and {str(level).lower() for level in how.levels} == _TRUTH:
                 return _coded(column, how, lambda cell: str(cell).lower(), str.lower), "text"
@@ -102,11 +102,27 @@ def _is_whole(level: Any) -> bool:
     return bool(level.isascii() and level.lstrip("-").isdigit() and str(int(level)) == level)
 
 
+def _values(column: Any) -> list[Any]:
+    """Values, None for a null and for bytes that are no text, which one record may hold."""
+    try:
+        found: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        return [_decoded(cell) for cell in column.cast("large_binary").to_pylist()]
+    return found
+
+
+def _decoded(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def _coded(
     column: Any, how: Wanted, spell: Callable[[Any], str], fold: Callable[[Any], str]
 ) -> Any:
     """Values as texts: as the levels that they spell, where levels are declared."""
-    spelled = [None if value is None else spell(value) for value in column.to_pylist()]
+    spelled = [None if value is None else spell(value) for value in _values(column)]
     if not how.levels:
         return pd.array(spelled, dtype="string")
     position = {fold(level): index for index, level in enumerate(how.levels)}

@@ -139,3 +139,14 @@ def test_without_pyarrow_there_is_a_sentence(tmp_path, monkeypatch):
         open_table(path, None),
     ):
         pass
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("levels", [(), ("a", "b")], ids=["any text", "levels"])
+def test_bytes_that_are_no_text_are_missing(kind, levels, tmp_path):
+    """One record may hold them, so the file is not refused for it."""
+    stored = pa.large_binary() if kind == pa.large_string() else pa.binary()
+    cells = pa.array([b"a", b"\xff", b"b", None], stored).view(kind)
+    frame, _ = parquet(tmp_path, {"s": Wanted("text", levels)}, s=cells)
+    assert frame["s"].isna().tolist() == [False, True, False, True]
+    assert frame["s"].dropna().tolist() == ["a", "b"]
