@@ -21,7 +21,7 @@ from privatelr.model_data import plan_data, read_data, read_rows, require_plain,
 from privatelr.numerics.losses import Loss, find_hinge, find_loss, label
 from privatelr.numerics.newton import Newton, Solver
 from privatelr.privacy.guarantees import Guarantee, NonPrivate, void
-from privatelr.privacy.ledger import Account, active_ledger
+from privatelr.privacy.ledger import Account, account_with
 from privatelr.privacy.randomness import (
     Randomness,
     SeededRandomness,
@@ -124,7 +124,7 @@ def dplr(
         0.4}`` sets the shares.
     ledger : Ledger, optional
         Account to charge before the data is read; it refuses what it cannot cover. Inside
-        ``with Ledger(...):`` that ledger is charged without being named.
+        ``with Ledger(...):`` that ledger is charged too, or alone if none is named.
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (0.5), a number, or ``"youden"`` or
         ``"topleft"``, which are learned from the data and not private.
@@ -288,10 +288,10 @@ def _read_options(
 
 
 def read_ledger(ledger: Any) -> Account | None:
-    """The ledger of a call, or the one whose block it stands in."""
+    """The ledger of a call, and those whose blocks it stands in."""
     if ledger is not None and not isinstance(ledger, Account):
         raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
-    return ledger if ledger is not None else active_ledger()
+    return account_with(ledger)
 
 
 def read_randomness(seed: Any) -> Randomness:

@@ -217,7 +217,7 @@ def test_a_ledger_is_charged_and_refuses(model):
     with Ledger(epsilon=3.0, delta=1e-5) as ledger:
         fit = fitted(model, eps=2.0, delta=1e-6)
         assert fit.release.entry in ledger.entries
-        assert ledger.spent() < 2.0  # the choices in detail, at a larger delta
+        assert ledger.spent() < 2.1  # the choices in detail, at a larger delta
         with pytest.raises(GuaranteeError, match="left"):
             fitted(model, eps=30.0, delta=1e-6)
         with pytest.raises(GuaranteeError):

@@ -91,6 +91,17 @@ def renyi_of_draw(largest: float, width: float, sd: float, orders: FloatArray) -
     return np.asarray(np.fmin(by_range, by_sd))
 
 
+def rho_of_draw(largest: float, width: float, sd: float) -> float:
+    """The zCDP of one draw: a bound on its Renyi divergence over the order, at every order.
+
+    Divergences grow with the order, so between two orders the one of the larger, over the
+    smaller order, bounds the ratio. A range of width c is never worth more than ``c**2 / 8``.
+    """
+    curve = renyi_of_draw(largest, width, sd, ORDERS)
+    below, above = np.append(1.0, ORDERS), np.append(curve, largest)
+    return min(float((above / below).max()), width**2 / 8) * (1 + _ROUNDING)
+
+
 def _phi_difference(x: FloatArray, y: float, gap: FloatArray) -> FloatArray:
     """``phi(x) - phi(y)``, rounded up, for ``phi(x) = (exp(x) - 1) / x`` and ``x = y + gap``."""
     if y >= 350:  # so wide that nothing is known

@@ -140,6 +140,14 @@ def _renyi(total: Composition) -> FloatArray:
     return sums
 
 
+def renyi_total(total: Composition, orders: FloatArray) -> FloatArray:
+    """Renyi divergence of any orders ``(k,)`` above 1, without what is lost already."""
+    sums = np.zeros_like(orders)
+    for event, k in total.counts.items():
+        sums += k * renyi_curve(event, orders)
+    return sums
+
+
 @lru_cache(maxsize=1024)
 def _renyi_of(event: Event) -> FloatArray:
     return renyi_curve(event, ORDERS)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import scipy
 
 from privatelr.errors import GuaranteeError, require_number
@@ -24,6 +25,7 @@ from privatelr.privacy.guarantees import (
     Promise,
     PureDP,
 )
+from privatelr.privacy.renyi import conversion_cost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,8 +65,7 @@ def pure_within(rho: float) -> float:
 def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
     """The approximate guarantee at this delta.
 
-    From zCDP by ``delta = min_a exp((a - 1)(a rho - eps)) / (a - 1) (1 - 1/a)^a`` (Canonne,
-    Kamath and Steinke 2020, Proposition 12).
+    From zCDP at the order that gives the smallest epsilon (`privatelr.privacy.renyi`).
 
     Raises
     ------
@@ -90,20 +91,24 @@ def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
 def _zcdp_epsilon(rho: float, delta: float) -> float:
     """Smallest epsilon over the orders; any order gives a valid one."""
     rho = max(rho, _SMALLEST_RHO)
+    excess = np.array([best_excess(rho, delta)])
+    return max(0.0, float(((1 + excess) * rho + conversion_cost(excess, delta))[0]))
+
+
+def best_excess(rho: float, delta: float) -> float:
+    """The order minus one at which a zCDP has its smallest epsilon at delta."""
+    rho = max(rho, _SMALLEST_RHO)
 
     def epsilon(log_excess: float) -> float:
-        excess = math.exp(log_excess)  # order minus one
-        order = 1 + excess
-        # log(1 - 1/a) = log(a - 1) - log(a), without cancellation at either end
-        shrink = order * (log_excess - math.log1p(excess))
-        return order * rho + (-math.log(delta) - log_excess + shrink) / excess
+        excess = np.array([math.exp(log_excess)])
+        return float(((1 + excess) * rho + conversion_cost(excess, delta))[0])
 
     # the best order is near 1 + sqrt(log(1/delta) / rho); search some decades around it
     centre = 0.5 * math.log(max(-math.log(delta), 1e-3) / rho)
     found = scipy.optimize.minimize_scalar(
         epsilon, bounds=(centre - 12, centre + 12), method="bounded", options={"xatol": 1e-10}
     )
-    return max(0.0, float(found.fun))
+    return math.exp(float(found.x))
 
 
 def compose(guarantees: Sequence[Guarantee]) -> Guarantee:

@@ -221,6 +221,11 @@ def pure_cap(event: Event) -> PureDP | None:
     return None
 
 
+def as_pure(event: Event) -> PureDP | None:
+    """The pure guarantee that an event is or has, or None."""
+    return event if isinstance(event, PureDP) else pure_cap(event)
+
+
 def _renyi_of_pure(epsilon: float, order: float) -> float:
     by_zcdp = order * epsilon * math.tanh(epsilon / 2)
     excess = order - 1

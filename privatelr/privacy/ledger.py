@@ -7,10 +7,10 @@ refuses every charge, so that nothing is spent unseen.
 
 from __future__ import annotations
 
-import html
 import os
 import uuid
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -18,16 +18,19 @@ from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import ForkSafeLock
 from privatelr.privacy import ledger_page
 from privatelr.privacy.accounting import Entry, priced
+from privatelr.privacy.agreement import require_agreement
+from privatelr.privacy.filters import named_rule
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
-from privatelr.privacy.statement import Statement, charged, left, spent
+from privatelr.privacy.statement import Statement, charged, left, planned, spent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from privatelr.privacy.events import Event
 
 _LOCK = ForkSafeLock()
 """Of all ledgers at once: a charge to several is all or nothing, and nothing can deadlock."""
+Places = tuple[tuple["Ledger", "str | None"], ...]
 _OPEN: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
 _ACTIVE: list[Ledger] = []
 _MARK = "PRIVATELR_LEDGER"
@@ -45,19 +48,19 @@ class Account(ABC):
 
     Attributes
     ----------
-    ledgers : tuple of Ledger
-        Where a charge is recorded: in all of them, or in none.
-    name : str or None
-        The part of the rows that it is about; None for all of them.
+    places : tuple of (Ledger, str or None)
+        Where a charge is recorded, in all of these or in none: the ledgers, each with the part
+        of the rows that it is about; None for all of them.
     """
 
     @property
     @abstractmethod
-    def ledgers(self) -> tuple[Ledger, ...]: ...
+    def places(self) -> Places: ...
 
     @property
-    def name(self) -> str | None:
-        return None
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """The ledgers that are charged."""
+        return tuple(ledger for ledger, _ in self.places)
 
     def charge(
         self,
@@ -74,7 +77,9 @@ class Account(ABC):
         guarantee
             What the release promises.
         events
-            The same release in more detail, which may compose to less.
+            The same release in more detail, which may compose to less. Together they must imply
+            the guarantee, and may not imply half of it: what is said to cost little is not
+            believed beside a price that is high.
         label
             What is released, for the page; it may not depend on private values.
         times
@@ -86,21 +91,29 @@ class Account(ABC):
         Returns
         -------
         Entry
+            As it stands in the first ledger.
 
         Raises
         ------
         GuaranteeError
-            If it would overdraw the budget, has no guarantee or is about other neighbours,
-            or if this process does not keep the ledger. Nothing is recorded then.
+            If it would overdraw the budget, has no guarantee, has events that do not account for
+            it or is about other neighbours, or if this process does not keep the ledger. Nothing
+            is recorded then.
+
+        Notes
+        -----
+        Charges no other account; a fit with ``ledger=`` also charges those of open blocks.
         """
-        entry = Entry(label, priced(guarantee), tuple(events), self.name, times)
-        for ledger in self.ledgers:
+        entry = Entry(label, priced(guarantee), tuple(events), None, times)
+        require_agreement(entry.guarantee, entry.events)
+        places = [(ledger, replace(entry, part=part)) for ledger, part in self.places]
+        for ledger, _ in places:
             _require_kept(ledger)
         with _LOCK.held():
-            statements = [charged(ledger._statement, entry) for ledger in self.ledgers]
-            for ledger, statement in zip(self.ledgers, statements, strict=True):
+            statements = [charged(ledger._statement, one) for ledger, one in places]
+            for (ledger, _), statement in zip(places, statements, strict=True):
                 ledger._statement = statement
-        return entry
+        return places[0][1]
 
 
 class Ledger(Account):
@@ -115,11 +128,17 @@ class Ledger(Account):
     neighbours : {"replace", "zero-out"} or Neighbours
         What every guarantee in it is about: one record replaced by another, as for every fit; or
         by one of zeros, as a `PrivateFTRL` may be.
+    account : {"renyi", "sum"}, optional
+        How a budget with a delta is counted. ``"renyi"``: by the Renyi divergence of one order,
+        or by sums if they are less and their deltas make a tenth of delta at most. ``"sum"``: epsilons add up, and deltas. By
+        default the first charge decides, for good: ``"renyi"`` unless it fits only into sums, as a
+        release does that takes all of the budget. (The least of several accounts, taken after
+        prices that were chosen by results, is not private.) Without a delta, by sums.
 
     Raises
     ------
     GuaranteeError
-        One sentence about a budget or neighbours that are none.
+        One sentence about a budget, neighbours or an account that are none.
 
     Notes
     -----
@@ -128,21 +147,63 @@ class Ledger(Account):
     or none, so that an inner block can be an allowance within the outer budget. A charge is
     never taken back, not even if the release fails afterwards.
 
-    **Privacy.** *Covered*: all recorded releases together, each of which may use the results
-    of the ones before. *Neighbours*: one record replaced, the same in all of them, by another
-    record or by zeros as `neighbours` says. *Assumed
-    public*: the budget, labels, parts, and which prices are charged: where less than the sum
-    of the prices is counted, they may not be chosen by what earlier releases showed. *Not
-    covered*: releases that the ledger is not told of.
+    **Privacy.** *Covered*: all recorded releases together, by the budget. Each of them, and its
+    price, may be chosen by the results of the ones before. *Neighbours*: one record replaced, the
+    same in all of them, by another record or by zeros as `neighbours` says. *Assumed
+    public*: the budget, the account, labels and parts. *Not covered*: releases that the ledger is
+    not told of, and guarantees and events that are not true.
     """
 
     def __init__(
-        self, epsilon: float, delta: float = 0.0, *, neighbours: Neighbours | str = REPLACE_ONE
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        neighbours: Neighbours | str = REPLACE_ONE,
+        account: str | None = None,
     ) -> None:
-        self._statement = Statement(epsilon, delta, read_neighbours(neighbours))
+        budget = Statement(epsilon, delta, read_neighbours(neighbours))
+        self._open(replace(budget, rule=named_rule(account, budget.epsilon, budget.delta)))
+
+    def _open(self, statement: Statement) -> None:
+        self._statement = statement
         self._key = uuid.uuid4().hex
         self._keeper: int | None = os.getpid()
         _OPEN[self._key] = self
+
+    @classmethod
+    def plan(
+        cls,
+        prices: Iterable[Guarantee | tuple[Guarantee, Sequence[Event]]],
+        delta: float = 0.0,
+        *,
+        neighbours: Neighbours | str = REPLACE_ONE,
+    ) -> Ledger:
+        """A ledger for releases whose prices are declared before the first of them.
+
+        The prices are composed once, as well as can be (with the extra `accounting` by the
+        distribution of the losses), and epsilon is what they make. A charge takes the cheapest
+        of them that covers it. Which are used, and in which order, may depend on results. The
+        plan is spent as a whole, and parts of the rows are charged as all of them.
+
+        Parameters
+        ----------
+        prices
+            For each release its guarantee, or the guarantee and the events that it will be
+            charged with.
+        delta
+            The delta at which they are composed.
+        neighbours
+            As for a ledger.
+
+        Raises
+        ------
+        GuaranteeError
+            If something among the prices is none, or if they have no epsilon at this delta.
+        """
+        ledger = cls.__new__(cls)
+        ledger._open(planned(prices, delta, read_neighbours(neighbours)))
+        return ledger
 
     @property
     def epsilon(self) -> float:
@@ -165,8 +226,13 @@ class Ledger(Account):
         return self._statement.entries
 
     @property
-    def ledgers(self) -> tuple[Ledger, ...]:
-        return (self,)
+    def account(self) -> str:
+        """How it is counted, in words."""
+        return ledger_page.account(self._statement)
+
+    @property
+    def places(self) -> Places:
+        return ((self, None),)
 
     @property
     def can_be_charged(self) -> bool:
@@ -184,7 +250,11 @@ class Ledger(Account):
         return Part(self, name)
 
     def spent(self, delta: float | None = None) -> float:
-        """Epsilon of everything so far at this delta, or at the delta of the budget."""
+        """Epsilon of everything so far at this delta, or at the delta of the budget.
+
+        The smallest budget of a ledger with this account that holds it all, so that it is true
+        of prices that were chosen by results.
+        """
         return spent(self._statement, self.delta if delta is None else _delta(delta))
 
     def left(self, delta: float = 0.0) -> float:
@@ -202,9 +272,8 @@ class Ledger(Account):
         This opens a new account with the old entries. Resuming one that is still in use, or
         resuming it twice, spends its budget twice.
         """
-        statement = ledger_page.from_json(value)
-        ledger = cls(statement.epsilon, statement.delta, neighbours=statement.neighbours)
-        ledger._statement = statement
+        ledger = cls.__new__(cls)
+        ledger._open(ledger_page.from_json(value))
         return ledger
 
     def __enter__(self) -> Ledger:
@@ -239,7 +308,7 @@ class Ledger(Account):
         return ledger_page.page(self._statement)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return ledger_page.page_html(self._statement)
 
 
 class Part(Account):
@@ -249,12 +318,8 @@ class Part(Account):
         self._ledger, self._name = ledger, name
 
     @property
-    def ledgers(self) -> tuple[Ledger, ...]:
-        return (self._ledger,)
-
-    @property
-    def name(self) -> str:
-        return self._name
+    def places(self) -> Places:
+        return ((self._ledger, self._name),)
 
     def left(self, delta: float = 0.0) -> float:
         """Largest epsilon of one more release from this part, pure or with its own delta."""
@@ -262,21 +327,21 @@ class Part(Account):
 
 
 class _Several(Account):
-    """The ledgers of nested blocks."""
+    """An account that is named, and the ledgers of open blocks."""
 
-    def __init__(self, ledgers: tuple[Ledger, ...]) -> None:
-        self._ledgers = ledgers
+    def __init__(self, places: Places) -> None:
+        self._places = places
 
     @property
-    def ledgers(self) -> tuple[Ledger, ...]:
-        return self._ledgers
+    def places(self) -> Places:
+        return self._places
 
 
 class _Elsewhere(Account):
     """Stands for a block of the process that started this one; refuses every charge."""
 
     @property
-    def ledgers(self) -> tuple[Ledger, ...]:
+    def places(self) -> Places:
         raise GuaranteeError(_ELSEWHERE)
 
 
@@ -287,12 +352,24 @@ def active_ledger() -> Account | None:
     process that was started inside a block, an account that refuses. (A pool of workers that
     was started before the block cannot know of it: give those ``ledger=``, which refuses.)
     """
-    if _is_below():  # whatever blocks this process opens, the one above goes unpaid
+    return account_with(None)
+
+
+def account_with(ledger: Account | None) -> Account | None:
+    """What a fitting function charges: the account that it is given, and every open block.
+
+    A ledger whose block is open is charged once, and only for the part that is given, if one is.
+    """
+    if _is_below():  # whatever this process opens or names, the block above would go unpaid
         return _Elsewhere()
-    ledgers = tuple(dict.fromkeys(_ACTIVE))
-    if len(ledgers) > 1:
-        return _Several(ledgers)
-    return ledgers[0] if ledgers else None
+    places = {} if ledger is None else dict(ledger.places)
+    for active in _ACTIVE:
+        places.setdefault(active, None)
+    if ledger is not None and len(places) == len(ledger.places):
+        return ledger
+    if len(places) > 1:
+        return _Several(tuple(places.items()))
+    return next(iter(places), None)
 
 
 def _is_below() -> bool:

@@ -62,10 +62,11 @@ def test_twenty_pure_releases(library):
     entries = charge(PureDP(0.1), times=20)
     assert epsilon_of(entries, 0) == 2.0
     assert epsilon_of(entries, 1e-6) == pytest.approx(1.789, abs=5e-4)
-    ledger = Ledger(1.79, 1e-6)
+    ledger = Ledger.plan([PureDP(0.1)] * 20, 1e-6)
     for _ in range(20):
         ledger.charge(PureDP(0.1))
-    assert 0 < ledger.left() < 0.002
+    assert ledger.spent() == ledger.epsilon == epsilon_of(entries, 1e-6)
+    assert ledger.left() == 0
 
 
 def test_twenty_pure_releases_without_the_library(without_library):

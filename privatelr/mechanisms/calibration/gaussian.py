@@ -1,10 +1,8 @@
 """Gaussian objective perturbation: the smallest noise that Theorem 4.2 of privacy.md allows.
 
 Symbols as in `privatelr.mechanisms.calibration.pure`; ``m = L R / sigma`` for a tilt of
-standard deviation sigma per coordinate, in the sum form. With a Gaussian shield of mu_out on
-the minimiser, losses of two independent Gaussians add: ``v`` becomes ``sqrt(v^2 + mu_out^2)``,
-and the case of no change in the tilt, which costs nothing without a shield, is counted
-(privacy.md 5; (c) by the argument that is given there for (b)).
+standard deviation sigma per coordinate, in the sum form. The theorem, with a Gaussian shield of
+mu_out on the minimiser, stands in `privatelr.privacy.tilt`.
 """
 
 from __future__ import annotations
@@ -13,16 +11,11 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-import scipy
-
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.pure import (
-    LARGEST_SHARE,
-    curvature_cost,
-    penalty_costing,
-)
-from privatelr.privacy.gaussian import RESOLUTION, log_delta, smallest
+from privatelr.mechanisms.calibration.pure import LARGEST_SHARE, penalty_costing
+from privatelr.privacy import tilt
+from privatelr.privacy.events import TiltEvent
+from privatelr.privacy.gaussian import RESOLUTION, smallest
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
@@ -31,8 +24,6 @@ if TYPE_CHECKING:
 
 _LARGEST = 1e9
 """Noise beyond this multiple of ``L R`` is no use to anyone: the target is infeasible."""
-_NEVER = -1e6
-"""Logarithm of a delta that is as good as none."""
 _FLAT = 1e30
 """Lambda over R^2 at which no curvature is left to speak of."""
 _NEARLY_FREE = 1.02
@@ -52,69 +43,15 @@ def objective_log_delta(
     `shield_ratio` is ``mu_out / m``; ``analysis="one-log"`` takes (a) alone.
     """
     m = problem.reach / sigma
-    out = shield_ratio * m
-    bounds = [any_loss_log_delta(problem, epsilon, m, out)]
-    if problem.loss.joint_factor is not None and analysis == "joint":
-        kappa = problem.kappa * problem.loss.joint_factor
-        bounds += [
-            _free_curvature(kappa, epsilon, m, out),
-            _split_curvature(kappa, epsilon, m, out),
-        ]
-    return min(bounds)
+    loss = problem.loss
+    factor = loss.joint_factor if analysis == "joint" else None
+    event = TiltEvent(m, problem.kappa, loss.curvature_bound, factor)
+    return tilt.tilt_log_delta(event, epsilon, shield_ratio * m)
 
 
 def any_loss_log_delta(problem: Problem, epsilon: float, m: float, out: float = 0.0) -> float:
-    """(a): any loss, the curvature paid in full; 0, no claim, where epsilon does not cover it."""
-    rest = epsilon - curvature_cost(problem)
-    if rest < 0:
-        return 0.0
-    return _log_sum(
-        log_delta(rest, math.hypot(2 * m, out)),
-        math.log(2) + log_delta(rest, math.hypot(m, out)),
-        log_delta(rest, out),
-    )
-
-
-def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
-    """(b): the curvature vanishes where the slope is one; little is left for the other cases."""
-    gap, worst = max(0.0, kappa - m * m / 2), math.log1p(kappa / 4)
-    if epsilon < max(gap, worst):
-        return 0.0
-    one = math.hypot(m, out)
-    return _log_sum(
-        log_delta(epsilon, math.hypot(2 * m, out)),
-        log_delta(epsilon - worst, one),
-        log_delta(epsilon - gap, one),
-        log_delta(epsilon - worst, out),
-    )
-
-
-def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
-    """(c): slopes above and below a split are treated apart; any split is valid."""
-    worst = math.log1p(kappa / 4)
-    if epsilon < worst:
-        return 0.0
-
-    def bound(split: float) -> float:
-        paid = math.log1p(kappa * split * (1 - split))
-        part = math.hypot((1 + split) * m, out)
-        return _log_sum(
-            log_delta(epsilon - paid, math.hypot(2 * m, out)),
-            log_delta(epsilon - paid, part),
-            log_delta(epsilon - worst, part),
-            math.log(2) + log_delta(epsilon - worst, math.hypot(m, out)),
-            log_delta(epsilon - worst, out),
-        )
-
-    # the search subtracts values, and minus infinity from itself is nothing
-    found = scipy.optimize.minimize_scalar(
-        lambda split: max(bound(split), _NEVER), bounds=(0.5, 1.0), method="bounded"
-    )
-    return min(bound(float(found.x)), bound(0.5), bound(1.0))
-
-
-def _log_sum(*logs: float) -> float:
-    return min(0.0, float(np.logaddexp.reduce(logs)))
+    """Bound (a) alone, which holds for any loss."""
+    return tilt.any_loss_log_delta(problem.loss.curvature_bound * problem.kappa, epsilon, m, out)
 
 
 @lru_cache(maxsize=256)  # of public facts; a fit asks for the same number several times

@@ -23,7 +23,7 @@ from privatelr.mechanisms.online.calibration import (
 )
 from privatelr.mechanisms.private_numbers import private_numbers
 from privatelr.privacy.guarantees import REPLACE_ONE, NonPrivate, void
-from privatelr.privacy.ledger import Account, active_ledger
+from privatelr.privacy.ledger import Account, account_with
 from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
 from privatelr.privacy.statement import price
 
@@ -67,8 +67,8 @@ class PrivateFTRL:
         What differs between neighbouring sequences: one loss vector is another one, or it is
         zeros (the record did not take part). Zeros need half the lambda.
     ledger : Ledger, optional
-        Charged with all rounds at once when the object is made; without one, the ledger whose
-        block is open, if there is one.
+        Charged with all rounds at once when the object is made, with every ledger whose block
+        is open.
     seed : int, optional
         For tests and lectures: the choices can be replayed, and the guarantee is void.
 
@@ -122,7 +122,7 @@ class PrivateFTRL:
         problem = read_problem(n_experts, horizon, loss_range, neighbours)
         calibration = calibrate_online(problem, read_promise(epsilon, delta, problem))
         self._begin(calibration, _read_seed(seed))
-        account = ledger if ledger is not None else active_ledger()
+        account = account_with(ledger)
         self._entry: Entry | None = None
         if account is not None:
             self._entry = account.charge(self.guarantee, calibration.events, _LABEL)

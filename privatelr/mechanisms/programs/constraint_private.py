@@ -33,7 +33,7 @@ from privatelr.mechanisms.programs.corners import (
 from privatelr.mechanisms.request import read_goal
 from privatelr.numerics.dense_weights import dense_projection
 from privatelr.privacy.guarantees import NonPrivate, void
-from privatelr.privacy.ledger import Account, active_ledger
+from privatelr.privacy.ledger import Account, account_with
 from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def constraint_private_lp(
     rounds : int or "auto"
         How many corners are chosen.
     ledger : Ledger, optional
-        Charged before the constraints are read; without one, the ledger whose block is open.
+        Charged before the constraints are read, with every ledger whose block is open.
     seed : int, optional
         For tests and lectures: the choices can be replayed, and the guarantee is void.
 
@@ -177,7 +177,7 @@ def constraint_private_lp(
 def _read_ledger(ledger: Any) -> Account | None:
     if ledger is not None and not isinstance(ledger, Account):
         raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
-    return ledger if ledger is not None else active_ledger()
+    return account_with(ledger)
 
 
 def _read_seed(seed: Any) -> Randomness:

@@ -14,6 +14,7 @@ import numpy as np
 from privatelr.errors import GuaranteeError, NoRelease, require_number, show
 from privatelr.mechanisms.simplex.stability import Stability, simplex_stability
 from privatelr.numerics.simplex_objective import smallest_tolerance
+from privatelr.privacy import bounded_range
 from privatelr.privacy.bounded_range import renyi_of_draw
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
 from privatelr.privacy.renyi import ORDERS, epsilon_of_curve
@@ -84,15 +85,9 @@ def affordable_draws(target: Promise, stability: Stability) -> int:
 
 
 def rho_of_draw(stability: Stability) -> float:
-    """The zCDP of one draw: a bound on its Renyi divergence over the order, at every order.
-
-    Divergences grow with the order, so between two orders the one of the larger, over the
-    smaller order, bounds the ratio. A range of width c is never worth more than ``c**2 / 8``.
-    """
-    curve = _curve(stability)
-    below, above = np.append(1.0, ORDERS), np.append(curve, stability.largest)
-    found = float((above / below).max())
-    return min(found, stability.width**2 / 8) * (1 + _ROUNDING)
+    """The zCDP of one draw."""
+    found = bounded_range.rho_of_draw(stability.largest, stability.width, stability.sd)
+    return found * (1 + _ROUNDING)
 
 
 def min_lambda(facts: SimplexFacts, target: Promise, draws: int = 1) -> float:
