@@ -16,16 +16,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
+
+import scipy
 
 from privatelr.errors import GuaranteeError
 from privatelr.privacy.bounded_range import rho_of_draw
-from privatelr.privacy.composition import (
-    Composition,
-    composition,
-    epsilon_by_renyi,
-    epsilon_by_sum,
-)
+from privatelr.privacy.composition import composition, epsilon_by_renyi, epsilon_by_sum
 from privatelr.privacy.conversions import to_zcdp
 from privatelr.privacy.decimals import at_least, at_most, exact
 from privatelr.privacy.events import (
@@ -36,14 +34,16 @@ from privatelr.privacy.events import (
     TiltEvent,
     as_pure,
 )
+from privatelr.privacy.gaussian import gaussian_epsilon
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
 from privatelr.privacy.tilt import tilt_log_delta
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _ROUNDING = 1e-9
 """By so much relative to it the events may exceed a guarantee: numbers are solved for."""
+_MOST_SPLITS = 4
 
 
 def require_agreement(guarantee: Promise, events: Sequence[Event]) -> None:
@@ -55,16 +55,16 @@ def require_agreement(guarantee: Promise, events: Sequence[Event]) -> None:
             f"events: together they do not imply {guarantee}; charge the guarantee that they "
             "have, or no events."
         )
-    if implied(events, _half(guarantee)):
+    if _is_cheap(events, guarantee):
         raise GuaranteeError(
-            f"events: together they imply {_half(guarantee)}, half of {guarantee} or less; "
+            f"events: together they make {_half(guarantee)} or less, half of {guarantee}; "
             "charge the guarantee that they have, or no events."
         )
 
 
 def in_agreement(guarantee: Promise, events: tuple[Event, ...]) -> tuple[Event, ...]:
     """The events if they account for the guarantee; otherwise none, so that it is counted."""
-    agree = implied(events, guarantee) and not implied(events, _half(guarantee))
+    agree = implied(events, guarantee) and not _is_cheap(events, guarantee)
     return events if agree else ()
 
 
@@ -80,10 +80,20 @@ def implied(events: Iterable[Event], guarantee: Promise) -> bool:
             rhos = sum(k * _rho(event) for event, k in counts.items())
             return rhos <= rho * (1 + _ROUNDING)
         case ApproxDP(epsilon=epsilon, delta=delta):
-            total = composition(counts)
-            pure = composition(Counter(as_pure(event) or event for event in counts.elements()))
+            capped = Counter(as_pure(event) or event for event in counts.elements())
             limit = epsilon * (1 + _ROUNDING)
-            return delta == 1 or _holds(total, limit, delta) or _holds(pure, limit, delta)
+            return delta == 1 or any(_holds(kinds, limit, delta) for kinds in (counts, capped))
+
+
+def _is_cheap(events: Sequence[Event], guarantee: Promise) -> bool:
+    """Whether events are worth half of a guarantee at most, and not half of it in pure epsilon."""
+    half = _half(guarantee)
+    if isinstance(half, ApproxDP):
+        # a large delta can be worth as much as half of epsilon
+        caps = [cap for event in events if (cap := as_pure(event)) is not None]
+        if sum((exact(cap.epsilon) for cap in caps), Fraction(0)) >= exact(half.epsilon):
+            return False
+    return implied(events, half)
 
 
 def _half(guarantee: Promise) -> Promise:
@@ -107,32 +117,58 @@ def _rho(event: Event) -> float:
             return times * min(eta**2 / 8, to_zcdp(PureDP(eta)).rho)
         case SimplexDrawEvent(largest=largest, width=width, sd=sd, times=times):
             return times * rho_of_draw(largest, width, sd)
-        case TiltEvent() | ApproxDP():
+        case TiltEvent(rho=rho):
+            return rho
+        case ApproxDP():
             return math.inf
 
 
-def _holds(total: Composition, epsilon: float, delta: float) -> bool:
+def _holds(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
     """Whether the events have this epsilon at this delta, without loss distributions.
 
     The answer may not depend on an optional library.
     """
+    total = composition(counts)
     rest = exact(delta) - total.lost
     if rest < 0:
         return False
     spare = at_most(rest)
     if epsilon_by_sum(total, spare) <= epsilon or epsilon_by_renyi(total, spare) <= epsilon:
         return True
-    return spare > 0 and _holds_by_tilt(total, epsilon, math.log(spare))
+    left = epsilon - at_least(total.pure)
+    return spare > 0 and left >= 0 and _holds_by_tilt(counts, left, spare)
 
 
-def _holds_by_tilt(total: Composition, epsilon: float, log_delta: float) -> bool:
-    """The same by Theorem 4.2, for one tilt beside Gaussian releases and pure ones."""
-    others = total.others.counts
-    tilts = [event for event in others if isinstance(event, TiltEvent)]
-    if len(tilts) != 1 or others[tilts[0]] > 1:
+def _holds_by_tilt(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
+    """The same by Theorem 4.2, for one tilt beside Gaussian releases and pure ones.
+
+    All Gaussian releases are taken as the shield of the tilt; or one of them is set apart, and
+    has a part of epsilon and delta to itself.
+    """
+    others = {event: k for event, k in counts.items() if not isinstance(event, PureDP | ApproxDP)}
+    tilts = [event for event, k in others.items() if isinstance(event, TiltEvent) and k == 1]
+    mus = [
+        event.mu * math.sqrt(k) for event, k in others.items() if isinstance(event, GaussianEvent)
+    ]
+    if len(tilts) != 1 or len(others) != 1 + len(mus):
         return False
-    if not all(isinstance(event, TiltEvent | GaussianEvent) for event in others):
-        return False
-    out = math.hypot(*(event.mu for event in others if isinstance(event, GaussianEvent)))
-    rest = epsilon - at_least(total.pure)
-    return rest >= 0 and tilt_log_delta(tilts[0], rest, out) <= log_delta
+    splits = [(math.hypot(*mus[:i], *mus[i + 1 :]), mus[i]) for i in range(len(mus))][:_MOST_SPLITS]
+    return tilt_log_delta(tilts[0], epsilon, math.hypot(*mus)) <= math.log(delta) or any(
+        _holds_in_parts(tilts[0], out, apart, epsilon, delta) for out, apart in splits
+    )
+
+
+def _holds_in_parts(
+    tilt: TiltEvent, out: float, apart: float, epsilon: float, delta: float
+) -> bool:
+    """Whether some part of delta suffices for a tilt, and the rest for a Gaussian release."""
+
+    def excess(log_odds: float) -> float:
+        share = float(scipy.special.expit(log_odds))
+        rest = epsilon - gaussian_epsilon(apart, (1 - share) * delta)
+        if rest <= 0:
+            return -rest + 1e3
+        return tilt_log_delta(tilt, rest, out) - math.log(share * delta)
+
+    found = scipy.optimize.minimize_scalar(excess, bounds=(-7, 7), method="bounded")
+    return float(found.fun) <= 0

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _LARGEST = 1e100
 """Of a ratio of sensitivity to noise: its square is still a number."""
+_FIRST_ORDER = 0.798
+"""From above, the mean size of a standard normal number."""
 _UNIT = 2.0**-52
 """Rounding of one operation, on the safe side."""
 
@@ -105,6 +107,11 @@ class TiltEvent:
         if self.joint_factor is not None and self.kappa * self.joint_factor <= self.m**2 / 2:
             return 0.0
         return math.log1p(self.curvature_bound * self.kappa)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP of a tilt: its divergence over the order is largest as that falls to 1."""
+        return 2 * self.m**2 + _FIRST_ORDER * self.m + self.curvature_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +202,7 @@ def renyi(event: Event, order: float) -> float:
             return order * mu**2 / 2
         case TiltEvent(m=m):
             # what the maximum with 0 adds to the Gaussian of sensitivity 2 m, at any order
-            maximum = min(0.1409 / (order - 1), 0.798 * m)
+            maximum = min(0.1409 / (order - 1), _FIRST_ORDER * m)
             return 2 * order * m**2 + event.curvature_cost + maximum
         case ApproxDP():
             return math.inf

@@ -130,10 +130,10 @@ class Ledger(Account):
         by one of zeros, as a `PrivateFTRL` may be.
     account : {"renyi", "sum"}, optional
         How a budget with a delta is counted. ``"renyi"``: by the Renyi divergence of one order,
-        or by sums if they are less and their deltas make a tenth of delta at most. ``"sum"``: epsilons add up, and deltas. By
-        default the first charge decides, for good: ``"renyi"`` unless it fits only into sums, as a
-        release does that takes all of the budget. (The least of several accounts, taken after
-        prices that were chosen by results, is not private.) Without a delta, by sums.
+        or by sums if they are less and their deltas make a tenth of delta at most. ``"sum"``:
+        epsilons add up, and deltas. By default the first charge decides, for good: ``"renyi"``
+        unless it fits only into sums, as a release does that takes all. (The least of several
+        accounts, after prices that results chose, is not private.) Without a delta, by sums.
 
     Raises
     ------

@@ -21,6 +21,7 @@ from privatelr.mechanisms.request import (
     SMALLEST_DELTA,
     SMALLEST_EPSILON,
 )
+from privatelr.privacy.agreement import in_agreement
 from privatelr.privacy.bounded_range import range_within
 from privatelr.privacy.events import BoundedRangeEvent
 from privatelr.privacy.guarantees import (
@@ -123,11 +124,12 @@ class OnlineCalibration:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for all rounds."""
+        """What a ledger composes for all rounds; nothing if it is far below what was promised."""
         if isinstance(self.target, NonPrivate):
             return ()
         problem = self.problem
-        return (BoundedRangeEvent(self.eta, problem.horizon - 1, problem.neighbours),)
+        event = BoundedRangeEvent(self.eta, problem.horizon - 1, problem.neighbours)
+        return in_agreement(self.target, (event,))
 
     @property
     def regret_bound(self) -> float:

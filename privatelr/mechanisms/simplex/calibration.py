@@ -19,6 +19,7 @@ from privatelr.mechanisms.simplex.draws import (
     tolerance_of,
 )
 from privatelr.numerics.losses import describe
+from privatelr.privacy.agreement import in_agreement
 from privatelr.privacy.events import SimplexDrawEvent
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, Promise, PureDP
 
@@ -69,13 +70,13 @@ class SimplexCalibration:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for this release."""
-        bounds = self.stability
-        if bounds is None:
+        """What a ledger composes; nothing if it is far below what was promised."""
+        target, bounds = self.target, self.stability
+        if bounds is None or isinstance(target, NonPrivate):
             return ()
-        neighbours = self.target.neighbours
         sizes = (bounds.largest, bounds.width, bounds.sd)
-        return (SimplexDrawEvent(*sizes, times=self.draws, neighbours=neighbours),)
+        event = SimplexDrawEvent(*sizes, times=self.draws, neighbours=target.neighbours)
+        return in_agreement(target, (event,))
 
     @property
     def title(self) -> str:
