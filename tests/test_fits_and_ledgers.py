@@ -6,20 +6,34 @@ import subprocess
 import sys
 import threading
 import warnings
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
 import privatelr.mechanisms.stages
 import privatelr.model
 import privatelr.model_data
-from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PrivacyWarning, PureDP, dpsvm
+from privatelr import (
+    ZCDP,
+    ApproxDP,
+    GuaranteeError,
+    Ledger,
+    PrivacyWarning,
+    PrivateFTRL,
+    PureDP,
+    constraint_private_lp,
+    dpsimplex,
+    dpsvm,
+)
 from privatelr.precision import working_precision
 from privatelr.privacy.accounting import Entry, delta_of
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.decimals import exact
 from privatelr.privacy.events import TiltEvent, renyi
+from privatelr.privacy.ledger import active_ledger
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
@@ -109,6 +123,56 @@ def test_a_block_charges_fits_that_do_not_name_it():
             fit_clinic(clinic(), eps=0.6)
     fit_clinic(clinic(), eps=0.6)
     assert ledger.spent() == 0.5
+
+
+def check_named_ledger_does_not_hide_the_block(make):
+    """A release that names a ledger inside of a block is charged to both, or to none."""
+    with Ledger(1.0) as block:
+        named = Ledger(2.0)
+        make(named.part("a"))
+        assert [len(ledger.entries) for ledger in (block, named)] == [1, 1]
+        assert [ledger.entries[0].part for ledger in (block, named)] == [None, "a"]
+        with pytest.raises(GuaranteeError, match=r"^ledger: .* of 1"):
+            make(named)
+        make(Ledger(9.0).part("b"), eps=0.1)
+        make(block.part("c"), eps=0.1)
+        assert [len(ledger.entries) for ledger in (block, named)] == [3, 1]
+        assert [entry.part for entry in block.entries] == [None, None, "c"]
+
+
+RELEASES = {
+    **{name: partial(fit_clinic, clinic(), model=model) for name, model in MODELS.items()},
+    "dpsimplex": partial(dpsimplex, "y ~ age", clinic(), bounds={"age": (0, 90)}),
+    "play": partial(PrivateFTRL, 3, 20),
+    "program": partial(
+        constraint_private_lp,
+        np.ones((60, 2)),
+        np.ones(60),
+        np.ones(2),
+        1.0,
+        width=2.0,
+        violated=50,
+    ),
+}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_named_ledger_does_not_hide_the_block(release):
+    def make(ledger, eps=0.7):
+        price = {"epsilon": eps} if release == "play" else {"eps": eps}
+        RELEASES[release](**price, delta=0.0, ledger=ledger)
+
+    check_named_ledger_does_not_hide_the_block(make)
+
+
+def test_planted_named_ledger_alone_is_caught(monkeypatch):
+    """As it was: the ledger that is named, and only without one the block."""
+    alone = lambda ledger: ledger if ledger is not None else active_ledger()  # noqa: E731
+    monkeypatch.setattr(privatelr.model, "account_with", alone)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check_named_ledger_does_not_hide_the_block(
+            lambda ledger, eps=0.7: fit_clinic(clinic(), eps=eps, ledger=ledger)
+        )
 
 
 def test_a_block_charges_threads():
@@ -242,21 +306,21 @@ def test_concentrated_releases_are_charged(model):
 
 CHILD = """
 from privatelr import GuaranteeError, Ledger
-for account in (Ledger(9.0), None):
+for account, named in ((Ledger(9.0), None), (None, None), (None, Ledger(9.0))):
     try:
         if account is not None:
             with account:
-                fit()
+                fit(named)
         else:
-            fit()
+            fit(named)
         print("released")
     except GuaranteeError as refused:
         print(refused)
 """
 FITTING = """
 from frames_for_laws import MODELS, clinic, fit_clinic
-def fit():
-    fit_clinic(clinic(), eps=5.0)
+def fit(named):
+    fit_clinic(clinic(), eps=5.0, ledger=named)
 """
 
 
@@ -270,7 +334,7 @@ def test_a_block_of_a_child_does_not_hide_the_one_above():
             check=True,
         )
     said = child.stdout.decode().splitlines()
-    assert len(said) == 2
+    assert len(said) == 3
     assert all("another process" in line for line in said)
     assert ledger.entries == ()
     assert "PRIVATELR_LEDGER" not in os.environ

@@ -239,7 +239,8 @@ def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, del
     share = _by_sums(entries, kept_delta(rule, delta)) / epsilon
     if isinstance(rule, Renyi):
         none = _by_divergence(rule, [], delta)
-        share = min(share, (_by_divergence(rule, entries, delta) - none) / (epsilon - none))
+        if none < epsilon:
+            share = min(share, (_by_divergence(rule, entries, delta) - none) / (epsilon - none))
     return share
 
 

@@ -73,7 +73,8 @@ def account(statement: Statement) -> str:
     """How the entries are counted, in words."""
     if statement.rule is None:
         return "decided by the first charge"
-    return "the sum of epsilons" if statement.delta == 0 else str(statement.rule)
+    pure = isinstance(statement.rule, Sums) and statement.delta == 0
+    return "the sum of epsilons" if pure else str(statement.rule)
 
 
 def _title(statement: Statement) -> str:

@@ -5,19 +5,22 @@ import json
 import math
 import threading
 import time
+from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import GuaranteeError, NonPrivate, PureDP
-from privatelr.privacy import accounting_pld
+from privatelr.privacy import accounting_pld, ledger_page
 from privatelr.privacy import ledger as ledger_module
+from privatelr.privacy.accounting import Entry
+from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.events import GaussianEvent, TiltEvent
 from privatelr.privacy.gaussian import gaussian_sd
 from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.ledger import Ledger, active_ledger
-from privatelr.privacy.statement import rounded_down
+from privatelr.privacy.ledger import Ledger, account_with, active_ledger
+from privatelr.privacy.statement import rounded_down, share
 
 
 @pytest.fixture(autouse=True)
@@ -386,3 +389,248 @@ def entry(**changes):
 def test_json_that_is_no_ledger(value):
     with pytest.raises(GuaranteeError):
         Ledger.from_json(value)
+
+
+# -- a named ledger inside a block --------------------------------------------------------------
+
+
+def spent_of(*accounts):
+    return [account.spent() for account in accounts]
+
+
+def test_a_named_ledger_and_open_blocks_are_charged_together_or_not_at_all():
+    outer, inner, other = Ledger(1.0), Ledger(0.6), Ledger(5.0)
+    with outer, inner:
+        both = account_with(other.part("a"))
+        entry = both.charge(PureDP(0.25))
+        assert entry == other.entries[0]
+        assert [e.part for e in (entry, *outer.entries, *inner.entries)] == ["a", None, None]
+        assert "would make 0.75 of 0.6" in refusal(both, PureDP(0.5))
+        assert set(both.ledgers) == {outer, inner, other}
+    assert spent_of(outer, inner, other) == [0.25] * 3
+    assert account_with(other) is other
+    assert account_with(None) is None
+
+
+def test_an_open_ledger_that_is_named_is_charged_once():
+    with Ledger(1.0) as ledger, ledger:
+        account_with(ledger).charge(PureDP(0.25))
+        assert account_with(ledger) is ledger
+        part = account_with(ledger.part("a"))
+        part.charge(PureDP(0.5))
+        account_with(active_ledger()).charge(PureDP(0.125))
+    assert [entry.part for entry in ledger.entries] == [None, "a", None]
+    assert (ledger.spent(), ledger.part("b").left()) == (0.875, 0.625)
+
+
+# -- accounts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("account", ["pld", "", 1, True, ["sum"]])
+def test_no_account(account):
+    with pytest.raises(GuaranteeError, match="account takes 'sum', 'renyi'"):
+        Ledger(1.0, 1e-6, account=account)
+
+
+def test_the_first_charge_decides_on_the_account():
+    ledger = Ledger(3.0, 1e-6)
+    assert ledger.account == "decided by the first charge"
+    assert (ledger.left(), ledger.left(1e-6), ledger.spent()) == (3.0, 3.0, 0.0)
+    refusal(ledger, PureDP(4.0))
+    assert ledger.account == "decided by the first charge"
+    ledger.charge(PureDP(0.5))
+    assert ledger.account.startswith("Renyi divergence of order ")
+    whole = Ledger(3.0, 1e-6)
+    whole.charge(ApproxDP(3.0, 1e-6))
+    assert whole.account == "sums of epsilon and of delta"
+    assert Ledger(3.0).account == Ledger(3.0, account="renyi").account == "the sum of epsilons"
+    assert "adds up epsilons" in refusal(Ledger(3.0, 1e-6, account="sum"), ZCDP(0.01))
+
+
+def test_an_account_does_not_change_with_the_prices():
+    """Sums would still cover what a ledger refuses that counts otherwise, and the other way."""
+    by_divergence, by_sums = Ledger(3.0, 1e-6), Ledger(3.0, 1e-6, account="sum")
+    for ledger in (by_divergence, by_sums):
+        ledger.charge(PureDP(0.1), times=25)
+    by_divergence.charge(PureDP(0.1), times=8)
+    assert "would make 3.3 of 3 " in refusal(by_sums, PureDP(0.1), times=8)
+    by_sums.charge(ApproxDP(0.5, 1e-6))
+    assert "is kept for releases without a divergence" in refusal(
+        by_divergence, ApproxDP(0.01, 2e-7)
+    )
+    by_divergence.charge(ApproxDP(0.01, 1e-7))
+
+
+def test_a_release_without_events_fits_beside_others():
+    ledger = Ledger(3.0, 1e-6)
+    for _ in range(3):
+        ledger.charge(ApproxDP(1, 1e-6), [GAUSSIAN])
+    ledger.charge(ApproxDP(0.1, 5e-8))
+    before = ledger.spent()
+    ledger.charge(ApproxDP(0.1, 5e-8))
+    assert before < ledger.spent() <= 3
+    assert ledger.left(1e-9) == 0 < ledger.left()
+
+
+def test_spent_at_another_delta_is_of_the_same_account():
+    """And so it is no less than at the order that suits that delta."""
+    ledger = Ledger(3.0, 1e-6)
+    ledger.charge(ZCDP(0.05))
+    found = [ledger.spent(delta) for delta in (1e-9, 1e-6, 1e-3)]
+    assert found == sorted(found, reverse=True)
+    for delta, epsilon in zip((1e-9, 1e-6, 1e-3), found, strict=True):
+        assert epsilon >= to_approximate(ZCDP(0.05), delta).epsilon
+    assert ledger.spent(0) == math.inf
+
+
+@given(st.lists(st.sampled_from([0.01, 0.1, 0.5, 2.5]), min_size=1, max_size=12))
+def test_what_is_spent_is_the_budget_that_would_do(prices):
+    """A ledger of the same order whose budget is what was spent takes the same charges."""
+    ledger = Ledger(3.0, 1e-6, account="renyi")
+    for price in prices:
+        with contextlib.suppress(GuaranteeError):
+            ledger.charge(PureDP(price))
+    small = Ledger.from_json(ledger.to_json() | {"epsilon": ledger.spent()})
+    assert small.spent() == ledger.spent() <= small.epsilon
+    assert share(small._statement) <= 1
+
+
+# -- plans --------------------------------------------------------------------------------------
+
+
+def test_a_plan_takes_what_was_declared_once():
+    ledger = Ledger.plan([PureDP(0.5), PureDP(0.2), PureDP(0.2)])
+    assert (ledger.epsilon, ledger.delta) == (0.9, 0.0)
+    assert ledger.left() == 0.5
+    ledger.charge(PureDP(0.1))  # takes one of 0.2
+    ledger.part("a").charge(PureDP(0.2))
+    assert ledger.spent() == 0.9  # as a whole
+    assert refusal(ledger, PureDP(0.2), times=2) == (
+        "ledger: eps=0.2 2 times more is not among the declared prices that are left; "
+        "what is left is epsilon 0.5."
+    )
+    assert "Left: 1 of 3 prices" in str(ledger)
+    assert "Account: a plan of 3 prices declared in advance" in str(ledger)
+    ledger.charge(PureDP(0.2))
+    assert ledger.left() == 0
+
+
+def test_a_plan_with_events_takes_the_same_events():
+    single = (ApproxDP(1, 1e-6), [GAUSSIAN])
+    ledger = Ledger.plan([single, single, PureDP(0.1)], 1e-6)
+    assert ledger.epsilon < 1.7
+    refusal(ledger, ApproxDP(1, 1e-6))
+    refusal(ledger, ApproxDP(1, 1e-6), [GaussianEvent(GAUSSIAN.mu * 0.99)])
+    for _ in range(2):
+        ledger.charge(*single)
+    refusal(ledger, *single)
+    resumed = Ledger.from_json(json.loads(json.dumps(ledger.to_json())))
+    assert resumed.epsilon == ledger.epsilon
+    refusal(resumed, *single)
+    resumed.charge(PureDP(0.1))
+
+
+@pytest.mark.parametrize(
+    ("prices", "delta"),
+    [
+        ([], 0.0),
+        (3, 0.0),
+        ("ab", 0.0),
+        ([0.1], 0.0),
+        ([(PureDP(0.1), 3)], 0.0),
+        ([ZCDP(0.1)], 0.0),
+        ([NonPrivate()], 1e-6),
+        ([PureDP(0.1, object())], 0.0),
+        ([PureDP(0.1)], 1.0),
+    ],
+)
+def test_what_is_no_plan(prices, delta):
+    with pytest.raises(GuaranteeError, match=r"takes|price|neighbours"):
+        Ledger.plan(prices, delta)
+
+
+def test_a_cheaper_epsilon_in_the_file_of_a_plan_is_not_believed():
+    ledger = Ledger.plan([PureDP(0.5)] * 4)
+    value = ledger.to_json() | {"epsilon": 0.01}
+    assert Ledger.from_json(value).epsilon == 2.0
+
+
+# -- files of the version before ------------------------------------------------------------------
+
+
+def first_version(ledger):
+    value = {key: entry for key, entry in ledger.to_json().items() if key != "account"}
+    return json.loads(json.dumps(value | {"version": 1}))
+
+
+def test_a_file_of_version_1_is_counted_by_the_account_of_its_first_entry():
+    ledger = study()
+    resumed = Ledger.from_json(first_version(ledger))
+    assert resumed.entries == ledger.entries
+    assert (resumed.account, resumed.spent()) == (ledger.account, ledger.spent())
+    pure = Ledger(1.0)
+    pure.charge(PureDP(0.25))
+    assert Ledger.from_json(first_version(pure)).left() == 0.75
+
+
+def test_a_file_of_version_1_that_no_account_covers_is_read_and_not_charged():
+    """As the least of accounts let it through: one price by its losses, then others."""
+    value = first_version(Ledger(1.0, 1e-6))
+    entry = Entry("fit", PureDP(0.5))
+    value["entries"] = [ledger_page.entry_to_json(entry)] * 3
+    resumed = Ledger.from_json(value)
+    assert len(resumed.entries) == 3
+    assert resumed.left() == 0 < 1 < resumed.spent()
+    refusal(resumed, PureDP(1e-9))
+
+
+# -- in a notebook --------------------------------------------------------------------------------
+
+
+class Cells(HTMLParser):
+    """The rows of all tables, as text."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.tags = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        while self.tags and self.tags.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if {"td", "th"} & set(self.tags):
+            self.rows[-1][-1] += data
+
+
+def test_a_ledger_in_a_notebook_is_a_table():
+    ledger = study()
+    ledger.charge(PureDP(0.01), label="<script>&")
+    text = ledger._repr_html_()
+    cells = Cells()
+    cells.feed(text)
+    assert cells.rows[0] == ["release", "part", "price", "times"]
+    assert cells.rows[2] == ["histogram", "test", "eps=0.1, delta=1e-08", "3"]
+    assert cells.rows[4] == ["<script>&", "", "eps=0.01", "1"]
+    assert all(len(row) == 4 for row in cells.rows)
+    assert "<script>" not in text
+    for line in ("Ledger: epsilon 3", "Account: Renyi", "Spent: epsilon ", "Left: epsilon "):
+        assert line in text
+    assert "nothing was released" in Ledger(1.0)._repr_html_()
+
+
+def test_a_long_ledger_in_a_notebook_is_cut():
+    ledger = Ledger(300)
+    for k in range(59):
+        ledger.charge(PureDP(1.0), label=f"{k}")
+    cells = Cells()
+    cells.feed(ledger._repr_html_())
+    assert cells.rows[1] == ["... 39 before"]
+    assert len(cells.rows) == 22
