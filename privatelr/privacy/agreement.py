@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import scipy
@@ -46,26 +47,28 @@ _ROUNDING = 1e-9
 _MOST_SPLITS = 4
 
 
-def require_agreement(guarantee: Promise, events: Sequence[Event]) -> None:
+def require_agreement(guarantee: Promise, events: tuple[Event, ...]) -> None:
     """Refuse events that do not account for the guarantee that they come with."""
-    if not events:
-        return
-    if not implied(events, guarantee):
+    fault = _fault(guarantee, events)
+    if fault:
         raise GuaranteeError(
-            f"events: together they do not imply {guarantee}; charge the guarantee that they "
-            "have, or no events."
-        )
-    if _is_cheap(events, guarantee):
-        raise GuaranteeError(
-            f"events: together they make {_half(guarantee)} or less, half of {guarantee}; "
-            "charge the guarantee that they have, or no events."
+            f"events: together they {fault}; charge the guarantee that they have, or no events."
         )
 
 
 def in_agreement(guarantee: Promise, events: tuple[Event, ...]) -> tuple[Event, ...]:
     """The events if they account for the guarantee; otherwise none, so that it is counted."""
-    agree = implied(events, guarantee) and not _is_cheap(events, guarantee)
-    return events if agree else ()
+    return () if _fault(guarantee, events) else events
+
+
+@lru_cache(maxsize=1024)  # of public facts; a file has the same release many times
+def _fault(guarantee: Promise, events: tuple[Event, ...]) -> str:
+    """What is wrong with events, in words; nothing if they account for the guarantee."""
+    if events and not implied(events, guarantee):
+        return f"do not imply {guarantee}"
+    if events and _is_cheap(events, guarantee):
+        return f"make {_half(guarantee)} or less, half of {guarantee}"
+    return ""
 
 
 def implied(events: Iterable[Event], guarantee: Promise) -> bool:

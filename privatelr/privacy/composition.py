@@ -18,7 +18,7 @@ import numpy as np
 from privatelr.privacy import accounting_pld
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.decimals import at_least, at_most, exact
-from privatelr.privacy.events import Event, GaussianEvent, renyi_curve
+from privatelr.privacy.events import Event, GaussianEvent, renyi, renyi_curve
 from privatelr.privacy.gaussian import gaussian_epsilon, log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.renyi import ORDERS, delta_of_curve, epsilon_of_curve
@@ -103,7 +103,7 @@ def epsilon_by_sum(total: Composition, delta: float) -> float:
 
 def epsilon_by_renyi(total: Composition, delta: float) -> float:
     """Smallest over the orders (Canonne, Kamath and Steinke 2020, Proposition 12)."""
-    return math.inf if delta <= 0 else epsilon_of_curve(_renyi(total), delta)
+    return math.inf if delta <= 0 else epsilon_of_curve(renyi_total(total), delta)
 
 
 def epsilon_by_losses(total: Composition, delta: float) -> float:
@@ -129,23 +129,25 @@ def deltas(total: Composition, epsilon: float) -> Iterator[float]:
 
 
 def _delta_by_renyi(total: Composition, epsilon: float) -> float:
-    return delta_of_curve(_renyi(total), epsilon)
+    return delta_of_curve(renyi_total(total), epsilon)
 
 
-def _renyi(total: Composition) -> FloatArray:
-    """Renyi divergence of each order."""
+def renyi_total(total: Composition) -> FloatArray:
+    """Renyi divergence of each of `ORDERS`, without what is lost already."""
     sums = np.zeros_like(ORDERS)
     for event, k in total.counts.items():
         sums += k * _renyi_of(event)
     return sums
 
 
-def renyi_total(total: Composition, orders: FloatArray) -> FloatArray:
-    """Renyi divergence of any orders ``(k,)`` above 1, without what is lost already."""
-    sums = np.zeros_like(orders)
-    for event, k in total.counts.items():
-        sums += k * renyi_curve(event, orders)
-    return sums
+def renyi_at(total: Composition, order: float) -> float:
+    """Renyi divergence of any order above 1, without what is lost already."""
+    return math.fsum(k * _renyi_at(event, order) for event, k in total.counts.items())
+
+
+@lru_cache(maxsize=4096)
+def _renyi_at(event: Event, order: float) -> float:
+    return renyi(event, order)
 
 
 @lru_cache(maxsize=1024)

@@ -24,10 +24,10 @@ import numpy as np
 from privatelr.errors import GuaranteeError, require_choice, show
 from privatelr.privacy.accounting import Entry, epsilon_of, priced
 from privatelr.privacy.agreement import require_agreement
-from privatelr.privacy.composition import Composition, composition, renyi_total
+from privatelr.privacy.composition import Composition, composition, renyi_at, renyi_total
 from privatelr.privacy.conversions import best_excess, implies
 from privatelr.privacy.decimals import at_least, at_most, exact
-from privatelr.privacy.events import Event, as_pure
+from privatelr.privacy.events import Event, as_pure, renyi
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.renyi import EXCESSES, conversion_cost
 
@@ -152,8 +152,8 @@ def _best_excess(total: Composition, delta: float) -> float:
     match list(total.counts):
         case [ZCDP(rho=rho)]:
             return best_excess(rho, delta)
-    divergences = renyi_total(total, 1 + EXCESSES)
-    return float(EXCESSES[int(np.argmin(divergences + conversion_cost(EXCESSES, delta)))])
+    bounds = renyi_total(total) + conversion_cost(EXCESSES, delta)
+    return float(EXCESSES[int(np.argmin(bounds))])
 
 
 def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
@@ -172,6 +172,13 @@ def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
         case Plan(prices=prices):
             # a plan is spent as a whole: which part of it is used may have been chosen by results
             return math.inf if unused(rule, entries) is None else _composed(prices, delta)
+
+
+def has_room(rule: Rule, entries: Sequence[Entry], epsilon: float, delta: float) -> bool:
+    """Whether ``epsilon_used(...) <= epsilon``; the dearer count only where the cheap one fails."""
+    if isinstance(rule, Renyi) and _by_sums(entries, kept_delta(rule, delta)) <= epsilon:
+        return True
+    return epsilon_used(rule, entries, delta) <= epsilon
 
 
 @lru_cache(maxsize=64)
@@ -195,8 +202,7 @@ def _pure_of_divergence(divergence: float, excess: float) -> float:
         return 0.0
 
     def fits(epsilon: float) -> bool:
-        found = renyi_total(composition({PureDP(epsilon): 1}), np.array([1 + excess]))[0]
-        return bool(found <= divergence)
+        return renyi(PureDP(epsilon), 1 + excess) <= divergence
 
     low, high = 0.0, divergence
     while fits(high) and high < 1e9:
@@ -259,13 +265,12 @@ def _read(entry: Entry) -> Counter[Event]:
 def _by_divergence(rule: Renyi, entries: Sequence[Entry], delta: float) -> float:
     counts: Counter[Event] = Counter()
     for entry in entries:
-        counts += _read(entry)
+        counts.update(_read(entry))
     total = composition(counts)
     if delta <= 0 or total.lost > exact(kept_delta(rule, delta)):
         return math.inf
-    divergence = renyi_total(total, np.array([1 + rule.excess]))
     converted = conversion_cost(np.array([rule.excess]), _converted(delta, rule.kept))
-    return float((divergence + converted)[0])
+    return renyi_at(total, 1 + rule.excess) + float(converted[0])
 
 
 def _converted(delta: float, kept: float) -> float:

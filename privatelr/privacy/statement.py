@@ -18,6 +18,7 @@ from privatelr.privacy.filters import (
     candidates,
     declared,
     epsilon_used,
+    has_room,
     kept_delta,
     pure_left,
     share_used,
@@ -111,9 +112,13 @@ def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
 
 def is_within(statement: Statement) -> bool:
     """Whether the entries fit into the budget; every part must."""
-    if isinstance(statement.rule, Plan):
-        return unused(statement.rule, statement.entries) is not None
-    return spent(statement, statement.delta) <= statement.epsilon
+    rule = statement.rule
+    if rule is None:
+        return not statement.entries
+    if isinstance(rule, Plan):
+        return unused(rule, statement.entries) is not None
+    budget = statement.epsilon, statement.delta
+    return all(has_room(rule, group, *budget) for group in _by_part(statement.entries))
 
 
 def spent(statement: Statement, delta: float) -> float:

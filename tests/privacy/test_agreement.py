@@ -118,11 +118,17 @@ def test_own_releases_are_believed(placement, loss):
 def test_pure_noise_is_believed_beside_a_delta():
     """Also where a delta is so large that it alone would be worth half of epsilon."""
     for epsilon, delta in ((0.01, 0.01), (1.0, 1e-6), (0.5, 0.4)):
-        require_agreement(ApproxDP(epsilon, delta), [PureDP(epsilon)])
+        require_agreement(ApproxDP(epsilon, delta), (PureDP(epsilon),))
         apart = GaussianEvent(1 / gaussian_sd(0.3 * epsilon, 0.3 * delta, 1.0))
-        require_agreement(ApproxDP(epsilon, delta), [PureDP(0.7 * epsilon), apart])
+        require_agreement(
+            ApproxDP(epsilon, delta),
+            (
+                PureDP(0.7 * epsilon),
+                apart,
+            ),
+        )
     with pytest.raises(GuaranteeError, match=REFUSED):
-        require_agreement(ApproxDP(1.0, 1e-6), [PureDP(0.1)])
+        require_agreement(ApproxDP(1.0, 1e-6), (PureDP(0.1),))
 
 
 def test_what_is_much_cheaper_than_its_promise_is_counted_by_the_promise():
@@ -147,9 +153,9 @@ def test_what_is_much_cheaper_than_its_promise_is_counted_by_the_promise():
 def test_a_believed_event_costs_at_least_half(epsilon, delta, share, times):
     """What is believed is worth the guarantee, and not half of it, at the delta of it."""
     mu = 1 / gaussian_sd(epsilon * share, delta, 1.0) / math.sqrt(times)
-    events = [GaussianEvent(mu)] * times
+    events = (GaussianEvent(mu),) * times
     require_agreement(ApproxDP(epsilon, delta), events)
     assert epsilon / 2 < gaussian_epsilon(mu * math.sqrt(times), delta / 2) * (1 + 1e-9)
     assert implied([ZCDP(mu**2 / 2)] * times, to_approximate(ZCDP(times * mu**2 / 2), delta))
-    assert in_agreement(ApproxDP(epsilon, delta), tuple(events)) == tuple(events)
-    assert in_agreement(ApproxDP(3 * epsilon, 3 * delta), tuple(events)) == ()
+    assert in_agreement(ApproxDP(epsilon, delta), events) == events
+    assert in_agreement(ApproxDP(3 * epsilon, 3 * delta), events) == ()
