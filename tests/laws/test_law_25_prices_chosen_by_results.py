@@ -15,6 +15,7 @@ import pytest
 from scipy import special, stats
 
 from privatelr import GuaranteeError, Ledger, PureDP
+from privatelr.privacy import accounting_pld
 from privatelr.privacy.accounting import Entry, epsilon_of, fits
 from privatelr.privacy.events import GaussianEvent
 from privatelr.privacy.gaussian import gaussian_epsilon, log_delta
@@ -93,7 +94,7 @@ def accepted(ledger, plan):
         while high - low > 1:
             middle = (low + high) // 2
             try:
-                charge(type(ledger).from_json(ledger.to_json()), price, middle)
+                charge(copy_of(ledger), price, middle)
                 low = middle
             except GuaranteeError:
                 high = middle
@@ -108,7 +109,7 @@ def check_within(make, epsilon, delta, first, plans):
     ledger = make(epsilon, delta)
     with contextlib.suppress(GuaranteeError):
         ledger.charge(PureDP(first))
-        copies = [type(ledger).from_json(ledger.to_json()) for _ in plans]
+        copies = [copy_of(ledger) for _ in plans]
         branches = [accepted(copy, plan) for copy, plan in zip(copies, plans, strict=True)]
         found = delta_of_game(first, branches, epsilon)
         assert found <= delta * (1 + 1e-9)
@@ -166,6 +167,49 @@ def test_random_adversaries_stay_within(account):
     reached = [check_within(ACCOUNTS[account], *random_adversary(rng)) for _ in range(40)]
     if account != "sum":  # which forgives nothing that these releases could use
         assert max(reached) > 0.05  # the search comes near enough to find something
+
+
+def dearest(ledger, most):
+    """About the largest pure price that a ledger still takes."""
+    low, high = 0.0, most
+    for _ in range(25):
+        middle = (low + high) / 2
+        takes = accepted(copy_of(ledger), [(PureDP(middle), 1)])
+        low, high = (middle, high) if takes else (low, middle)
+    return low
+
+
+def copy_of(ledger):
+    return type(ledger).from_json(ledger.to_json())
+
+
+def check_one_or_many(make, tries):
+    """By one bit either the one dearest release or many cheap ones, as in the counterexample."""
+    rng = np.random.default_rng(26)
+    reached = []
+    for _ in range(tries):
+        epsilon, delta = 10 ** rng.uniform(0, 0.8), 10 ** rng.uniform(-4, -1.5)
+        first, small = 10 ** rng.uniform(-3, -0.5), epsilon * 10 ** rng.uniform(-2, -0.7)
+        ledger = make(epsilon, delta)
+        ledger.charge(PureDP(first))
+        plans = [(PureDP(dearest(ledger, 2 * epsilon)), 1)], [(PureDP(small), 600)]
+        branches = [accepted(copy_of(ledger), plan) for plan in plans]
+        for chosen in (branches, branches[::-1]):
+            found = delta_of_game(first, chosen, epsilon)
+            assert found <= delta * (1 + 1e-9)
+            reached.append(found / delta)
+    return max(reached)
+
+
+def test_one_dear_release_or_many_cheap_ones():
+    assert check_one_or_many(Ledger, 40) > 0.1
+
+
+def test_planted_least_of_accounts_is_caught_by_the_search(monkeypatch):
+    """Already the least of sums and of all orders is none, without loss distributions."""
+    monkeypatch.setattr(accounting_pld, "_library", lambda: None)
+    with pytest.raises(AssertionError):
+        check_one_or_many(LeastOfAccounts, 40)
 
 
 def test_prices_may_be_chosen_by_results_in_a_plan_too():
