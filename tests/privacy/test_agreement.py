@@ -83,15 +83,17 @@ def test_planted_credulity_is_caught(monkeypatch, check):
 
 
 def test_a_tampered_event_is_refused():
-    """A fit of 1 at 1e-6 whose file says that it cost nothing."""
-    ledger = Ledger(2.0, 1e-6)
-    fit_clinic(clinic(), eps=ApproxDP(1.0, 1e-6), op=False, ledger=ledger)
+    """A release of 1 at 1e-6 whose file says that it cost nothing, or a fit of 1."""
+    ledger = Ledger(3.0, 1e-6)
+    ledger.charge(ApproxDP(1.0, 1e-6), [GaussianEvent(MU)])
+    fit_clinic(clinic(), eps=PureDP(1.0), ledger=ledger)
     value = json.loads(json.dumps(ledger.to_json()))
     assert Ledger.from_json(value).spent() == ledger.spent()
-    for event in value["entries"][0]["events"]:
-        event |= {"kind": "gaussian", "mu": 1e-9, "neighbours": "REPLACE_ONE"}
-    with pytest.raises(GuaranteeError, match="events"):
-        Ledger.from_json(value)
+    for entry, number in ((0, "mu"), (1, "epsilon")):
+        changed = json.loads(json.dumps(value))
+        changed["entries"][entry]["events"][0][number] = 1e-9
+        with pytest.raises(GuaranteeError, match=REFUSED):
+            Ledger.from_json(changed)
 
 
 TARGETS = [
