@@ -150,4 +150,4 @@ if not TYPE_CHECKING:
         return found
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_ROOMS, *_FIT, *_LATER})
+        return sorted(__all__)

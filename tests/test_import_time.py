@@ -178,6 +178,10 @@ def test_every_public_name_is_there_and_stays(python):
         assert getattr(privatelr, name) is getattr(privatelr, name)
 
 
+def test_what_is_listed_is_what_is_public():
+    assert dir(privatelr) == sorted(privatelr.__all__)
+
+
 @pytest.mark.parametrize(
     "code",
     [
