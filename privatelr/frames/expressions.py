@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from privatelr.errors import FormulaError
-from privatelr.frames.contrasts import is_plain_contrast
+from privatelr.frames.contrasts import spell_contrast
 from privatelr.frames.functions import ROW_FUNCTIONS, RowFunction
 from privatelr.frames.lexer import CLOSING, CONSTANTS, OPENING, WORDS, Token, spell
 from privatelr.frames.refusals import refuse_call
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _TO_PYTHON = {"^": "**", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
 _TO_PYTHON |= {"%in%": "in", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
+_BELOW_NOT = (",", "=", "&", "&&", "|", "||")
 _SEPARATING = (",", "=", "<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _LONGEST = 500
 CODING_CALLS = frozenset({"C", "factor", "as.factor"})
@@ -61,7 +62,7 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
         raise FormulaError(
             f"formula: an expression takes at most {_LONGEST} words, not {len(tokens)}."
         )
-    source, aliases, called = _to_python(_bracket_specials(tokens))
+    source, aliases, called = _to_python(_bracket_specials(_bracket_negations(tokens)))
     try:
         tree = ast.parse(source or "()", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -95,6 +96,29 @@ def _to_python(tokens: Sequence[Token]) -> tuple[str, dict[str, str], set[str]]:
         else:
             words.append(_TO_PYTHON.get(token.text, token.text))
     return " ".join(words), aliases, called
+
+
+def _bracket_negations(tokens: Sequence[Token]) -> list[Token]:
+    """Put brackets around ``!a``: R takes it as an operand of any operator, Python does not.
+
+    As in R it reaches up to the next operator that binds less: ``a * !b + c`` is ``a * !(b + c)``.
+    """
+    opening, closing = Token("operator", "("), Token("operator", ")")
+    bracketed: list[Token] = []
+    to_close = [0]  # negations that are open, for each bracket around the token
+    for token in tokens:
+        if token.is_operator(*CLOSING, *_BELOW_NOT):
+            bracketed += to_close[-1] * [closing]
+            to_close[-1] = 0
+        if token.is_operator(*CLOSING) and len(to_close) > 1:
+            to_close.pop()
+        elif token.is_operator(*OPENING):
+            to_close.append(0)
+        elif token.is_operator("!"):
+            bracketed.append(opening)
+            to_close[-1] += 1
+        bracketed.append(token)
+    return bracketed + to_close[-1] * [closing]
 
 
 def _bracket_specials(tokens: Sequence[Token]) -> list[Token]:
@@ -182,13 +206,11 @@ def coded_contrast(expression: Expression) -> str | None:
     nodes = [n for n in coded.args[1:] if _items(expression, n) is None] if coded else []
     if not nodes:
         return None
-    text = ast.unparse(nodes[0])
-    for key, value in expression.aliases.items():
-        text = text.replace(key, value) if value.startswith("contr.") else text
-    if not is_plain_contrast(text):
+    text = spell_contrast(nodes[0], expression.aliases)
+    if text is None:
         raise FormulaError(
-            f"formula: {expression.label!r} takes a contrast such as contr.sum or "
-            "contr.treatment('b') after the column, with constants only."
+            f"formula: {expression.label!r} takes a contrast such as contr.sum, "
+            "contr.treatment('b') or Treatment('b') after the column, with constants only."
         )
     return text
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import SchemaError, show
+from privatelr.frames.contrasts import require_base
 from privatelr.frames.evaluation import interval
 from privatelr.frames.expressions import (
     Expression,
@@ -74,4 +75,6 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
         )
     if variable is not None:
         require_content(variable.name, variable.content, levels)
-    return Factor(expression, source=name, levels=levels, contrast=coded_contrast(expression))
+    contrast = coded_contrast(expression)
+    require_base(expression.label, contrast, levels)
+    return Factor(expression, source=name, levels=levels, contrast=contrast)

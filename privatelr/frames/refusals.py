@@ -46,7 +46,7 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     if function == "relevel":
         return SchemaError(
             f"term '{term}' reorders levels; declare the order, reference level first, as "
-            f'levels={{"{variable}": [...]}}.'
+            f'levels={{"{variable}": [...]}}, or name it, as in C({variable}, Treatment("level")).'
         )
     if short in ("scale", "center", "standardize", "scaled"):
         return SchemaError(

@@ -19,6 +19,7 @@ from formulaic.errors import FormulaicError
 from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError
+from privatelr.frames.contrasts import escaped
 from privatelr.frames.factors import Factor, plan_factor
 from privatelr.frames.formula import (
     Formula,
@@ -205,7 +206,7 @@ def _code(formula: Formula, factors: Sequence[Factor]) -> tuple[ModelSpec, Any]:
     for index, factor in enumerate(factors):
         if factor.contrast is not None:
             quoted = f"`{factor_key(index)}`"
-            text = text.replace(quoted, f"C({quoted}, {factor.contrast})")
+            text = text.replace(quoted, f"C({quoted}, {escaped(factor.contrast)})")
     prototype = pd.DataFrame(
         {
             factor_key(index): pd.Categorical([factor.levels[0]], categories=list(factor.levels))

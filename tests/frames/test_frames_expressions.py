@@ -33,10 +33,12 @@ def larger(inner):
         "({})^{}".format, inner, st.sampled_from(["2", "3", "0", "1", "0.5", "(-1)", "(-0.5)", "x"])
     )
     logic = st.builds("({} > 0 {} !({} <= 1))".format, inner, st.sampled_from(["&", "||"]), inner)
+    negated = st.builds("({} {} !{})".format, inner, st.sampled_from(["+", "*", "-", "=="]), inner)
+    negated |= st.builds("(-!{})".format, inner)
     members = st.builds("({} %in% c(1, 2))".format, inner)
     pairs = st.builds("{}({}, {})".format, st.sampled_from(["pmin", "pmax"]), inner, inner)
     choices = st.builds("ifelse({} > 0, {}, {})".format, inner, inner, inner)
-    return calls | binary | powers | logic | members | pairs | choices
+    return calls | binary | powers | logic | negated | members | pairs | choices
 
 
 expressions = st.recursive(leaves | stepped, larger, max_leaves=6)
@@ -125,6 +127,38 @@ def test_what_has_no_finite_range_says_so(text):
 
 def test_an_expression_that_is_undefined_on_the_box_is_unbounded():
     assert interval(parse("log(x)"), {"x": (-2.0, -1.0)}) == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("text", "brackets"),
+    [
+        ("I(-!x)", "-(!x)"),
+        ("I(-!x + z)", "-(!(x + z))"),
+        ("I(z * !x)", "z * (!x)"),
+        ("I(z * !x - 1)", "z * (!(x - 1))"),
+        ("I(z^!x)", "z^(!x)"),
+        ("I(z + !x == 0)", "z + (!(x == 0))"),
+        ("I(z == !x & z > 0)", "(z == (!x)) & (z > 0)"),
+        ("I(z - !x | x)", "(z - (!x)) | x"),
+        ("I(-!!x)", "-(!(!x))"),
+        ("I(2 * !x %% 2)", "2 * (!(x %% 2))"),
+        ("ifelse(!x, z, -!z)", "ifelse((!x), z, -(!z))"),
+        ("I(z * (!x) + 1)", "(z * (!x)) + 1"),
+        ("I(z * !x %in% c(0, 2))", "z * (!(x %in% c(0, 2)))"),
+    ],
+)
+def test_a_negation_is_an_operand_and_reaches_as_far_as_in_r(text, brackets):
+    """In R only & and | bind less than !, wherever it stands (R Language Definition, 10.3)."""
+    x, z = (values.ravel() for values in np.meshgrid([0.0, 1.0, 2.0, np.nan], [-1.0, 0.0, 1.0]))
+    found, expected = (evaluate(parse(one), {"x": x, "z": z}) for one in (text, brackets))
+    np.testing.assert_array_equal(found, expected)
+    assert len(set(found[np.isfinite(found)])) > 1
+
+
+def test_a_negated_number_is_no_factor():
+    assert interval(parse("I(-!x)"), {"x": (0.0, 1.0)}) == (-1.0, 0.0)
+    assert interval(parse("I(z * !x)"), {"x": (0.0, 1.0), "z": (-2.0, 5.0)}) == (-2.0, 5.0)
+    np.testing.assert_array_equal(evaluate(parse("-!x"), {"x": np.array([0.0, 3.0])}), [-1, 0])
 
 
 @pytest.mark.parametrize("function", sorted(ROW_FUNCTIONS))

@@ -182,6 +182,17 @@ def test_formulas_with_more_than_ten_factors_keep_them_apart():
     assert plan("y ~ .", frame).columns.names[1:] == tuple(f"x{i}" for i in range(13))
 
 
+@pytest.mark.parametrize("base", ["(18,25]", "it's", 'a"b', "a`b", "a\\b", "}", "v1_", "é ü"])
+def test_a_base_level_may_hold_anything(base):
+    levels = ["p", base, "r"]
+    frame = pd.DataFrame({"y": [0, 1, 0], "Treatment": pd.Categorical(levels, categories=levels)})
+    term = f"C(Treatment, Treatment({base!r}))"
+    spec, columns = raw(f"y ~ {term}", frame)
+    assert [name.rpartition("[")[2] for name in spec.columns.names[1:]] == ["T.p]", "T.r]"]
+    assert all(name.startswith(term[:22]) for name in spec.columns.names[1:])
+    np.testing.assert_array_equal(columns[:, 1:], [[1, 0], [0, 0], [0, 1]])
+
+
 # ---- values, against formulaic on undotted names as an independent reading
 
 
@@ -198,6 +209,12 @@ def test_formulas_with_more_than_ten_factors_keep_them_apart():
         ("C(g, contr.sum):x", "C(g, contr.sum):x"),
         ("C(g, contr.helmert)", "C(g, contr.helmert)"),
         ("C(g, contr.treatment('b'))", "C(g, contr.treatment('b'))"),
+        ("C(g, contr.treatment(base = 'b'))*x", "C(g, contr.treatment('b'))*x"),
+        ('C(g, Treatment("c"))*x', "C(g, contr.treatment('c'))*x"),
+        ('C(g, Treatment(reference="c"))', "C(g, contr.treatment('c'))"),
+        ("C(g, Treatment())", "C(g, contr.treatment)"),
+        ("C(flag, Treatment(TRUE))", "C(flag, contr.treatment(True))"),
+        ("I(-!flag) + I(x * !flag)", "I(-1.0 * ~flag) + I(x * ~flag)"),
         ("factor(g, levels = c('c', 'a', 'b'))", "C(g, levels=['c', 'a', 'b'])"),
         ("I(x > 1 & !(z >= 2))", "I(1.0 * ((x > 1) & ~(z >= 2)))"),
         ("I(g %in% c('a', 'c'))", "I(1.0 * g.isin(['a', 'c']))"),
@@ -312,6 +329,12 @@ def test_responses(left, positive):
         ("y ~ x %foo% z", ""),
         ("y ~ C(g, 3)", "contr"),
         ("y ~ C(g, contr.nosuch)", "contr.nosuch"),
+        ("y ~ C(g, Treatment('d'))", "not one of its levels; it takes 'a', 'b', 'c'"),
+        ("y ~ C(g, contr.treatment('bb'))", "not one of its levels; the nearest is 'b'"),
+        ("y ~ C(g, contr.treatment(base = 2))", "base level 2, which is not one of its levels"),
+        ("y ~ C(g, contr.treatment(3, base = 2))", "one argument of its contrast"),
+        ("y ~ C(g, treatment('b'))", "Treatment('b')"),
+        ("y ~ C(g, Treatment)", "the column 'Treatment'"),
         ("y ~ factor(g, labels = c('A', 'B', 'C'))", "labels"),
         ("y ~ factor(g, ordered = TRUE)", "ordered"),
         ("y ~ I(x + 1" + "0" * 400 + ")", "number"),

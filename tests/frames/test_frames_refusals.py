@@ -30,7 +30,7 @@ LEARNING = [  # (term, words of the remedy)
     ("ns(x)", ["knots", "pmax(x - 3.2, 0)"]),
     ("cr(x, df = 3)", ["knots"]),
     ("cut(x, 3)", ["breaks", "I(x > 3.2)"]),
-    ("relevel(s, 'v')", ["levels=", '"s"']),
+    ("relevel(s, 'v')", ["levels=", '"s"', 'C(s, Treatment("level"))']),
     ("I(x > x.mean())", ["x.mean", "I(x > 3.2)", "bounds="]),
     ("I(x > mean(x))", ["mean", "I(x > 3.2)"]),
     ("I(x - np.mean(x))", ["mean", "I(x > 3.2)"]),

@@ -18,6 +18,7 @@ FORMULAS = [
     "y ~ age + dose + smoker",
     "y ~ age * dose * smoker",
     "y ~ C(smoker, contr.sum) * age",
+    "y ~ C(smoker, Treatment('yes')) * age + I(dose * !(age > 40)) + I(-!dose)",
     "y ~ I(age^2) + log(dose + 1) + age:smoker",
     "y ~ (age + dose + smoker)^2 - 1",
 ]
