@@ -28,6 +28,10 @@ class ArgumentError(PrivateLRError, ValueError):
     """An argument that is about neither the formula, the data nor the guarantee."""
 
 
+class CallError(ArgumentError, TypeError):
+    """A call that misses the signature of a function, as Python's own TypeError for it."""
+
+
 class FormulaError(PrivateLRError, ValueError):
     """The formula cannot be read, or names something that is not there."""
 

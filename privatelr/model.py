@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
 from privatelr.frames.projection import project, projection_width
 from privatelr.frames.scaling import scale_by_data
@@ -53,6 +54,7 @@ class Options:
     verbose: int
 
 
+@suggests_arguments
 def dplr(
     formula: Any = None,
     data: Any = None,
@@ -175,6 +177,7 @@ def dplr(
     )
 
 
+@suggests_arguments
 def dpsvm(
     formula: Any = None,
     data: Any = None,
@@ -304,7 +307,7 @@ def read_randomness(seed: Any) -> Randomness:
         f"seed={seed}: the noise can be replayed, so this fit has no privacy; leave seed=None for "
         "a release.",
         PrivacyWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return SeededRandomness(int(seed))
 
@@ -330,7 +333,7 @@ def _fit(
     if options.do_scale:
         spec = _scaled(spec, frame)
     spec = _projected(spec, options, len(frame))
-    warn_of_one_record(guarantee, len(frame), stacklevel=3)
+    warn_of_one_record(guarantee, len(frame), stacklevel=4)
     plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
     if options.verbose:
         print(plan)
@@ -355,7 +358,7 @@ def _scaled(spec: DesignSpec, frame: Any) -> DesignSpec:
         "do_scale=True scales by means and deviations of the data, so the guarantee is void; "
         "declare bounds= instead.",
         PrivacyWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return scale_by_data(spec, frame)[0]
 
@@ -367,7 +370,7 @@ def _projected(spec: DesignSpec, options: Options, n: int) -> DesignSpec:
             f"rp_dim={options.rp_dim}: {width} directions are more than the {spec.p} covariates, "
             "so nothing is projected.",
             PrivacyWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         return spec
     if width == 0:

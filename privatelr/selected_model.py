@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import (
     ArgumentError,
     PrivacyWarning,
@@ -55,6 +56,7 @@ class Options:
     verbose: int
 
 
+@suggests_arguments
 def dplpsvm(
     formula: Any = None,
     data: Any = None,
@@ -143,6 +145,7 @@ def dplpsvm(
     )
 
 
+@suggests_arguments
 def dpsimplex(
     formula: Any = None,
     data: Any = None,
@@ -251,7 +254,7 @@ def _require_density(density: Any, minority: Any) -> None:
             f"density={share:g} is above twice minority={least:g}, so that predicting the larger "
             f"class always is the best there is; take a density below {2 * least:g}.",
             PrivacyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -277,7 +280,7 @@ def _fit(
     spec = _plan(source, schema)
     text = spec.formula.text
     require_below_one_record(goal, n)
-    warn_of_large_delta(goal, n, stacklevel=3)
+    warn_of_large_delta(goal, n, stacklevel=4)
     secret = options.randomness.is_secret or isinstance(goal, NonPrivate)
     guarantee = goal if secret else void("seeded noise")
     if isinstance(guarantee, NonPrivate):

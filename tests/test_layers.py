@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "privatelr"
-ANYWHERE = {"cells", "dask_cluster", "errors", "later", "locks", "precision", "types"}
+ANYWHERE = {
+    *("arguments", "cells", "dask_cluster", "errors", "later", "locks", "precision", "types"),
+}
 ABOVE = {
     "frames": set(),
     "numerics": set(),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, SchemaError, require_choice, require_number, show
 from privatelr.frames.schema import declare_schema
 from privatelr.frames.source import as_frame
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _USUAL_H = 0.5
 
 
+@suggests_arguments
 def plan(
     formula: Any,
     n: int,
@@ -112,7 +114,7 @@ def plan(
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     guesses, records = read_guesses(balance, spread, c_index), _read_pilot(pilot)
     size, chosen = _read_n(n), _read_loss(loss, h)
-    warn_of_one_record(request.target, size, stacklevel=2)
+    warn_of_one_record(request.target, size, stacklevel=3)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
