@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from privatelr.results import card, release_file, summary, tables
+    from privatelr.results import card, release_file, summary, summary_odds, tables
     from privatelr.results.card import CardFormat
     from privatelr.results.signature import Key
     from privatelr.results.summary_page import FitSummary
@@ -24,6 +24,7 @@ else:
     card = later("privatelr.results.card")
     release_file = later("privatelr.results.release_file")
     summary = later("privatelr.results.summary")
+    summary_odds = later("privatelr.results.summary_odds")
     tables = later("privatelr.results.tables")
 
 
@@ -109,6 +110,7 @@ class Fit(InferredFit):
         *,
         mode: str | None = None,
         target: Literal["regularised", "unregularised"] = "regularised",
+        exponentiate: bool = False,
     ) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``.
 
@@ -118,8 +120,15 @@ class Fit(InferredFit):
             Share that the intervals may miss.
         mode, target
             Of standard errors, intervals and tests, as in `conf_int`.
+        exponentiate : bool
+            Odds ratios with their intervals instead of coefficients. Standard errors and tests
+            stay those of the coefficient, and the page says so.
         """
-        return summary.summarise(self, alpha=alpha, mode=mode, target=target)
+        as_odds = summary_odds.read_exponentiate(self, exponentiate)
+        page = summary.summarise(self, alpha=alpha, mode=mode, target=target)
+        if as_odds:
+            summary_odds.show_odds(page, self, alpha=alpha, mode=mode, target=target)
+        return page
 
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.

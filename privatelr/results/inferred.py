@@ -222,8 +222,9 @@ class InferredFit(FitRecord):
         conf_level : float
             Of confidence.
         exponentiate : bool
-            Odds ratios with their intervals instead of coefficients. Standard errors stay on the
-            scale of the coefficient, as in broom.
+            Odds ratios with their intervals instead of coefficients. Standard errors stay those
+            of the coefficient, as in broom; it is the logarithm of the odds ratio, so that they
+            are called std_error_log, sampling_sd_log and privacy_sd_log then.
         mode, target, simultaneous
             See the class.
 

@@ -71,7 +71,8 @@ class ModelRecord(ABC):
     def odds_ratios(self) -> pd.Series[float]:
         """Exponentials of `coef`, for a model of probabilities.
 
-        With intervals, where inference was bought: ``tidy(conf_int=True, exponentiate=True)``.
+        With intervals, where inference was bought: ``tidy(conf_int=True, exponentiate=True)``,
+        or as a page ``summary(exponentiate=True)``.
         """
         require_odds(self)
         with np.errstate(over="ignore"):

@@ -20,24 +20,27 @@ if TYPE_CHECKING:
 
 
 def tidy(fit: FitRecord, question: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:
-    """One row per coefficient; errors are on the scale of the coefficient itself."""
+    """One row per coefficient; errors are of the coefficient, beside odds ratios named ``_log``."""
     for name, value in (("conf_int", conf_int), ("exponentiate", exponentiate)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name}={show(value)}: {name} takes True or False.")
     if exponentiate:
         require_odds(fit, "exponentiate=True")
     asked = conf_int or question != Question(level=question.level)
+    of_log = "_log" if exponentiate else ""
     if fit.release.moments is None and not asked:
         estimate = fit.odds_ratios if exponentiate else fit.coef
-        columns = {"estimate": estimate.to_numpy(), "privacy_sd": fit.privacy_sd.to_numpy()}
-        return pd.DataFrame({"term": list(estimate.index), **columns})
+        limit = {f"privacy_sd{of_log}": fit.privacy_sd.to_numpy()}
+        return pd.DataFrame(
+            {"term": list(estimate.index), "estimate": estimate.to_numpy(), **limit}
+        )
     found = infer_coefficients(fit, question)
     scaled = _exponential if exponentiate else np.asarray
     columns = {
         "estimate": scaled(found.estimate),
-        "std_error": found.sd,
-        "sampling_sd": found.sampling_sd,
-        "privacy_sd": found.privacy_sd,
+        f"std_error{of_log}": found.sd,
+        f"sampling_sd{of_log}": found.sampling_sd,
+        f"privacy_sd{of_log}": found.privacy_sd,
         "statistic": found.z,
         "p_value": found.p_value,
     }

@@ -177,7 +177,7 @@ def test_tidy(name):
     for column in ("estimate", "conf_low", "conf_high"):
         np.testing.assert_allclose(odds[column], np.exp(wide[column]))
     np.testing.assert_array_equal(odds["estimate"], fit.odds_ratios)
-    np.testing.assert_array_equal(odds["std_error"], wide["std_error"])
+    np.testing.assert_array_equal(odds["std_error_log"], wide["std_error"])
 
 
 def test_the_noise_is_apart():

@@ -1,0 +1,85 @@
+"""The printed page with odds ratios and their intervals in the place of coefficients."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privatelr.errors import ArgumentError, show
+from privatelr.results.inference_table import Question, infer_coefficients, level_of
+from privatelr.results.record import require_odds
+from privatelr.results.summary_table import CoefficientTable
+
+if TYPE_CHECKING:
+    from privatelr.inference.intervals import Inference
+    from privatelr.results.record import FitRecord
+    from privatelr.results.summary_page import FitSummary
+    from privatelr.types import FloatArray
+
+_NOTE = (
+    "Odds ratios and the ends of their intervals are exponentials of the coefficients and of the "
+    "ends of theirs. SE(log) is the Std. Error of the coefficient, which is the logarithm of the "
+    "odds ratio; its privacy part, z and the p-value are about the coefficient too."
+)
+_LEGEND = " Lengths are those of the logarithms, and the dashed line is an odds ratio of 1."
+_MOST_PLACES, _SMALL, _LARGE = 6, 1e-4, 1e5
+
+
+def read_exponentiate(fit: FitRecord, exponentiate: Any) -> bool:
+    """Whether odds ratios are asked for; raises `ArgumentError`, also for a model without any."""
+    if not isinstance(exponentiate, bool | np.bool_):
+        raise ArgumentError(
+            f"exponentiate={show(exponentiate)}: exponentiate takes True (odds ratios) or False "
+            "(coefficients)."
+        )
+    if exponentiate:
+        require_odds(fit, "exponentiate=True")
+    return bool(exponentiate)
+
+
+def show_odds(page: FitSummary, fit: FitRecord, *, alpha: Any, mode: Any, target: Any) -> None:
+    """Put odds ratios on a page that was laid out for the same arguments.
+
+    A page without intervals has a column of them already.
+    """
+    if "Std. Error" not in page.coefficients.headers:
+        return
+    found = infer_coefficients(fit, Question(level_of(alpha), mode, target))
+    page.coefficients = _table(page.coefficients, found)
+    page.tables = [page.coefficients.as_simple_table()]
+    page.notes = [_NOTE, *page.notes]
+    page.legend = page.legend.replace(" The dashed line is zero.", _LEGEND)
+
+
+def _table(table: CoefficientTable, found: Inference) -> CoefficientTable:
+    """The table of coefficients with its estimates and intervals exponentiated."""
+    with np.errstate(over="ignore"):
+        odds, lower, upper = (np.exp(v) for v in (found.estimate, found.lower, found.upper))
+        places = [_places(value) for value in odds * found.sd]
+    columns = dict(zip(table.headers, zip(*table.cells, strict=True), strict=True))
+    renamed = {"Estimate": "Odds Ratio", "Std. Error": "SE(log)"}
+    shown = {"Estimate": odds, table.headers[-2]: lower, table.headers[-1]: upper}
+    columns |= {header: _cells(values, places) for header, values in shown.items()}
+    headers = tuple(renamed.get(header, header) for header in columns)
+    cells = tuple(zip(*columns.values(), strict=True))
+    return CoefficientTable(table.names, headers, cells, table.width, table.drawings)
+
+
+def _places(sd: float) -> int:
+    """Decimals that show two digits of what the odds ratio is uncertain by."""
+    if not (math.isfinite(sd) and sd > 0):
+        return 3
+    return min(max(1 - math.floor(math.log10(sd)), 0), _MOST_PLACES)
+
+
+def _cells(values: FloatArray, places: list[int]) -> tuple[str, ...]:
+    return tuple(_cell(value, n) for value, n in zip(values.tolist(), places, strict=True))
+
+
+def _cell(value: float, places: int) -> str:
+    """As many decimals as asked for, and two digits at least."""
+    if not _SMALL <= value < _LARGE:
+        return f"{value:.2e}"
+    return f"{value:.{max(places, 1 - math.floor(math.log10(value)))}f}"
