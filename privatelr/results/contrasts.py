@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from privatelr.inference.joint_test import joint_test
+from privatelr.results.equations import vocabulary_of
 from privatelr.results.hypotheses import read_hypotheses
 from privatelr.results.inference_table import infer_rows
 
 if TYPE_CHECKING:
     from privatelr.results.inference_table import Question
     from privatelr.results.record import FitRecord
+
+_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -49,10 +52,17 @@ class WaldTest:
         degrees = "1 degree" if self.df == 1 else f"{self.df} degrees"
         chance = f"p-value {self.p_value:.4g}" if self.p_value >= 1e-4 else "p-value below 0.0001"
         return (
-            f"Wald test of {', '.join(self.equations)}: statistic {self.statistic:.4g} on "
+            f"Wald test of {self._asked}: statistic {self.statistic:.4g} on "
             f"{degrees} of freedom, {chance}{self._how} ({self.mode} mode, "
             f"{self.target} coefficients)"
         )
+
+    @property
+    def _asked(self) -> str:
+        """The equations, or the first of them where they are many."""
+        more = len(self.equations) - _SHOWN
+        ending = f" and {more} more" if more > 0 else ""
+        return ", ".join(self.equations[:_SHOWN]) + ending
 
     @property
     def _how(self) -> str:
@@ -68,7 +78,7 @@ class WaldTest:
 
 def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> WaldTest:
     """Test equations together; see `Fit.wald_test`."""
-    asked = read_hypotheses(hypotheses, list(fit.spec.columns.names))
+    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     rows = asked.contrasts @ fit.spec.user_rows()
     found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
     equations = tuple(
@@ -80,7 +90,7 @@ def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> Wal
 
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
     """Estimates, errors, tests and intervals of combinations; see `Fit.contrasts`."""
-    asked = read_hypotheses(hypotheses, list(fit.spec.columns.names))
+    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     found = infer_rows(fit, asked.contrasts @ fit.spec.user_rows(), question, asked.values)
     return pd.DataFrame(
         {

@@ -149,10 +149,11 @@ class InferredFit(FitRecord):
         Parameters
         ----------
         hypotheses
-            ``"age = 0, dose = 0"``: linear equations between commas, with ``= 0`` where nothing
-            is said; names with spaces or operators in backticks. Or a mapping from left sides to
-            values, or a matrix ``(q, p + 1)`` of combinations that are to be 0, or such a matrix
-            with ``(q,)`` values.
+            ``"race"``, a term of the formula, for all its coefficients together; or ``"age = 0,
+            dose = 0"``: linear equations between commas, with ``= 0`` where nothing is said;
+            names with spaces or operators in backticks. Or a mapping from left sides to values,
+            or a matrix ``(q, p + 1)`` of combinations that are to be 0, or such a matrix with
+            ``(q,)`` values.
         mode, target
             See the class.
 

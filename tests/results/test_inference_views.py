@@ -27,6 +27,7 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
+from privatelr.results.equations import Vocabulary
 from privatelr.results.hypotheses import read_hypotheses
 
 NAMES = ["(Intercept)", "age", "dose", "smoker[T.yes]"]
@@ -320,6 +321,7 @@ COLUMNS = [
     "mean radius",
     "age:smoker[T.yes]",
 ]
+KNOWN = Vocabulary(tuple(COLUMNS))
 READ_ALIKE = [
     "age",
     "age = 0, dose = 0",
@@ -347,7 +349,7 @@ READ_ALIKE = [
 @pytest.mark.parametrize("asked", READ_ALIKE, ids=str)
 def test_what_formulaic_reads_means_the_same(asked):
     theirs = LinearConstraints.from_spec(asked, variable_names=COLUMNS)
-    ours = read_hypotheses(asked, COLUMNS)
+    ours = read_hypotheses(asked, KNOWN)
     np.testing.assert_array_equal(ours.contrasts, theirs.constraint_matrix)
     np.testing.assert_array_equal(ours.values, theirs.constraint_values)
 
@@ -367,16 +369,16 @@ def test_what_formulaic_reads_means_the_same(asked):
     ],
 )
 def test_what_formulaic_does_not_read(text, weights, value):
-    found = read_hypotheses(text, COLUMNS)
+    found = read_hypotheses(text, KNOWN)
     expected = [weights.get(name, 0.0) for name in COLUMNS]
     np.testing.assert_array_equal(found.contrasts, [expected])
     np.testing.assert_array_equal(found.values, [value])
 
 
 def test_chains_are_several_equations():
-    found = read_hypotheses("age = dose = 1", COLUMNS)
+    found = read_hypotheses("age = dose = 1", KNOWN)
     assert found.labels == ("age = dose", "dose = 1")
-    assert read_hypotheses({"gap": "age - dose", "row": np.eye(9)[1]}, COLUMNS).labels == (
+    assert read_hypotheses({"gap": "age - dose", "row": np.eye(9)[1]}, KNOWN).labels == (
         "gap",
         "row",
     )
@@ -390,7 +392,7 @@ def test_any_sum_is_read_back(weights, value):
     if not any(weights):
         return
     text = " + ".join(f"{w} * `{name}`" for w, name in zip(weights, COLUMNS, strict=True))
-    found = read_hypotheses(f"{text} = {value}", COLUMNS)
+    found = read_hypotheses(f"{text} = {value}", KNOWN)
     np.testing.assert_array_equal(found.contrasts, [weights])
     np.testing.assert_array_equal(found.values, [value])
 
@@ -427,7 +429,7 @@ def test_any_sum_is_read_back(weights, value):
 )
 def test_hypotheses_that_cannot_be_read(asked, words):
     with pytest.raises(ArgumentError) as error:
-        read_hypotheses(asked, COLUMNS)
+        read_hypotheses(asked, KNOWN)
     assert words in str(error.value)
     assert "`mean radius`" in str(error.value) or "is not a coefficient" not in words
 
