@@ -6,13 +6,14 @@ import csv
 import io
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from privatelr.cli.declarations import add_table, number, text_options
 from privatelr.cli.files import add_output, read_model, reserved, write
 from privatelr.cli.outcomes import DONE, STATUSES
 from privatelr.cli.tables import by_levels, by_variable, open_table
 from privatelr.errors import ArgumentError
+from privatelr.results.scores import PredictionType
 
 if TYPE_CHECKING:
     import argparse
@@ -74,8 +75,9 @@ def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
     add_table(parser)
     parser.add_argument(
         "--type",
-        choices=("probabilities", "classes", "link", "margins"),
-        help="default: probabilities, or the classes of an svm, which has no probabilities",
+        choices=get_args(PredictionType),
+        help="default: probabilities, or the classes of an svm, which has no probabilities; "
+        "response, class and prob are R's names",
     )
     parser.add_argument(
         "--threshold",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from privatelr.results import card, release_file, summary, summary_odds, tables
     from privatelr.results.card import CardFormat
+    from privatelr.results.scores import PredictionType
     from privatelr.results.signature import Key
     from privatelr.results.summary_page import FitSummary
 else:
@@ -44,7 +45,7 @@ class Fit(InferredFit):
     def predict(
         self,
         data: Any,
-        type: Literal["probabilities", "classes", "link", "margins"] | None = None,
+        type: PredictionType | None = None,
         *,
         threshold: float | None = None,
         interval: float | None = None,
@@ -63,6 +64,7 @@ class Fit(InferredFit):
             ``"probabilities"`` of the positive class, the default of `dplr`; ``"classes"``, the
             default of `dpsvm`; ``"link"``, the linear predictor of `dplr`; or ``"margins"``,
             that of `dpsvm`, which is positive for the positive class and has no probabilities.
+            R's names are taken too: ``"class"``, ``"prob"``, and ``"response"`` for the default.
         threshold
             Splits classes in place of the fit's own threshold: a probability, or a margin.
         interval : float, optional

@@ -183,12 +183,16 @@ def design_rows(fit: ModelRecord, frame: pd.DataFrame | Piece) -> tuple[FloatArr
 
 def _require_kind(type: Any, fit: ModelRecord) -> str:
     loss = fit.loss
-    why = ""
-    if loss.probability is None and type == "probabilities":
+    scale = scale_of(loss)
+    known = scale.aliases.get(type, type) if isinstance(type, str) else type
+    why = f"; R's names of them are {', '.join(map(repr, scale.aliases))}"
+    if loss.probability is None and type in ("probabilities", "prob"):
         why = f"; a {loss.title} has no probabilities, and dplr fits a model that has"
     elif loss.probability is None and type == "link":
         why = "; margins are the linear predictor"
-    return require_choice(ArgumentError, "type", type, scale_of(loss).predictions, why)
+    if known not in scale.predictions:
+        require_choice(ArgumentError, "type", type, scale.predictions, why)
+    return str(known)
 
 
 def _cut(fit: ModelRecord, threshold: float | None) -> float:

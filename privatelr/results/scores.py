@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from privatelr.numerics.losses import Loss
     from privatelr.types import FloatArray
 
@@ -22,6 +24,8 @@ class Scale:
         Of one linear predictor.
     predictions : tuple of str
         What can be predicted, the default first.
+    aliases : mapping of str to str
+        What R calls them.
     fixed : float
         Where classes are split unless another threshold is asked for.
     lowest, highest : float
@@ -33,16 +37,22 @@ class Scale:
     name: str
     linear: str
     predictions: tuple[str, ...]
+    aliases: Mapping[str, str]
     fixed: float
     lowest: float
     highest: float
     takes: str
 
 
+PredictionType: TypeAlias = Literal[
+    "probabilities", "classes", "link", "margins", "response", "class", "prob"
+]
+"""What `predict` takes, R's names last."""
 PROBABILITY = Scale(
     name="probability",
     linear="link",
     predictions=("probabilities", "classes", "link"),
+    aliases={"response": "probabilities", "prob": "probabilities", "class": "classes"},
     fixed=0.5,
     lowest=0.0,
     highest=1.0,
@@ -52,6 +62,7 @@ MARGIN = Scale(
     name="margin",
     linear="margin",
     predictions=("classes", "margins"),
+    aliases={"response": "classes", "class": "classes"},  # as predict of kernlab and e1071
     fixed=0.0,
     lowest=-1e100,
     highest=1e100,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from privatelr.later import later
 from privatelr.results import predict
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from privatelr.results import card, release_file, selected_summary, selected_tables
     from privatelr.results.card import CardFormat
+    from privatelr.results.scores import PredictionType
     from privatelr.results.signature import Key
     from privatelr.results.summary_page import FitSummary
 else:
@@ -48,7 +49,7 @@ class SelectedFit(SelectedRecord):
     def predict(
         self,
         data: Any,
-        type: Literal["probabilities", "classes", "link", "margins"] | None = None,
+        type: PredictionType | None = None,
         *,
         threshold: float | None = None,
     ) -> pd.Series[Any]:
@@ -63,6 +64,7 @@ class SelectedFit(SelectedRecord):
         type
             ``"classes"``, the default of a support vector machine, or its ``"margins"``;
             of a logistic loss ``"probabilities"``, its default, ``"classes"`` or ``"link"``.
+            R's names are taken too: ``"class"``, ``"prob"``, and ``"response"`` for the default.
         threshold
             Splits classes in place of the fit's own threshold: a probability, or a margin.
 

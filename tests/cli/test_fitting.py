@@ -275,7 +275,7 @@ def test_a_seed_repeats_and_says_so_in_one_line(home, capsys):
 
 def test_predictions_are_those_of_the_model(home, capsys):
     model = privatelr.load("model.json")
-    for kind in ("probabilities", "classes", "link"):
+    for kind in ("probabilities", "classes", "link", "response", "class", "prob"):
         expected = model.predict(clinic(), kind)
         lines = printed(capsys, "predict", "model.json", "clinic.csv", "--type", kind).splitlines()
         assert lines[0] == expected.name

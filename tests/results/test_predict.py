@@ -5,10 +5,11 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from frames_for_laws import clinic, fit_clinic
 
 import privatelr.numerics.rows as rows_module
 import privatelr.results.predict as predict_module
-from privatelr import FormulaError, dplpsvm, dplr, dpsvm
+from privatelr import ArgumentError, FormulaError, dplpsvm, dplr, dpsvm
 from privatelr.results.summary_table import shown_rows
 
 SCHEMA = {"bounds": {"dose": (0, 10)}, "levels": {"arm": ["a", "b", "c"], "ill": [0, 1]}}
@@ -118,3 +119,47 @@ def test_of_equal_coefficients_the_first_are_shown():
     estimates[17] = np.nan
     assert shown_rows(estimates) == [*range(17), *range(18, 40), 4000]
     assert shown_rows(estimates[:900]) == list(range(900))
+
+
+@pytest.mark.parametrize(
+    ("model", "alias", "ours"),
+    [
+        (dplr, "response", "probabilities"),
+        (dplr, "prob", "probabilities"),
+        (dplr, "class", "classes"),
+        (dpsvm, "response", "classes"),
+        (dpsvm, "class", "classes"),
+        (dplpsvm, "response", "classes"),
+        (dplpsvm, "class", "classes"),
+    ],
+)
+def test_names_of_r_mean_the_same(model, alias, ours):
+    fit = fit_clinic(clinic(), model=model)
+    found = fit.predict(clinic(), type=alias)
+    pd.testing.assert_series_equal(found, fit.predict(clinic(), type=ours))
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "words"),
+    [
+        (dplr, "margins", "type takes 'probabilities', 'classes', 'link'; R's names of them are"),
+        (dplr, "odds", "R's names of them are 'response', 'prob', 'class'."),
+        (dplr, ["class"], "type=['class']: type takes 'probabilities'"),
+        (dpsvm, "odds", "type takes 'classes', 'margins'; R's names of them are 'response', 'cl"),
+        (dpsvm, "prob", "type='prob': type takes 'classes', 'margins'; a support vector machine"),
+        (dpsvm, "prob", "has no probabilities, and dplr fits a model that has."),
+        (dpsvm, "link", "margins are the linear predictor."),
+    ],
+)
+def test_types_that_are_refused(model, asked, words):
+    with pytest.raises(ArgumentError) as error:
+        fit_clinic(clinic(), model=model).predict(clinic(), type=asked)
+    assert words in str(error.value)
+
+
+def test_a_class_by_the_name_of_r_has_no_interval():
+    fit = fit_clinic(clinic(), spend="inference")
+    with pytest.raises(ArgumentError, match="a class has no interval"):
+        fit.predict(clinic(), type="class", interval=0.95)
+    found = fit.predict(clinic(), type="response", interval=0.95)
+    pd.testing.assert_frame_equal(found, fit.predict(clinic(), interval=0.95))
