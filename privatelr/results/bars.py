@@ -57,6 +57,11 @@ def bars_of(found: Inference) -> Bars:
     return Bars(found.estimate, found.lower, found.upper, inner_lower, inner_upper)
 
 
+def bars_of_noise(estimate: FloatArray, sd: FloatArray) -> Bars:
+    """One standard deviation of the noise ``(m,)`` on either side, where there are no intervals."""
+    return Bars(estimate, estimate - sd, estimate + sd, estimate, estimate)
+
+
 def is_uneven(bars: Bars) -> bool:
     """Whether the bars are too unlike in length for one axis."""
     with np.errstate(all="ignore"):

@@ -239,5 +239,8 @@ class InferredFit(FitRecord):
         return tables.tidy(self, asked, conf_int=conf_int, exponentiate=exponentiate)
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the coefficients with their intervals; see `privatelr.plot_coefficients`."""
+        """Draw the coefficients with their intervals, or without inference the estimates.
+
+        See `privatelr.plot_coefficients`.
+        """
         return forest.plot_coefficients(self, **options)

@@ -4,15 +4,20 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from frames_for_laws import fit_clinic
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
+from scipy import sparse
 
 import privatelr
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
+from privatelr.results.forest_axis import powers_of_ten, ratio_ticks, with_unit
 
 mpl.use("Agg")
 
@@ -60,8 +65,23 @@ def test_the_whole_bar_is_the_interval_and_the_inner_one_sampling(axes):
     assert axes.get_xlabel() == "coefficient, 90% posterior intervals"
 
 
-def test_unlike_intervals_count_in_standard_errors(axes):
+def test_unlike_intervals_are_of_powers_of_ten_of_units(axes):
     plot(FIT, ax=axes)
+    assert axes.get_xlabel() == "coefficient, 95% posterior intervals"
+    names = [t.get_text() for t in axes.get_yticklabels()]
+    assert names == ["age (per 10)", "dose", "smoker[T.yes]"]
+    tidy = FIT.tidy(conf_int=True)[1:]
+    times = np.array([10.0, 1.0, 1.0])
+    np.testing.assert_allclose([bar[0] for bar in bars(axes)[:3]], tidy["conf_low"] * times)
+    np.testing.assert_allclose([bar[1] for bar in bars(axes)[:3]], tidy["conf_high"] * times)
+    plot(FIT, ax=axes, exponentiate=True)
+    np.testing.assert_allclose(
+        [bar[1] for bar in bars(axes)[6:9]], np.exp(tidy["conf_high"] * times)
+    )
+
+
+def test_coefficients_in_standard_errors(axes):
+    plot(FIT, ax=axes, scale="standard error")
     assert axes.get_xlabel() == "coefficient / its standard error, 95% posterior intervals"
     tidy = FIT.tidy(conf_int=True)[1:]
     np.testing.assert_allclose(
@@ -81,7 +101,7 @@ def test_several_fits_side_by_side(axes):
 
 
 def test_odds_ratios_and_the_intercept(axes):
-    plot(FIT, ax=axes, exponentiate=True, intercept=True)
+    plot(FIT, ax=axes, exponentiate=True, intercept=True, scale="coefficient")
     assert axes.get_xscale() == "log"
     tidy = FIT.tidy(conf_int=True, exponentiate=True)
     np.testing.assert_allclose([bar[1] for bar in bars(axes)[:4]], tidy["conf_high"])
@@ -91,6 +111,124 @@ def test_odds_ratios_and_the_intercept(axes):
 def test_without_noise_there_is_one_tone(axes):
     plot(SMALL, ax=axes)
     assert labels(axes) == ["sampling error"]
+
+
+# -- without standard errors -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "± one standard deviation of the noise, at most"),
+        ({"op": False}, "± one standard deviation of the noise"),
+        ({"model": dpsvm}, "± one standard deviation of the noise, at most"),
+    ],
+)
+def test_estimates_are_drawn_with_the_limit_of_the_noise(axes, options, words):
+    fit = fit_clinic(FRAME, **options)
+    plot(fit, ax=axes, scale="coefficient")
+    ends = bars(axes)
+    np.testing.assert_allclose([bar[0] for bar in ends], (fit.coef - fit.privacy_sd_limit)[1:])
+    np.testing.assert_allclose([bar[1] for bar in ends], (fit.coef + fit.privacy_sd_limit)[1:])
+    (dots,) = [line for line in axes.lines if line.get_marker() == "o"]
+    np.testing.assert_array_equal(dots.get_xdata(), fit.coef[1:])
+    assert labels(axes) == [words]
+    assert axes.get_xlabel() == "coefficient"
+
+
+def test_estimates_without_noise_are_dots(axes):
+    plot(fit_clinic(FRAME, eps=0), ax=axes)
+    assert axes.get_legend() is None
+
+
+def test_estimates_stand_beside_intervals(axes):
+    plot({"with": FIT, "without": fit_clinic(FRAME)}, ax=axes, exponentiate=True)
+    assert labels(axes) == [
+        "sampling error",
+        "added by the noise",
+        "± one standard deviation of the noise, at most",
+        "with",
+        "without",
+    ]
+    assert axes.get_xlabel() == "odds ratio, 95% posterior intervals"
+
+
+def test_of_very_many_coefficients_the_clearest_are_drawn(axes):
+    rng = np.random.default_rng(3)
+    x = sparse.random_array((300, 150), density=0.2, rng=rng, format="csr")
+    y = np.asarray(x[:, [7]].sum(axis=1) > 0).ravel().astype(int)
+    fit = dplr(pd.Series(y, name="y"), x, eps=50.0)
+    plot(fit, ax=axes)
+    names = [t.get_text() for t in axes.get_yticklabels()]
+    assert len(names) == 40
+    assert axes.get_xlabel() == "coefficient, the 40 largest of 150"
+    assert any(name.startswith("X8") for name in names)
+
+
+# -- the axis ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ends", "ticks"),
+    [
+        ((0.4, 6.0), [0.5, 1, 2, 5]),
+        ((0.08, 12.0), [0.1, 0.2, 0.5, 1, 2, 5, 10]),
+        ((0.34, 2.2), [0.5, 0.7, 1, 1.5, 2]),
+        ((0.95, 1.06), [0.96, 0.98, 1, 1.02, 1.04, 1.06]),
+        ((0.02, 90.0), [0.03, 0.1, 0.3, 1, 3, 10, 30]),
+        ((2e-3, 800.0), [0.01, 0.1, 1, 10, 100]),
+        ((1e-12, 1e7), [1e-12, 1e-9, 1e-6, 1e-3, 1, 1e3, 1e6]),
+        ((0.999999, 1.0000011), [0.999999, 0.9999995, 1, 1.0000005, 1.000001]),
+    ],
+)
+def test_ratios_have_round_ticks(ends, ticks):
+    assert ratio_ticks(*ends) == pytest.approx(ticks, rel=1e-12)
+
+
+@given(st.floats(-40, 40), st.floats(1e-6, 60))
+def test_ticks_are_few_and_inside(middle, width):
+    low, high = 10.0 ** (middle - width / 2), 10.0 ** (middle + width / 2)
+    ticks = ratio_ticks(low, high)
+    assert 2 <= len(ticks) <= 10
+    assert low * (1 - 1e-9) <= ticks[0] < ticks[-1] <= high * (1 + 1e-9)
+    assert len({f"{tick:.8g}" for tick in ticks}) == len(ticks)
+
+
+def test_the_axis_of_odds_ratios_shows_them(axes):
+    plot(FIT, ax=axes, exponentiate=True)
+    axes.figure.canvas.draw()
+    shown = [text.get_text() for text in axes.get_xticklabels()]
+    assert "1" in shown
+    assert [float(text) for text in shown] == pytest.approx(list(axes.get_xticks()), rel=1e-5)
+    assert list(axes.get_xticks(minor=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("lengths", "spans", "times"),
+    [
+        ([0.02, 0.5, 0.4], [50.0, np.nan, np.nan], [10, 1, 1]),
+        ([0.003, 0.5, 0.4], [np.inf, np.nan, np.nan], [100, 1, 1]),
+        # of no more units than there are
+        ([0.0003, 0.5, 0.4], [5.0, np.nan, np.nan], [1, 1, 1]),
+        ([0.0003, 0.5, 0.4], [30.0, np.nan, np.nan], [10, 1, 1]),
+        # a share is of hundredths
+        ([60.0, 0.5, 0.4], [1.0, np.nan, np.nan], [0.01, 1, 1]),
+        # without factors all go to the middle
+        ([0.01, 1.0, 100.0], [np.inf] * 3, [100, 1, 0.01]),
+        ([0.0, 1.0, np.nan], [np.inf] * 3, [1, 1, 1]),
+        ([1.0, 50.0], [np.nan, np.nan], [1, 1]),
+    ],
+)
+def test_units_are_powers_of_ten(lengths, spans, times):
+    spans = np.array(spans)
+    units = powers_of_ten(np.array(lengths), spans, np.isnan(spans))
+    np.testing.assert_allclose(1 / units, times)
+
+
+def test_the_name_of_a_row_says_its_unit():
+    assert with_unit("age", 0.1) == "age (per 10)"
+    assert with_unit("share", 10.0**2) == "share (per 0.01)"
+    assert with_unit("age", 1.0) == "age"
 
 
 def test_an_own_figure():
@@ -112,8 +250,13 @@ def test_it_is_drawn(tmp_path, axes):
 
 
 def test_what_it_refuses(monkeypatch):
-    with pytest.raises(GuaranteeError, match="fit with spend='inference'"):
-        plot(fit_clinic(FRAME))
+    for asked in ({"mode": "posterior"}, {"simultaneous": True}, {"scale": "standard error"}):
+        with pytest.raises(GuaranteeError, match="fit with spend='inference'"):
+            plot(fit_clinic(FRAME), **asked)
+    with pytest.raises(ArgumentError, match="level=2"):
+        plot(fit_clinic(FRAME), level=2)
+    with pytest.raises(ArgumentError, match="odds ratios take scale='auto' or 'coefficient'"):
+        plot(FIT, scale="standard error", exponentiate=True)
     with pytest.raises(ArgumentError, match="3 is no fit"):
         plot(3)
     with pytest.raises(ArgumentError, match="there is no fit"):
