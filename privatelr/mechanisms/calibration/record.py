@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.output import output_sensitivity
+from privatelr.mechanisms.calibration.page import calibration_html
 from privatelr.mechanisms.calibration.tilt import relative_rate
 from privatelr.privacy.events import GaussianEvent, TiltEvent
 from privatelr.privacy.gaussian import gaussian_epsilon
@@ -34,7 +35,7 @@ class Alternative:
         return f"{self.title}: {self.ratio:.3g} times the noise"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Calibration:
     """A mechanism with all its numbers, computed before any data is touched.
 
@@ -140,6 +141,12 @@ class Calibration:
         m, kappa = self._m, problem.kappa
         tilt = TiltEvent(m, kappa, loss.curvature_bound, loss.joint_factor, target.neighbours)
         return (tilt, shield)
+
+    def __repr__(self) -> str:
+        return f"<Calibration: {self.placement} perturbation, {self.noise.title}, {self.target}>"
+
+    def _repr_html_(self) -> str:
+        return calibration_html(self)
 
     def __str__(self) -> str:
         problem = self.problem

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, require_choice, require_number, show
+from privatelr.mechanisms.calibration.page import facts_html
 from privatelr.mechanisms.programs.choices import Choices
 from privatelr.mechanisms.programs.rounds import balanced_rounds, best_step, want_of_rounds
 from privatelr.numerics.dense_weights import projection_error
@@ -101,6 +102,9 @@ class ProgramCalibration(Choices):
                 f"step {self.step:.4g}",
             ),
         )
+
+    def _repr_html_(self) -> str:
+        return facts_html(self.title, (("Target", str(self.target)), *self.facts))
 
     def __str__(self) -> str:
         problem = self.problem

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.mechanisms.calibration.lambdas import PLAIN_LAMBDA
+from privatelr.mechanisms.calibration.page import facts_html
 from privatelr.mechanisms.simplex.draws import (
     affordable_draws,
     epsilon_for_draws,
@@ -118,6 +119,9 @@ class SimplexCalibration:
             ("Draws", drawn),
             ("Cost", f"{unit} {self.cost:.6g}"),
         )
+
+    def _repr_html_(self) -> str:
+        return facts_html(self.title, (("Target", str(self.target)), *self.facts))
 
     def __str__(self) -> str:
         problem, bounds = self.problem, self.stability
