@@ -295,7 +295,11 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str,
     axes.set_ylim(len(names) - 0.5, -0.5)
     found = [one.found for one in drawn.values() if one.found is not None]
     modes = " and ".join(dict.fromkeys(one.mode for one in found))
-    intervals = f", {100 * found[0].level:g}% {modes} intervals" if found else ""
+    intervals = (
+        f", {100 * found[0].level:g}% {modes} intervals"
+        if found
+        else ", without confidence intervals"
+    )
     axes.set_xlabel(f"{what}{intervals}{more}")
     handles = _handles(drawn)
     if handles:

@@ -133,7 +133,7 @@ def test_estimates_are_drawn_with_the_limit_of_the_noise(axes, options, words):
     (dots,) = [line for line in axes.lines if line.get_marker() == "o"]
     np.testing.assert_array_equal(dots.get_xdata(), fit.coef[1:])
     assert labels(axes) == [words]
-    assert axes.get_xlabel() == "coefficient"
+    assert axes.get_xlabel() == "coefficient, without confidence intervals"
 
 
 def test_estimates_without_noise_are_dots(axes):
@@ -161,7 +161,7 @@ def test_of_very_many_coefficients_the_clearest_are_drawn(axes):
     plot(fit, ax=axes)
     names = [t.get_text() for t in axes.get_yticklabels()]
     assert len(names) == 40
-    assert axes.get_xlabel() == "coefficient, the 40 largest of 150"
+    assert axes.get_xlabel() == "coefficient, without confidence intervals, the 40 largest of 150"
     assert any(name.startswith("X8") for name in names)
 
 
