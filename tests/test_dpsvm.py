@@ -444,12 +444,12 @@ def test_classes_are_the_default_and_the_signs_of_margins():
     assert fit.predict(new, "margins").isna().all()
 
 
-@pytest.mark.parametrize("type", ["probabilities", "link", "response", 3])
+@pytest.mark.parametrize("type", ["probabilities", "link", "prob", "odds", 3])
 def test_other_predictions_are_refused(type):
     with pytest.raises(ArgumentError, match=r"type takes 'classes', 'margins'") as no:
         svm().predict(clinic(), type=type)
     reason = "a support vector machine has no probabilities, and dplr fits a model that has."
-    assert (reason in str(no.value)) == (type == "probabilities")
+    assert (reason in str(no.value)) == (type in ("probabilities", "prob"))
     with pytest.raises(ArgumentError, match="type takes 'probabilities', 'classes', 'link'"):
         fit_clinic(clinic()).predict(clinic(), type="margins")
 

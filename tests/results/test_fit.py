@@ -233,7 +233,7 @@ def test_a_missing_column_at_predict_is_named():
         fit_clinic(clinic()).predict(clinic().drop(columns="dose"))
 
 
-@pytest.mark.parametrize("options", [{"type": "response"}, {"type": "classes", "threshold": 2}])
+@pytest.mark.parametrize("options", [{"type": "odds"}, {"type": "classes", "threshold": 2}])
 def test_bad_predictions(options):
     with pytest.raises(ArgumentError, match="takes"):
         fit_clinic(clinic()).predict(clinic(), **options)
