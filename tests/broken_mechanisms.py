@@ -10,22 +10,31 @@ import numpy as np
 from privatelr.audit.claims import label
 from privatelr.audit.exact import minimisers
 from privatelr.audit.pairs import signed_rows
+from privatelr.mechanisms.calibration.lambdas import free_penalty
 from privatelr.mechanisms.calibration.moments import moments_sensitivity
-from privatelr.mechanisms.calibration.output import noise_hiding
+from privatelr.mechanisms.calibration.output import laws_hiding
+from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.problem import Facts, Problem
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import Request
 from privatelr.mechanisms.stages import calibrate_all
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise import NoNoise, SphericalLaplace
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.guarantees import ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace, shortest
 from privatelr.privacy.simulation import draw_many
 
 LOGISTIC = LOSSES["logistic"]
 RECORDS = 10**8
+GAUSSIAN, LAPLACE = (GaussianNoise,), (SphericalLaplace, BlockLaplace)
 WIDTHS = [Huber(0.1), Huber(0.01), SoftplusHinge(0.1)]
 AUDITED_LOSSES = {label(loss): loss for loss in [*LOSSES.values(), *WIDTHS]}
 """Every registered loss, and others of its family."""
+
+
+def kinds_of(target):
+    """The noise of the bounds on delta: a fit takes Laplace noise where that is less."""
+    return GAUSSIAN if isinstance(target, ApproxDP) else ()
 
 
 def calibrated(
@@ -39,11 +48,14 @@ def calibrated(
     d=2,
     blocks=(),
     analysis=None,
+    kinds=(),
 ):
-    """A registered mechanism at the free lambda over `small`."""
+    """A registered mechanism at the free lambda over `small`; under a delta with Gaussian noise."""
     facts = Facts(n, d, loss, radius, blocks)
-    free = calibrate(Request(target, placement, analysis, "free", "keep"), facts).lambda_
-    return calibrate(Request(target, placement, analysis, free / small, "keep"), facts)
+    kinds = kinds or kinds_of(target)
+    free = free_penalty(facts, target, proven(analysis, loss), kinds=kinds) / n
+    request = Request(target, placement, analysis, free / small, "keep", kinds=kinds)
+    return calibrate(request, facts)
 
 
 def bare(calibration, **changes):
@@ -172,11 +184,14 @@ def warns_of_one_class(data, rng):
 # -- releases with moments --------------------------------------------------------------------
 
 
-def planned(target, *, placement="objective", small=1.0, n=10**6, loss=LOGISTIC, **facts):
+def planned(
+    target, *, placement="objective", small=1.0, n=10**6, loss=LOGISTIC, kinds=None, **facts
+):
     """A plan that buys moments, at the free lambda over `small`."""
     shape = {"d": 2, "radius": 1.0, "blocks": (), **facts}
     public = Facts(n, shape["d"], loss, shape["radius"], shape["blocks"])
-    request = Request(target, placement, None, "free", "keep", "inference")
+    kinds = kinds_of(target) if kinds is None else kinds
+    request = Request(target, placement, None, "free", "keep", "inference", kinds)
     free = calibrate_all(request, public).coefficients.lambda_
     return calibrate_all(replace(request, lambda_=free / small), public)
 
@@ -189,7 +204,8 @@ def with_moments(plan, **changes):
 def hiding_moments(plan, distance):
     """Noise for moments that were this far apart."""
     moments = plan.moments
-    noise = noise_hiding(distance, moments.noise.dimension, moments.target)
+    laws = laws_hiding(distance, moments.noise.dimension, moments.target)
+    noise = shortest(laws, (type(moments.noise),))
     return with_moments(plan, noise=noise)
 
 

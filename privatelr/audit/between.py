@@ -22,6 +22,7 @@ from privatelr.privacy.guarantees import NonPrivate, PureDP
 from privatelr.results.record import FitRecord, SelectedRecord
 
 if TYPE_CHECKING:
+    from privatelr.privacy.guarantees import Guarantee
     from privatelr.types import FloatArray
 
 _ROUNDING = 1e-9
@@ -81,7 +82,7 @@ def privacy_loss(
     _require_size(pair, calibration, exactly=isinstance(subject, FitRecord))
     if output is None:
         return loss_of(pair, calibration) if plan is None else joint_loss_of(pair, plan)
-    at = _read_output(output, calibration)
+    at = _read_output(output, calibration, (plan or calibration).proven)
     return loss_at(pair, calibration, at) if plan is None else joint_loss_at(pair, plan, at)
 
 
@@ -114,7 +115,7 @@ def _require_size(pair: Pair, calibration: Calibration, *, exactly: bool) -> Non
         )
 
 
-def _read_output(output: Any, calibration: Calibration) -> FloatArray:
+def _read_output(output: Any, calibration: Calibration, claim: Guarantee) -> FloatArray:
     d = calibration.problem.d
     try:
         vector = np.asarray(output, dtype=np.float64)
@@ -124,7 +125,7 @@ def _read_output(output: Any, calibration: Calibration) -> FloatArray:
         raise ArgumentError(
             f"output={show(output)}: output takes {d} finite numbers, shape ({d},)."
         )
-    if not isinstance(calibration.target, PureDP) or calibration.placement == "output":
+    if not isinstance(claim, PureDP) or calibration.placement == "output":
         raise ArgumentError("output: takes None but for objective perturbation of a pure claim.")
     return vector
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ALPHA = 1e-3
 """Probability that a whole audit raises a false alarm by sampling."""
+SMALLEST_DELTA = 1e-6
 _FEWEST = 100
 """Outputs beyond epsilon that a delta has to make, or sampling shows nothing of it."""
 
@@ -26,7 +27,7 @@ def claims_of_size(epsilon: float) -> tuple[Promise, ...]:
     return (
         PureDP(epsilon),
         ZCDP(epsilon**2 / 2),
-        ApproxDP(epsilon, 1e-6),
+        ApproxDP(epsilon, SMALLEST_DELTA),
         ApproxDP(epsilon, 1e-2),
     )
 

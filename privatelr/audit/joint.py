@@ -27,7 +27,7 @@ from privatelr.audit.loss import (
 )
 from privatelr.audit.moments import moments_loss, moments_of, query_distance, telling_outputs
 from privatelr.audit.profile import loss_law, shift_law
-from privatelr.privacy.guarantees import ApproxDP, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import GaussianNoise
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def joint_loss_of(pair: Pair, plan: Plan, outputs: FloatArray | None = None) -> 
     the parts.
     """
     moments = moments_of(plan)
-    if isinstance(plan.target, PureDP):
+    if isinstance(plan.proven, PureDP):
         return _pure_loss(pair, plan, moments, outputs)
     return _profile_loss(pair, plan, moments)
 
@@ -101,9 +101,9 @@ def _at(
     tilt = max(float(charge(w[None])[0]) for charge in ways)
     added = float(_moments(pair, moments)(w[None])[0])
     shield = parts[0].shield
-    claimed = claimed_number(plan.target)
-    rest = claimed - shield - claimed_number(moments.target)
-    return PrivacyLoss(plan.target, tilt + added + shield, tilt, rest, shield, w, added, parts)
+    claimed = claimed_number(plan.proven)
+    rest = claimed - shield - claimed_number(moments.proven)
+    return PrivacyLoss(plan.proven, tilt + added + shield, tilt, rest, shield, w, added, parts)
 
 
 def _whole(pair: Pair, plan: Plan, moments: MomentsCalibration) -> Charge:
@@ -117,13 +117,13 @@ def _coefficients(pair: Pair, calibration: Calibration) -> Charge:
     if calibration.placement == "objective":
         return lambda w: tilt_losses(pair, problem, noise, w)
     first, second = _centres(pair, calibration)
-    further = shown(noise, calibration.target, calibration.distance)
+    further = shown(noise, calibration.proven, calibration.distance)
     return lambda w: log_ratios(noise, w - first, np.tile(second - first, (len(w), 1))) + further
 
 
 def _moments(pair: Pair, moments: MomentsCalibration) -> Charge:
     """What the moments add to a pure loss, at their worst values for each w."""
-    unit = shown(moments.noise, moments.target, 1.0)
+    unit = shown(moments.noise, moments.proven, 1.0)
     return lambda w: unit * query_distance(pair, moments, w)
 
 
@@ -145,23 +145,33 @@ def _far_out(pair: Pair, calibration: Calibration) -> list[FloatArray]:
     return [first[None], second[None], first + steps, second - steps]
 
 
-# -- Gaussian noise ---------------------------------------------------------------------------
+# -- claims about a profile -------------------------------------------------------------------
 
 
 def _profile_loss(pair: Pair, plan: Plan, moments: MomentsCalibration) -> PrivacyLoss:
-    """By integration over the coefficients, both ways round."""
+    """By integration over the coefficients, both ways round.
+
+    What one of the two is proven to show at most, under a claim of its own that is pure, comes
+    off epsilon.
+    """
     claim, coefficients = plan.target, plan.coefficients
     laws = _laws(pair, coefficients, moments)
     first = [law.first() for law in laws]
+    mu = certain = 0.0
     if coefficients.placement == "output":
-        mu, alone = 0.0, loss_of(pair, coefficients)
+        alone = loss_of(pair, coefficients)
+    elif isinstance(coefficients.proven, PureDP):
+        alone = loss_of(pair, coefficients)
+        certain = alone.shield
     else:
         mu, alone = shield_ratio(coefficients), loss_of_laws(first, coefficients)
     parts = alone, moments_loss(pair, moments)
     if isinstance(claim, ApproxDP):
+        rest_of = claim.epsilon - certain
+        further = parts[1].found if isinstance(moments.proven, PureDP) else 0.0
         tilt = max(law.delta(claim.epsilon, 0.0) for law in first)
-        both = max(law.delta(claim.epsilon, mu) for law in first)
-        found = max(law.delta(claim.epsilon, mu) for law in laws)
+        both = max(law.delta(rest_of, mu) for law in first)
+        found = max(law.delta(rest_of - further, mu) for law in laws)
         rest = claim.delta
     else:
         tilt = max(law.rho() for law in first)
@@ -177,12 +187,16 @@ def _laws(pair: Pair, calibration: Calibration, moments: MomentsCalibration) -> 
     problem, noise = calibration.problem, calibration.noise
 
     def beside(w: FloatArray) -> FloatArray:
-        return query_distance(pair, moments, w) / moments.noise.scale
+        distance = query_distance(pair, moments, w) / moments.noise.scale
+        if isinstance(moments.noise, GaussianNoise):
+            return distance
+        if isinstance(moments.target, ZCDP):  # the Gaussian of as large a rho
+            return np.asarray(np.sqrt(2 * distance * np.tanh(distance / 2)))
+        return np.zeros(len(w))
 
     if calibration.placement == "objective":
         ways = (pair, pair.swapped())
         return [loss_law(way, problem, noise, rng, beside) for way in ways]
-    assert isinstance(noise, GaussianNoise)
     first, second = _centres(pair, calibration)
     shift = second - first
     length = float(np.linalg.norm(shift))

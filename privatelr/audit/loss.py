@@ -13,8 +13,10 @@ from scipy import optimize
 from privatelr.audit.exact import minimisers, tilt_losses
 from privatelr.audit.profile import loss_law
 from privatelr.errors import GuaranteeError
+from privatelr.privacy.conversions import to_zcdp
 from privatelr.privacy.gaussian import log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +125,7 @@ def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = N
     """`privacy_loss` of a pair; `outputs` ``(m, d)`` are further places to search from."""
     if calibration.placement == "output":
         return _output_loss(pair, calibration)
-    if isinstance(calibration.target, PureDP):
+    if isinstance(calibration.proven, PureDP):
         return _pure_loss(pair, calibration, outputs)
     return _profile_loss(pair, calibration)
 
@@ -137,7 +139,7 @@ def loss_at(pair: Pair, calibration: Calibration, w: FloatArray) -> PrivacyLoss:
 def with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> PrivacyLoss:
     """A pure loss of the tilted minimiser, and the shield at its claim."""
     shield = -calibration.shield.log_density(_step(calibration))
-    claim = calibration.target
+    claim = calibration.proven
     rest = claimed_number(claim) - shield
     return PrivacyLoss(claim, tilt + shield, tilt, rest, shield, w)
 
@@ -207,8 +209,9 @@ def _output_loss(pair: Pair, calibration: Calibration) -> PrivacyLoss:
     problem, noise = calibration.problem, calibration.noise
     none = np.zeros((1, pair.d))
     shift = minimisers(pair.first(), problem, none)[0] - minimisers(pair.second(), problem, none)[0]
-    found = shown(noise, calibration.target, float(np.linalg.norm(shift)) + calibration.distance)
-    return PrivacyLoss(calibration.target, found, found, claimed_number(calibration.target))
+    claim = calibration.proven
+    found = shown(noise, claim, float(np.linalg.norm(shift)) + calibration.distance)
+    return PrivacyLoss(claim, found, found, claimed_number(claim))
 
 
 def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
@@ -217,11 +220,14 @@ def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
     Of a Laplace norm the log ratio is largest far out along the distance, where it is the norm of
     it; of a Gaussian the distance over the deviation says all.
     """
-    match claim:
-        case PureDP():
-            return -noise.log_density(distance * np.eye(1, noise.dimension)[0])
-        case ZCDP():
+    pure = -noise.log_density(distance * np.eye(1, noise.dimension)[0])
+    match claim, noise:
+        case PureDP(), _:
+            return pure
+        case ZCDP(), GaussianNoise():
             return (distance / noise.scale) ** 2 / 2
+        case ZCDP(), _:
+            return to_zcdp(PureDP(pure)).rho if pure > 0 else 0.0
     epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
     return math.exp(log_delta(epsilon, distance / noise.scale))
 

@@ -73,7 +73,7 @@ def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
     """
     w = worst_output(pair, calibration)
     distance = float(query_distance(pair, calibration, w[None])[0])
-    claim = calibration.target
+    claim = calibration.proven
     found = shown(calibration.noise, claim, distance)
     return PrivacyLoss(claim, found, found, claimed_number(claim), output=w)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from privatelr.audit.exact import minimisers, tilt_losses
+from privatelr.audit.exact import log_ratios, minimisers, tilt_losses
 from privatelr.privacy.noise import GaussianNoise
 from privatelr.privacy.simulation import draw_many
 
@@ -111,7 +111,10 @@ def loss_law(
     tilts = draw_many(noise, _DRAWS, rng)
     w = minimisers(pair.first(), problem, tilts)
     losses = tilt_losses(pair, problem, noise, w)
-    follows = None if beside is None else beside(w)
+    return _of_draws(losses, None if beside is None else beside(w))
+
+
+def _of_draws(losses: FloatArray, follows: FloatArray | None) -> LossLaw:
     return LossLaw(losses, np.full(_DRAWS, 1 / _DRAWS), 1 / math.sqrt(_DRAWS), follows)
 
 
@@ -135,14 +138,19 @@ def _integrated(
 def shift_law(
     centre: FloatArray,
     shift: FloatArray,
-    noise: GaussianNoise,
+    noise: NoiseLaw,
     rng: np.random.Generator,
     beside: Beside,
 ) -> LossLaw:
-    """Law of the loss of Gaussian noise on a centre ``(d,)`` that the neighbour has shifted.
+    """Law of the loss of noise on a centre ``(d,)`` that the neighbour has shifted.
 
-    The loss is normal, and known without integration; what follows it depends on the output.
+    Of Gaussian noise the loss is normal, and known without integration; what follows it depends
+    on the output.
     """
+    if not isinstance(noise, GaussianNoise):
+        drawn = draw_many(noise, _DRAWS, rng)
+        losses = log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
+        return _of_draws(losses, beside(centre + drawn))
     mu = float(np.linalg.norm(shift)) / noise.sd
     along = -shift / (mu * noise.sd) if mu > 0 else np.eye(1, len(shift))[0]
     z, line, shares = _points(along, mu, rng)

@@ -10,6 +10,7 @@ import numpy as np
 
 from privatelr.audit.claims import (
     ALPHA,
+    SMALLEST_DELTA,
     claims_of_size,
     label,
     sampled_bound,
@@ -39,6 +40,9 @@ from privatelr.mechanisms.request import Request
 from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS, divide
 from privatelr.mechanisms.stages import calibrate_all
 from privatelr.numerics.losses import LOSSES
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.guarantees import ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.spending import Spend
     from privatelr.mechanisms.stages import Plan
     from privatelr.numerics.losses import Loss
+    from privatelr.privacy.guarantees import Guarantee
 
 _FEWER = 10
 """The part of the trials and releases that a row with moments gets: one in so many."""
@@ -147,7 +152,34 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
             for placement, kind in MECHANISMS:
                 for claim in claims_of_size(epsilon):
                     if isinstance(claim, kind):
-                        yield Request(claim, placement, None, "free", "keep", spend), loss
+                        usual = Request(claim, placement, None, "free", "keep", spend)
+                        yield from ((one, loss) for one in _with_each_noise(usual))
+
+
+def _with_each_noise(request: Request) -> Iterator[Request]:
+    """Gaussian and Laplace noise under a delta, whichever a fit would take here.
+
+    How large delta is does not matter to Laplace noise, so that the smallest stands for all.
+    """
+    claim = request.target
+    if not isinstance(claim, ApproxDP):
+        yield request
+        return
+    yield replace(request, kinds=(GaussianNoise,))
+    if claim.delta == SMALLEST_DELTA:
+        yield replace(request, kinds=(SphericalLaplace, BlockLaplace))
+
+
+def _claim(request: Request) -> Guarantee:
+    """What the noise of a request has to hold."""
+    target = request.target
+    if isinstance(target, ApproxDP) and SphericalLaplace in request.kinds:
+        return PureDP(target.epsilon, target.neighbours)
+    return target
+
+
+def _short(request: Request) -> str:
+    return short(_claim(request)) + (", delta unused" if _claim(request) != request.target else "")
 
 
 def audit_one(
@@ -166,8 +198,8 @@ def audit_one(
     return Row(
         placement=request.placement,
         loss=label(loss),
-        claim=short(request.target),
-        claimed=claimed_number(request.target),
+        claim=_short(request),
+        claimed=claimed_number(_claim(request)),
         exact=worst.loss.found,
         attained=max(found.loss.tilt_ratio for _, found in findings),
         where=f"{setting}, {worst.family}",
@@ -188,8 +220,8 @@ def _audit_both(
     return Row(
         placement=request.placement,
         loss=label(loss),
-        claim=short(request.target),
-        claimed=claimed_number(request.target),
+        claim=_short(request),
+        claimed=claimed_number(_claim(request)),
         exact=worst.loss.found,
         attained=max(found.loss.parts[0].ratio for _, found in findings),
         where=f"{setting}, {worst.family}",
@@ -221,7 +253,7 @@ def plan_in(request: Request, loss: Loss, setting: Setting) -> Plan | None:
 def _asked(request: Request, facts: Facts, target: Any, setting: Setting) -> Request:
     """The request with the penalty of a setting: what is free for a target, over a number."""
     analysis = proven(request.analysis, facts.loss)
-    penalty = free_penalty(facts, target, analysis) / setting.small
+    penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
     return replace(request, analysis=analysis, lambda_=penalty / facts.n)
 
 
@@ -230,7 +262,7 @@ def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.G
 
     NaN for a delta of which so many trials can show nothing.
     """
-    claim = calibration.target
+    claim = calibration.proven
     if shows_nothing(claim, trials):
         return math.nan
     pair = deep_pair(calibration) if calibration.problem.d > 1 else _alone(calibration)
@@ -242,13 +274,13 @@ def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.G
 
 def sample_both(plan: Plan, trials: int, alpha: float, rng: np.random.Generator) -> float:
     """As `sample`, from releases of coefficients and moments on records at an angle."""
-    if shows_nothing(plan.target, trials):
+    if shows_nothing(plan.proven, trials):
         return math.nan
     pair = usual_pair(plan.coefficients, WIDER)[0]
     first, second = (
         release_both_many(plan, side, trials, rng) for side in (pair.first(), pair.second())
     )
-    return sampled_bound(plan.target, first, second, alpha, likelihood_ratio_of_both(plan, pair))
+    return sampled_bound(plan.proven, first, second, alpha, likelihood_ratio_of_both(plan, pair))
 
 
 def _alone(calibration: Calibration) -> Pair:

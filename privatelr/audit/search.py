@@ -99,7 +99,7 @@ def _candidates_for_both(
 ) -> Iterator[Candidate]:
     yield list(_attaining(calibration))[-1]
     # of records at an angle noise on the minimiser shows little, and delta is far below the claim
-    if calibration.placement == "objective" and not isinstance(calibration.target, ApproxDP):
+    if calibration.placement == "objective" and not isinstance(calibration.proven, ApproxDP):
         pair, w = usual_pair(calibration, WIDER)
         yield "crossed", pair, w[None]
     for _ in range(random_pairs):

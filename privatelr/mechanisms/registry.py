@@ -7,7 +7,7 @@ Any registered loss goes with any row. To add a mechanism, write its formulas in
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import GuaranteeError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.mechanisms.release import Release
     from privatelr.mechanisms.request import Request
+    from privatelr.privacy.guarantees import Promise
     from privatelr.types import Placement
 
 
@@ -73,15 +74,35 @@ def calibrate(request: Request, facts: Facts) -> Calibration:
         plain = facts.with_lambda(PLAIN_LAMBDA)
         return mechanism.calibrate(plain, request, "the default of a plain fit")
     analysis = proven(request.analysis, facts.loss)
-    value = lambda_by_rule(rule, facts, target, analysis)
-    free = lambda_by_rule("free", facts, target, analysis)
-    if rule == "auto" and math.isclose(value, free, rel_tol=1e-9):
-        rule = "free"  # in words: the two rules agree
-    return mechanism.calibrate(facts.with_lambda(value), request, _origin(request, rule, analysis))
+    value = lambda_by_rule(rule, facts, target, analysis, request.placement)
+    origin = _origin(request, _in_words(rule, value, facts, target, analysis), analysis)
+    if rule != "PrivateLR" and analysis != "cms11":  # R's may be too small; others see to it
+        request = replace(request, on_small_lambda="keep")
+    return mechanism.calibrate(facts.with_lambda(value), request, origin)
 
 
-def _origin(request: Request, rule: LambdaRule, analysis: Analysis) -> str:
+def _in_words(
+    rule: LambdaRule, value: float, facts: Facts, target: Promise, analysis: Analysis
+) -> tuple[LambdaRule, Promise]:
+    """The rule by which an automatic lambda is described, and the promise that it is free for.
+
+    ``"auto"`` is called ``"free"`` where it is the free penalty, under (epsilon, delta) of either
+    kind of noise.
+    """
+
+    def agrees(other: Promise) -> bool:
+        return math.isclose(value, lambda_by_rule("free", facts, other, analysis), rel_tol=1e-9)
+
+    if rule == "PrivateLR":
+        return rule, target
+    if isinstance(target, ApproxDP) and agrees(pure := PureDP(target.epsilon)):
+        return "free", pure
+    return ("free" if agrees(target) else rule), target
+
+
+def _origin(request: Request, described: tuple[LambdaRule, Promise], analysis: Analysis) -> str:
     """Where an automatic lambda comes from, in words."""
+    rule, target = described
     if rule == "PrivateLR" or analysis == "cms11":
         return "automatic, PrivateLR's rule"
     if rule == "auto":
@@ -90,10 +111,10 @@ def _origin(request: Request, rule: LambdaRule, analysis: Analysis) -> str:
         if analysis == "joint":
             return "automatic, what would be free in objective perturbation"
         return "automatic, what objective perturbation would take"
-    if isinstance(request.target, ZCDP):
+    if isinstance(target, ZCDP):
         cost = "be free under" if analysis == "joint" else "cost a tenth of"
         return f"automatic, what would {cost} the pure epsilon that implies this rho"
-    if isinstance(request.target, ApproxDP):
+    if isinstance(target, ApproxDP):
         return "automatic, the smallest whose curvature adds at most 2 % to the noise"
     if analysis == "joint":
         return "automatic, the smallest whose curvature costs no privacy"

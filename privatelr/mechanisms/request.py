@@ -37,7 +37,8 @@ class Request:
 
     The target is the price of everything, and `spend` says what it buys. `lambda_` is a number
     or the name of a rule; without an `analysis`, the tightest that is proven for the loss is
-    meant.
+    meant. Of the laws of noise that are proven, the shortest is taken; `kinds` leaves only some
+    to choose from, so that an audit reaches each.
     """
 
     target: Guarantee
@@ -46,6 +47,7 @@ class Request:
     lambda_: float | LambdaRule
     on_small_lambda: SmallLambda
     spend: Spend = ALL_FOR_COEFFICIENTS
+    kinds: tuple[type[Any], ...] = ()
 
 
 def read_request(

@@ -15,6 +15,7 @@ from privatelr.mechanisms.moments import release_moments
 from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import is_usual
 from privatelr.mechanisms.spending import divide
+from privatelr.privacy.guarantees import ApproxDP, PureDP
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.record import Calibration
@@ -41,6 +42,14 @@ class Plan:
     moments: MomentsCalibration | None
 
     @property
+    def proven(self) -> Guarantee:
+        """What all the noise is proven to give together; see `Calibration.proven`."""
+        parts = [stage.proven for stage in (self.coefficients, self.moments) if stage]
+        if isinstance(self.target, ApproxDP) and all(isinstance(part, PureDP) for part in parts):
+            return PureDP(self.target.epsilon, self.target.neighbours)
+        return self.target
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for all stages."""
         return self.coefficients.events + (self.moments.events if self.moments else ())
@@ -57,7 +66,7 @@ def calibrate_all(request: Request, facts: Facts) -> Plan:
     coefficients = registry.calibrate(asked, facts)
     moments = None
     if parts.moments is not None:
-        moments = calibrate_moments(coefficients.problem, parts.moments)
+        moments = calibrate_moments(coefficients.problem, parts.moments, request.kinds)
     return Plan(request.target, registry.find_mechanism(asked), coefficients, moments)
 
 

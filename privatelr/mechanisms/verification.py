@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import concentrated, gaussian, pure
-from privatelr.mechanisms.calibration.output import output_sensitivity
+from privatelr.mechanisms.calibration.output import output_sensitivity, worth_hiding
 from privatelr.mechanisms.calibration.shield import certified_norm
 from privatelr.mechanisms.calibration.tilt import relative_rate
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import to_zcdp
-from privatelr.privacy.gaussian import log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
 
@@ -47,17 +46,11 @@ def achieved(calibration: Calibration) -> Guarantee:
 
 
 def _output(calibration: Calibration) -> Guarantee:
-    noise, target = calibration.noise, calibration.target
     reach = output_sensitivity(calibration.problem, calibration.tau)
-    match noise, target:
-        case SphericalLaplace(), PureDP():
-            return PureDP(reach * noise.rate, target.neighbours)
-        case GaussianNoise(), ZCDP():
-            return ZCDP((reach / noise.sd) ** 2 / 2, target.neighbours)
-        case GaussianNoise(), ApproxDP():
-            delta = math.exp(log_delta(target.epsilon, reach / noise.sd))
-            return ApproxDP(target.epsilon, max(delta, 5e-324), target.neighbours)
-    raise _unproven(calibration)
+    found = worth_hiding(calibration.noise, reach, calibration.target)
+    if found is None:
+        raise _unproven(calibration)
+    return found
 
 
 def _objective(calibration: Calibration) -> Guarantee:
@@ -67,7 +60,8 @@ def _objective(calibration: Calibration) -> Guarantee:
         raise _unproven(calibration)
     analysis = pure.named(calibration.analysis)
     match noise, shield, target:
-        case (SphericalLaplace() | BlockLaplace(), SphericalLaplace(), PureDP()):
+        case (SphericalLaplace() | BlockLaplace(), SphericalLaplace(), PureDP() | ApproxDP()):
+            # under (epsilon, delta) too: whatever is pure says more
             tilt = _laplace_epsilon(calibration)
             return PureDP(tilt + calibration.distance * shield.rate, target.neighbours)
         case (SphericalLaplace() | BlockLaplace(), GaussianNoise(), ZCDP()):

@@ -11,7 +11,7 @@ import numpy as np
 from privatelr.privacy.draws import Recipe, exponentials, normal_uniforms, normals, total
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from privatelr.privacy.draws import Arithmetic
     from privatelr.types import FloatArray
@@ -52,6 +52,17 @@ class NoiseLaw(Recipe, Protocol):
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
         """``log_density(b) - log_density(b - change)``, accurate for a small change."""
         ...
+
+
+def mean_square(law: NoiseLaw) -> float:
+    """``E|b|^2``, by which laws are compared: a public fact."""
+    return float(law.variances.sum())
+
+
+def shortest(laws: Iterable[NoiseLaw], kinds: tuple[type[Any], ...] = ()) -> NoiseLaw | None:
+    """The law with the least ``E|b|^2``, if given of one of these kinds; None if there is none."""
+    usual = [law for law in laws if not kinds or isinstance(law, kinds)]
+    return min(usual, key=mean_square, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 from broken_mechanisms import (
     LOGISTIC,
     curvature_alone_paid,
+    kinds_of,
     moments_for_add_or_remove,
     moments_of_another_loss,
     moments_radius_not_squared,
@@ -550,7 +551,7 @@ def test_moments_at_the_minimiser_have_no_such_sensitivity():
 
 
 def pvalue(target=TARGETS[0], placement="objective", count=60, loss=LOGISTIC, seed=3):
-    request = Request(target, placement, None, "free", "keep", "inference")
+    request = Request(target, placement, None, "free", "keep", "inference", kinds_of(target))
     return joint_pvalue(request, loss, count, rng(seed))
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from broken_mechanisms import kinds_of
 from scipy import optimize
 
 from privatelr import ZCDP, ApproxDP, PureDP
@@ -21,7 +22,7 @@ TARGETS = {PureDP: PureDP(1.0), ZCDP: ZCDP(0.5), ApproxDP: ApproxDP(1.0, 1e-6)}
 
 
 def pvalue(placement, kind, count=120, loss=LOGISTIC):
-    request = Request(TARGETS[kind], placement, None, "free", "keep")
+    request = Request(TARGETS[kind], placement, None, "free", "keep", kinds=kinds_of(TARGETS[kind]))
     return release_pvalue(request, loss, count, np.random.default_rng(3))
 
 

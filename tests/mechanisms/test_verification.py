@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
-from privatelr.mechanisms.calibration.tilt import smallest_tilt
+from privatelr.mechanisms.calibration.tilt import gaussian_tilts
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
 from privatelr.mechanisms.verification import achieved
 from privatelr.numerics.losses import LOSSES
 from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.conversions import implies
 from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
 from privatelr.types import Block
 
@@ -28,17 +29,17 @@ TARGETS = st.one_of(
 
 
 def calibration_for(
-    target, *, blocks=(), op=True, lambda_=None, small="increase", analysis="joint"
+    target, *, blocks=(), op=True, lambda_=None, small="increase", analysis="joint", d=8
 ):
-    facts = Facts(1000, 8, LOSSES["logistic"], 1.6, blocks)
+    facts = Facts(1000, d, LOSSES["logistic"], 1.6, blocks)
     return calibrate(read_request(target, 0, None, lambda_, op, analysis, small), facts)
 
 
 def excess(calibration):
     """How much more the noise costs than it claims, as a ratio of epsilon, rho or delta."""
     found, target = achieved(calibration), calibration.target
-    assert type(found) is type(target)
-    match target:
+    assert type(found) is type(calibration.proven)
+    match found:
         case PureDP():
             return found.epsilon / target.epsilon
         case ZCDP():
@@ -54,10 +55,13 @@ def excess(calibration):
     st.sampled_from([(), BLOCKS]),
     st.booleans(),
     st.one_of(st.none(), st.floats(-9, 3).map(lambda x: 10.0**x)),
+    st.sampled_from([8, 300]),
 )
-def test_every_calibration_is_worth_its_target(target, blocks, op, lambda_):
+def test_every_calibration_is_worth_its_target(target, blocks, op, lambda_, d):
     """Over nine decades of epsilon, thirty of delta and twelve of lambda, and it ends."""
-    calibration = calibration_for(target, blocks=blocks, op=op, lambda_=lambda_)
+    d = 8 if blocks else d
+    calibration = calibration_for(target, blocks=blocks, op=op, lambda_=lambda_, d=d)
+    assert implies(calibration.proven, target)
     found = excess(calibration)
     # log delta is known to about 1e-9 absolutely
     assert found <= 1 + (1e-8 if isinstance(target, ApproxDP) else 1e-12)
@@ -67,10 +71,10 @@ def test_every_calibration_is_worth_its_target(target, blocks, op, lambda_):
 
 
 @settings(max_examples=20, deadline=None)
-@given(TARGETS, st.booleans(), st.sampled_from([(), BLOCKS]))
-def test_noise_that_is_too_small_is_seen(target, op, blocks):
+@given(TARGETS, st.booleans(), st.sampled_from([(8, ()), (8, BLOCKS), (300, ())]))
+def test_noise_that_is_too_small_is_seen(target, op, shape):
     """A twentieth less noise is worth less than the target: the test above can fail."""
-    calibration = calibration_for(target, op=op, blocks=blocks)
+    calibration = calibration_for(target, op=op, d=shape[0], blocks=shape[1])
     noise = calibration.noise
     if isinstance(noise, GaussianNoise):
         meagre = replace(noise, sd=0.95 * noise.sd)
@@ -79,9 +83,10 @@ def test_noise_that_is_too_small_is_seen(target, op, blocks):
     assert excess(replace(calibration, noise=meagre)) > 1
 
 
+@pytest.mark.parametrize("d", [8, 40])
 @pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
-def test_a_shield_that_is_too_small_is_seen(target):
-    calibration = calibration_for(target)
+def test_a_shield_that_is_too_small_is_seen(target, d):
+    calibration = calibration_for(target, d=d)
     shield = calibration.shield
     if isinstance(shield, GaussianNoise):
         meagre = replace(shield, sd=0.5 * shield.sd)
@@ -100,8 +105,8 @@ def test_gaussian_noise_is_monotone(epsilon, log_delta, log_lambda):
     def sigma(epsilon, delta, lambda_):
         target = ApproxDP(epsilon, min(delta, 0.5))
         facts = Facts(1000, 8, LOSSES["logistic"], 1.6)
-        noise = smallest_tilt(facts.with_lambda(lambda_), target, "joint")
-        return math.inf if noise is None else noise.sd
+        laws = gaussian_tilts(facts.with_lambda(lambda_), target, "joint")
+        return laws[0].sd if laws else math.inf
 
     base = sigma(epsilon, delta, lambda_) * (1 + 1e-6)
     assert sigma(1.5 * epsilon, delta, lambda_) <= base
@@ -112,6 +117,7 @@ def test_gaussian_noise_is_monotone(epsilon, log_delta, log_lambda):
 @pytest.mark.parametrize("target", [PureDP(0.3), ZCDP(0.01), ApproxDP(0.3, 1e-6)], ids=str)
 @pytest.mark.parametrize("analysis", ["joint", "one-log"])
 def test_the_smallest_feasible_lambda_is_named_and_is_it(target, analysis):
+    """Under (epsilon, delta) that of whichever noise suffices at the smaller one."""
     with pytest.raises(GuaranteeError, match=r"take lambda_ above \S+, where") as caught:
         calibration_for(target, lambda_=1e-12, small="keep", analysis=analysis)
     named = float(str(caught.value).split("above ")[1].split(",")[0])
@@ -123,8 +129,8 @@ def test_the_smallest_feasible_lambda_is_named_and_is_it(target, analysis):
 
 def test_raising_lambda_leaves_two_per_cent_to_the_curvature():
     """privacy.md 4.2: the smallest lambda at which sigma is within 1.02 of the plain Gaussian."""
-    found = calibration_for(ApproxDP(1.0, 1e-6), lambda_=1e-9)
-    far = calibration_for(ApproxDP(1.0, 1e-6), lambda_=1e6)
+    found = calibration_for(ApproxDP(1.0, 1e-6), lambda_=1e-9, d=40)
+    far = calibration_for(ApproxDP(1.0, 1e-6), lambda_=1e6, d=40)
     assert "raised from 1e-09" in found.lambda_origin
     assert found.noise.sd == pytest.approx(1.02 * far.noise.sd, rel=1e-6)
     # privacy.md 4.2 at R = 1: 8.449, here with a shield of a tenth of mu
@@ -134,12 +140,17 @@ def test_raising_lambda_leaves_two_per_cent_to_the_curvature():
 def test_output_noise_under_each_target():
     """privacy.md 4.1: multiples of R / Lambda at delta = 1e-6."""
     scale = 1.6 / (1000 * 0.5)
-    analytic = calibration_for(ApproxDP(1.0, 1e-6), op=False, lambda_=0.5).noise
-    assert analytic == GaussianNoise(8, pytest.approx(8.449 * scale, rel=1e-4))
+    analytic = calibration_for(ApproxDP(1.0, 1e-6), op=False, lambda_=0.5, d=40)
+    assert analytic.noise == GaussianNoise(40, pytest.approx(8.449 * scale, rel=1e-4))
+    assert analytic.analysis == "analytic"
     concentrated = calibration_for(ZCDP(0.125), op=False, lambda_=0.5).noise
     assert concentrated == GaussianNoise(8, pytest.approx(4 * scale, rel=1e-9))
     pure = calibration_for(PureDP(1.0), op=False, lambda_=0.5).noise
     assert pure == SphericalLaplace(8, pytest.approx(1 / (2 * scale), rel=1e-9))
+    few = calibration_for(ApproxDP(1.0, 1e-6), op=False, lambda_=0.5)
+    assert few.noise == pure
+    assert few.analysis == "sensitivity"
+    assert few.events == (PureDP(1.0),)
 
 
 def test_the_shape_of_the_noise_is_a_public_comparison():
@@ -176,6 +187,7 @@ def test_what_nothing_is_proven_about():
         replace(calibration, analysis="hope"),
         replace(calibration, problem=replace(calibration.problem, blocks=())),
         replace(calibration, placement="output"),
+        replace(calibration, target=ApproxDP(1.0, 1e-6), shield=GaussianNoise(8, 1.0)),
     ):
         with pytest.raises(GuaranteeError, match="nothing is proven"):
             achieved(broken)
@@ -189,7 +201,9 @@ def test_the_plain_fit_promises_nothing():
 
 def test_effective_epsilon():
     assert calibration_for(PureDP(2.0)).epsilon_effective == pytest.approx(2.0, rel=1e-4)
-    assert calibration_for(ApproxDP(2.0, 1e-6)).epsilon_effective == pytest.approx(2.0, rel=0.03)
+    for d in (8, 40):
+        found = calibration_for(ApproxDP(2.0, 1e-6), d=d)
+        assert found.epsilon_effective == pytest.approx(2.0, rel=0.03)
     assert math.isnan(calibration_for(ZCDP(0.1)).epsilon_effective)
     assert calibration_for(0).epsilon_effective == 0
 

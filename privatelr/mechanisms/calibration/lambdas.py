@@ -1,6 +1,6 @@
 """Where lambda comes from: data-free rules, and what happens to one that is too small.
 
-privacy.md 3.2 and 3.2b for pure epsilon, 4.2 for Gaussian noise.
+privacy.md 3.2 and 3.2b for pure epsilon, 4.2 for Gaussian noise; under (epsilon, delta) either.
 """
 
 from __future__ import annotations
@@ -12,15 +12,23 @@ from typing import TYPE_CHECKING, Literal
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import concentrated, gaussian, pure
-from privatelr.mechanisms.calibration.shield import SHIELD_RATIO, tilt_rho
-from privatelr.mechanisms.calibration.tilt import laplace_tilts, smallest_tilt
+from privatelr.mechanisms.calibration.output import output_laws
+from privatelr.mechanisms.calibration.shield import SHIELD_RATIO, certified_norm, tilt_rho
+from privatelr.mechanisms.calibration.tilt import (
+    gaussian_tilts,
+    laplace_tilts,
+    possible_tilts,
+    shielded_tilts,
+)
 from privatelr.privacy.conversions import pure_within
-from privatelr.privacy.guarantees import ZCDP, Promise, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
+from privatelr.privacy.noise import NoNoise, mean_square, shortest
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.privacy.noise import NoiseLaw
+    from privatelr.types import Placement
 
 SmallLambda = Literal["increase", "keep"]
 LambdaRule = Literal["auto", "free", "PrivateLR"]
@@ -36,14 +44,38 @@ def nominal_epsilon(target: Promise) -> float:
     return math.sqrt(2 * target.rho) if isinstance(target, ZCDP) else target.epsilon
 
 
-def free_penalty(facts: Facts, target: Promise, analysis: Analysis) -> float:
-    """Smallest Lambda (sum form) at which the curvature costs little or nothing."""
+def free_penalty(
+    facts: Facts,
+    target: Promise,
+    analysis: Analysis,
+    at_least: float = 0.0,
+    kinds: tuple[type[NoiseLaw], ...] = (),
+) -> float:
+    """Smallest Lambda (sum form), from `at_least` on, whose curvature costs little or nothing.
+
+    Under (epsilon, delta) each kind of noise has its own; it is that of the kind which is then
+    the shorter one, if given among `kinds`.
+    """
     match target:
         case PureDP():
-            return pure.free_penalty(facts, target.epsilon, analysis)
+            return max(at_least, pure.free_penalty(facts, target.epsilon, analysis))
         case ZCDP():
-            return pure.free_penalty(facts, pure_within(target.rho), analysis)
+            return max(at_least, pure.free_penalty(facts, pure_within(target.rho), analysis))
+    laplace = max(at_least, pure.free_penalty(facts, target.epsilon, analysis))
+    found = [(laplace, shielded_tilts(_with(facts, laplace), target.epsilon, analysis))]
+    with suppress(GuaranteeError):  # Laplace noise may be the only one that suffices
+        normal = max(at_least, _free_of_gaussian(facts, target, analysis))
+        found.append((normal, gaussian_tilts(_with(facts, normal), target, analysis)))
+    sizes = {penalty: mean_square(law) for penalty, laws in found if (law := shortest(laws, kinds))}
+    return min(sizes, key=lambda penalty: sizes[penalty], default=laplace)
+
+
+def _free_of_gaussian(facts: Facts, target: ApproxDP, analysis: Analysis) -> float:
     return gaussian.free_penalty(facts, target, shield_ratio=SHIELD_RATIO, analysis=analysis)
+
+
+def _with(facts: Facts, penalty: float) -> Problem:
+    return facts.with_lambda(penalty / facts.n)
 
 
 def smallest_feasible_penalty(facts: Facts, target: Promise, analysis: Analysis) -> float:
@@ -55,41 +87,91 @@ def smallest_feasible_penalty(facts: Facts, target: Promise, analysis: Analysis)
             rho = tilt_rho(target.rho)
             laplace = pure.smallest_feasible_penalty(facts, pure_within(rho), analysis)
             return min(laplace, concentrated.smallest_feasible_penalty(facts, rho))
-    return gaussian.smallest_feasible_penalty(
-        facts, target, shield_ratio=SHIELD_RATIO, analysis=analysis
-    )
+    laplace = pure.smallest_feasible_penalty(facts, target.epsilon, analysis)
+    with suppress(GuaranteeError):
+        normal = gaussian.smallest_feasible_penalty(
+            facts, target, shield_ratio=SHIELD_RATIO, analysis=analysis
+        )
+        return min(laplace, normal)
+    return laplace
 
 
-def lambda_by_rule(rule: LambdaRule, facts: Facts, target: Promise, analysis: Analysis) -> float:
+def lambda_by_rule(
+    rule: LambdaRule,
+    facts: Facts,
+    target: Promise,
+    analysis: Analysis,
+    placement: Placement = "objective",
+) -> float:
     """Penalty of the mean objective by a data-free rule.
 
     ``"PrivateLR"`` solves ``2 log(1 + c kappa) = eps / 10``; ``"free"`` is `free_penalty`;
     ``"auto"`` balances noise and shrinkage at ``E|b| / W``, with the public guess
     ``W = sqrt(eps n / 6) / R`` of the length of the coefficients (privacy.md 3.2b), and never
-    goes below the free penalty. Under ``analysis="cms11"`` all rules are R's.
+    goes below the free penalty. Under (epsilon, delta) Laplace and Gaussian noise each have a
+    penalty of their own by ``"auto"``, and the one with the least `expected_excess` is taken.
+    Under ``analysis="cms11"`` all rules are R's.
     """
     epsilon = nominal_epsilon(target)
     if rule == "PrivateLR" or analysis == "cms11":
         return pure.penalty_costing(facts, min(epsilon / 20, pure.LARGEST_SHARE)) / facts.n
-    free = free_penalty(facts, target, analysis)
     if rule == "free":
-        return free / facts.n
-    problem = facts.with_lambda(free / facts.n)
-    guess = math.sqrt(epsilon * facts.n / 6) / facts.radius
-    if isinstance(target, PureDP):
-        # by the whole of epsilon, so that the rule is the published one whatever a shield takes
-        noise = laplace_tilts(problem, epsilon, analysis)[0]
+        return free_penalty(facts, target, analysis) / facts.n
+    match target:
+        case PureDP():
+            free = free_penalty(facts, target, analysis)
+            # by the whole of epsilon, so that the rule is the published one whatever a shield takes
+            noise = laplace_tilts(_with(facts, free), epsilon, analysis)[0]
+            return _balanced(facts, epsilon, free, noise)
+        case ZCDP():
+            free = free_penalty(facts, target, analysis)
+            noise = require_tilt(_with(facts, free), target, analysis)
+            return _balanced(facts, epsilon, free, noise)
+    found = [lambda_by_rule("auto", facts, PureDP(epsilon), analysis)]
+    with suppress(GuaranteeError):
+        free = _free_of_gaussian(facts, target, analysis)
+        for noise in gaussian_tilts(_with(facts, free), target, analysis):
+            found.append(_balanced(facts, epsilon, free, noise))
+    return min(
+        found, key=lambda one: expected_excess(facts.with_lambda(one), target, analysis, placement)
+    )
+
+
+def _balanced(facts: Facts, epsilon: float, free: float, noise: NoiseLaw) -> float:
+    return max(free, noise.mean_length / guessed_length(facts, epsilon)) / facts.n
+
+
+def guessed_length(facts: Facts, epsilon: float) -> float:
+    """W, a public guess of how long the coefficients are."""
+    return math.sqrt(epsilon * facts.n / 6) / facts.radius
+
+
+def expected_excess(
+    problem: Problem, target: Promise, analysis: Analysis, placement: Placement
+) -> float:
+    """``E|b|^2 / (2 Lambda) + Lambda W^2 / 2``: what noise and shrinkage cost, by the guess W.
+
+    Noise z on the minimiser counts as the tilt ``Lambda z``, which would move it as far where
+    the penalty is all the curvature there is (privacy.md 4.2).
+    """
+    penalty = problem.penalty
+    if placement == "objective":
+        size = mean_square(require_tilt(problem, target, analysis))
     else:
-        noise = require_tilt(problem, target, analysis)
-    return max(free, noise.mean_length / guess) / facts.n
+        laws = output_laws(problem, target, certified_norm(problem, NoNoise(problem.d)))
+        size = penalty**2 * min(map(mean_square, laws))
+    guess = guessed_length(problem, nominal_epsilon(target))
+    return size / (2 * penalty) + penalty * guess**2 / 2
 
 
-def all_rules(facts: Facts, target: Promise, analysis: Analysis) -> tuple[tuple[str, float], ...]:
+def all_rules(
+    facts: Facts, target: Promise, analysis: Analysis, placement: Placement
+) -> tuple[tuple[str, float], ...]:
     """What each rule would choose, for the record."""
     found = []
     for rule in LAMBDA_RULES:
         with suppress(GuaranteeError):  # a rule that has no answer is not listed
-            found.append((rule, lambda_by_rule(rule, facts, target, analysis)))
+            found.append((rule, lambda_by_rule(rule, facts, target, analysis, placement)))
     return tuple(found)
 
 
@@ -109,14 +191,16 @@ def settle_lambda(
         feasible = bool(laplace_tilts(problem, epsilon, analysis))
         least = 0.0 if feasible else pure.penalty_costing(problem, min(epsilon / 4, 700.0))
     else:
-        least = free_penalty(problem, target, analysis)
+        least = free_penalty(problem, target, analysis, at_least=problem.penalty)
     enough = problem.penalty >= least * (1 - ROUNDING)
     return problem if enough else replace(problem, lambda_=least / problem.n)
 
 
-def require_tilt(problem: Problem, target: Promise, analysis: Analysis) -> NoiseLaw:
+def require_tilt(
+    problem: Problem, target: Promise, analysis: Analysis, kinds: tuple[type[NoiseLaw], ...] = ()
+) -> NoiseLaw:
     """The smallest tilt; raises `GuaranteeError`, naming the smallest feasible lambda."""
-    noise = smallest_tilt(problem, target, analysis)
+    noise = shortest(possible_tilts(problem, target, analysis), kinds)
     if noise is None:
         least = smallest_feasible_penalty(problem, target, analysis) / problem.n
         raise GuaranteeError(

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.output import noise_hiding
+from privatelr.mechanisms.calibration.output import laws_hiding, worth_hiding
+from privatelr.mechanisms.calibration.record import event_of, proven_by
 from privatelr.mechanisms.calibration.shield import grid_for
 from privatelr.numerics.rows import additions
-from privatelr.privacy.events import GaussianEvent
-from privatelr.privacy.gaussian import log_delta
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
+from privatelr.privacy.guarantees import NonPrivate, PureDP
+from privatelr.privacy.noise import NoiseLaw, NoNoise, shortest
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
@@ -56,6 +55,11 @@ class MomentsCalibration:
     grid: float
 
     @property
+    def proven(self) -> Guarantee:
+        """What the noise is proven to give; see `Calibration.proven`."""
+        return proven_by(self.noise, self.target)
+
+    @property
     def entry_sd(self) -> float:
         """Standard deviation of the noise on a diagonal entry of H; that of S is 1/eta of it.
 
@@ -66,13 +70,12 @@ class MomentsCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for this release."""
-        target = self.target
+        target = self.proven
         if isinstance(target, NonPrivate):
             return ()
         if isinstance(target, PureDP):
             return (target,)
-        reach = moments_sensitivity(self.problem)
-        return (GaussianEvent(reach / self.noise.scale, target.neighbours),)
+        return (event_of(self.noise, moments_sensitivity(self.problem), target.neighbours),)
 
     def __str__(self) -> str:
         return (
@@ -116,8 +119,10 @@ def _largest_pair(problem: Problem) -> float:
     return loss.curvature_bound * math.sqrt(1.25)
 
 
-def calibrate_moments(problem: Problem, target: Guarantee) -> MomentsCalibration:
-    """The smallest noise for a target; takes no data.
+def calibrate_moments(
+    problem: Problem, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = ()
+) -> MomentsCalibration:
+    """The smallest noise for a target, if given of one of these kinds; takes no data.
 
     Raises
     ------
@@ -138,7 +143,9 @@ def calibrate_moments(problem: Problem, target: Guarantee) -> MomentsCalibration
     size = problem.d * (problem.d + 1)
     if isinstance(target, NonPrivate):
         return MomentsCalibration(problem, target, moments_balance(problem), NoNoise(size), 0.0)
-    noise = noise_hiding(moments_sensitivity(problem), size, target)
+    noise = shortest(laws_hiding(moments_sensitivity(problem), size, target), kinds)
+    if noise is None:
+        raise GuaranteeError(f"{target}: no noise of that kind is proven for it.")
     return MomentsCalibration(problem, target, moments_balance(problem), noise, grid_for(noise))
 
 
@@ -155,14 +162,9 @@ def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
         return target
     reach = moments_sensitivity(calibration.problem)
     known = calibration.balance == moments_balance(calibration.problem)
-    match noise, target:
-        case SphericalLaplace(), PureDP() if known:
-            return PureDP(reach * noise.rate, target.neighbours)
-        case GaussianNoise(), ZCDP() if known:
-            return ZCDP((reach / noise.sd) ** 2 / 2, target.neighbours)
-        case GaussianNoise(), ApproxDP() if known:
-            delta = math.exp(log_delta(target.epsilon, reach / noise.sd))
-            return ApproxDP(target.epsilon, max(delta, 5e-324), target.neighbours)
-    raise GuaranteeError(
-        f"moments with {noise.title} noise under {target}: nothing is proven about it."
-    )
+    found = worth_hiding(noise, reach, target) if known else None
+    if found is None:
+        raise GuaranteeError(
+            f"moments with {noise.title} noise under {target}: nothing is proven about it."
+        )
+    return found

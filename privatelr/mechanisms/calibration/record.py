@@ -18,7 +18,7 @@ from privatelr.privacy.noise import GaussianNoise, NoiseLaw
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
     from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy.guarantees import Guarantee, Neighbours
     from privatelr.types import Placement
 
 
@@ -83,6 +83,14 @@ class Calibration:
         return self.problem.lambda_
 
     @property
+    def proven(self) -> Guarantee:
+        """What the noise is proven to give: pure epsilon where (epsilon, delta) met Laplace noise.
+
+        This is what a ledger composes and what an audit tries to break; it implies the target.
+        """
+        return proven_by(self.noise, self.target)
+
+    @property
     def distance(self) -> float:
         """``2 tau / Lambda``: how much further apart neighbours may be for want of exactness."""
         return 2 * self.tau / self.problem.penalty
@@ -98,7 +106,7 @@ class Calibration:
             return target.epsilon if isinstance(target, PureDP | ApproxDP) else _none(target)
         if isinstance(target, ZCDP):
             return math.nan
-        if isinstance(target, PureDP):
+        if isinstance(target, PureDP) or not isinstance(self.noise, GaussianNoise):
             tilt = 2 * problem.loss.slope_bound * relative_rate(self.noise, problem)
             return min(target.epsilon, tilt + self.distance / self.shield.scale)
         mu = math.hypot(2 * self._m, self.distance / self.shield.scale)
@@ -125,13 +133,13 @@ class Calibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for this release."""
-        target = self.target
+        target = self.proven
         if isinstance(target, PureDP | NonPrivate):
             return (target,) if isinstance(target, PureDP) else ()
         problem, noise = self.problem, self.noise
         if self.placement == "output":
             reach = output_sensitivity(problem, self.tau)
-            return (GaussianEvent(reach / noise.scale, target.neighbours),)
+            return (event_of(noise, reach, target.neighbours),)
         shield = GaussianEvent(self.distance / self.shield.scale, target.neighbours)
         if not isinstance(noise, GaussianNoise):
             rate = relative_rate(self.noise, problem)
@@ -172,6 +180,20 @@ class Calibration:
             listed = ", ".join(f"{name} {value:.4g}" for name, value in self.lambda_rules)
             lines.append(f"lambda by rule: {listed}")
         return "\n".join(lines)
+
+
+def proven_by(noise: NoiseLaw, target: Guarantee) -> Guarantee:
+    """The target, or the pure guarantee of its epsilon if that is what the noise was made for."""
+    if isinstance(target, ApproxDP) and not isinstance(noise, GaussianNoise):
+        return PureDP(target.epsilon, target.neighbours)
+    return target
+
+
+def event_of(noise: NoiseLaw, reach: float, neighbours: Neighbours) -> Event:
+    """What a ledger composes for spherical noise that hides a vector moved by `reach`."""
+    if isinstance(noise, GaussianNoise):
+        return GaussianEvent(reach / noise.sd, neighbours)
+    return PureDP(reach / noise.scale, neighbours)
 
 
 def _none(target: Guarantee) -> float:

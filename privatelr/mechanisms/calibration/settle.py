@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.lambdas import all_rules, require_tilt, settle_lambda
-from privatelr.mechanisms.calibration.output import output_noise
+from privatelr.mechanisms.calibration.output import output_laws
 from privatelr.mechanisms.calibration.record import Alternative, Calibration
 from privatelr.mechanisms.calibration.shield import (
     SHIELD_RATIO,
@@ -18,14 +18,12 @@ from privatelr.mechanisms.calibration.shield import (
     shield_rho,
 )
 from privatelr.mechanisms.calibration.tilt import (
-    mean_square,
     possible_tilts,
     relative_rate,
-    shielded_tilts,
     smallest_tilt,
 )
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoNoise
+from privatelr.privacy.noise import GaussianNoise, NoNoise, mean_square, shortest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +47,7 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
     settled = settle_lambda(problem, target, analysis, request.on_small_lambda)
     if settled is not problem:
         lambda_origin = f"raised from {problem.lambda_:.6g}, which is too small for this target"
-    noise = require_tilt(settled, target, analysis)
+    noise = require_tilt(settled, target, analysis, request.kinds)
     tau = certified_norm(settled, noise)
     shield = shield_for(settled, tau, _shield_share(settled, target, analysis, noise))
     return Calibration(
@@ -62,7 +60,7 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
         tau=tau,
         grid=grid_for(shield),
         lambda_origin=lambda_origin,
-        lambda_rules=all_rules(problem, target, analysis),
+        lambda_rules=all_rules(problem, target, analysis, "objective"),
         alternatives=tuple(_other_tilts(settled, target, analysis, noise)),
     )
 
@@ -70,13 +68,14 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
 def _shield_share(
     problem: Problem, target: Promise, analysis: pure.Analysis, noise: NoiseLaw
 ) -> PureDP | ZCDP | float:
-    match target:
-        case PureDP(epsilon=epsilon):
-            spent = pure.objective_epsilon(relative_rate(noise, problem), problem, analysis)
-            return PureDP(epsilon - spent - _ROUNDING * epsilon, target.neighbours)
-        case ZCDP(rho=rho):
-            return ZCDP(shield_rho(rho), target.neighbours)
-    return SHIELD_RATIO * problem.reach / noise.scale
+    """A shield of the tilt's own kind; of rho, which both kinds have, it is Gaussian."""
+    if isinstance(target, ZCDP):
+        return ZCDP(shield_rho(target.rho), target.neighbours)
+    if isinstance(noise, GaussianNoise):
+        return SHIELD_RATIO * problem.reach / noise.scale
+    epsilon = target.epsilon
+    spent = pure.objective_epsilon(relative_rate(noise, problem), problem, analysis)
+    return PureDP(epsilon - spent - _ROUNDING * epsilon, target.neighbours)
 
 
 def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
@@ -88,20 +87,34 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
         )
     target = cast("Promise", request.target)
     tau = certified_norm(problem, NoNoise(problem.d))
-    noise = output_noise(problem, target, tau)
+    laws = output_laws(problem, target, tau)
+    noise = _require_kind(shortest(laws, request.kinds), target)
     return Calibration(
         problem=problem,
         target=target,
         placement="output",
-        analysis="analytic" if isinstance(target, ApproxDP) else "sensitivity",
+        analysis="analytic" if _is_by_profile(noise, target) else "sensitivity",
         noise=noise,
         shield=NoNoise(problem.d),
         tau=tau,
         grid=grid_for(noise),
         lambda_origin=lambda_origin,
-        lambda_rules=all_rules(problem, target, pure.proven(request.analysis, problem.loss)),
-        alternatives=tuple(_other_outputs(problem, target, tau, noise)),
+        lambda_rules=all_rules(
+            problem, target, pure.proven(request.analysis, problem.loss), "output"
+        ),
+        alternatives=tuple(_others(laws, noise)),
     )
+
+
+def _is_by_profile(noise: NoiseLaw, target: Promise) -> bool:
+    """Whether the analytic Gaussian mechanism fixed the size of the noise."""
+    return isinstance(target, ApproxDP) and isinstance(noise, GaussianNoise)
+
+
+def _require_kind(noise: NoiseLaw | None, target: Promise) -> NoiseLaw:
+    if noise is None:
+        raise GuaranteeError(f"{target}: no noise of that kind is proven for it.")
+    return noise
 
 
 def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
@@ -124,33 +137,28 @@ def _other_tilts(
     problem: Problem, target: Promise, chosen: pure.Analysis, noise: NoiseLaw
 ) -> Iterator[Alternative]:
     """Other shapes of noise under the same bound, then the same shape under other bounds."""
-    if isinstance(target, ApproxDP):
-        for law in shielded_tilts(problem, target.epsilon, chosen):
-            yield _compared(f"{law.title} noise at delta = 0", law, noise)
-    else:
-        laws = possible_tilts(problem, target, chosen)
-        for law in laws:
-            if type(law) is not type(noise):
-                yield _compared(f"{law.title} noise", law, noise)
-        if isinstance(target, ZCDP) and not any(isinstance(law, GaussianNoise) for law in laws):
-            yield _compared("Gaussian noise", None, noise)
+    laws = possible_tilts(problem, target, chosen)
+    yield from _others(laws, noise)
+    may_be_gaussian = isinstance(target, ZCDP | ApproxDP)
+    if may_be_gaussian and not any(isinstance(law, GaussianNoise) for law in laws):
+        yield _compared("Gaussian noise", None, noise)
     for analysis in pure.ANALYSES:
         unproven = analysis == "joint" and problem.loss.joint_factor is None
-        gaussian = isinstance(noise, GaussianNoise) and analysis == "cms11"
-        if analysis != chosen and not unproven and not gaussian:
+        # R's bound is about pure epsilon
+        other_noise = isinstance(target, ApproxDP) or isinstance(noise, GaussianNoise)
+        unproven |= other_noise and analysis == "cms11"
+        if analysis != chosen and not unproven:
             smallest = smallest_tilt(problem, target, analysis)
             other = _compared(f"the {analysis} bound", smallest, noise)
             if not math.isclose(other.ratio, 1.0, rel_tol=_SAME):
                 yield other
 
 
-def _other_outputs(
-    problem: Problem, target: Promise, tau: float, noise: NoiseLaw
-) -> Iterator[Alternative]:
-    """Laplace beside Gaussian noise, where the target allows both."""
-    if isinstance(target, ApproxDP):
-        law = output_noise(problem, PureDP(target.epsilon), tau)
-        yield _compared(f"{law.title} noise at delta = 0", law, noise)
+def _others(laws: list[NoiseLaw], noise: NoiseLaw) -> Iterator[Alternative]:
+    """Laws of other kinds than the chosen one."""
+    for law in laws:
+        if type(law) is not type(noise):
+            yield _compared(f"{law.title} noise", law, noise)
 
 
 def _compared(title: str, law: NoiseLaw | None, chosen: NoiseLaw) -> Alternative:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privatelr.mechanisms.calibration.output import UP, noise_hiding
+from privatelr.mechanisms.calibration.output import UP, gaussian_within, noise_hiding
 from privatelr.numerics.certified import EXACT_COLUMNS, resolved_norm
+from privatelr.privacy.guarantees import ZCDP, PureDP
 from privatelr.privacy.noise import GaussianNoise, NoNoise
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
-    from privatelr.privacy.guarantees import ZCDP, PureDP
     from privatelr.privacy.noise import NoiseLaw
 
 SHARE = 0.01
@@ -64,8 +64,11 @@ def shield_rho(rho: float) -> float:
 def shield_for(problem: Problem, tau: float, share: PureDP | ZCDP | float) -> NoiseLaw:
     """Noise for sensitivity ``2 tau / Lambda``: pure, zCDP, or Gaussian of a given mu."""
     reach = 2 * tau / problem.penalty
-    if isinstance(share, float):
-        return GaussianNoise(problem.d, reach / share * UP)
+    match share:
+        case float():
+            return GaussianNoise(problem.d, reach / share * UP)
+        case ZCDP():
+            return gaussian_within(reach, problem.d, share)
     return noise_hiding(reach, problem.d, share)
 
 

@@ -12,7 +12,13 @@ from privatelr.mechanisms.calibration.shield import SHARE, SHIELD_RATIO, tilt_rh
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import pure_within
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.privacy.noise import (
+    GaussianNoise,
+    NoiseLaw,
+    SphericalLaplace,
+    mean_square,
+    shortest,
+)
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
@@ -52,21 +58,16 @@ def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
     return rate * problem.radius if isinstance(noise, SphericalLaplace) else rate
 
 
-def mean_square(law: NoiseLaw) -> float:
-    """``E|b|^2``."""
-    return float(law.variances.sum())
-
-
 def smallest_tilt(problem: Problem, target: Promise, analysis: Analysis) -> NoiseLaw | None:
     """The shortest of `possible_tilts` by ``E|b|^2``, or None if no noise suffices here."""
-    return min(possible_tilts(problem, target, analysis), key=mean_square, default=None)
+    return shortest(possible_tilts(problem, target, analysis))
 
 
 def possible_tilts(problem: Problem, target: Promise, analysis: Analysis) -> list[NoiseLaw]:
     """Every law that is proven for a target at this lambda.
 
-    Laplace under pure epsilon, Gaussian under (epsilon, delta), and both under zCDP, which a
-    pure guarantee implies.
+    Laplace under pure epsilon; Laplace and Gaussian under (epsilon, delta) and under zCDP, both
+    of which a pure guarantee implies.
     """
     match target:
         case PureDP():
@@ -76,18 +77,21 @@ def possible_tilts(problem: Problem, target: Promise, analysis: Analysis) -> lis
             sigma = concentrated.objective_sigma(problem, rho, analysis)
             laplace = laplace_tilts(problem, pure_within(rho), analysis)
             return laplace + _gaussian(problem, sigma)
-    return _gaussian(problem, _approximate_sigma(problem, target, analysis))
+    laplace = shielded_tilts(problem, target.epsilon, analysis)
+    return laplace + gaussian_tilts(problem, target, analysis)
 
 
-def _approximate_sigma(problem: Problem, target: ApproxDP, analysis: Analysis) -> float:
+def gaussian_tilts(problem: Problem, target: ApproxDP, analysis: Analysis) -> list[NoiseLaw]:
+    """The Gaussian law for (epsilon, delta), beside a shield; empty if none suffices."""
     if analysis == "cms11":
         raise GuaranteeError(
             "analysis='cms11': that bound is about pure epsilon; with delta above 0 analysis takes "
             "'joint' or 'one-log'."
         )
-    return gaussian.objective_sigma(
+    sigma = gaussian.objective_sigma(
         problem, target.epsilon, target.delta, shield_ratio=SHIELD_RATIO, analysis=analysis
     )
+    return _gaussian(problem, sigma)
 
 
 def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
