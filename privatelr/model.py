@@ -109,7 +109,8 @@ def dplr(
         Response column of a frame or an array, by name or position from 0; by default the
         last.
     delta : float
-        0 for pure privacy and Laplace noise; above it, from 1e-30 to 0.5, Gaussian noise. Take
+        0 for pure privacy; above it, from 1e-30 to 0.5, the approximate one, by Laplace or by
+        Gaussian noise, whichever is less: Laplace in few columns, Gaussian in many. Take
         it far below 1/n.
     bounds : mapping, optional
         Variable to ``(lo, hi)``, public: ``{"age": (18, 90)}``. Values are clipped to it, and

@@ -28,6 +28,10 @@ from privatelr import (
     dpsimplex,
     dpsvm,
 )
+from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.registry import calibrate
+from privatelr.mechanisms.request import read_request
+from privatelr.numerics.losses import LOSSES
 from privatelr.precision import working_precision
 from privatelr.privacy.accounting import Entry, delta_of
 from privatelr.privacy.conversions import to_approximate
@@ -284,16 +288,33 @@ def test_a_slip_in_spend_costs_nothing(monkeypatch, model, spend):
     assert ledger.entries == ()
 
 
-@EVERY_MODEL
-def test_gaussian_releases_compose_better_than_their_guarantees(model):
+def with_many_columns(target, op):
+    """A calibration for so many columns that Gaussian noise is the shorter one."""
+    request = read_request(target, 0, None, 0.1, op, None, "increase")
+    return calibrate(request, Facts(1000, 60, LOSSES["logistic"], 1.0))
+
+
+def test_gaussian_releases_compose_better_than_their_guarantees():
     single = ApproxDP(0.5, 1e-6)
     output, tilt = Ledger(1.25, 1e-6), Ledger(1.75, 1e-6)
     for _ in range(4):
-        fit_clinic(clinic(), eps=single, op=False, ledger=output, model=model)
-        fit_clinic(clinic(), eps=single, op=True, ledger=tilt, model=model)
+        output.charge(single, with_many_columns(single, op=False).events)
+        tilt.charge(single, with_many_columns(single, op=True).events)
     # plain Gaussians: mu adds in squares; privacy.md 4.3 has 4-fold eps=1 at 2.123
     assert 1.0 < output.spent() <= 1.25
     assert 1.0 < tilt.spent() <= 1.75
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("op", [True, False])
+def test_laplace_noise_under_a_delta_is_charged_as_pure(model, op):
+    """It uses no delta, so that a budget without one pays for it too."""
+    ledger = Ledger(1.0)
+    fit = fit_clinic(clinic(), eps=ApproxDP(0.5, 1e-6), op=op, ledger=ledger, model=model)
+    assert fit.guarantee == ApproxDP(0.5, 1e-6)
+    assert "Laplace" in str(fit)
+    assert fit.release.entry.events == (PureDP(0.5),)
+    assert ledger.left() == 0.5
 
 
 @EVERY_MODEL

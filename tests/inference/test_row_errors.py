@@ -14,12 +14,14 @@ from privatelr.inference.intervals import infer
 from privatelr.inference.row_errors import row_errors
 from privatelr.mechanisms.moments import matrix_of
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise
 
 RELEASES = {
     "spherical": {"target": PureDP(1.0)},
     "output": {"target": PureDP(1.0), "op": False},
     "block": {"target": PureDP(1.0), "blocks": True},
-    "Gaussian": {"target": ApproxDP(1.0, 1e-6)},
+    "Gaussian": {"target": ApproxDP(1.0, 1e-6), "kinds": (GaussianNoise,)},
+    "with a delta": {"target": ApproxDP(1.0, 1e-6)},
     "Gaussian output": {"target": ZCDP(0.5), "op": False},
     "noisy": {"target": PureDP(0.2)},
     "many columns": {"target": ZCDP(0.5), "d": 8},

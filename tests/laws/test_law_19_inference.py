@@ -147,7 +147,7 @@ def check_privacy_part(ratio):
         {"eps": 10.0, "delta": 1e-6},
         {"eps": 40.0, "model": dpsvm},
     ],
-    ids=["objective", "output", "Gaussian", "svm"],
+    ids=["objective", "output", "with a delta", "svm"],
 )
 def test_the_part_of_the_noise_is_what_releases_spread_by(options):
     check_privacy_part(spread_over_said(**options))
