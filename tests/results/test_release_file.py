@@ -581,7 +581,16 @@ WRONG_MOMENTS = [
     (("inference", "target", "epsilon"), 0.3, "inference: the noise gives epsilon = 0.35"),
     (("inference", "target", "epsilon"), 0.36, "the noise was made for epsilon = 1.01"),
     (("inference", "target", "epsilon"), 1e-10, "eps=1e-10"),
-    (("inference", "target"), {"kind": "zcdp", "rho": 1.0, "neighbours": "REPLACE_ONE"}, "proven"),
+    (
+        ("inference", "target"),
+        {"kind": "zcdp", "rho": 1.0, "neighbours": "REPLACE_ONE"},
+        "takes a guarantee that adds up",
+    ),
+    (
+        ("inference", "target"),
+        {"kind": "zcdp", "rho": 1e-3, "neighbours": "REPLACE_ONE"},
+        "inference: the noise gives rho = ",
+    ),
     (
         ("inference", "target"),
         {"kind": "none", "reason": "x", "neighbours": "REPLACE_ONE"},
