@@ -36,6 +36,7 @@ from privatelr import (
     load_schema,
 )
 from privatelr.numerics.losses import LOSSES
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 from privatelr.results.design_limits import (
     MOST_COLUMNS,
     expansion_work,
@@ -164,6 +165,26 @@ def test_every_mechanism_reads_back(tmp_path, price, options):
     fit = fit_clinic(clinic(), **options, **price)
     document = check_round_trip(fit, clinic(seed=9), tmp_path / "model.json")
     VALIDATOR.validate(document)
+
+
+@pytest.mark.parametrize(("columns", "law"), [(2, SphericalLaplace), (40, GaussianNoise)])
+@pytest.mark.parametrize("op", [True, False])
+def test_either_noise_under_a_delta_reads_back(columns, law, op):
+    """Its guarantee is recomputed from the noise, and noise that is too small is refused."""
+    x = np.linspace(-1, 1, 60 * columns).reshape(60, columns)
+    fit = dplr(np.arange(60) % 2, x, eps=1.0, delta=1e-6, row_norm=1.0, op=op, spend="inference")
+    assert isinstance(fit.calibration.noise, law)
+    document = json.loads(json.dumps(release_document(fit)))
+    VALIDATOR.validate(document)
+    assert restore(document).calibration == fit.calibration
+    noise = document["calibration"]["noise"]
+    if law is SphericalLaplace:
+        noise["rate"] *= 1.1
+    else:
+        noise["sd"] /= 1.1
+    document["sha256"] = content_hash(document)
+    with pytest.raises(ReleaseFileError, match="the noise gives"):
+        restore(document)
 
 
 @pytest.mark.parametrize("name", SVMS)
