@@ -23,6 +23,7 @@ from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise
 from privatelr.privacy.randomness import SeededRandomness
 
 FORMULA = "y ~ age + dose + arm"
@@ -48,9 +49,9 @@ COVARIATES, _, _ = read_covariates(SPEC, REFERENCE, SPEC.formula.covariates)
 CHANCE = special.expit(ROWS @ EFFECTS)
 
 
-def plan_for(target, n, *, op=True, lambda_=0.01, loss="logistic"):
+def plan_for(target, n, *, op=True, lambda_=0.01, loss="logistic", kinds=()):
     placement = "objective" if op else "output"
-    request = Request(target, placement, None, lambda_, "increase", spend="inference")
+    request = Request(target, placement, None, lambda_, "increase", "inference", kinds)
     return calibrate_all(request, Facts(n, SPEC.d, LOSSES[loss], SPEC.radius, SPEC.blocks))
 
 
@@ -157,10 +158,18 @@ def test_a_pivot_around_the_wrong_truth_is_caught(monkeypatch):
 
 @pytest.mark.parametrize("op", [True, False])
 @pytest.mark.parametrize(
-    "target", [NonPrivate(), ZCDP(0.5), ApproxDP(4.0, 1e-6), PureDP(4.0)], ids=str
+    ("target", "n", "kinds"),
+    [
+        (NonPrivate(), 20_000, ()),
+        (ZCDP(0.5), 20_000, ()),
+        (ApproxDP(4.0, 1e-6), 20_000, (GaussianNoise,)),
+        (ApproxDP(4.0, 1e-6), 60_000, ()),
+        (PureDP(4.0), 20_000, ()),
+    ],
+    ids=str,
 )
-def test_it_agrees_with_the_sandwich_where_both_hold(target, op):
-    release = release_under(plan_for(target, 20_000, op=op), 3)
+def test_it_agrees_with_the_sandwich_where_both_hold(target, n, kinds, op):
+    release = release_under(plan_for(target, n, op=op, kinds=kinds), 3)
     made = bootstrap_intervals(release, SPEC, np.eye(SPEC.d), REFERENCE, replicates=1000)
     known = infer(release, np.eye(SPEC.d), mode="plug-in")
     np.testing.assert_allclose(made.sd, known.sd, rtol=0.12)

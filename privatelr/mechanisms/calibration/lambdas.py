@@ -20,9 +20,10 @@ from privatelr.mechanisms.calibration.tilt import (
     possible_tilts,
     shielded_tilts,
 )
+from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import pure_within
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
-from privatelr.privacy.noise import NoNoise, mean_square, shortest
+from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace, mean_square, shortest
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
@@ -35,6 +36,8 @@ LambdaRule = Literal["auto", "free", "PrivateLR"]
 LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
 PLAIN_LAMBDA = 0.001
 """Penalty of the plain fit when none is given, as in R."""
+LAPLACE: tuple[type[NoiseLaw], ...] = (SphericalLaplace, BlockLaplace)
+GAUSSIAN: tuple[type[NoiseLaw], ...] = (GaussianNoise,)
 ROUNDING = 1e-12
 """A lambda this close below its limit is the limit; the noise is always computed from lambda."""
 
@@ -127,14 +130,17 @@ def lambda_by_rule(
             free = free_penalty(facts, target, analysis)
             noise = require_tilt(_with(facts, free), target, analysis)
             return _balanced(facts, epsilon, free, noise)
-    found = [lambda_by_rule("auto", facts, PureDP(epsilon), analysis)]
+    found = [(lambda_by_rule("auto", facts, PureDP(epsilon), analysis), LAPLACE)]
     with suppress(GuaranteeError):
         free = _free_of_gaussian(facts, target, analysis)
         for noise in gaussian_tilts(_with(facts, free), target, analysis):
-            found.append(_balanced(facts, epsilon, free, noise))
-    return min(
-        found, key=lambda one: expected_excess(facts.with_lambda(one), target, analysis, placement)
-    )
+            found.append((_balanced(facts, epsilon, free, noise), GAUSSIAN))
+
+    def excess(candidate: tuple[float, tuple[type[NoiseLaw], ...]]) -> float:
+        value, kinds = candidate
+        return expected_excess(facts.with_lambda(value), target, analysis, placement, kinds)
+
+    return min(found, key=excess)[0]
 
 
 def _balanced(facts: Facts, epsilon: float, free: float, noise: NoiseLaw) -> float:
@@ -147,19 +153,27 @@ def guessed_length(facts: Facts, epsilon: float) -> float:
 
 
 def expected_excess(
-    problem: Problem, target: Promise, analysis: Analysis, placement: Placement
+    problem: Problem,
+    target: Promise,
+    analysis: Analysis,
+    placement: Placement,
+    kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> float:
     """``E|b|^2 / (2 Lambda) + Lambda W^2 / 2``: what noise and shrinkage cost, by the guess W.
+
+    Of the shortest noise, if given of one of these kinds.
 
     Noise z on the minimiser counts as the tilt ``Lambda z``, which would move it as far where
     the penalty is all the curvature there is (privacy.md 4.2).
     """
     penalty = problem.penalty
     if placement == "objective":
-        size = mean_square(require_tilt(problem, target, analysis))
+        size = mean_square(require_tilt(problem, target, analysis, kinds))
     else:
         laws = output_laws(problem, target, certified_norm(problem, NoNoise(problem.d)))
-        size = penalty**2 * min(map(mean_square, laws))
+        size = penalty**2 * min(
+            mean_square(law) for law in laws if not kinds or isinstance(law, kinds)
+        )
     guess = guessed_length(problem, nominal_epsilon(target))
     return size / (2 * penalty) + penalty * guess**2 / 2
 
