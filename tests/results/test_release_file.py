@@ -283,7 +283,7 @@ def test_any_names_levels_and_bounds(names, levels, low, width, joint, seed):
 
 
 def test_a_charged_ledger_is_on_record(tmp_path):
-    ledger = Ledger(3.0, 1e-6)
+    ledger = Ledger(4.0, 1e-6)
     fit = fit_clinic(clinic(), eps=ZCDP(0.02), ledger=ledger.part("first half"))
     document = check_round_trip(fit, clinic(), tmp_path / "model.json")
     assert document["ledger"]["part"] == "first half"
