@@ -392,7 +392,9 @@ def test_summary_and_card_name_the_model_and_its_loss(loss):
         assert "odds ratio" not in page
         assert "support vector machine" in page
         assert f"{loss}, h = 0.25" in page
-    assert "Apart from the estimates and what stands below the line" in " ".join(text.split())
+    assert "No number on this page but the estimates was computed from the data." in " ".join(
+        text.split()
+    )
     assert str(svm(eps=0)).startswith("Non-private support vector machine\n")
     assert "Loss" not in str(fit_clinic(clinic())).split("not private")[0]
 
@@ -488,7 +490,7 @@ def test_learned_thresholds_are_margins_too(rule):
     else:
         best = np.hypot(curve["false_positive"], 1 - curve["true_positive"]).min()
         assert np.hypot(reached[1], 1 - reached[0]) == pytest.approx(best)
-    assert f"({rule})" in str(fit).split("not private")[1]
+    assert f"({rule})" in fit.summary(diagnostics=True).as_text().split("not private -----")[1]
 
 
 @pytest.mark.parametrize("rule", ["youden", "topleft"])

@@ -113,6 +113,7 @@ class Fit(InferredFit):
         mode: str | None = None,
         target: Literal["regularised", "unregularised"] = "regularised",
         exponentiate: bool = False,
+        diagnostics: bool = False,
     ) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``.
 
@@ -125,9 +126,24 @@ class Fit(InferredFit):
         exponentiate : bool
             Odds ratios with their intervals instead of coefficients. Standard errors and tests
             stay those of the coefficient, and the page says so.
+        diagnostics : bool
+            Whether a part follows, below a rule, that is not private: the C-index and the counts
+            of the training data, and a learned threshold.
+
+        Raises
+        ------
+        ArgumentError
+            If diagnostics are asked for and the fit has none, as after `privatelr.load`.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
+        *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
         as_odds = summary_odds.read_exponentiate(self, exponentiate)
-        page = summary.summarise(self, alpha=alpha, mode=mode, target=target)
+        page = summary.summarise(
+            self, alpha=alpha, mode=mode, target=target, diagnostics=diagnostics
+        )
         if as_odds:
             summary_odds.show_odds(page, self, alpha=alpha, mode=mode, target=target)
         return page

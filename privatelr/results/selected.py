@@ -90,9 +90,21 @@ class SelectedFit(SelectedRecord):
         """One row about the fit; every entry is public or paid for."""
         return selected_tables.glance(self)
 
-    def summary(self) -> FitSummary:
-        """The page that `print` shows, with ``as_text()`` and ``as_html()``."""
-        return selected_summary.summarise(self)
+    def summary(self, *, diagnostics: bool = False) -> FitSummary:
+        """The page that `print` shows, with ``as_text()`` and ``as_html()``.
+
+        Parameters
+        ----------
+        diagnostics : bool
+            Whether a part follows, below a rule, that is not private: the C-index and the counts
+            of the training data, and a learned threshold.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
+        *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
+        """
+        return selected_summary.summarise(self, diagnostics=diagnostics)
 
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privatelr.frames.matrix import MatrixSpec
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.results.origin import source_fact
-from privatelr.results.summary_below import below
+from privatelr.results.summary_below import above, below, read_diagnostics
 from privatelr.results.summary_page import FitSummary
 from privatelr.results.summary_table import CoefficientTable, cell
 
@@ -21,10 +21,12 @@ _MOST_SHOWN = 40
 """Coefficients on the page; `coef` has them all."""
 
 
-def summarise(fit: SelectedRecord) -> FitSummary:
+def summarise(fit: SelectedRecord, *, diagnostics: Any = False) -> FitSummary:
     """Lay out a fit."""
+    shown = read_diagnostics(fit, diagnostics)
     private = not isinstance(fit.guarantee, NonPrivate)
-    odds = ", their odds ratios" if fit.loss.probability else ""
+    odds = ["their odds ratios"] if fit.loss.probability else []
+    computed = ["the estimates", *odds, "the counts of choices"]
     adverb = "Differentially private " if private else "Non-private "
     return FitSummary(
         [adverb + fit.calibration.title, fit.formula],
@@ -36,8 +38,8 @@ def summarise(fit: SelectedRecord) -> FitSummary:
             ("Response", fit.spec.response.describe()),
         ],
         _table(fit),
-        _notes(fit),
-        below(fit, f"{odds}, the counts of choices"),
+        [*_notes(fit), *above(fit, computed, has_below=shown)],
+        below(fit) if shown else [],
         legend="",
     )
 

@@ -11,7 +11,7 @@ from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.results.inference_table import Question, infer_coefficients, level_of
 from privatelr.results.origin import source_fact
-from privatelr.results.summary_below import below
+from privatelr.results.summary_below import above, below, read_diagnostics
 from privatelr.results.summary_notes import legend, notes
 from privatelr.results.summary_page import FitSummary
 from privatelr.results.summary_table import inference_table, plain_table
@@ -29,9 +29,15 @@ _NOUNS: dict[Placement, str] = {
 
 
 def summarise(
-    fit: FitRecord, *, alpha: Any = 0.05, mode: Any = None, target: Any = "regularised"
+    fit: FitRecord,
+    *,
+    alpha: Any = 0.05,
+    mode: Any = None,
+    target: Any = "regularised",
+    diagnostics: Any = False,
 ) -> FitSummary:
     """Lay out a fit."""
+    shown = read_diagnostics(fit, diagnostics)
     adverb = (
         "Differentially private " if not isinstance(fit.guarantee, NonPrivate) else "Non-private "
     )
@@ -56,8 +62,11 @@ def summarise(
             *_moments(fit, found),
         ],
         table,
-        notes(fit, found, is_asked_for=mode is not None),
-        below(fit, _computed(fit)),
+        [
+            *notes(fit, found, is_asked_for=mode is not None),
+            *above(fit, _computed(fit), has_below=shown),
+        ],
+        below(fit) if shown else [],
         legend(found, counted) if found is not None else "",
     )
 
@@ -139,8 +148,12 @@ def _moments(fit: FitRecord, found: Inference | None) -> list[tuple[str, str]]:
     ]
 
 
-def _computed(fit: FitRecord) -> str:
-    """What else above the rule was computed from the data."""
+def _computed(fit: FitRecord) -> list[str]:
+    """What on the page was computed from the data."""
     if fit.release.moments is not None:
-        return ", their standard errors, tests and intervals, the ratios under Inference"
-    return ", their odds ratios" if fit.loss.probability else ""
+        return [
+            "the estimates",
+            "their standard errors, tests and intervals",
+            "the ratios under Inference",
+        ]
+    return ["the estimates", *(["their odds ratios"] if fit.loss.probability else [])]

@@ -23,8 +23,7 @@ def notes(fit: FitRecord, found: Inference | None, *, is_asked_for: bool) -> lis
         words = [*_parts(fit), _mode(fit, found, is_asked_for), _target(fit, found)]
         if not isinstance(fit.guarantee, NonPrivate):
             words.append(
-                "All that stands above the line was paid for; other intervals and tests of this "
-                "fit cost nothing more."
+                "All of this was paid for; other intervals and tests of this fit cost nothing more."
             )
         return words
     few = _few(fit)

@@ -1,7 +1,7 @@
 """The printed page as an object: text of 79 columns, HTML, LaTeX and CSV.
 
-Above the rule stand public facts and what was paid for; below it, labelled, what was computed
-from the data without being paid for. Nothing is computed here.
+A page has public facts and what was paid for. Only if it is asked for, a rule follows, and below
+it, labelled, what was computed from the data without being paid for. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
     Attributes
     ----------
     title, facts, notes, below
-        The parts around the table of coefficients.
+        The parts around the table of coefficients; `below` is empty unless it was asked for.
     coefficients : CoefficientTable
         It is ``tables[0]`` too, in statsmodels' own kind.
     legend : str
@@ -62,7 +62,8 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         lines += ["", *self.coefficients.as_lines()]
         for note in self.notes:
             lines += _wrap(note)
-        lines.append(_RULE)
+        if self.below:
+            lines.append(_RULE)
         for note in self.below:
             lines += _wrap(note)
         return "\n".join(lines)
@@ -76,14 +77,21 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
             for label, text in self.facts
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        below = "".join(f"<p>{html.escape(note)}</p>" for note in self.below)
         legend = f"<figcaption>{html.escape(self.legend)}</figcaption>" if self.legend else ""
         return (
             f"<div class='privatelr-fit'>{_STYLE}"
             f"<p><strong>{title}</strong><br><code>{formula}</code></p>"
             f"<table>{facts}</table>{self.coefficients.as_html()}{legend}{notes}"
+            f"{self._below_as_html()}</div>"
+        )
+
+    def _below_as_html(self) -> str:
+        if not self.below:
+            return ""
+        below = "".join(f"<p>{html.escape(note)}</p>" for note in self.below)
+        return (
             "<div style='border-top:2px solid #d32f2f;color:#d32f2f'>"
-            f"<p><strong>not private</strong></p>{below}</div></div>"
+            f"<p><strong>not private</strong></p>{below}</div>"
         )
 
     def _repr_html_(self) -> str:

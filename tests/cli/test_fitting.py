@@ -62,7 +62,7 @@ ODD = [
 
 
 def outcome(capsys, table, *options):
-    """All that a user sees of a fit but what was paid for and the C-index below the line."""
+    """All that a user sees of a fit but what was paid for."""
     with open("table.csv", "w", encoding="utf-8", newline="") as file:
         table.to_csv(file, index=False)
     status = run("fit", "table.csv", FORMULA, *options, "--out", "out.json", "--force")

@@ -43,8 +43,8 @@ def usual(fit):
     asked = [fit.bse, fit.pvalues, fit.conf_int(), fit.tidy(conf_int=True)]
     if fit.calibration.problem.loss.probability is not None:
         asked.append(average_marginal_effects(fit))
-    page = str(replace(fit, _diagnostics=None)) + fit._repr_html_().split("not private")[0]
-    return [*asked, fit.predict(REFERENCE, interval=0.9), page]
+    plain = replace(fit, _diagnostics=None)
+    return [*asked, fit.predict(REFERENCE, interval=0.9), str(plain) + plain._repr_html_()]
 
 
 def as_text(asked):

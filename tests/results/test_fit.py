@@ -118,7 +118,7 @@ def test_learned_thresholds_are_used_and_named(rule):
     value = getattr(fit.diagnostics, rule)
     classes = fit.predict(frame, type="classes")
     np.testing.assert_array_equal(classes == 1, fit.predict(frame) > value)
-    below = str(fit).split("not private")[1]
+    below = fit.summary(diagnostics=True).as_text().split("not private -----")[1]
     assert f"The threshold {value:.3f} ({rule})" in below
     # the optimum is reached when predict applies the threshold
     positive = frame["y"] == 1

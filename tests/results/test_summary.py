@@ -2,13 +2,26 @@
 
 import re
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from frames_for_laws import clinic, fit_clinic
 
-from privatelr import ZCDP, PrivacyWarning, dplr, dpsvm, load_dataset, load_schema
+import privatelr.results.summary
+from privatelr import (
+    ZCDP,
+    ArgumentError,
+    Diagnostics,
+    PrivacyWarning,
+    dplr,
+    dpsimplex,
+    dpsvm,
+    load,
+    load_dataset,
+    load_schema,
+)
 from privatelr.inference.intervals import Inference
 from privatelr.results import summary_table
 from privatelr.results.bars import bars_of, drawings
@@ -54,19 +67,82 @@ def test_layout(options):
     labels = [line.split("  ")[0] for line in lines[3:] if re.match(r"[A-Z]\w+  ", line)]
     labels = [label for label in labels if label != "Loss"]
     assert labels[:5] == ["Promise", "Mechanism", "Rows", "Response", "Lambda"]
-    assert sum("not private -----" in line for line in lines) == 1
-    closing = " ".join(lines[-2:])
+    assert "not private -----" not in text
+    closing = " ".join(lines[-3:])
     assert "computed from the data." in closing
 
 
-def test_what_is_private_stands_above_and_the_rest_below():
-    above, below = str(page(threshold="topleft")).split(" not private -----")
-    assert "epsilon = 1 (pure), coefficients only" in " ".join(above.split())
-    assert "replace one of n = 40 records" in " ".join(above.split())
+RULE = " not private -----"
+DIAGNOSED = "fit.diagnostics has them, and so has summary(diagnostics=True)."
+
+
+@pytest.mark.parametrize("options", [*OPTIONS, {"model": dpsvm}, {"model": dpsimplex}], ids=str)
+def test_no_number_of_the_training_data_is_on_a_page_that_nobody_asked_for(options):
+    """The page is the same whatever the diagnostics are, and does not look at them."""
+    fit = page(**options)
+    other = replace(fit, _diagnostics=Forbidden())
+    for look in (str, lambda fit: fit._repr_html_(), lambda fit: fit.summary().as_csv()):
+        assert look(fit) == look(other)
+    words = " ".join(str(fit).split())
+    assert DIAGNOSED in words
+    assert RULE not in str(fit)
+    assert "not private</strong>" not in fit._repr_html_()
+
+
+class Forbidden(Diagnostics):
+    """Diagnostics that nobody may look at."""
+
+    def __init__(self):
+        pass
+
+    def __getattribute__(self, name):
+        raise AssertionError(f"{name} was looked at")
+
+
+def test_a_page_that_looks_is_caught(monkeypatch):
+    def talkative(fit, computed, *, has_below):
+        return [f"C-index {fit.diagnostics.c_index:.3f}."]
+
+    monkeypatch.setattr(privatelr.results.summary, "above", talkative)
+    with pytest.raises(AssertionError, match="looked at"):
+        test_no_number_of_the_training_data_is_on_a_page_that_nobody_asked_for({})
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm, dpsimplex], ids=["dplr", "dpsvm", "dpsimplex"])
+def test_diagnostics_stand_below_the_rule_where_they_are_asked_for(model):
+    fit = page(threshold="topleft", model=model)
+    above, below = fit.summary(diagnostics=True).as_text().split(RULE)
+    above, below = " ".join(above.split()), " ".join(below.split())
+    assert "No number above the line but the estimates" in above
     assert "C-index" not in above
-    assert "threshold" not in above
-    assert "C-index" in below
-    assert "topleft" in below
+    assert "was learned from the training data (topleft), so neither it nor" in above
+    assert f"C-index {fit.diagnostics.c_index:.3f}." in below
+    assert f"The threshold {fit.diagnostics.topleft:.3f} (topleft)" in below
+    assert "Do not publish it." in below
+    html = fit.summary(diagnostics=True).as_html()
+    assert html.index("No number above the line") < html.index("color:#d32f2f")
+    assert html.index("color:#d32f2f") < html.index("C-index")
+    assert f"{fit.diagnostics.topleft:.3f} (topleft)" not in str(fit)
+
+
+def test_a_loaded_fit_has_no_rule_and_says_why_there_is_nothing_below_it(tmp_path):
+    page(threshold="youden").save(tmp_path / "model.json")
+    loaded = load(tmp_path / "model.json")
+    assert RULE not in str(loaded)
+    assert "#d32f2f" not in loaded._repr_html_()
+    assert DIAGNOSED not in " ".join(str(loaded).split())
+    assert "a saved fit does not have it" in " ".join(str(loaded).split())
+    with pytest.raises(ArgumentError, match="diagnostics=True: this fit has none"):
+        loaded.summary(diagnostics=True)
+    with pytest.raises(ArgumentError, match="diagnostics takes True or False"):
+        loaded.summary(diagnostics="yes")
+
+
+def test_the_promise_is_on_the_page():
+    text = " ".join(str(page()).split())
+    assert "epsilon = 1 (pure), coefficients only" in text
+    assert "replace one of n = 40 records" in text
+    assert "but the estimates and their odds ratios was computed from the data." in text
 
 
 @pytest.mark.parametrize(
@@ -107,6 +183,9 @@ def test_no_promise_where_there_is_none():
         text = str(page(**options))
         assert text.startswith("Non-private logistic regression")
         assert "covered by the promise" not in text
+        below = page(**options).summary(diagnostics=True).as_text().split(RULE)[1]
+        assert "covered by the promise" not in below
+        assert "C-index" in below
         assert "privacy sd" not in text
 
 
@@ -174,9 +253,8 @@ def test_the_table_of_inference(options):
     part = [] if options.get("eps") == 0 else ["privacy", "part"]
     expected = ["Estimate", "Std.", "Error", *part, "z", "Pr(>|z|)", "[0.025", "0.975]"]
     assert head.split() == expected
-    above = str(fit).split(" not private -----")[0]
-    assert "*" not in above
-    assert "Standard errors were not bought" not in above
+    assert "*" not in str(fit)
+    assert "Standard errors were not" not in str(fit)
     row = next(line for line in str(fit).splitlines() if line.startswith("dose"))
     cells = [float(cell.removeprefix("<")) for cell in row.split()[1:]]
     shown = fit.tidy(conf_int=True).set_index("term").loc["dose"]
@@ -206,12 +284,12 @@ def test_the_table_of_inference(options):
         ),
         (
             {"spend": "inference"},
-            "Apart from the estimates, their standard errors, tests and intervals, the ratios "
-            "under Inference and what stands below the line, no number",
+            "No number on this page but the estimates, their standard errors, tests and intervals "
+            "and the ratios under Inference was computed from the data.",
         ),
         ({"spend": "inference"}, "not about those of a logistic regression without one"),
         ({"spend": "inference", "model": dpsvm}, "those of a support vector machine without one"),
-        ({"spend": "inference"}, "All that stands above the line was paid for; other intervals"),
+        ({"spend": "inference"}, "All of this was paid for; other intervals"),
         ({"spend": "inference", "eps": 0}, "those of the sandwich formula, without any noise"),
         ({"spend": "inference", "eps": 0}, "Inference curvature and scores of the data without"),
     ],
