@@ -20,10 +20,12 @@ from privatelr.errors import (
     PrivateLRError,
     ReleaseFileError,
     SchemaError,
+    SchemaWarning,
 )
 
 if TYPE_CHECKING:  # what _FIT and _LATER say, for the reader of types
     from privatelr import audit
+    from privatelr.checking import check
     from privatelr.datasets import load_dataset, load_schema
     from privatelr.frames.scaling import ScaledData, scaled
     from privatelr.mechanisms.calibration.record import Calibration
@@ -72,11 +74,13 @@ __all__ = [
     "ReleaseFileError",
     "ScaledData",
     "SchemaError",
+    "SchemaWarning",
     "SelectedFit",
     "StudyPlan",
     "__version__",
     "audit",
     "average_marginal_effects",
+    "check",
     "compose",
     "constraint_private_lp",
     "dplpsvm",
@@ -126,6 +130,7 @@ _LATER = {
     "SelectedFit": "privatelr.results.selected",
     "StudyPlan": "privatelr.planning",
     "average_marginal_effects": "privatelr.results.effects",
+    "check": "privatelr.checking",
     "constraint_private_lp": "privatelr.mechanisms.programs.constraint_private",
     "dplpsvm": "privatelr.selected_model",
     "dpsimplex": "privatelr.selected_model",

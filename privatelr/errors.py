@@ -85,6 +85,13 @@ class PrivacyWarning(UserWarning):
     """What was asked for weakens the promise, or changes what it is about."""
 
 
+class SchemaWarning(PrivacyWarning):
+    """What is declared of the data is probably not what is meant; the promise holds.
+
+    It follows from public facts alone: names, types, declared bounds and levels, the formula.
+    """
+
+
 @contextmanager
 def quoting_nothing(what: str) -> Iterator[None]:
     """Within the block errors that nobody planned say what kind they are, and quote no data.

@@ -18,7 +18,14 @@ from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import find_mechanism
 from privatelr.mechanisms.request import Request, read_request
 from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
-from privatelr.model_data import plan_data, read_data, read_rows, require_plain, require_scores
+from privatelr.model_data import (
+    plan_data,
+    read_data,
+    read_rows,
+    require_plain,
+    require_scores,
+    warn_of_declarations,
+)
 from privatelr.numerics.losses import Loss, find_hinge, find_loss, label
 from privatelr.numerics.newton import Newton, Solver
 from privatelr.privacy.guarantees import Guarantee, NonPrivate, void
@@ -334,6 +341,7 @@ def _fit(
     if options.do_scale:
         spec = _scaled(spec, frame)
     spec = _projected(spec, options, len(frame))
+    warn_of_declarations(spec, frame, schema, stacklevel=4)
     warn_of_one_record(guarantee, len(frame), stacklevel=4)
     plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
     if options.verbose:
@@ -341,9 +349,9 @@ def _fit(
     entry = charge(options.ledger, guarantee, plan.events, label(spec.formula.text, loss))
     draws = draw_all(plan, options.randomness)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        rows = read_rows(spec, frame, bar=options.verbose > 0)
+        rows, tally = read_rows(spec, frame, bar=options.verbose > 0)
         release = release_all(rows, plan, draws, options.solver)
-        diagnostics = diagnose(rows, release.coef, loss) if scored else None
+        diagnostics = diagnose(rows, release.coef, loss, spec, tally) if scored else None
     return Fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 

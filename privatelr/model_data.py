@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scipy import sparse
 
 from privatelr.errors import ArgumentError
+from privatelr.frames.counting import Tally
 from privatelr.frames.dask_source import DaskTable, read_dask_design, read_dask_source
 from privatelr.frames.design import DesignSpec, plan_design, read_design, read_labelled
+from privatelr.frames.doubts import warn_of_doubts
 from privatelr.frames.formula import parse_formula
 from privatelr.frames.matrix import MatrixSpec, read_matrix_labels
+from privatelr.frames.pieces import as_piece
 from privatelr.frames.source import is_dask, read_source
 from privatelr.frames.sparse_design import read_sparse, worth_sparse
 from privatelr.frames.wide_matrix import (
@@ -28,6 +31,7 @@ from privatelr.numerics.sparse_rows import sparse_backend
 if TYPE_CHECKING:
     import pandas as pd
 
+    from privatelr.frames.pieces import Piece
     from privatelr.frames.schema import Schema
     from privatelr.types import Rows
 
@@ -49,8 +53,20 @@ def plan_data(text: str, data: Data, schema: Schema) -> Spec:
     """The plan of the rows; takes names, types and declarations."""
     if isinstance(data, MatrixTable):
         return plan_wide(text, data.frame[text], data.matrix.shape[1], schema)
-    typed = data.typed if isinstance(data, DaskTable) else data
-    return plan_design(parse_formula(text, list(typed.columns)), typed, schema)
+    frame = typed(data)
+    return plan_design(parse_formula(text, list(frame.columns)), frame, schema)
+
+
+def warn_of_declarations(spec: Any, data: Data, schema: Schema, stacklevel: int) -> None:
+    """Say what is declared and probably not meant; see `doubts`."""
+    warn_of_doubts(spec, typed(data), schema, stacklevel + 1)
+
+
+def typed(data: Data) -> pd.DataFrame:
+    """A frame with the columns and their types; its rows are not for looking at."""
+    if isinstance(data, MatrixTable):
+        return data.frame
+    return data.typed if isinstance(data, DaskTable) else data
 
 
 def require_plain(data: Data, *, do_scale: bool, rp_dim: int) -> None:
@@ -63,22 +79,30 @@ def require_plain(data: Data, *, do_scale: bool, rp_dim: int) -> None:
         )
 
 
-def read_rows(spec: Spec, data: Data, *, bar: bool) -> Rows:
+def read_rows(spec: Spec, data: Data, *, bar: bool) -> tuple[Rows, Tally | None]:
     """Bounded rows: without their zeros, where public facts say that most entries are.
 
     `bar` asks for a line that shows how far a pass over a Dask collection is.
+
+    Returns
+    -------
+    rows : Rows
+    tally : Tally or None
+        What was not read as it is, which is not private; a Dask collection is not counted.
     """
+    tally = Tally()
     if isinstance(spec, WideSpec) or isinstance(data, MatrixTable):
         assert isinstance(spec, WideSpec)
         assert isinstance(data, MatrixTable)
-        covariates, labels = read_wide(spec, data.matrix, data.frame)
+        covariates, labels = read_wide(spec, data.matrix, _counted(spec, data.frame, tally))
     elif isinstance(data, DaskTable):
-        return read_dask_design(spec, data, DaskRows, bar=bar).rows
+        return read_dask_design(spec, data, DaskRows, bar=bar).rows, None
     elif worth_sparse(spec):
-        covariates, labels = read_sparse(spec, data)
+        covariates, labels = read_sparse(spec, _counted(spec, data, tally))
     else:
-        return read_design(spec, data, DenseRows).rows
-    return sparse_backend(
+        design = read_design(spec, data, DenseRows)
+        return design.rows, design.tally
+    rows = sparse_backend(
         covariates,
         labels,
         bound=spec.bound,
@@ -86,18 +110,29 @@ def read_rows(spec: Spec, data: Data, *, bar: bool) -> Rows:
         projection=spec.projection,
         blocks=spec.blocks,
     )
+    return rows, tally
 
 
-def read_entries(spec: DesignSpec | MatrixSpec, data: pd.DataFrame | MatrixTable) -> EntryRows:
-    """Rows whose entries are bounded, without their zeros where most are said to be."""
+def read_entries(
+    spec: DesignSpec | MatrixSpec, data: pd.DataFrame | MatrixTable
+) -> tuple[EntryRows, Tally]:
+    """Rows whose entries are bounded, without their zeros where most are said to be; a tally."""
+    tally = Tally()
     if isinstance(spec, MatrixSpec):
         assert isinstance(data, MatrixTable)
-        labels = read_matrix_labels(spec, data.frame)
-        return EntryRows(data.matrix, labels, x_bound=spec.x_bound, intercept=spec.intercept)
-    assert not isinstance(data, MatrixTable)
-    read = read_sparse if few_are_filled(spec.density) else read_labelled
-    covariates, labels = read(spec, data)
-    return EntryRows(covariates, labels, x_bound=spec.x_bound, intercept=spec.intercept)
+        covariates = data.matrix
+        labels = read_matrix_labels(spec, _counted(spec, data.frame, tally))
+    else:
+        assert not isinstance(data, MatrixTable)
+        read = read_sparse if few_are_filled(spec.density) else read_labelled
+        covariates, labels = read(spec, _counted(spec, data, tally))
+    rows = EntryRows(covariates, labels, x_bound=spec.x_bound, intercept=spec.intercept)
+    return rows, tally
+
+
+def _counted(spec: Any, frame: pd.DataFrame, tally: Tally) -> Piece:
+    """All of a frame, to be counted as it is read."""
+    return as_piece(frame, tuple(spec.variables), tally)
 
 
 def require_scores(data: Data, rule: str | None) -> bool:

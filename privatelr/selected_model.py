@@ -31,7 +31,7 @@ from privatelr.mechanisms.deltas import (
 )
 from privatelr.mechanisms.request import read_goal
 from privatelr.model import charge, read_ledger, read_randomness
-from privatelr.model_data import read_entries
+from privatelr.model_data import read_entries, warn_of_declarations
 from privatelr.numerics.losses import find_loss, label
 from privatelr.privacy.guarantees import NonPrivate, void
 from privatelr.results.diagnostics import diagnose
@@ -281,6 +281,7 @@ def _fit(
     text = spec.formula.text
     require_below_one_record(goal, n)
     warn_of_large_delta(goal, n, stacklevel=4)
+    warn_of_declarations(spec, source[1], schema, stacklevel=4)
     secret = options.randomness.is_secret or isinstance(goal, NonPrivate)
     guarantee = goal if secret else void("seeded noise")
     if isinstance(guarantee, NonPrivate):
@@ -290,9 +291,9 @@ def _fit(
         print(calibration)
     entry = charge(options.ledger, guarantee, calibration.events, label(text, loss))
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        rows = read_entries(spec, source[1])
+        rows, tally = read_entries(spec, source[1])
         release = chooser.release(rows, calibration, options.randomness)
-        diagnostics = diagnose(rows, release.coef, loss)
+        diagnostics = diagnose(rows, release.coef, loss, spec, tally)
     return SelectedFit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 

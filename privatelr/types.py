@@ -87,6 +87,9 @@ class Rows(Protocol):
 class ScoredRows(Protocol):
     """Rows that can say what a linear model scores them."""
 
+    @property
+    def n(self) -> int: ...
+
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""
         ...

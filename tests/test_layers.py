@@ -31,7 +31,7 @@ ABOVE = {
         ),
     },
 }
-EVERYTHING = {*ABOVE, "datasets", "cli", "audit", "planning"}  # for the edges
+EVERYTHING = {*ABOVE, "checking", "datasets", "cli", "audit", "planning"}  # for the edges
 OPTIONAL = {
     *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib", "pyarrow", "sklearn"),
 }

@@ -97,7 +97,7 @@ def _rows(fit: SelectedRecord, name: str, data: Any) -> EntryRows:
     frame = as_frame(data)
     if len(frame) != fit.nobs:
         raise ArgumentError(f"{name} of {len(frame)} rows: takes n={fit.nobs}.")
-    return read_entries(spec, frame)
+    return read_entries(spec, frame)[0]
 
 
 def _read_as(claim: Guarantee) -> tuple[float, float]:

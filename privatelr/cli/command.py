@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from privatelr import __version__
-from privatelr.cli import audits, fitting, models, planning, programs
+from privatelr.cli import audits, checking, fitting, models, planning, programs
 from privatelr.cli.outcomes import DONE, STATUSES, Parser, run_safely
 from privatelr.datasets import load_dataset, load_schema
 from privatelr.model import dplr
@@ -30,7 +30,7 @@ examples:
 
 privatelr COMMAND --help tells about a command.
 """
-_MODULES = (planning, fitting, models, programs, audits)
+_MODULES = (planning, checking, fitting, models, programs, audits)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -187,7 +187,7 @@ def fit(chosen: argparse.Namespace) -> int:
 
 
 def _fit(arguments: dict[str, Any], chosen: argparse.Namespace) -> int:
-    formula, frame, declared = _read_table(chosen)
+    formula, frame, declared = read_table(chosen)
     if chosen.seed is not None:
         say(
             "privatelr",
@@ -266,7 +266,7 @@ def _require_narrow(formula: str, columns: int) -> None:
         raise InputError(f"the dot stands for {columns:,} columns here, and {_LIMIT}.")
 
 
-def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str, Any]]:
+def read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str, Any]]:
     """The formula without ``.``, the columns that it names, and what is declared about them."""
     with open_table(chosen.data, **text_options(chosen)) as table:
         _require_narrow(chosen.formula, len(table.names))

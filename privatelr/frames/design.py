@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError
+from privatelr.frames.counting import Tally
 from privatelr.frames.evaluation import Columns as Values
 from privatelr.frames.evaluation import evaluate
 from privatelr.frames.expressions import coded_column
@@ -152,10 +153,14 @@ class DesignSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Bounded rows and the specification that made them."""
+    """Bounded rows and the specification that made them.
+
+    `tally` counts what was not read as it is, where anybody counted; it is not private.
+    """
 
     rows: Rows
     spec: DesignSpec
+    tally: Tally | None = None
 
 
 def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> DesignSpec:
@@ -227,14 +232,15 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
+    reader = FrameReader(spec, frame)
     rows = backend.of(
-        FrameReader(spec, frame),
+        reader,
         bound=spec.bound,
         intercept=spec.intercept,
         projection=spec.projection,
         blocks=spec.blocks,
     )
-    return Design(rows, spec)
+    return Design(rows, spec, reader.tally)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -243,6 +249,7 @@ class FrameReader:
 
     spec: DesignSpec
     frame: pd.DataFrame
+    tally: Tally = field(default_factory=Tally)
     _whole: Piece = field(init=False)
 
     def __post_init__(self) -> None:
@@ -253,7 +260,8 @@ class FrameReader:
             for names in together
             if columns.keys() >= set(names)
         }
-        object.__setattr__(self, "_whole", Piece(columns, 0, len(self.frame), blocks))
+        whole = Piece(columns, 0, len(self.frame), blocks, self.tally)
+        object.__setattr__(self, "_whole", whole)
 
     @property
     def n(self) -> int:
@@ -329,7 +337,7 @@ def read_values(
     values: dict[str, FloatArray | ObjectArray | Coded] = {}
     usable = np.ones(len(piece), dtype=bool)
     for name in names:
-        values[name], valid = read_column(variables[name], piece[name])
+        values[name], valid = read_column(variables[name], piece[name], piece.tally)
         usable &= valid
     return values, usable
 

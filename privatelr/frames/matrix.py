@@ -29,6 +29,7 @@ from privatelr.frames.variables import Variable, as_numbers, describe_variables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from privatelr.frames.pieces import Piece
     from privatelr.frames.schema import Schema
     from privatelr.types import FloatArray
 
@@ -157,7 +158,7 @@ def describe_numbered(
     return formula, variables, response, NumberedColumns(p), schema.intercept_scale
 
 
-def read_matrix_labels(spec: NumberedSpec, frame: pd.DataFrame) -> FloatArray:
+def read_matrix_labels(spec: NumberedSpec, frame: pd.DataFrame | Piece) -> FloatArray:
     """Labels ``(n,)``: -1 or 1, and 0 where the response is not usable."""
     values, usable = read_values(spec.variables, frame, tuple(spec.variables))
     label, labelled = labels(spec.response, values)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from privatelr.frames.counting import Tally
+
 
 _PLAIN = "fiub"
 
@@ -28,12 +30,15 @@ class Piece:
         Which rows.
     blocks : mapping
         What `side_by_side` makes of some names, worked out beforehand.
+    tally : Tally, optional
+        Counts what is not read as it is.
     """
 
     columns: Mapping[str, Any]
     start: int
     stop: int
     blocks: Mapping[tuple[str, ...], list[Any]] = field(default_factory=dict)
+    tally: Tally | None = None
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -52,9 +57,13 @@ class Piece:
         return [part[:, cut] if isinstance(part, np.ndarray) else part.iloc[cut] for part in whole]
 
 
-def as_piece(frame: pd.DataFrame | Piece, names: tuple[str, ...]) -> Piece:
+def as_piece(
+    frame: pd.DataFrame | Piece, names: tuple[str, ...], tally: Tally | None = None
+) -> Piece:
     """All of a frame as a piece; a piece as it is."""
-    return frame if isinstance(frame, Piece) else Piece(columns_of(frame, names), 0, len(frame))
+    if isinstance(frame, Piece):
+        return frame
+    return Piece(columns_of(frame, names), 0, len(frame), tally=tally)
 
 
 def columns_of(frame: pd.DataFrame, names: tuple[str, ...]) -> dict[str, Any]:

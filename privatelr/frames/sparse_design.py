@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from privatelr.frames.design import DesignSpec
     from privatelr.frames.evaluation import Columns as Values
+    from privatelr.frames.pieces import Piece
     from privatelr.frames.recipes import Recipe
     from privatelr.types import BoolArray, FloatArray, IntArray
 
@@ -39,7 +40,7 @@ def worth_sparse(spec: DesignSpec) -> bool:
     return is_wide and not spec.scaled_by_data
 
 
-def read_sparse(spec: DesignSpec, frame: pd.DataFrame) -> tuple[Any, FloatArray]:
+def read_sparse(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[Any, FloatArray]:
     """Covariates ``(n, p)`` in design units, a `csr_array`, and labels ``(n,)``.
 
     Not yet bounded. The label of a row that cannot be used is 0, and whoever bounds rows makes it
@@ -57,7 +58,7 @@ def read_sparse(spec: DesignSpec, frame: pd.DataFrame) -> tuple[Any, FloatArray]
 
 
 def read_sparse_covariates(
-    spec: DesignSpec, frame: pd.DataFrame, names: tuple[str, ...]
+    spec: DesignSpec, frame: pd.DataFrame | Piece, names: tuple[str, ...]
 ) -> tuple[Any, BoolArray, Values]:
     """Covariates ``(n, p)`` as `read_sparse`, which rows are usable, and the columns named."""
     n, first = len(frame), int(spec.columns.has_intercept)

@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.frames.counting import Unread, beyond
 from privatelr.frames.expressions import coded_column
 from privatelr.frames.variables import as_numbers, stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from privatelr.frames.counting import Tally
     from privatelr.frames.factors import Factor
     from privatelr.frames.pieces import Piece
     from privatelr.frames.recipes import Recipe
     from privatelr.frames.terms import Columns
     from privatelr.frames.variables import Variable
-    from privatelr.types import BoolArray, FloatArray
+    from privatelr.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,9 +172,21 @@ def read_stretch(stretch: Stretch, piece: Piece, raw: FloatArray) -> BoolArray |
         here = np.isfinite(table[index])
         table[index, ~here] = stretch.instead[index]
         valid = valid & here
-    if not (finite & (stretch.low <= least) & (most <= stretch.high)).all():
+        if piece.tally is not None:
+            missing = len(here) - int(np.count_nonzero(here))
+            piece.tally.add(stretch.names[index], Unread(missing=missing))
+    within = finite & (stretch.low <= least) & (most <= stretch.high)
+    if not within.all():
+        if piece.tally is not None:
+            _count_clipped(piece.tally, stretch, table, np.flatnonzero(~within))
         np.minimum(np.maximum(table, stretch.low, out=table), stretch.high, out=table)
     return valid
+
+
+def _count_clipped(tally: Tally, stretch: Stretch, table: FloatArray, which: IntArray) -> None:
+    for index in which:
+        low, high = float(stretch.low[index, 0]), float(stretch.high[index, 0])
+        tally.add(stretch.names[index], Unread(clipped=beyond(table[index], low, high)))
 
 
 def to_units(raw: FloatArray, columns: Columns, steps: Steps) -> FloatArray:

@@ -16,11 +16,13 @@ import pandas as pd
 
 from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import SchemaError, listed, show
+from privatelr.frames.counting import Unread, beyond, unknown
 from privatelr.frames.functions import EVERYTHING, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable
 
+    from privatelr.frames.counting import Tally
     from privatelr.frames.schema import Schema
     from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
@@ -129,12 +131,15 @@ def require_content(name: str, content: Content, levels: Collection[Hashable]) -
 
 
 def read_variable(
-    variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any]
+    variable: Variable,
+    series: pd.Series[Any] | np.ndarray[Any, Any],
+    tally: Tally | None = None,
 ) -> tuple[FloatArray | ObjectArray, BoolArray]:
     """Values and validity of a column, each of shape ``(n,)``.
 
     Numbers are clipped to the declared bounds; infinite, missing or unreadable numbers,
-    missing values and undeclared levels are invalid and replaced by a public constant.
+    missing values and undeclared levels are invalid and replaced by a public constant. A tally
+    counts them all.
     """
     if variable.kind == "numeric":
         # a zero loses its sign, which clipping may take from it or not
@@ -142,6 +147,9 @@ def read_variable(
         valid = np.isfinite(values)
         low, high = variable.bounds
         held = np.where(valid, values, stand_in(variable))
+        if tally is not None:
+            missing = len(valid) - int(np.count_nonzero(valid))
+            tally.add(variable.name, Unread(missing, clipped=beyond(held, low, high)))
         np.minimum(np.maximum(held, low, out=held), high, out=held)
         return held, valid
     if isinstance(series, np.ndarray):
@@ -149,9 +157,12 @@ def read_variable(
             return series.astype(np.float64), np.ones(len(series), dtype=bool)
         series = pd.Series(series)
     if variable.kind == "text":
-        return _texts(_objects(series))
-    coded = Coded(_codes(series, variable.levels), variable.levels)
-    valid = coded.codes >= 0
+        found, valid = _texts(_objects(series))
+        if tally is not None:
+            missing = len(valid) - int(np.count_nonzero(valid))
+            tally.add(variable.name, Unread(missing=missing))
+        return found, valid
+    coded, valid = _read_levels(variable, series, tally)
     if variable.kind == "logical":
         return np.maximum(coded.codes, 0).astype(np.float64), valid
     return np.asarray(coded), valid
@@ -183,14 +194,25 @@ class Coded:
 
 
 def read_column(
-    variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any]
+    variable: Variable,
+    series: pd.Series[Any] | np.ndarray[Any, Any],
+    tally: Tally | None = None,
 ) -> tuple[FloatArray | ObjectArray | Coded, BoolArray]:
     """As `read_variable`, but levels as their positions, which is what most terms take."""
     if variable.kind != "categorical":
-        return read_variable(variable, series)
+        return read_variable(variable, series, tally)
     column = pd.Series(series) if isinstance(series, np.ndarray) else series
+    return _read_levels(variable, column, tally)
+
+
+def _read_levels(
+    variable: Variable, column: pd.Series[Any], tally: Tally | None
+) -> tuple[Coded, BoolArray]:
     coded = Coded(_codes(column, variable.levels), variable.levels)
-    return coded, coded.codes >= 0
+    known = coded.codes >= 0
+    if tally is not None:
+        tally.add(variable.name, unknown(column, known))
+    return coded, known
 
 
 def stand_in(variable: Variable) -> float:

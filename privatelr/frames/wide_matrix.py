@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privatelr.frames.factors import Factor
+    from privatelr.frames.pieces import Piece
     from privatelr.frames.schema import Schema
     from privatelr.types import Block, FloatArray
 
@@ -112,7 +113,7 @@ def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> Wide
     return WideSpec(*describe_numbered(name, column, p, schema), bound)
 
 
-def read_wide(spec: WideSpec, matrix: Any, frame: pd.DataFrame) -> tuple[Any, FloatArray]:
+def read_wide(spec: WideSpec, matrix: Any, frame: pd.DataFrame | Piece) -> tuple[Any, FloatArray]:
     """Covariates ``(n, p)`` and labels ``(n,)``: -1 or 1, and 0 for a response of no use.
 
     Notes

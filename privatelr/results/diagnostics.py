@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import GuaranteeError
 from privatelr.numerics.roc import ThresholdRule, area_under, best_threshold, roc_curve
 from privatelr.numerics.threads import in_order
+from privatelr.results.counts import NeverSaved, count
 from privatelr.results.scores import scale_of, score
 
 if TYPE_CHECKING:
+    from privatelr.frames.counting import Tally
     from privatelr.numerics.losses import Loss
     from privatelr.numerics.roc import RocCurve
+    from privatelr.results.counts import DataCounts
     from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 _PIECE = 2**16
 """Records that are scored at once."""
 
 
-class Diagnostics:
+class Diagnostics(NeverSaved):
     """Not private: exact functions of the training data, to be looked at and not published.
 
     They are worked out when somebody looks; until then the scores are held.
 
     Attributes
     ----------
+    counts : DataCounts
+        Records of each class and of no use; of each variable missing, clipped and undeclared
+        values.
     c_index : float
         Probability that a positive record scores above a negative one; NaN for one class.
     roc : DataFrame
@@ -39,9 +44,12 @@ class Diagnostics:
     """
 
     # not a dataclass: asdict() and replace() would take the label off
-    def __init__(self, link: FloatArray, positive: BoolArray, loss: Loss) -> None:
+    def __init__(
+        self, link: FloatArray, positive: BoolArray, loss: Loss, counts: DataCounts
+    ) -> None:
         self._scored: tuple[FloatArray, BoolArray] | None = (link, positive)
         self._loss, self._fixed = loss, scale_of(loss).fixed
+        self.counts = counts
 
     @cached_property
     def _curve(self) -> RocCurve:
@@ -88,18 +96,13 @@ class Diagnostics:
     def __repr__(self) -> str:
         return f"<Diagnostics {self}>"
 
-    def __reduce__(self) -> NoReturn:
-        raise GuaranteeError(
-            "diagnostics are computed from the training data and cannot be saved; save the fit, "
-            "which leaves them out."
-        )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Diagnostics:
-        return self
+def diagnose(
+    rows: ScoredRows, coef: FloatArray, loss: Loss, spec: Any, tally: Tally | None
+) -> Diagnostics:
+    """Score the training rows; unusable rows are left out, and counted.
 
-
-def diagnose(rows: ScoredRows, coef: FloatArray, loss: Loss) -> Diagnostics:
-    """Score the training rows; unusable rows are left out.
+    `spec` is the plan that the rows were read under, and `tally` what was counted as they were.
 
     Notes
     -----
@@ -107,7 +110,10 @@ def diagnose(rows: ScoredRows, coef: FloatArray, loss: Loss) -> Diagnostics:
     *Assumed public*: nothing. *Not covered*: the result, which is typed and printed as such.
     """
     link, label = rows.scores(coef)
-    return Diagnostics(link, label > 0, loss)
+    positive = label > 0
+    of_either = int(np.count_nonzero(~positive)), int(np.count_nonzero(positive))
+    counts = count(rows.n, *of_either, spec.response, spec.variables, tally)
+    return Diagnostics(link, positive, loss, counts)
 
 
 def _scores(link: FloatArray, loss: Loss) -> FloatArray:

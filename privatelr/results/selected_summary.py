@@ -8,6 +8,7 @@ import numpy as np
 
 from privatelr.frames.matrix import MatrixSpec
 from privatelr.privacy.guarantees import NonPrivate
+from privatelr.results.counts_page import table_of
 from privatelr.results.origin import source_fact
 from privatelr.results.summary_below import above, below, read_diagnostics
 from privatelr.results.summary_page import FitSummary
@@ -41,6 +42,7 @@ def summarise(fit: SelectedRecord, *, diagnostics: Any = False) -> FitSummary:
         [*_notes(fit), *above(fit, computed, has_below=shown)],
         below(fit) if shown else [],
         legend="",
+        counts=table_of(fit.diagnostics.counts) if shown else None,
     )
 
 

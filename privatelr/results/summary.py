@@ -9,6 +9,7 @@ from privatelr.frames.wide_matrix import WideSpec
 from privatelr.inference.evidence import quality
 from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
+from privatelr.results.counts_page import table_of
 from privatelr.results.inference_table import Question, infer_coefficients, level_of
 from privatelr.results.origin import source_fact
 from privatelr.results.summary_below import above, below, read_diagnostics
@@ -68,6 +69,7 @@ def summarise(
         ],
         below(fit) if shown else [],
         legend(found, counted) if found is not None else "",
+        table_of(fit.diagnostics.counts) if shown else None,
     )
 
 

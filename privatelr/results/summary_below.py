@@ -8,6 +8,7 @@ import pandas as pd
 
 from privatelr.errors import ArgumentError, show
 from privatelr.privacy.guarantees import NonPrivate
+from privatelr.results.counts_page import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
 
 def below(fit: ModelRecord) -> list[str]:
     """Sentences below the rule, every one of them about the training data."""
-    return [_warning(fit), _diagnosed(fit), *_threshold(fit)]
+    return [_warning(fit), _diagnosed(fit), *_threshold(fit), *sentences(fit.diagnostics.counts)]
 
 
 def _hints(fit: ModelRecord, *, has_below: bool) -> list[str]:
@@ -49,14 +50,14 @@ def _hints(fit: ModelRecord, *, has_below: bool) -> list[str]:
         hints.append(
             f"The threshold of predict(type='classes') was learned from the training data ({rule}),"
             " so neither it nor the classes that it gives are private"
-            + (". " if fit.has_diagnostics else "; a saved fit does not have it.")
+            f"{'.' if fit.has_diagnostics else '; a saved fit does not have it.'}"
         )
     if fit.has_diagnostics and not has_below:
         hints.append(
             "The C-index and the counts of the training data are not private and not shown: "
             "fit.diagnostics has them, and so has summary(diagnostics=True)."
         )
-    return [hint.strip() for hint in hints]
+    return hints
 
 
 def _closing(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> str:

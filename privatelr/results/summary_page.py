@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LABEL = 12
 _RULE = " not private -----".rjust(WIDTH, "-")
-_STYLE = (
+STYLE = (
     "<style>.privatelr-fit .simpletable th {text-align: left}"
     ".privatelr-fit .simpletable tr:first-child th {text-align: right; padding-left: 1em}"
     ".privatelr-fit .simpletable td {text-align: right; padding-left: 1em}"
@@ -34,6 +34,8 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
     ----------
     title, facts, notes, below
         The parts around the table of coefficients; `below` is empty unless it was asked for.
+    counts : CoefficientTable or None
+        Of the training data, after `below`.
     coefficients : CoefficientTable
         It is ``tables[0]`` too, in statsmodels' own kind.
     legend : str
@@ -48,24 +50,27 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         notes: list[str],
         below: list[str],
         legend: str,
+        counts: CoefficientTable | None = None,
     ) -> None:
         super().__init__()
         self.title, self.facts, self.notes, self.below = title, facts, notes, below
-        self.coefficients, self.legend = coefficients, legend
+        self.coefficients, self.legend, self.counts = coefficients, legend, counts
         self.tables = [coefficients.as_simple_table()]
 
     def as_text(self) -> str:
         """The page in at most 79 columns."""
-        lines = [self.title[0], *_wrap(self.title[1]), ""]
+        lines = [self.title[0], *wrapped(self.title[1]), ""]
         for label, text in self.facts:
-            lines += _wrap(text, label.ljust(_LABEL), " " * _LABEL)
+            lines += wrapped(text, label.ljust(_LABEL), " " * _LABEL)
         lines += ["", *self.coefficients.as_lines()]
         for note in self.notes:
-            lines += _wrap(note)
+            lines += wrapped(note)
         if self.below:
             lines.append(_RULE)
         for note in self.below:
-            lines += _wrap(note)
+            lines += wrapped(note)
+        if self.counts is not None:
+            lines += ["", *self.counts.as_lines()]
         return "\n".join(lines)
 
     def as_html(self) -> str:
@@ -79,7 +84,7 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         legend = f"<figcaption>{html.escape(self.legend)}</figcaption>" if self.legend else ""
         return (
-            f"<div class='privatelr-fit'>{_STYLE}"
+            f"<div class='privatelr-fit'>{STYLE}"
             f"<p><strong>{title}</strong><br><code>{formula}</code></p>"
             f"<table>{facts}</table>{self.coefficients.as_html()}{legend}{notes}"
             f"{self._below_as_html()}</div>"
@@ -91,7 +96,8 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         below = "".join(f"<p>{html.escape(note)}</p>" for note in self.below)
         return (
             "<div style='border-top:2px solid #d32f2f;color:#d32f2f'>"
-            f"<p><strong>not private</strong></p>{below}</div>"
+            f"<p><strong>not private</strong></p>{below}"
+            f"{self.counts.as_html() if self.counts is not None else ''}</div>"
         )
 
     def _repr_html_(self) -> str:
@@ -110,8 +116,8 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         return "\n".join(f"{mark} {line}" for line in [*self.title, *facts, *self.notes])
 
 
-def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Break into lines, but not around an equals sign."""
+def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
+    """Break into lines of at most 79 columns, but not around an equals sign."""
     lines = textwrap.wrap(
         text.replace(" = ", "\0=\0"),
         WIDTH,

@@ -1,0 +1,80 @@
+"""A local look at the data before anything is spent: what a fit would be able to use of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privatelr.errors import SchemaError
+from privatelr.frames.doubts import doubts
+from privatelr.frames.schema import BoundsLike, LevelsLike, declare_schema
+from privatelr.frames.source import is_dask
+from privatelr.model_data import plan_data, read_data, read_rows, typed
+from privatelr.results.counts import count
+from privatelr.results.data_check import DataCheck
+
+if TYPE_CHECKING:
+    from privatelr.types import Rows
+
+
+def check(
+    formula: Any = None,
+    data: Any = None,
+    *,
+    target: str | int | None = None,
+    bounds: BoundsLike | None = None,
+    levels: LevelsLike | None = None,
+    row_norm: float | None = None,
+    intercept_scale: float = 0.5,
+) -> DataCheck:
+    """Count what a fit would use of the data; not private, for those who hold them.
+
+    A budget is spent whether or not the data can be used: where every cell is missing, where the
+    bounds are in other units, or where no value is among the levels. This says so before.
+
+    Parameters
+    ----------
+    formula, data, target, bounds, levels, row_norm, intercept_scale
+        As in `dplr`, but for Dask collections, which are not counted. They are read by the same
+        functions.
+
+    Returns
+    -------
+    DataCheck
+        To be printed. Its ``table`` has for each variable how many values are usable, missing
+        (or no number, or infinite), outside the bounds (and would be clipped) and undeclared;
+        its ``classes`` the usable records of both classes. It cannot be saved.
+
+    Raises
+    ------
+    FormulaError, SchemaError
+        As `dplr`; one sentence each, on public facts only.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing; every number is exact, no noise is drawn and no ledger is
+    charged. *Neighbours*: every number may change with one record. *Assumed public*: n, names,
+    types, declared bounds and levels. *Not covered*: all of the result, which is typed and printed
+    as such: it must not be published, and choices that follow from it (bounds, levels, a formula)
+    are not covered by a guarantee.
+    """
+    if is_dask(formula) or is_dask(data):
+        raise SchemaError(
+            "data is a Dask collection, which check does not count; hand over data.compute(), or "
+            "one of its partitions."
+        )
+    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
+    text, source = read_data(formula, data, target)
+    spec = plan_data(text, source, schema)
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        rows, tally = read_rows(spec, source, bar=False)
+        negative, positive = _classes(rows)
+    counts = count(rows.n, negative, positive, spec.response, spec.variables, tally)
+    return DataCheck(spec.formula.text, counts, tuple(doubts(spec, typed(source), schema)))
+
+
+def _classes(rows: Rows) -> tuple[int, int]:
+    """Usable rows of either class."""
+    _, label = rows.scores(np.zeros(rows.d))
+    return int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))

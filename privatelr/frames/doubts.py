@@ -1,0 +1,127 @@
+"""What is declared and probably not meant; from public facts alone."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from privatelr.errors import SchemaWarning, show
+from privatelr.frames.evaluation import interval
+from privatelr.frames.expressions import coded_column, coded_levels
+from privatelr.frames.kinds import foreign_constants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from privatelr.frames.expressions import Expression
+    from privatelr.frames.schema import Schema
+
+_MOST_NAMED = 6
+
+
+def warn_of_doubts(spec: Any, frame: pd.DataFrame, schema: Schema, stacklevel: int) -> None:
+    """A `SchemaWarning` for each of `doubts`."""
+    for doubt in doubts(spec, frame, schema):
+        warnings.warn(f"{doubt}.", SchemaWarning, stacklevel=stacklevel + 1)
+
+
+def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
+    """What a plan has that its user hardly meant, each as a sentence without its full stop.
+
+    Parameters
+    ----------
+    spec : DesignSpec or NumberedSpec
+    frame : DataFrame
+        Of which only the types are looked at.
+    schema : Schema
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the sentences are functions of public facts. *Neighbours*: all have
+    the same. *Assumed public*: names, types, declared bounds and levels. *Not covered*: nothing.
+    """
+    return [*_bounds(spec, schema), *_response(spec), *_levels(spec, frame, schema)]
+
+
+def _bounds(spec: Any, schema: Schema) -> Iterator[str]:
+    """Columns without bounds, unless a length of rows was declared in their place."""
+    if not spec.unbounded or spec.scaled_by_data or schema.row_norm is not None:
+        return
+    names = [
+        name
+        for factor in getattr(spec, "factors", ())
+        if not factor.is_categorical and not all(math.isfinite(end) for end in factor.interval)
+        for name in factor.expression.names
+        if not spec.variables[name].is_bounded
+    ]
+    if names:
+        names = list(dict.fromkeys(names))
+        yield (
+            f"no bounds are declared for {_listed(names)}, so values are shortened in the columns' "
+            "own units, which usually costs more than the noise does; declare bounds="
+            f"{{{names[0]!r}: (lo, hi)}} from what is publicly known, which need not be exact"
+        )
+
+
+def _response(spec: Any) -> Iterator[str]:
+    response = spec.response
+    label = response.expression.label
+    if response.kind == "factor" and len(response.levels) > 2:
+        first = response.levels[0]
+        yield (
+            f"the response {label!r} has {len(response.levels)} declared levels, and {first!r} is "
+            f'fitted against all the others; compare it, as in "{label} == {first!r} ~ ...", to '
+            "say which one is meant"
+        )
+    for variable, value in foreign_constants(response.expression, spec.variables):
+        yield (
+            f"the response {label!r} compares {variable.name!r} with {show(value)}, which is not "
+            f"one of its declared levels {_listed(variable.levels)}, so no record has it"
+        )
+    if response.kind == "binary":
+        bounds = {name: spec.variables[name].bounds for name in response.expression.names}
+        low, high = interval(response.expression, bounds)
+        if math.isfinite(low) and math.isfinite(high) and not {low, high} <= {-1.0, 0.0, 1.0}:
+            yield (
+                f"the response {label!r} takes the values 0 and 1, and its declared bounds give it "
+                f"({low:g}, {high:g}), of which all but 0 and 1 count as missing; compare it with "
+                "a public constant"
+            )
+
+
+def _levels(spec: Any, frame: pd.DataFrame, schema: Schema) -> Iterator[str]:
+    """Levels that one declaration has and another has not."""
+    for name, variable in spec.variables.items():
+        dtype = frame[name].dtype if name in frame.columns else None
+        if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
+            listed = dtype.categories.tolist()
+            strange = [level for level in variable.levels if level not in listed]
+            if strange:
+                yield (
+                    f"levels[{name!r}] has {_listed(strange)}, which the column's type does not "
+                    f"list ({_listed(listed)}), so no record has it"
+                )
+    factors = [factor.expression for factor in getattr(spec, "factors", ())]
+    for expression in (spec.response.expression, *factors):
+        yield from _coded(spec, expression)
+
+
+def _coded(spec: Any, expression: Expression) -> Iterator[str]:
+    """Levels written into the formula that the column is not declared to have."""
+    name = coded_column(expression)
+    known = spec.variables[name].levels if name is not None else ()
+    strange = [level for level in coded_levels(expression) if known and level not in known]
+    if strange:
+        yield (
+            f"the term {expression.label!r} has {_listed(strange)}, which is none of the declared "
+            f"levels of {name!r} ({_listed(known)}), so no record has it"
+        )
+
+
+def _listed(values: Sequence[object]) -> str:
+    more = len(values) - _MOST_NAMED
+    shown = ", ".join(show(value) for value in values[:_MOST_NAMED])
+    return f"{shown} and {more} more" if more > 0 else shown

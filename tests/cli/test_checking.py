@@ -1,0 +1,59 @@
+"""``privatelr check``: to those who hold the table, and to nobody else."""
+
+import sys
+
+import pytest
+from frames_for_laws import clinic
+
+from privatelr.cli import main
+
+DECLARED = ["--bounds", "age=18:90", "--levels", "smoker=no,yes"]
+FORMULA = "y ~ age + smoker"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = clinic().astype(object)
+    frame.loc[3, "age"], frame.loc[4, "age"], frame.loc[5, "smoker"] = "forty", 120, "perhaps"
+    frame.to_csv("table.csv", index=False)
+    return tmp_path
+
+
+def test_the_page_goes_to_standard_error_and_nothing_is_written(home, capsys):
+    before = sorted(home.iterdir())
+    assert main(["check", "table.csv", FORMULA, *DECLARED]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "NOT PRIVATE" in shown.err
+    rows = [" ".join(line.split()) for line in shown.err.splitlines()]
+    assert "age 39 1 1 -" in rows
+    assert "smoker 39 1 - 0" in rows
+    assert sorted(home.iterdir()) == before
+
+
+def test_a_decimal_comma_is_seen_before_anything_is_spent(home, capsys):
+    text = "y;age\n" + "".join(f"{i % 2};{20 + i},5\n" for i in range(9))
+    (home / "comma.csv").write_text(text, encoding="utf-8")
+    assert main(["check", "comma.csv", "y ~ age", "--separator", ";"]) == 0
+    words = " ".join(capsys.readouterr().err.split())
+    assert "No usable value has: age." in words
+    assert "9 cannot be used" in words
+    assert "Doubtful: no bounds are declared for 'age'" in words
+
+
+def test_what_it_refuses(home, capsys, monkeypatch):
+    assert main(["check", "table.csv", "y ~ height"]) == 2
+    assert main(["check", "no.csv", FORMULA]) == 2
+    assert main(["check", "table.csv", FORMULA, *DECLARED, "--bounds", "weight=0:1"]) == 2
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["check", "table.csv", FORMULA, *DECLARED]) == 2
+
+
+def test_a_fit_says_what_is_doubtful_in_one_line(home, capsys):
+    assert main(["fit", "table.csv", FORMULA, "--levels", "smoker=no,yes"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "no bounds are declared for 'age', so values" in line]
+    assert all(line.startswith("privatelr: ") for line in said)
+    assert len(said) == 2

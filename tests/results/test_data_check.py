@@ -1,0 +1,263 @@
+"""Counts of the training data: right, only where they are asked for, and never saved."""
+
+import copy
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic
+from scipy import sparse
+
+import privatelr.frames.steps
+from privatelr import (
+    GuaranteeError,
+    Ledger,
+    SchemaError,
+    check,
+    dplpsvm,
+    dplr,
+    dpsimplex,
+    dpsvm,
+    load_dataset,
+    load_schema,
+)
+from privatelr.numerics import rows as rows_module
+from privatelr.numerics.threads import threads
+
+LEVELS = ["a", "b", "c"]
+
+
+def odd(n=400, seed=3):
+    """A table with something odd of every kind in every column."""
+    rng = np.random.default_rng(seed)
+    plain = rng.normal(size=(n, 3))
+    plain[rng.random((n, 3)) < 0.1] = np.nan
+    plain[rng.random((n, 3)) < 0.05] = -np.inf
+    objects = np.array(rng.normal(size=n), dtype=object)
+    objects[::17], objects[5::31], objects[7::29] = None, "five", "0.5"
+    texts = rng.choice([*LEVELS, "d", ""], n).astype(object)
+    texts[::13], texts[4::37] = None, math.nan
+    return pd.DataFrame(
+        {
+            "y": rng.choice([0.0, 1.0, 2.0, np.nan], n, p=[0.5, 0.4, 0.05, 0.05]),
+            **{f"x{i}": plain[:, i] for i in range(3)},
+            "short": rng.normal(size=n).astype(np.float32),
+            "whole": pd.array(np.where(rng.random(n) < 0.9, 3, None), dtype="Int64"),
+            "object": pd.Series(objects, dtype=object),
+            "text": pd.Series(texts, dtype=object),
+            "string": pd.array(texts, dtype="string"),
+            "category": pd.Categorical(texts, categories=[*LEVELS, "d", ""]),
+            "flag": pd.array(np.where(rng.random(n) < 0.9, True, None), dtype="boolean"),
+        }
+    )
+
+
+NUMERIC = {"x0": (-1, 1), "x1": (-0.5, 2), "short": (-0.5, 0.5), "whole": (0, 2), "object": (0, 1)}
+DECLARED = {
+    "bounds": {**NUMERIC, "x2": (-9, 9)},
+    "levels": {name: LEVELS for name in ("text", "string", "category")},
+}
+FEW = {"x1": (-0.5, 2), "object": (0, 1)}
+
+
+def number(value):
+    try:
+        found = float("nan") if value is None or value is pd.NA else float(value)
+    except (TypeError, ValueError):
+        return math.nan
+    return found if math.isfinite(found) else math.nan
+
+
+def expected(frame, name, bounds, levels):
+    """Usable, missing, clipped and undeclared values of a column, one at a time."""
+    values = list(frame[name])
+    if name in levels or name == "flag":
+        known = levels.get(name, [False, True])
+        absent = [value is None or value is pd.NA or value != value for value in values]
+        missing = sum(absent)
+        usable = sum(not gone and v in known for v, gone in zip(values, absent, strict=True))
+        return usable, missing, pd.NA, len(values) - missing - usable
+    numbers = [number(value) for value in values]
+    missing = sum(math.isnan(value) for value in numbers)
+    low, high = bounds.get(name, (-math.inf, math.inf))
+    clipped = sum(value < low or value > high for value in numbers)
+    return len(values) - missing, missing, clipped if name in bounds else pd.NA, pd.NA
+
+
+def check_counts(counts, frame, bounds, levels):
+    for name in counts.table.index:
+        found = tuple(counts.table.loc[name])
+        assert [str(n) for n in found] == [str(n) for n in expected(frame, name, bounds, levels)]
+
+
+FORMULAS = [
+    "y ~ .",
+    "y ~ x0 + x1 + x2 - 1",
+    "y ~ x0 * text + string:category + I(whole > 1) + flag",
+    "y ~ log(x0 + 2) + object",
+]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize(
+    "bounds", [DECLARED["bounds"], {"x1": (-0.5, 2), "object": (0, 1)}], ids=["all", "few"]
+)
+def test_counts_are_those_of_a_look_at_each_value(formula, bounds, monkeypatch):
+    frame, declared = odd(), {**DECLARED, "bounds": bounds}
+    whole = check(formula, frame, row_norm=1.0, **declared).counts
+    check_counts(whole, frame, **declared)
+    monkeypatch.setattr(rows_module, "_PIECE", 64)
+    for limit in (1, 3):
+        with threads(limit):
+            counts = check(formula, frame, row_norm=1.0, **declared).counts
+        pd.testing.assert_frame_equal(counts.table, whole.table)
+        assert list(counts.classes) == list(whole.classes)
+
+
+def test_counts_that_miss_clipped_values_are_caught(monkeypatch):
+    monkeypatch.setattr(privatelr.frames.steps, "_count_clipped", lambda *_: None)
+    with pytest.raises(AssertionError):
+        check_counts(check("y ~ .", odd(), **DECLARED).counts, odd(), **DECLARED)
+
+
+def test_rows_of_zeros_are_those_that_no_model_can_use():
+    frame = odd()
+    found = check("y ~ log(x0) + text", frame, row_norm=1.0, levels=DECLARED["levels"]).counts
+    with np.errstate(all="ignore"):
+        usable = np.isfinite(np.log(frame["x0"])) & frame["text"].isin(LEVELS)
+    by_class = [int((usable & (frame["y"] == value)).sum()) for value in (0, 1)]
+    assert list(found.classes) == by_class
+    assert found.zero_rows == len(frame) - sum(by_class)
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm, dplpsvm, dpsimplex])
+@pytest.mark.parametrize("formula", ["y ~ .", "y ~ text * string + x0"])
+def test_a_fit_counts_what_the_check_does(model, formula):
+    frame = odd()
+    counts = model(formula, frame, **DECLARED).diagnostics.counts
+    seen = check(formula, frame, **DECLARED).counts
+    pd.testing.assert_frame_equal(counts.table, seen.table)
+    pd.testing.assert_series_equal(counts.classes, seen.classes)
+
+
+def test_wide_factors_are_counted_too():
+    rng = np.random.default_rng(2)
+    wards = [f"w{i}" for i in range(90)]
+    frame = clinic(n=200).assign(ward=rng.choice([*wards, "elsewhere"], 200))
+    declared = {"bounds": SCHEMA["bounds"], "levels": {"ward": wards}}
+    frame.loc[3, "age"], frame.loc[4, "age"], frame.loc[5, "ward"] = 1e9, np.nan, None
+    check_counts(dplr("y ~ ward + age", frame, **declared).diagnostics.counts, frame, **declared)
+    check_counts(check("y ~ ward + age", frame, **declared).counts, frame, **declared)
+
+
+def test_everything_that_a_fit_takes():
+    frame = odd()[["x0", "x1", "x2", "y"]]
+    bounds = {f"x{i}": (-1, 1) for i in range(3)}
+    counts = check(frame, bounds=bounds).counts
+    for data in (dict(frame), {name: frame[name].to_numpy() for name in frame}):
+        pd.testing.assert_frame_equal(check("y ~ .", data, bounds=bounds).table, counts.table)
+    pair = check(frame["y"], frame[["x0", "x1", "x2"]], bounds=bounds)
+    assert sorted(pair.table["usable"]) == sorted(counts.table["usable"])
+    array = check(frame.to_numpy()).counts
+    assert list(array.table["missing"]) == [counts.table.loc[n, "missing"] for n in
+                                            ("y", "x0", "x1", "x2")]  # fmt: skip
+    x = sparse.csr_array(np.nan_to_num(frame[["x0", "x1"]].to_numpy(), neginf=0.0))
+    thin = check(frame["y"].to_numpy(), x)
+    assert list(thin.classes) == [int((frame["y"] == value).sum()) for value in (0, 1)]
+    assert "every record" not in str(thin)
+
+
+def test_dask_is_refused_in_one_sentence():
+    dd = pytest.importorskip("dask.dataframe")
+    with pytest.raises(SchemaError, match="a Dask collection, which check does not count; hand"):
+        check("y ~ age", dd.from_pandas(clinic(), npartitions=2))
+
+
+# -- what is shown ----------------------------------------------------------------------------
+
+
+def spoiled():
+    frame = clinic()
+    frame.loc[1, "age"], frame.loc[2, "smoker"], frame.loc[4, "y"] = 100.0, "perhaps", 2.0
+    return frame
+
+
+def test_every_page_says_that_it_is_not_private():
+    found = check(FORMULA, spoiled(), **SCHEMA)
+    for text in (str(found), repr(found), found._repr_html_()):
+        assert "NOT PRIVATE" in text
+    page = " ".join(str(found).split())
+    assert "nothing was charged for them and nothing was saved; do not publish them" in page
+    assert "Response y: 1 (positive) against 0;" in page
+    usable = spoiled().drop(index=[2, 4])["y"]
+    negative, positive = int((usable == 0).sum()), int((usable == 1).sum())
+    assert f"y is 1 (positive) in {positive} and 0 in {negative}; 2 cannot be used" in page
+    assert "age 40 0 1 -" in page
+    assert "smoker 39 0 - 1" in page
+    assert max(map(len, str(found).splitlines())) <= 79
+    assert "usable" not in repr(found)
+    html = found._repr_html_()
+    for word in ("outside bounds", "2 cannot be used"):
+        assert word in html
+
+
+def test_counts_stand_below_the_rule_of_a_fit():
+    above, below = (
+        fit_clinic(spoiled()).summary(diagnostics=True).as_text().split("not private -----")
+    )
+    assert "2 cannot be used and count as rows of zeros" in " ".join(below.split())
+    assert "age 40 0 1 -" in " ".join(below.split())
+    assert "cannot be used" not in above
+    html = fit_clinic(spoiled()).summary(diagnostics=True).as_html()
+    assert html.index("color:#d32f2f") < html.index("outside bounds")
+
+
+def test_what_is_declared_and_not_meant_is_on_the_page():
+    found = check("Species ~ .", load_dataset("iris"))
+    assert "Doubtful: no bounds are declared for 'Sepal.Length'" in " ".join(str(found).split())
+    assert "Doubtful: the response 'Species' has 3" in " ".join(str(found).split())
+    quiet = check("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"))
+    assert "Doubtful" not in str(quiet)
+    assert "every record can be used" in " ".join(str(quiet).split())
+
+
+def test_columns_without_a_usable_value_are_named():
+    found = check("y ~ age + dose", clinic().assign(age=np.nan, y=2.0))
+    assert "No usable value has: age." in str(found)
+    assert "y is 1 (positive) in 0 and 0 in 0; 40 cannot be used" in " ".join(str(found).split())
+
+
+def test_many_columns_leave_room_for_those_with_something_to_tell():
+    frame = pd.DataFrame(np.ones((9, 300)), columns=[f"x{i}" for i in range(300)])
+    frame["y"] = 1.0
+    frame.loc[2, "x250"] = np.nan
+    page = str(check("y ~ .", frame))
+    assert "100 of 301 variables are shown" in page
+    assert any(line.startswith("x250") for line in page.splitlines())
+
+
+# -- nothing is charged, saved or warned of -----------------------------------------------------
+
+
+def test_it_is_never_saved():
+    found = check(FORMULA, clinic(), **SCHEMA)
+    fit = fit_clinic(clinic())
+    for thing in (found, found.counts, fit.diagnostics, fit.diagnostics.counts):
+        with pytest.raises(GuaranteeError, match="cannot be saved"):
+            pickle.dumps(thing)
+        assert copy.deepcopy(thing) is thing
+    assert b"undeclared" not in pickle.dumps(fit)
+
+
+def test_no_ledger_is_charged_and_nothing_is_warned_of():
+    frame = odd()
+    frame["object"] = pd.Series([[1], {}, b"x", 1 + 2j] * (len(frame) // 4), dtype=object)
+    ledger = Ledger(1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ledger:
+            check("y ~ .", frame, **DECLARED)
+    assert not ledger.entries
