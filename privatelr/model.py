@@ -104,7 +104,7 @@ def dplr(
         or the numbers 0 (or -1) and 1.
     eps : float or guarantee
         Total price: epsilon of pure differential privacy, or with `delta` of the approximate
-        kind; 0 gives the plain regularised fit. A guarantee in its place says all of it:
+        kind; 0 gives the plain fit, with its penalty. A guarantee in its place says all of it:
         ``eps=ZCDP(0.1)``.
     lambda_ : float or str, optional
         Penalty of the mean objective ``(1/n) sum loss + (lambda_/2) |w|**2``. By default, and
@@ -127,9 +127,9 @@ def dplr(
     row_norm : float, optional
         Public limit to the length of the covariates of a row; 1 where bounds are missing.
     intercept_scale : float
-        Constant in the intercept column of the design. The intercept is regularised.
+        Constant in the intercept column of the design. The intercept is penalised too.
     spend : mapping or str, optional
-        What the price buys: by default the coefficients; ``"inference"`` buys standard errors,
+        What the price is for: by default the coefficients; ``"inference"`` adds standard errors,
         tests and intervals too, with the usual shares; ``{"coefficients": 0.6, "inference":
         0.4}`` sets the shares.
     ledger : Ledger, optional

@@ -107,7 +107,7 @@ def add_promise(parser: Parser, spend: str | None = None) -> argparse._ArgumentG
         "--spend",
         metavar="SHARES",
         type=_spend,
-        help="what the promise is spent on: inference buys standard errors, tests and intervals "
+        help="what the promise is spent on: inference adds standard errors, tests and intervals "
         "beside the coefficients, with the usual shares, and coefficients=0.6,inference=0.4 sets "
         f"the shares; default: {spend or 'the coefficients alone'}",
         default=spend,

@@ -1,4 +1,4 @@
-"""From a formula, a frame and a public schema to rows of known length.
+"""From a formula, a frame and a public schema to rows whose length has a public limit.
 
 `plan_design` sees names, types and declarations; `read_design` sees the data, and does the
 same to every row whatever the other rows hold. A row that cannot be used becomes a row of

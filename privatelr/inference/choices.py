@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Target = Literal["regularised", "unregularised"]
 Method = Literal["sandwich", "wkl"]
 TARGETS = ("regularised", "unregularised")
+PENALISED = {"regularised": "penalised", "unregularised": "unpenalised"}
+"""What pages call the coefficients of a target."""
 METHODS = ("sandwich", "wkl")
 LARGEST_BIAS = 0.25
 """Relative bias beyond which one step does not take it off (inference.md 3.4)."""
@@ -41,7 +43,7 @@ def read_choices(release: Release, mode: Any, target: Any, method: Any) -> Choic
     ArgumentError
         If there is no such mode, target or method.
     GuaranteeError
-        If inference was not bought, or what was released cannot carry the target.
+        If inference was not requested, or what was released cannot carry the target.
     """
     if mode is not None:
         require_choice(ArgumentError, "mode", mode, MODES)
@@ -68,7 +70,7 @@ def _require_little_bias(release: Release, mode: str) -> None:
     known = quality(release)
     if mode == "conservative":
         raise GuaranteeError(
-            "target='unregularised': the noise in the curvature is "
+            "target='unregularised': the noise in the information matrix is "
             f"{known.noise_to_signal:.2g} times its smallest eigenvalue, so that without the "
             "penalty no limit holds for every dataset; take target='regularised', or more "
             "records, more epsilon or fewer columns."

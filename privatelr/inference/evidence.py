@@ -117,17 +117,17 @@ class Quality:
 
 
 def require_moments(release: Release) -> Moments:
-    """The moments of a release; raises `GuaranteeError` if they were not bought."""
+    """The moments of a release; raises `GuaranteeError` if they were not requested."""
     if release.moments is None:
         raise GuaranteeError(
-            "spend: standard errors were not bought with this fit, and cannot be added to it; fit "
-            "with spend='inference', which divides eps between the coefficients and inference."
+            "spend: standard errors were not requested with this fit, and cannot be added to it; "
+            "fit with spend='inference', which divides eps between the coefficients and inference."
         )
     return release.moments
 
 
 def evidence_of(release: Release) -> Evidence:
-    """Read a release; raises `GuaranteeError` if inference was not bought."""
+    """Read a release; raises `GuaranteeError` if inference was not requested."""
     moments = require_moments(release)
     problem = release.calibration.problem
     w, calibration = release.coef, moments.calibration

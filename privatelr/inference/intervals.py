@@ -108,7 +108,7 @@ def infer(
     Raises
     ------
     GuaranteeError
-        If inference was not bought, or what was released cannot carry the target.
+        If inference was not requested, or what was released cannot carry the target.
     ArgumentError
         If there is no such choice.
 

@@ -30,14 +30,14 @@ ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A guarantee divided: for the coefficients, and for the moments if they are bought."""
+    """A guarantee divided: for the coefficients, and for the moments if they are requested."""
 
     coefficients: Guarantee
     moments: Guarantee | None
 
 
 def read_spend(spend: Any) -> Spend:
-    """What `spend` asks for; raises `GuaranteeError` if it names what cannot be bought."""
+    """What `spend` asks for; raises `GuaranteeError` if it names what cannot be requested."""
     if spend is None:
         return ALL_FOR_COEFFICIENTS
     if isinstance(spend, str) and spend == "inference":
@@ -46,7 +46,7 @@ def read_spend(spend: Any) -> Spend:
         raise GuaranteeError(f"spend={show(spend)}: spend takes {_TAKES}.")
     if unknown := [name for name in spend if name not in _GOODS]:
         raise GuaranteeError(
-            f"spend: {show(unknown[0])} cannot be bought yet; spend takes {_TAKES}."
+            f"spend: {show(unknown[0])} cannot be requested yet; spend takes {_TAKES}."
         )
     if "coefficients" not in spend:
         raise GuaranteeError(

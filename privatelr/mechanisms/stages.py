@@ -82,7 +82,7 @@ def _require_usual(parts: Parts) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AllDraws:
-    """The noise of every stage, drawn once; none for moments that were not bought."""
+    """The noise of every stage, drawn once; none for moments that were not requested."""
 
     coefficients: Draws
     moments: Draw | None
@@ -95,7 +95,7 @@ def draw_all(plan: Plan, randomness: Randomness) -> AllDraws:
 
 
 def release_all(rows: Rows, plan: Plan, draws: AllDraws, solver: Solver) -> Release:
-    """Release the coefficients, and at them the moments if they were bought.
+    """Release the coefficients, and at them the moments if they were requested.
 
     Notes
     -----

@@ -45,11 +45,11 @@ class Alternative:
     privacy_sd : float
         Over that of the plan: geometric mean of the ratios of the covariates.
     width : float
-        The same of the intervals; NaN if inference is not bought.
+        The same of the intervals; NaN if inference is not requested.
     kept : float
         Share of small effects that the penalty leaves, as a mean over covariates.
     mode : str
-        How intervals would be made; empty if inference is not bought.
+        How intervals would be made; empty if inference is not requested.
     is_chosen : bool
     """
 

@@ -74,7 +74,7 @@ def plan(
         As for `dplr`. Every covariate takes bounds or levels, since there are no data whose
         types could be read; the response need not be declared.
     spend : mapping or str, optional
-        As for `dplr`, but here ``"inference"`` is the default; None buys coefficients alone.
+        As for `dplr`, but here ``"inference"`` is the default; None is for coefficients alone.
     loss : {"logistic", "huber", "softplus"}
         That of `dplr`, or one of `dpsvm`.
     h : float, optional

@@ -79,10 +79,10 @@ def _read_width(study: Study, width: Any) -> float:
 
 
 def require_intervals(study: Study) -> None:
-    """Refuse a plan that buys no inference."""
+    """Refuse a plan that requests no inference."""
     if study.request.spend != "inference" and "inference" not in dict(study.request.spend):
         raise GuaranteeError(
-            "spend: this plan buys the coefficients alone, which have no intervals; plan with "
+            "spend: this plan requests the coefficients alone, which have no intervals; plan with "
             "spend='inference'."
         )
 

@@ -74,7 +74,7 @@ def _title(plan: StudyPlan) -> str:
 def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     study, calibration = plan.study, plan.calibration.coefficients
     spec, noise = study.spec, calibration.noise
-    mechanism = "none: the regularised minimiser itself"
+    mechanism = "none: the minimiser of loss and penalty itself"
     if noise.scale > 0:
         mechanism = (
             f"{calibration.placement} perturbation, {noise.title} noise, scale {noise.scale:.3g} "
@@ -98,7 +98,7 @@ def _spending(plan: StudyPlan) -> list[tuple[str, str]]:
     if isinstance(plan.study.request.target, NonPrivate):
         return []
     if moments is None:
-        return [("Spent on", "the coefficients alone: spend='inference' buys intervals too")]
+        return [("Spent on", "the coefficients alone: spend='inference' adds intervals")]
     parts = f"coefficients {plan.calibration.coefficients.target}; inference {moments.target}"
     return [("Spent on", parts)]
 
@@ -114,7 +114,7 @@ def _inference(plan: StudyPlan) -> list[tuple[str, str]]:
     return [
         (
             "Intervals",
-            f"{intervals.mode}{sure}; the noise in the released curvature is about "
+            f"{intervals.mode}{sure}; the noise in the information matrix is about "
             f"{intervals.noise_to_signal:.2g} times its smallest eigenvalue",
         )
     ]

@@ -35,7 +35,7 @@ class StudyPlan:
     errors : Errors
         Of the coefficients, in the user's units.
     intervals : Intervals or None
-        None if inference is not bought.
+        None if inference is not requested.
     assumptions : tuple of str
         What the forecast rests on, in words.
     """
@@ -55,7 +55,7 @@ class StudyPlan:
         """One row per coefficient, in the user's units.
 
         Its columns are term, privacy_sd, sampling_sd, std_error (both together), width (of the
-        95% interval; NaN if inference is not bought), and kept (the share of a small effect
+        95% interval; NaN if inference is not requested), and kept (the share of a small effect
         that the penalty leaves).
         """
         return pd.DataFrame(
@@ -95,7 +95,7 @@ class StudyPlan:
         ArgumentError
             If there is no such term, or the width is no number above 0.
         GuaranteeError
-            If inference is not bought, or no number of records up to 1e8 is enough.
+            If inference is not requested, or no number of records up to 1e8 is enough.
         """
         return needs.needed_n(self.study, width, term)
 
@@ -114,7 +114,7 @@ class StudyPlan:
         ArgumentError
             As `needed_n`.
         GuaranteeError
-            If inference is not bought, or not even 1000 is enough.
+            If inference is not requested, or not even 1000 is enough.
         """
         return needs.needed_eps(self.study, width, term)
 

@@ -44,7 +44,7 @@ def perturbed_mechanism(fit: FitRecord, document: dict[str, Any]) -> list[tuple[
     if calibration.noise.scale > 0:
         rows += _noise(fit)
     else:
-        rows.append(("Mechanism", "none: the regularised minimiser itself"))
+        rows.append(("Mechanism", "none: the minimiser of loss and penalty itself"))
     return [
         *rows,
         *_noise_of_matrices(fit),
@@ -166,7 +166,8 @@ def _matrices(fit: FitRecord) -> list[Piece]:
     noisy = "without noise" if moments.calibration.noise.scale == 0 else "with noise"
     return [
         Paragraph(
-            f"The matrices have {d} rows and {d} columns. They are the curvature of the loss and "
+            f"The matrices have {d} rows and {d} columns. They are the information matrix (the "
+            "curvature of the loss) and "
             f"the second moment of its gradient at the estimates, both means over the records, "
             f"{noisy}, in the units of the design. Standard errors, tests and intervals are "
             "computed from them, however often, without the data. They are in the release file "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from privatelr.inference.choices import PENALISED
 from privatelr.inference.joint_test import joint_test
 from privatelr.results.equations import vocabulary_of
 from privatelr.results.hypotheses import read_hypotheses
@@ -54,7 +55,7 @@ class WaldTest:
         return (
             f"Wald test of {self._asked}: statistic {self.statistic:.4g} on "
             f"{degrees} of freedom, {chance}{self._how} ({self.mode} mode, "
-            f"{self.target} coefficients)"
+            f"{PENALISED[self.target]} coefficients)"
         )
 
     @property

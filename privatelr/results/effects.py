@@ -89,8 +89,8 @@ def average_marginal_effects(
     are those of the delta method, with the released covariance.
 
     Without a reference, the mean over the training records of ``p (1 - p)``, times the
-    coefficient. That mean is an entry of the curvature that was bought; its noise counts in the
-    standard error, and so does, as its largest possible value, what it moves with the
+    coefficient. That mean is an entry of the information matrix that was released; its noise
+    counts in the standard error, and so does, as its largest possible value, what it moves with the
     coefficients. This works for numeric variables that enter as they are, in one column.
 
     Parameters
@@ -114,7 +114,7 @@ def average_marginal_effects(
     Raises
     ------
     GuaranteeError
-        If inference was not bought.
+        If inference was not requested.
     ArgumentError
         If the fit has no probabilities, or what is asked for was not paid for.
 

@@ -69,8 +69,8 @@ class Fit(InferredFit):
             Splits classes in place of the fit's own threshold: a probability, or a margin.
         interval : float, optional
             Level of confidence, such as 0.95, of an interval for each row by itself. It holds
-            the linear predictor of the regularised model, not the outcome of a record. Takes a
-            fit that bought inference.
+            the linear predictor of the penalised model, not the outcome of a record. Takes a
+            fit that requested inference.
         mode : {None, "posterior", "conservative", "plug-in"}
             Of the interval, as in `conf_int`.
 
@@ -102,7 +102,7 @@ class Fit(InferredFit):
         """One row about the fit; every entry is public or paid for.
 
         ``inference`` is the mode of its intervals, and it, noise_to_signal and relative_bias are
-        empty where inference was not bought.
+        empty where inference was not requested.
         """
         return tables.glance(self)
 
@@ -152,7 +152,7 @@ class Fit(InferredFit):
         """Write the fit to a release file, for `privatelr.load` and for other programs.
 
         The file is JSON: formula, bounds and levels, coefficients, the noisy matrices of
-        inference if they were bought, guarantee, calibration, ledger entry, versions and a
+        inference if they were requested, guarantee, calibration, ledger entry, versions and a
         content hash. A file that is there is replaced, whole or
         not at all.
 

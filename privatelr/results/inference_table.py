@@ -85,7 +85,7 @@ def _require_plain(question: Question) -> None:
     if question.mode is not None:
         raise ArgumentError(
             f"mode={show(question.mode)}: method={BOOTSTRAP!r} takes mode=None, since it reads no "
-            "curvature that a mode would be about."
+            "information matrix that a mode would be about."
         )
     if read_simultaneous(question.simultaneous):
         raise ArgumentError(

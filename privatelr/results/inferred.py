@@ -1,7 +1,7 @@
 """What a fit says of its own errors, in the names of R and of statsmodels.
 
 Everything here is a function of the release: no data, and free to repeat. It takes a fit that
-bought inference (``spend="inference"``), and refuses any other in one sentence.
+requested inference (``spend="inference"``), and refuses any other in one sentence.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ class InferredFit(FitRecord):
     Parameters
     ----------
     mode : {None, "posterior", "conservative", "plug-in"}
-        How the noise in the released curvature is taken into account. ``"posterior"`` averages
-        over what the known noise leaves possible; ``"conservative"`` takes the worst of it,
-        which holds for every dataset, and whose standard errors grow a little with the level;
-        ``"plug-in"`` ignores that noise. By default the first,
-        or the second where the release itself warns that the first may fail.
+        How the noise in the released information matrix is taken into account. ``"posterior"``
+        averages over what the known noise leaves possible; ``"conservative"`` takes the worst of
+        it, which holds for every dataset, and whose standard errors grow a little with the level;
+        ``"plug-in"`` ignores that noise. By default the first, or the second where the release
+        itself warns that the first may fail.
     target : {"regularised", "unregularised"}
-        What estimates are of: the minimiser of the expected loss with its penalty, or without,
+        What estimates are of: the minimiser of the expected loss with its penalty (the penalised
+        coefficients, as the page calls them), or without,
         after one free step that takes the penalty's bias off.
     method : {"sandwich", "wkl", "bootstrap"}
         ``"wkl"`` is the method as Wang, Kifer and Lee (2019) have it, for comparison.
         ``"bootstrap"`` simulates records from the released model, which has to be right, and
-        takes no bought inference.
+        needs no inference to have been requested.
     simultaneous : bool
         Whether all intervals are to hold together; p-values are then adjusted alike.
     covariates

@@ -44,7 +44,7 @@ _FARTHEST = 1000.0
 
 
 def moments_entry(moments: Moments | None) -> dict[str, Any] | None:
-    """The moments as plain values; None if they were not bought."""
+    """The moments as plain values; None if they were not requested."""
     if moments is None:
         return None
     calibration = moments.calibration

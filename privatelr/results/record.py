@@ -71,7 +71,7 @@ class ModelRecord(ABC):
     def odds_ratios(self) -> pd.Series[float]:
         """Exponentials of `coef`, for a model of probabilities.
 
-        With intervals, where inference was bought: ``tidy(conf_int=True, exponentiate=True)``,
+        With intervals, where inference was requested: ``tidy(conf_int=True, exponentiate=True)``,
         or as a page ``summary(exponentiate=True)``.
         """
         require_odds(self)
@@ -150,7 +150,7 @@ class FitRecord(ModelRecord):
     def privacy_sd(self) -> pd.Series[float]:
         """Standard deviation that the noise adds to `coef`.
 
-        If inference was bought, the part of the noise in the standard errors `bse`, made from
+        If inference was requested, the part of the noise in the standard errors `bse`, made from
         the release. If not, `privacy_sd_limit`. It is the column of the same name in `tidy()`.
         """
         if self.release.moments is None:

@@ -1,7 +1,7 @@
 """The release file: a fit as JSON, without a row of the data, or code.
 
 The file holds what is public and what was paid for: the plan of the design, the coefficients,
-the noisy moments that inference is made of if they were bought, the guarantee, and the
+the noisy moments that inference is made of if they were requested, the guarantee, and the
 calibrations that give it. `release.schema.json` beside this module
 describes it to a machine. The entry ``sha256`` is the hash of everything else in its canonical
 spelling: it finds accidents, not forgers, who can compute it too. Reading therefore recomputes

@@ -12,7 +12,7 @@ from privatelr.results.counts_page import table_of
 from privatelr.results.origin import source_fact
 from privatelr.results.summary_below import above, below, read_diagnostics
 from privatelr.results.summary_page import FitSummary
-from privatelr.results.summary_table import CoefficientTable, cell
+from privatelr.results.summary_table import CoefficientTable, figures
 
 if TYPE_CHECKING:
     from privatelr.results.record import SelectedRecord
@@ -69,12 +69,12 @@ def _rows(fit: SelectedRecord) -> str:
 def _table(fit: SelectedRecord) -> CoefficientTable:
     shown = _shown(fit)
     counts, d = fit.release.counts, fit.spec.d
-    columns = {"Estimate": [cell(value) for value in fit.coef.to_numpy()[shown]]}
+    columns = {"Estimate": figures(fit.coef.to_numpy()[shown])}
     if fit.release.exact is None:
         columns["times +"] = [str(count) for count in counts[:d][shown]]
         columns["times -"] = [str(count) for count in counts[d:][shown]]
     if fit.loss.probability is not None:
-        columns["odds ratio"] = [cell(value) for value in fit.odds_ratios.to_numpy()[shown]]
+        columns["odds ratio"] = figures(fit.odds_ratios.to_numpy()[shown])
     names = tuple(fit.spec.columns.names[index] for index in shown)
     cells = tuple(zip(*columns.values(), strict=True))
     return CoefficientTable(names, tuple(columns), cells, _WIDTH)

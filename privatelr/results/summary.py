@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from privatelr.frames.wide_matrix import WideSpec
+from privatelr.inference.choices import PENALISED
 from privatelr.inference.evidence import quality
 from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
@@ -58,7 +59,7 @@ def summarise(
             ("Rows", _rows(fit)),
             ("Response", fit.spec.response.describe()),
             *_loss(fit),
-            ("Lambda", f"{fit.calibration.lambda_:.3g}, {fit.calibration.lambda_origin}"),
+            ("Lambda", _lambda(fit)),
             *_projection(fit),
             *_moments(fit, found),
         ],
@@ -92,7 +93,7 @@ def _price(guarantee: Guarantee) -> str:
 def _mechanism(fit: FitRecord) -> str:
     calibration = fit.calibration
     if calibration.noise.scale == 0:
-        return "none: the regularised minimiser itself"
+        return "none: the minimiser of loss and penalty itself"
     return (
         f"{_NOUNS[calibration.placement]}, {calibration.noise.title} noise, "
         f"scale {calibration.noise.scale:.3g} ({calibration.analysis} bound)"
@@ -124,6 +125,13 @@ def _loss(fit: FitRecord) -> list[tuple[str, str]]:
     return [("Loss", describe(loss))] if loss.parameters else []
 
 
+def _lambda(fit: FitRecord) -> str:
+    known = f"{fit.calibration.lambda_:.3g}, {fit.calibration.lambda_origin}"
+    if fit.calibration.lambda_ == 0:
+        return known
+    return f"{known}; coefficients are penalised by it, that is, shrunk towards zero"
+
+
 def _projection(fit: FitRecord) -> list[tuple[str, str]]:
     projection = fit.spec.projection
     if projection is None:
@@ -140,12 +148,13 @@ def _moments(fit: FitRecord, found: Inference | None) -> list[tuple[str, str]]:
     size = f"{known.relative_bias:.3g}" if math.isfinite(known.relative_bias) else "not known"
     bias = f"relative bias of the penalty {size}"
     if calibration.noise.scale == 0:
-        return [("Inference", f"curvature and scores of the data without noise; {bias}")]
+        return [("Inference", f"information matrix and scores of the data, without noise; {bias}")]
     return [
         (
             "Inference",
-            f"curvature and scores with {calibration.noise.title} noise, noise-to-signal ratio "
-            f"{known.noise_to_signal:.3g}; {bias}; {found.mode} mode, {found.target} coefficients",
+            f"information matrix and scores with {calibration.noise.title} noise, which is "
+            f"{known.noise_to_signal:.3g} times the smallest eigenvalue of the matrix; {bias}; "
+            f"{found.mode} mode, {PENALISED[found.target]} coefficients",
         )
     ]
 

@@ -33,13 +33,13 @@ def notes(fit: FitRecord, found: Inference | None, *, is_asked_for: bool) -> lis
     if fit.calibration.placement == "objective":
         limit = (
             "privacy sd: the noise adds at most this, whatever the data, and usually much less, "
-            "because the curvature of the data damps it; computed without the data."
+            "because the information in the data damps it; computed without the data."
         )
     price = "rho" if isinstance(fit.guarantee, ZCDP) else "epsilon"
     return [
         *few,
         limit,
-        f"Standard errors were not bought: spend='inference' splits {price} and adds them.",
+        f"Standard errors were not requested: spend='inference' splits {price} and adds them.",
     ]
 
 
@@ -72,22 +72,22 @@ def _mode(fit: FitRecord, found: Inference, is_asked_for: bool) -> str:
         return "The standard errors are those of the sandwich formula, without any noise."
     if found.mode == "conservative":
         why = (
-            f": the noise in the curvature is {known.noise_to_signal:.2g} times its smallest "
-            "eigenvalue, which may be at its floor, so that an average over it could miss"
+            f": that noise is {known.noise_to_signal:.2g} times the smallest eigenvalue of the "
+            "matrix, which may come from the penalty alone, so that an average could miss"
         )
         return (
-            "Conservative mode: the widest errors that the noise in the curvature leaves possible, "
-            f"which hold for every dataset{chosen or why}. Intervals and p-values are bounds as "
-            "well; mode='posterior' gives averages instead."
+            "Conservative mode: the widest errors that the noise in the information matrix leaves "
+            f"possible, which hold for every dataset{chosen or why}. Intervals and p-values are "
+            "bounds as well; mode='posterior' gives averages instead."
         )
     if found.mode == "plug-in":
         return (
-            f"Plug-in mode{chosen}: the noisy curvature is taken as it is, and its noise is not "
-            "counted, so that errors may be too small."
+            f"Plug-in mode{chosen}: the noisy information matrix is taken as it is, and its noise "
+            "is not counted, so that errors may be too small."
         )
     return (
-        f"Posterior mode{chosen}: errors are averaged over the curvatures that the known noise "
-        "leaves possible."
+        f"Posterior mode{chosen}: errors are averaged over the information matrices that the known "
+        "noise leaves possible."
     )
 
 
@@ -100,7 +100,7 @@ def _target(fit: FitRecord, found: Inference) -> str:
     title = fit.calibration.problem.loss.title
     known = quality(fit.release)
     aim = (
-        "All of it is about the regularised coefficients, which minimise the expected loss with "
+        "All of it is about the penalised coefficients, which minimise the expected loss with "
         f"its penalty, and not about those of a {title} without one. A variable without an effect "
         "of its own may have such a coefficient if it goes with one that has"
     )

@@ -15,6 +15,8 @@ from privatelr.results.bars import drawings
 from privatelr.results.record import in_user_units, limits_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from privatelr.inference.intervals import Inference
     from privatelr.results.record import FitRecord
     from privatelr.types import FloatArray
@@ -22,8 +24,12 @@ if TYPE_CHECKING:
 WIDTH = 79
 _LONGEST_NAME = 38
 _USUAL = 13
-"""Width of a column where inference was not bought."""
-_LARGE = 100.0
+"""Width of a column where inference was not requested."""
+_LARGEST = 1e5
+_LEAST_PLACES, _MOST_PLACES, _MOST_DIGITS = 3, 6, 8
+"""Decimals in a column, and digits of a number in all."""
+_SPAN = 4
+"""Powers of ten below the largest number for which a column gets more decimals."""
 _MOST_SHOWN, _FEW = 1000, 40
 """Coefficients that a page may have, and those that it has where there are more."""
 _SMALLEST_P = 0.001
@@ -86,7 +92,7 @@ class CoefficientTable:
 
 
 def plain_table(fit: FitRecord) -> CoefficientTable:
-    """Estimates, and a limit to what the noise adds, where inference was not bought."""
+    """Estimates, and a limit to what the noise adds, where inference was not requested."""
     estimates = in_user_units(fit)
     shown = shown_rows(estimates)
     columns = {"Estimate": estimates[shown]}
@@ -95,7 +101,7 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
     if fit.calibration.problem.loss.probability is not None:
         with np.errstate(over="ignore"):
             columns["odds ratio"] = np.exp(estimates[shown])
-    cells = tuple(zip(*(map(cell, column) for column in columns.values()), strict=True))
+    cells = tuple(zip(*map(figures, columns.values()), strict=True))
     names = fit.spec.columns.names
     chosen = tuple(names[row] for row in shown)
     return CoefficientTable(chosen, tuple(columns), cells, width=_USUAL)
@@ -120,19 +126,14 @@ def shown_rows(estimates: FloatArray) -> list[int]:
 def inference_table(fit: FitRecord, found: Inference) -> tuple[CoefficientTable, bool]:
     """Estimates with errors, tests and intervals, and whether bars count in standard errors."""
     half = (1 - found.level) / 2
-    places = [_places(float(sd)) for sd in found.sd]
-
-    def shown(values: FloatArray) -> list[str]:
-        return [_short(float(value), n) for value, n in zip(values, places, strict=True)]
-
-    columns = {"Estimate": shown(found.estimate), "Std. Error": shown(found.sd)}
+    columns = {"Estimate": figures(found.estimate), "Std. Error": figures(found.sd)}
     if fit.calibration.noise.scale > 0:
-        columns["privacy part"] = shown(found.privacy_sd)
+        columns["privacy part"] = figures(found.privacy_sd)
     columns |= {
         "z": [f"{value:.2f}" if abs(value) < 1e3 else f"{value:.3g}" for value in found.z],
         "Pr(>|z|)": [_chance(value) for value in found.p_value],
-        f"[{half:.6g}": shown(found.lower),
-        f"{1 - half:.6g}]": shown(found.upper),
+        f"[{half:.6g}": figures(found.lower),
+        f"{1 - half:.6g}]": figures(found.upper),
     }
     drawn, counted = drawings(found)
     names = tuple(fit.spec.columns.names)
@@ -144,26 +145,37 @@ def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
     return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
-def cell(value: float) -> str:
-    """A number as the table shows it."""
-    plain = 1e-3 <= abs(value) < 1e5 or value == 0
-    return f"{value:.3f}" if plain else f"{value:.2e}"
+def figures(values: Iterable[float]) -> list[str]:
+    """A column of numbers: as many decimals in each, and three digits or more of each.
+
+    Numbers that would need very many decimals, or none, are written by powers of ten.
+    """
+    column = [float(value) for value in values]
+    powers = [_power(value) for value in column if _is_plain(value)]
+    places = _LEAST_PLACES
+    if powers:
+        # one very small number should not give all others a tail of digits
+        needed = 2 - min(power for power in powers if power > max(powers) - _SPAN)
+        room = _MOST_DIGITS - 1 - max(*powers, 0)
+        places = min(max(needed, _LEAST_PLACES), _MOST_PLACES, room)
+    return [_figure(value, places) for value in column]
 
 
-def _places(sd: float) -> int:
-    """Decimals that show two digits of a standard error: 3 to 6, and 1 where it is large."""
-    if not (math.isfinite(sd) and sd > 0):
-        return 3
-    return min(max(1 - math.floor(math.log10(sd)), 3), 6) if sd < _LARGE else 1
+def _is_plain(value: float) -> bool:
+    return math.isfinite(value) and 10.0 ** (2 - _MOST_PLACES) <= abs(value) < _LARGEST
 
 
-def _short(value: float, places: int) -> str:
-    """As many decimals as asked for and as nine places hold."""
-    size = abs(value)
-    if not math.isfinite(size) or size == 0 or not 10.0**-places / 2 <= size < 1e5:
-        return f"{value:.2e}" if math.isfinite(size) and size > 0 else f"{value:.3f}"
-    whole = max(math.floor(math.log10(round(size, places))), 0)
-    return f"{value:.{min(places, 6 - whole)}f}"
+def _power(value: float) -> int:
+    """The power of ten of the first digit, rounded to three digits."""
+    return int(f"{value:.2e}".partition("e")[2])
+
+
+def _figure(value: float, places: int) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:.{places}f}"
+    if not _is_plain(value) or _power(value) < 2 - places:
+        return f"{value:.2e}"
+    return f"{value:.{places}f}"
 
 
 def _chance(value: float) -> str:

@@ -138,5 +138,5 @@ def test_refusals():
         row_errors(release, level=0.95, mode="bayes")
     with pytest.raises(ArgumentError, match="level=95"):
         row_errors(release, level=95)
-    with pytest.raises(GuaranteeError, match="not bought"):
+    with pytest.raises(GuaranteeError, match="not requested"):
         row_errors(replace(release, moments=None), level=0.95)

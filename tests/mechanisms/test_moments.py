@@ -390,8 +390,11 @@ def test_parts_below_any_price_are_refused():
         ("inferences", "spend='inferences': spend takes None"),
         (3, "spend=3: "),
         ([("coefficients", 1.0)], "spend=<list>: "),
-        ({"roc": 1.0}, "spend: 'roc' cannot be bought yet"),
-        ({"coefficients": 0.5, "inference": 0.4, "roc": 0.1}, "spend: 'roc' cannot be bought yet"),
+        ({"roc": 1.0}, "spend: 'roc' cannot be requested yet"),
+        (
+            {"coefficients": 0.5, "inference": 0.4, "roc": 0.1},
+            "spend: 'roc' cannot be requested yet",
+        ),
         ({"inference": 1.0}, "spend: there is no share for the coefficients"),
         ({}, "spend: there is no share for the coefficients"),
         ({"coefficients": 0.6, "inference": 0.3}, "is the sum of 0.6, 0.3"),

@@ -265,7 +265,7 @@ def test_other_designs(options):
     ],
 )
 def test_what_was_not_bought_is_refused_with_the_remedy(ask):
-    with pytest.raises(GuaranteeError, match=r"were not bought .* fit with spend='inference'"):
+    with pytest.raises(GuaranteeError, match=r"were not requested .* fit with spend='inference'"):
         ask(unbought())
 
 

@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from frames_for_laws import clinic, fit_clinic
+from hypothesis import given
+from hypothesis import strategies as st
 
 import privatelr.results.summary
 from privatelr import (
@@ -266,7 +268,7 @@ def test_the_table_of_inference(options):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "Standard errors were not bought: spend='inference' splits epsilon and adds them."),
+        ({}, "Standard errors were not requested: spend='inference' splits epsilon and adds them."),
         ({"eps": ZCDP(0.5)}, "spend='inference' splits rho and adds them."),
         (
             {"spend": "inference"},
@@ -291,7 +293,10 @@ def test_the_table_of_inference(options):
         ({"spend": "inference", "model": dpsvm}, "those of a support vector machine without one"),
         ({"spend": "inference"}, "All of this was paid for; other intervals"),
         ({"spend": "inference", "eps": 0}, "those of the sandwich formula, without any noise"),
-        ({"spend": "inference", "eps": 0}, "Inference curvature and scores of the data without"),
+        (
+            {"spend": "inference", "eps": 0},
+            "Inference information matrix and scores of the data, without noise",
+        ),
     ],
     ids=str,
 )
@@ -302,8 +307,8 @@ def test_words_of_inference(options, words):
 def test_modes_in_words():
     fit = page(spend="inference")
     assert "Conservative mode: the widest errors" in words_of(fit)
-    assert "times its smallest eigenvalue, which may be at its floor" in words_of(fit)
-    assert "posterior mode, regularised coefficients" in words_of(fit, mode="posterior")
+    assert "times the smallest eigenvalue of the matrix, which may come from" in words_of(fit)
+    assert "posterior mode, penalised coefficients" in words_of(fit, mode="posterior")
     assert "Posterior mode, as asked for: errors are averaged" in words_of(fit, mode="posterior")
     assert "Plug-in mode, as asked for" in words_of(fit, mode="plug-in")
     assert "dataset, as asked for." in words_of(fit, mode="conservative")
@@ -350,6 +355,51 @@ def test_numbers_of_any_size_keep_the_width(size):
     assert len({len(line) for line in lines if line[-1:].isdigit()}) == 1
     first = float(table.cells[0][0])
     assert first == pytest.approx(-size, rel=0.01, abs=5e-7)
+
+
+NUMBERS = st.lists(
+    st.one_of(
+        st.floats(-1e6, 1e6, allow_subnormal=False),
+        st.floats(-8, 8).map(lambda power: -(10.0**power)),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def check_digits(figures, column):
+    """Three digits of every number, as many decimals as its neighbours, within ten places."""
+    shown = figures(column)
+    for value, text in zip(column, shown, strict=True):
+        assert float(text) == pytest.approx(value, rel=0.005001)
+        digits = re.sub(r"e.*|[-.]", "", text).lstrip("0")
+        assert len(digits) >= 3 or value == 0
+        assert len(text) <= 10
+    fixed = [text for text in shown if "e" not in text]
+    assert len({len(text.partition(".")[2]) for text in fixed}) <= 1
+
+
+@given(NUMBERS)
+def test_numbers_show_three_digits_and_stand_below_each_other(column):
+    check_digits(summary_table.figures, column)
+
+
+def test_numbers_of_three_decimals_are_caught():
+    with pytest.raises(AssertionError):
+        check_digits(lambda column: [f"{value:.3f}" for value in column], [0.0123, 1.0])
+
+
+def test_small_coefficients_show_their_digits():
+    frame = clinic(n=400)
+    frame["y"] = (frame["age"] + 5 * frame["dose"] > 60).astype(float)
+    fit = page_of(frame.assign(salary=1e6 * frame["age"]), {"salary": (1e6, 1e8), "dose": (0, 5)})
+    (row,) = [line.split() for line in str(fit).splitlines() if line.startswith("salary")]
+    assert float(row[1]) == pytest.approx(fit.coef["salary"], rel=0.005001)
+    assert abs(fit.coef["salary"]) < 1e-5
+
+
+def page_of(frame, bounds):
+    return dplr("y ~ salary + dose", frame, eps=1e3, bounds=bounds)
 
 
 def test_long_names_stand_on_a_line_of_their_own():

@@ -133,7 +133,7 @@ def calibrate_moments(
     if problem.d > MOST_COLUMNS:
         raise GuaranteeError(
             f"spend: inference takes a design of at most {MOST_COLUMNS} columns, and this one has "
-            f"{problem.d}; spend=None buys the coefficients alone."
+            f"{problem.d}; spend=None requests the coefficients alone."
         )
     if problem.lambda_ <= 0:
         raise GuaranteeError(
