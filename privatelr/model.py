@@ -341,9 +341,9 @@ def _fit(
     if options.do_scale:
         spec = _scaled(spec, frame)
     spec = _projected(spec, options, len(frame))
-    warn_of_declarations(spec, frame, schema, stacklevel=4)
     warn_of_one_record(guarantee, len(frame), stacklevel=4)
     plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
+    warn_of_declarations(spec, frame, schema, stacklevel=4)
     if options.verbose:
         print(plan)
     entry = charge(options.ledger, guarantee, plan.events, label(spec.formula.text, loss))

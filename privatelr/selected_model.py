@@ -281,12 +281,12 @@ def _fit(
     text = spec.formula.text
     require_below_one_record(goal, n)
     warn_of_large_delta(goal, n, stacklevel=4)
-    warn_of_declarations(spec, source[1], schema, stacklevel=4)
     secret = options.randomness.is_secret or isinstance(goal, NonPrivate)
     guarantee = goal if secret else void("seeded noise")
     if isinstance(guarantee, NonPrivate):
         charge(options.ledger, guarantee, (), text)  # refused before the data is read
     calibration = chooser.calibrate(n, spec.d, spec.x_bound)
+    warn_of_declarations(spec, source[1], schema, stacklevel=4)
     if options.verbose:
         print(calibration)
     entry = charge(options.ledger, guarantee, calibration.events, label(text, loss))

@@ -9,7 +9,7 @@ from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, replaced
 from scipy import sparse
 
 import privatelr.frames.doubts
-from privatelr import PrivacyWarning, SchemaWarning, dplpsvm, dplr, dpsimplex, dpsvm
+from privatelr import GuaranteeError, PrivacyWarning, SchemaWarning, dplpsvm, dplr, dpsimplex, dpsvm
 
 MODELS = {"dplr": dplr, "dpsvm": dpsvm, "dplpsvm": dplpsvm, "dpsimplex": dpsimplex}
 EVERY_DOOR = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -48,6 +48,13 @@ def test_it_is_an_error_where_warnings_are_and_nothing_is_spent():
         warnings.simplefilter("error", SchemaWarning)
         with pytest.raises(SchemaWarning, match="no bounds are declared for 'age'"):
             dplr("y ~ age", clinic())
+
+
+def test_a_refusal_comes_without_it():
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(GuaranteeError):
+        warnings.simplefilter("always")
+        dpsvm("y ~ age", clinic(), analysis="joint")
+    assert not caught
 
 
 @pytest.mark.parametrize("wide", [4, 9])
