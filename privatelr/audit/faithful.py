@@ -51,7 +51,7 @@ def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Gene
     """
     pvalues = [
         pvalue
-        for rows in _small_datasets(rng)
+        for rows in small_datasets(rng)
         for pvalue in _compare(rows, request, loss, count, rng)
     ]
     return min(1.0, len(pvalues) * min(pvalues))
@@ -84,7 +84,7 @@ def joint_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Genera
     """
     pvalues = [
         pvalue
-        for rows in (*_small_datasets(rng), _many_records())
+        for rows in (*small_datasets(rng), _many_records())
         for pvalue in _compare_both(rows, request, loss, count, rng)
     ]
     return min(1.0, len(pvalues) * min(pvalues))
@@ -152,7 +152,8 @@ def _views(releases: FloatArray, reference: FloatArray) -> list[FloatArray]:
     return [*releases.T, np.linalg.norm(releases - middle, axis=1)]
 
 
-def _small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
+def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
+    """Rows in a ball, in blocks, of one class, and with records of no use."""
     x = rng.standard_normal((_RECORDS, 2))
     y = np.where(rng.random(_RECORDS) < 0.7, 1.0, -1.0)
     yield DenseRows(x, y, bound=1.0, intercept=None)

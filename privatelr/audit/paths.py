@@ -47,8 +47,8 @@ def path_log_probabilities(rows: EntryRows, calibration: ProgramCalibration) -> 
     judged = both if calibration.score == "margin" else (both >= calibration.threshold) * 1.0
     log_weights, log_chances = np.zeros((1, rows.n)), np.zeros(1)
     for _ in range(rounds):
-        scores = _nearest_dense(log_weights, calibration.problem.s) @ judged
-        log_chances = (log_chances[:, None] + _log_chances(scores, calibration)).reshape(-1)
+        scores = nearest_dense(log_weights, calibration.problem.s) @ judged
+        log_chances = (log_chances[:, None] + log_chances_of(scores, calibration)).reshape(-1)
         log_weights = log_weights[:, None, :] - calibration.step * both.T
         log_weights = log_weights.reshape(-1, rows.n)
     return log_chances.reshape((options,) * rounds)
@@ -72,7 +72,7 @@ def path_log_probability(
     score, log_weights, total = scorer(rows, calibration), np.zeros(rows.n), 0.0
     for option in path:
         scores = score(dense_projection(log_weights, calibration.problem.s))
-        total += float(_log_chances(scores[None], calibration)[0, option])
+        total += float(log_chances_of(scores[None], calibration)[0, option])
         lower(log_weights, rows, int(option), calibration.step)
     return total
 
@@ -95,7 +95,7 @@ def path_loss(
     )
 
 
-def _log_chances(scores: FloatArray, calibration: ProgramCalibration) -> FloatArray:
+def log_chances_of(scores: FloatArray, calibration: ProgramCalibration) -> FloatArray:
     """Log chances of the options ``(m, k)`` by their scores."""
     if math.isinf(calibration.eta):
         chosen = np.argmax(scores, axis=1)[:, None] == np.arange(scores.shape[1])
@@ -104,7 +104,7 @@ def _log_chances(scores: FloatArray, calibration: ProgramCalibration) -> FloatAr
     return np.asarray(exponents - np.logaddexp.reduce(exponents, axis=1, keepdims=True))
 
 
-def _nearest_dense(log_weights: FloatArray, s: float) -> FloatArray:
+def nearest_dense(log_weights: FloatArray, s: float) -> FloatArray:
     """The nearest dense laws ``(m, n)``, by trying how many weights are cut off."""
     ranked = -np.sort(-log_weights, axis=1)
     log_zeta = np.full(len(ranked), np.nan)

@@ -10,6 +10,7 @@ import numpy as np
 from privatelr.audit.claims import ALPHA, claims_of_size
 from privatelr.audit.enumerated import OutcomePair, row_of
 from privatelr.audit.paths import path_log_probabilities
+from privatelr.audit.table import failed
 from privatelr.mechanisms.programs.calibration import SCORES, calibrate_program
 from privatelr.mechanisms.programs.problem import ProgramFacts
 from privatelr.mechanisms.programs.release import release_program
@@ -60,7 +61,22 @@ def audit_programs(
     """
     subjects = [(claim, score) for claim in claims_of_size(epsilon) for score in SCORES]
     alpha = ALPHA / len(subjects)
-    return [_row(worst_pair(claim, score, rng, pairs), trials, alpha) for claim, score in subjects]
+    return [_audit_one(claim, score, rng, (pairs, trials), alpha) for claim, score in subjects]
+
+
+def _audit_one(
+    claim: Promise,
+    score: str,
+    rng: np.random.Generator,
+    effort: tuple[int, int],
+    alpha: float,
+) -> Row:
+    """One row; what it raises is its verdict."""
+    pairs, trials = effort
+    try:
+        return _row(worst_pair(claim, score, rng, pairs), trials, alpha)
+    except Exception as failure:  # whatever it is, an audit ends in verdicts
+        return failed("selection", f"worst margins, {score}", claim, failure)
 
 
 def _row(worst: OutcomePair, trials: int, alpha: float) -> Row:

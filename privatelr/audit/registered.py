@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,18 +26,16 @@ from privatelr.audit.draws import (
 from privatelr.audit.faithful import joint_pvalue, release_pvalue
 from privatelr.audit.loss import claimed_number
 from privatelr.audit.pairs import straight_pair
+from privatelr.audit.parts import audit_parts
 from privatelr.audit.programs import audit_programs
 from privatelr.audit.search import deep_pair, search
-from privatelr.audit.settings import FEWER, QUICK
+from privatelr.audit.settings import QUICK, calibrate_in, plan_in
 from privatelr.audit.simplex import audit_simplex
-from privatelr.audit.table import Audit, Row
-from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
-from privatelr.mechanisms.calibration.lambdas import free_penalty
-from privatelr.mechanisms.calibration.pure import proven
-from privatelr.mechanisms.registry import MECHANISMS, calibrate
+from privatelr.audit.table import Audit, Row, failed
+from privatelr.errors import ArgumentError, require_number, show
+from privatelr.mechanisms.registry import MECHANISMS
 from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS, divide
-from privatelr.mechanisms.stages import calibrate_all
+from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS
 from privatelr.numerics.losses import LOSSES
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.guarantees import ApproxDP, PureDP
@@ -47,10 +44,10 @@ from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from privatelr.audit.checks import Check
     from privatelr.audit.pairs import Pair
-    from privatelr.audit.settings import Effort, Setting
+    from privatelr.audit.settings import Effort
     from privatelr.mechanisms.calibration.record import Calibration
-    from privatelr.mechanisms.problem import Facts
     from privatelr.mechanisms.spending import Spend
     from privatelr.mechanisms.stages import Plan
     from privatelr.numerics.losses import Loss
@@ -66,7 +63,7 @@ def run(
     effort: Effort = QUICK,
     losses: Sequence[str | Loss] | None = None,
     rng: np.random.Generator | None = None,
-    report: Callable[[Row], None] | None = None,
+    report: Callable[[Row | Check], None] | None = None,
 ) -> Audit:
     """Try to break every registered mechanism under every registered loss.
 
@@ -78,11 +75,11 @@ def run(
         `QUICK`, about a minute, or `FULL`, five to ten minutes per loss.
     losses : sequence of str or Loss, optional
         Registered ones by name, or others such as ``Huber(0.1)``; by default those that are
-        registered.
+        registered. With losses, what is not about a loss is left out.
     rng : Generator, optional
         For the search and for the sampled releases; a real release draws from the system.
     report : callable, optional
-        Called with each row as soon as it is there.
+        Called with each row and each check as soon as it is there.
 
     Returns
     -------
@@ -100,18 +97,35 @@ def run(
     source = np.random.default_rng() if rng is None else rng
     subjects = list(_subjects(epsilon, _chosen(losses)))
     alpha = ALPHA / (len(subjects) * effort.seeds)
-    rows = []
+    rows: list[Row] = []
+    checks: list[Check] = []
 
-    def add(row: Row) -> None:
-        rows.append(row)
+    def told(found: Row | Check) -> None:
         if report is not None:
-            report(row)
+            report(found)
 
+    if losses is None:
+        for check in audit_parts(epsilon, effort, source):
+            checks.append(check)
+            told(check)
     for request, loss in subjects:
-        add(audit_one(request, loss, effort, alpha, source))
+        rows.append(_verdict_on(request, loss, effort, alpha, source))
+        told(rows[-1])
     for row in _choices(epsilon, effort, losses, source):
-        add(row)
-    return Audit(tuple(rows))
+        rows.append(row)
+        told(row)
+    return Audit(tuple(rows), tuple(checks))
+
+
+def _verdict_on(
+    request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
+) -> Row:
+    """`audit_one`, and where it raises, a row that says so."""
+    try:
+        return audit_one(request, loss, effort, alpha, rng)
+    except Exception as failure:  # whatever it is, an audit ends in verdicts
+        moments = math.inf if request.spend == "inference" else math.nan
+        return failed(request.placement, label(loss), request.target, failure, moments)
 
 
 def _choices(
@@ -229,32 +243,6 @@ def _audit_both(
         differs=joint_pvalue(request, loss, releases, rng),
         moments=max(found.loss.parts[1].ratio for _, found in findings),
     )
-
-
-def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration | None:
-    """The mechanism under these facts, or None where no noise suffices."""
-    facts = setting.facts(loss)
-    try:
-        return calibrate(_asked(request, facts, request.target, setting), facts)
-    except GuaranteeError:
-        return None
-
-
-def plan_in(request: Request, loss: Loss, setting: Setting) -> Plan | None:
-    """As `calibrate_in`, for a request that buys moments too."""
-    facts = setting.facts(loss, FEWER)
-    target = divide(request.target, request.spend, loss).coefficients
-    try:
-        return calibrate_all(_asked(request, facts, target, setting), facts)
-    except GuaranteeError:
-        return None
-
-
-def _asked(request: Request, facts: Facts, target: Any, setting: Setting) -> Request:
-    """The request with the penalty of a setting: what is free for a target, over a number."""
-    analysis = proven(request.analysis, facts.loss)
-    penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
-    return replace(request, analysis=analysis, lambda_=penalty / facts.n)
 
 
 def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.Generator) -> float:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration.lambdas import free_penalty
+from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.registry import calibrate
+from privatelr.mechanisms.spending import divide
+from privatelr.mechanisms.stages import calibrate_all
 from privatelr.types import Block
 
 if TYPE_CHECKING:
+    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.request import Request
+    from privatelr.mechanisms.stages import Plan
     from privatelr.numerics.losses import Loss
 
 RECORDS = 10**8
@@ -71,6 +80,8 @@ class Effort:
         Real releases to compare with those that are modelled.
     choices : int
         Neighbours of tiny cases, for each shape, of mechanisms that choose columns.
+    formulas : int
+        Random formulas, for each kind of rows.
     """
 
     settings: tuple[Setting, ...]
@@ -79,6 +90,7 @@ class Effort:
     seeds: int
     releases: int
     choices: int = 4
+    formulas: int = 12
 
 
 QUICK = Effort(
@@ -106,4 +118,31 @@ FULL = Effort(
     seeds=20,
     releases=5_000,
     choices=60,
+    formulas=200,
 )
+
+
+def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration | None:
+    """The mechanism under these facts, or None where no noise suffices."""
+    facts = setting.facts(loss)
+    try:
+        return calibrate(_asked(request, facts, request.target, setting), facts)
+    except GuaranteeError:
+        return None
+
+
+def plan_in(request: Request, loss: Loss, setting: Setting) -> Plan | None:
+    """As `calibrate_in`, for a request that buys moments too."""
+    facts = setting.facts(loss, FEWER)
+    target = divide(request.target, request.spend, loss).coefficients
+    try:
+        return calibrate_all(_asked(request, facts, target, setting), facts)
+    except GuaranteeError:
+        return None
+
+
+def _asked(request: Request, facts: Facts, target: Any, setting: Setting) -> Request:
+    """The request with the penalty of a setting: what is free for a target, over a number."""
+    analysis = proven(request.analysis, facts.loss)
+    penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
+    return replace(request, analysis=analysis, lambda_=penalty / facts.n)

@@ -11,6 +11,7 @@ from scipy import special
 
 from privatelr.audit.claims import ALPHA, claims_of_size, label
 from privatelr.audit.enumerated import OutcomePair, row_of
+from privatelr.audit.table import failed
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.simplex.calibration import calibrate_simplex
 from privatelr.mechanisms.simplex.problem import SimplexFacts
@@ -81,9 +82,22 @@ def audit_simplex(
     known = list(LOSSES.values()) if losses is None else losses
     subjects = [(claim, loss) for loss in known for claim in claims_of_size(epsilon)]
     alpha = ALPHA / len(subjects)
-    return [
-        _row(worst_histograms(claim, loss, rng, pairs), trials, alpha) for claim, loss in subjects
-    ]
+    return [_audit_one(claim, loss, rng, (pairs, trials), alpha) for claim, loss in subjects]
+
+
+def _audit_one(
+    claim: Promise,
+    loss: Loss,
+    rng: np.random.Generator,
+    effort: tuple[int, int],
+    alpha: float,
+) -> Row:
+    """One row; what it raises is its verdict."""
+    pairs, trials = effort
+    try:
+        return _row(worst_histograms(claim, loss, rng, pairs), trials, alpha)
+    except Exception as failure:  # whatever it is, an audit ends in verdicts
+        return failed("simplex", label(loss), claim, failure)
 
 
 def histogram_loss(

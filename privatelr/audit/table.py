@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from privatelr.audit.checks import could_not, table_of
+from privatelr.audit.claims import short
+from privatelr.audit.loss import claimed_number
 from privatelr.audit.plot import write_plot
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from privatelr.audit.checks import Check
+    from privatelr.privacy.guarantees import Guarantee
 
 CHOICES = ("selection", "simplex")
 """Placements of mechanisms that choose columns."""
@@ -58,6 +64,8 @@ class Row:
         together, `attained` is the share of their part of the claim that the coefficients
         reached, and this is the share that the moments did: the ledger composes the parts, so
         each has to hold.
+    failure : str
+        Why there are no numbers; empty where there are.
     """
 
     placement: str
@@ -70,6 +78,7 @@ class Row:
     sampled: float
     differs: float
     moments: float = math.nan
+    failure: str = ""
 
     @property
     def ratio(self) -> float:
@@ -85,7 +94,12 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """``"ok"``, ``"VIOLATION"``, or ``"DIFFERS"`` if releases are not what was audited."""
+        """``"ok"``, ``"VIOLATION"``, ``"DIFFERS"``, or why it could not be audited.
+
+        It differs if real releases do not have the law that was audited.
+        """
+        if self.failure:
+            return self.failure
         holds = all(share <= 1 + _SLACK for share in (self.ratio, *self._shares))
         if not holds or self.sampled > self.claimed:
             return "VIOLATION"
@@ -109,25 +123,39 @@ class Row:
         )
 
 
+def failed(
+    placement: str, loss: str, claim: Guarantee, failure: Exception, moments: float = math.nan
+) -> Row:
+    """The row of what could not be audited."""
+    none, why = math.nan, could_not(failure)
+    number = claimed_number(claim)
+    return Row(placement, loss, short(claim), number, none, none, "", none, none, moments, why)
+
+
 @dataclass(frozen=True, slots=True)
 class Audit:
     """What an audit found; prints as a table."""
 
     rows: tuple[Row, ...]
+    checks: tuple[Check, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every row is."""
-        return all(row.verdict == "ok" for row in self.rows)
+        """Whether every row is, and every check holds."""
+        return all(row.verdict == "ok" for row in self.rows) and all(
+            check.holds for check in self.checks
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row per mechanism, loss and claim."""
         return pd.DataFrame(self._records())
 
     def to_json(self) -> str:
-        """The same as a list of objects: null for what was not sampled, ``"inf"`` for no limit."""
+        """Rows and checks as a list of objects: null for no number, ``"inf"`` for no limit."""
+        checked = [{**asdict(check), "verdict": check.verdict} for check in self.checks]
         records = [
-            {key: _in_json(value) for key, value in record.items()} for record in self._records()
+            {key: _in_json(value) for key, value in record.items()}
+            for record in [*self._records(), *checked]
         ]
         return json.dumps(records, indent=1, allow_nan=False)
 
@@ -145,7 +173,7 @@ class Audit:
         alone = [row for row in self.rows if row.buys == "coefficients"]
         both = [row for row in self.rows if row.buys == "inference"]
         chosen = [row for row in self.rows if row.buys == "choices"]
-        legend = [_LEGEND]
+        legend = [_LEGEND] if self.rows else []
         if both:
             legend.append(_LEGEND_BOTH)
         if chosen:
@@ -156,6 +184,7 @@ class Audit:
             *_table("coefficients", "of bound", alone),
             *_table("inference", "moments", both),
             *_table("choices", "of bound", chosen),
+            *table_of(self.checks),
         ]
         return "\n".join([*tables, *legend])
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import argparse
 
     from privatelr.audit import plot, registered, settings, table
+    from privatelr.audit.checks import Check
     from privatelr.audit.settings import Effort
     from privatelr.audit.table import Audit, Row
     from privatelr.cli.outcomes import Parser
@@ -75,20 +76,25 @@ def audit(chosen: argparse.Namespace) -> int:
 def _audit_all(epsilon: float, effort: Effort) -> tuple[Audit, bool]:
     """What was found, and whether that is all; an error after the first row ends the audit."""
     rows: list[Row] = []
+    checks: list[Check] = []
 
-    def report(row: Row) -> None:
-        rows.append(row)
-        bought = " with inference" if row.buys == "inference" else ""
-        what = f"{row.placement}, {row.loss}, {row.claim}{bought}"
-        print(f"audited: {what}: {row.verdict}", file=sys.stderr)
+    def report(found: Row | Check) -> None:
+        if isinstance(found, table.Row):
+            rows.append(found)
+            bought = " with inference" if found.buys == "inference" else ""
+            what = f"{found.placement}, {found.loss}, {found.claim}{bought}"
+        else:
+            checks.append(found)
+            what = f"{found.part}, {found.subject}"
+        print(f"audited: {what}: {found.verdict}", file=sys.stderr)
 
     try:
         return registered.run(epsilon, effort=effort, report=report), True
     except PrivateLRError as refusal:
-        if not rows:
+        if not (rows or checks):
             raise
         say("privatelr", f"the audit stopped: {refusal}")
-        return table.Audit(tuple(rows)), False
+        return table.Audit(tuple(rows), tuple(checks)), False
 
 
 def _draw(found: Audit, path: str) -> bool:

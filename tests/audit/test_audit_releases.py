@@ -91,8 +91,8 @@ def test_an_intercept_without_penalty_is_seen(monkeypatch):
 
 
 def test_another_treatment_of_unusable_rows_is_seen(monkeypatch):
-    honest = faithful._small_datasets
-    monkeypatch.setattr(faithful, "_small_datasets", lambda rng: list(honest(rng))[-1:])
+    honest = faithful.small_datasets
+    monkeypatch.setattr(faithful, "small_datasets", lambda rng: list(honest(rng))[-1:])
     assert pvalue("output", PureDP, 600) > 1e-6
     plant(monkeypatch, "output", PureDP, refuses_unusable_rows)
     assert pvalue("output", PureDP, 900) < 1e-4
