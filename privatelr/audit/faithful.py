@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
+from privatelr.audit.checks import Check, guarded
 from privatelr.audit.draws import draw_by_definition, release_both_many, release_many
 from privatelr.audit.moments import moments_of, query
 from privatelr.audit.pairs import signed_rows
@@ -17,6 +19,8 @@ from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
 from privatelr.numerics.newton import Newton
 from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 from privatelr.privacy.randomness import SystemRandomness
 from privatelr.types import Block
 
@@ -28,11 +32,13 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.request import Request
     from privatelr.mechanisms.stages import Plan
     from privatelr.numerics.losses import Loss
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import FloatArray
 
 _RECORDS, _RECORDS_MANY = 40, 400
 _MODELLED, _MOST = 20, 20_000
 """Modelled releases beside a real one, which is far slower, and at most."""
+_EVIDENCE = 6.0
 _BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(1, 1.0))
 
 
@@ -145,6 +151,37 @@ def _same_law(first: FloatArray, second: FloatArray) -> float:
     ]
     size = np.sqrt(len(first) * len(second) / len(pooled))
     return float(special.kolmogorov(size * np.abs(reached[0] - reached[1]).max()))
+
+
+def audit_draws(rng: np.random.Generator, count: int) -> Iterator[Check]:
+    """Draws of the operating system against the definition of each law.
+
+    Each coordinate, the length, sums and differences of neighbours, and what share of the length
+    the largest coordinate has.
+    """
+    block = BlockLaplace((Block(1, 0.5), Block(2, 1.5)), 2.0)
+    for law in (SphericalLaplace(3, 2.0), GaussianNoise(3, 0.7), block):
+        subject = f"{law.title} draws: digits of evidence that they have another law"
+        yield from guarded("draws", subject, _compare_draws, law, subject, rng, count)
+
+
+def _compare_draws(
+    law: NoiseLaw, subject: str, rng: np.random.Generator, count: int
+) -> Iterator[Check]:
+    source = SystemRandomness()
+    real = np.array([source.draw(law).nearest() for _ in range(count)])
+    modelled = draw_by_definition(law, _MODELLED * count, rng)
+    sides = [_shape(side) for side in (real, modelled)]
+    pvalues = [_same_law(ours, theirs) for ours, theirs in zip(*sides, strict=True)]
+    evidence = -math.log10(max(len(pvalues) * min(pvalues), 1e-300))
+    yield Check("draws", subject, max(evidence, 0.0), _EVIDENCE)
+
+
+def _shape(draws: FloatArray) -> list[FloatArray]:
+    length = np.linalg.norm(draws, axis=1)
+    sums = draws[:, 1:] + draws[:, :-1]
+    share = np.abs(draws).max(axis=1) / length
+    return [*draws.T, *np.diff(draws).T, *sums.T, length, share]
 
 
 def _views(releases: FloatArray, reference: FloatArray) -> list[FloatArray]:

@@ -68,7 +68,7 @@ FRONTS = (
     Front("y ~ x", {"x": 50.0}, {**_NO_LEVELS, "bounds": {"x": (-5, 5)}, "intercept_scale": 1.0}),
     Front(
         "y ~ x + z",
-        {"x": 3.0, "z": -1e9},
+        {"x": 3.0, "z": -20.0},
         {"bounds": {}, "levels": {}, "row_norm": 1.0, "intercept_scale": 1.0},
     ),
     Front(
@@ -95,11 +95,16 @@ FRONTS = (
 )
 
 
-def audit_front(epsilon: float, fronts: tuple[Front, ...] = FRONTS) -> Iterator[Check]:
-    """A check for each formula, placement and claim: the loss between neighbours it can attain."""
+def audit_front(
+    epsilon: float, fronts: tuple[Front, ...] = FRONTS, claims: int = 2
+) -> Iterator[Check]:
+    """A check for each formula, placement and claim: the loss between neighbours it can attain.
+
+    A pure claim, and with two claims rho as well.
+    """
     for front in fronts:
         for op in (True, False):
-            for claim in claims_of_size(epsilon)[:2]:
+            for claim in claims_of_size(epsilon)[:claims]:
                 if op and front is not fronts[0] and not isinstance(claim, PureDP):
                     continue  # an integral over so many dimensions takes long, and is much the same
                 place = "objective" if op else "output"

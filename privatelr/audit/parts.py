@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.designs import audit_rows
+from privatelr.audit.faithful import audit_draws
 from privatelr.audit.front import audit_front
 from privatelr.audit.peers import audit_peers
 from privatelr.audit.plays import audit_plays
@@ -26,6 +27,7 @@ def audit_parts(epsilon: float, effort: Effort, rng: np.random.Generator) -> Ite
     yield from audit_rows(rng, effort.formulas)
     yield from audit_front(epsilon)
     yield from audit_noise(epsilon)
+    yield from audit_draws(rng, 4 * effort.releases)
     yield from audit_releases(rng, epsilon)
     yield from audit_plays(rng, epsilon, effort.choices)
     yield from audit_ledger(rng)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from privatelr.audit.checks import Check, guarded
-from privatelr.audit.claims import claims_of_size, short
+from privatelr.audit.claims import claims_of_size, label, short
+from privatelr.audit.exact import candidate_margins
 from privatelr.audit.settings import (
     INTERCEPT_AND_SLOPE,
     INTERCEPT_FACTOR_SLOPE,
@@ -15,6 +18,8 @@ from privatelr.audit.settings import (
     plan_in,
 )
 from privatelr.audit.worth import (
+    epsilon_of_gaussian,
+    rho_of_pure,
     share_of_choices,
     share_of_moments,
     share_of_parts,
@@ -27,7 +32,9 @@ from privatelr.mechanisms.programs.problem import ProgramFacts
 from privatelr.mechanisms.registry import MECHANISMS
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.guarantees import NEIGHBOURS, REPLACE_ONE, NonPrivate
+from privatelr.privacy.conversions import to_approximate, to_zcdp
+from privatelr.privacy.gaussian import gaussian_epsilon
+from privatelr.privacy.guarantees import NEIGHBOURS, REPLACE_ONE, ZCDP, NonPrivate, PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +43,8 @@ if TYPE_CHECKING:
     from privatelr.types import Placement
 
 PART = "noise"
-_SLACK = 1e-6
+_SLACK, _DELTA = 1e-6, 1e-6
+_STEP, _BY_STEPS = 2.0**-16, 1e-6
 _SETTINGS = (
     Setting(),
     Setting(12.0, 4.0, INTERCEPT_AND_SLOPE),
@@ -47,21 +55,65 @@ _SIZES = (0.3, 1.0, 3.0)
 """Multiples of the epsilon that is asked for."""
 
 
-def audit_noise(epsilon: float) -> Iterator[Check]:
-    """A check for each mechanism and claim: the largest share of the claim that it spends."""
+def audit_noise(epsilon: float, only: str = "") -> Iterator[Check]:
+    """A check for each mechanism and claim: the largest share of the claim that it spends.
+
+    With `only`, those whose subject begins with these words.
+    """
+    for subject, work, *given in _all_works(epsilon):
+        if subject.startswith(only):
+            yield from guarded(PART, subject, work, *given)
+
+
+def _all_works(epsilon: float) -> Iterator[tuple[Any, ...]]:
+    """Subjects, and what yields the checks of each."""
+    claims = list(enumerate(claims_of_size(epsilon)))
     for placement, kind in MECHANISMS:
-        for place, claim in enumerate(claims_of_size(epsilon)):
+        for place, claim in claims:
             if kind is not NonPrivate and isinstance(claim, kind):
-                yield from _coefficients(placement, place, epsilon)
-    for place in range(len(claims_of_size(epsilon))):
-        yield from _inference(place, epsilon)
-    for place, claim in enumerate(claims_of_size(epsilon)):
-        subject = f"choices of columns, {short(claim)}"
-        yield from guarded(PART, subject, _columns, place, subject, epsilon)
-        subject = f"choices of experts, {short(claim)}"
-        yield from guarded(PART, subject, _experts, place, subject, epsilon)
-        subject = f"choices of corners, {short(claim)}"
-        yield from guarded(PART, subject, _corners, place, subject, epsilon)
+                subject = f"{placement}, {short(claim)}"
+                yield subject, _coefficients, placement, place, subject, epsilon
+    for what, work in (
+        ("inference", _inference),
+        ("choices of columns", _columns),
+        ("choices of experts", _experts),
+        ("choices of corners", _corners),
+    ):
+        for place, claim in claims:
+            subject = f"{what}, {short(claim)}"
+            yield subject, work, place, subject, epsilon
+    yield "conversions", _conversions, epsilon
+    yield "losses", _losses
+
+
+def _losses() -> Iterator[Check]:
+    """A loss is as steep, and bends as much, as it states: by differences on a grid."""
+    for loss in LOSSES.values():
+        margins = candidate_margins(loss)
+        for what, of, most in (
+            ("slope", loss.value, loss.slope_bound),
+            ("curvature", loss.slope, loss.curvature_bound),
+        ):
+            found = np.abs(of(margins + _STEP) - of(margins - _STEP)).max() / (2 * _STEP)
+            subject = f"losses, {label(loss)}: largest {what} over what it states"
+            yield Check(PART, subject, float(found) / most, 1 + _BY_STEPS)
+
+
+def _conversions(epsilon: float) -> Iterator[Check]:
+    """What is proven of any release holds for the one that shows most: so no less may be said."""
+    responses, gaussians, profiles = [], [], []
+    for size in _SIZES:
+        price = size * epsilon
+        responses.append(rho_of_pure(price) / to_zcdp(PureDP(price)).rho)
+        exact = epsilon_of_gaussian(price, _DELTA)
+        gaussians.append(exact / to_approximate(ZCDP(price * price / 2), _DELTA).epsilon)
+        profiles.append(exact / gaussian_epsilon(price, _DELTA))
+    for subject, shares in (
+        ("a pure epsilon as rho", responses),
+        ("rho as an epsilon at a delta", gaussians),
+        ("a Gaussian as an epsilon at a delta", profiles),
+    ):
+        yield Check(PART, f"conversions, {subject}: what is shown of it", max(shares), 1 + _SLACK)
 
 
 def _claims(place: int, epsilon: float) -> Iterator[Promise]:
@@ -74,40 +126,32 @@ def _check(subject: str, shares: list[float]) -> Check:
     return Check(PART, f"{subject}, share of the claim", max(shares), 1 + _SLACK)
 
 
-def _coefficients(placement: Placement, place: int, epsilon: float) -> Iterator[Check]:
-    subject = f"{placement}, {short(claims_of_size(epsilon)[place])}"
-
-    def work() -> Iterator[Check]:
-        shares = []
-        for claim in _claims(place, epsilon):
-            for loss in LOSSES.values():
-                request = Request(claim, placement, None, "free", "keep")
-                found = [calibrate_in(request, loss, setting) for setting in _SETTINGS]
-                shares += [share_spent(each) for each in found if each is not None]
-        yield _check(subject, shares)
-
-    yield from guarded(PART, subject, work)
+def _coefficients(
+    placement: Placement, place: int, subject: str, epsilon: float
+) -> Iterator[Check]:
+    shares = []
+    for claim in _claims(place, epsilon):
+        for loss in LOSSES.values():
+            request = Request(claim, placement, None, "free", "keep")
+            found = [calibrate_in(request, loss, setting) for setting in _SETTINGS]
+            shares += [share_spent(each) for each in found if each is not None]
+    yield _check(subject, shares)
 
 
-def _inference(place: int, epsilon: float) -> Iterator[Check]:
-    subject = f"inference, {short(claims_of_size(epsilon)[place])}"
-
-    def work() -> Iterator[Check]:
-        moments, parts = [], []
-        for claim in _claims(place, epsilon):
-            for loss in LOSSES.values():
-                request = Request(claim, "objective", None, "free", "keep", "inference")
-                for setting in _SETTINGS[:2]:
-                    plan = plan_in(request, loss, setting)
-                    if plan is None or plan.moments is None:
-                        continue
-                    moments.append(share_of_moments(plan.moments))
-                    bought = plan.coefficients.target, plan.moments.target
-                    parts.append(share_of_parts(claim, bought))
-        yield _check(f"{subject}, moments", moments)
-        yield _check(f"{subject}, both parts", parts)
-
-    yield from guarded(PART, subject, work)
+def _inference(place: int, subject: str, epsilon: float) -> Iterator[Check]:
+    moments, parts = [], []
+    for claim in _claims(place, epsilon):
+        for loss in LOSSES.values():
+            request = Request(claim, "objective", None, "free", "keep", "inference")
+            for setting in _SETTINGS[:2]:
+                plan = plan_in(request, loss, setting)
+                if plan is None or plan.moments is None:
+                    continue
+                moments.append(share_of_moments(plan.moments))
+                bought = plan.coefficients.target, plan.moments.target
+                parts.append(share_of_parts(claim, bought))
+    yield _check(f"{subject}, moments", moments)
+    yield _check(f"{subject}, both parts", parts)
 
 
 def _columns(place: int, subject: str, epsilon: float) -> Iterator[Check]:

@@ -18,7 +18,7 @@ from privatelr.audit.claims import label
 from privatelr.audit.draws import draw_by_definition
 from privatelr.audit.exact import minimisers
 from privatelr.audit.faithful import small_datasets
-from privatelr.audit.moments import query
+from privatelr.audit.moments import moments_of, query
 from privatelr.audit.pairs import signed_rows
 from privatelr.mechanisms.calibration.moments import calibrate_moments
 from privatelr.mechanisms.moments import release_moments
@@ -26,10 +26,12 @@ from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import MECHANISMS, calibrate
 from privatelr.mechanisms.release import Draws
 from privatelr.mechanisms.request import Request
+from privatelr.mechanisms.stages import calibrate_all, draw_all
 from privatelr.numerics.losses import LOSSES
 from privatelr.numerics.newton import Newton
 from privatelr.privacy.draws import FloatDraw
 from privatelr.privacy.guarantees import PureDP
+from privatelr.privacy.randomness import SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +51,7 @@ _HAIR = 1e-6
 
 def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     """A check for each mechanism and loss, over datasets in balls, in blocks, and of one class."""
+    yield from guarded(PART, "fresh noise", _fresh, epsilon)
     for placement, kind in MECHANISMS:
         if kind is not PureDP:  # the others release by the same functions
             continue
@@ -58,6 +61,46 @@ def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     for loss in LOSSES.values():
         subject = f"moments, {label(loss)}: distance to their query and noise, over the most"
         yield from guarded(PART, subject, _moments, loss, subject, epsilon, rng)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recorded:
+    """Randomness that keeps what it gave."""
+
+    source: SystemRandomness
+    given: list[tuple[Recipe, Draw]]
+
+    def draw(self, recipe: Recipe) -> Draw:
+        """A draw of the operating system, written down."""
+        self.given.append((recipe, self.source.draw(recipe)))
+        return self.given[-1][1]
+
+    @property
+    def is_secret(self) -> bool:
+        return True
+
+    def uniforms(self, count: int) -> FloatArray:
+        """None are asked for by a release."""
+        raise NotImplementedError
+
+
+def _fresh(epsilon: float) -> Iterator[Check]:
+    """Each law of a plan is drawn from once, and that draw is used."""
+    request = Request(PureDP(epsilon), "objective", None, "free", "keep", "inference")
+    plan = calibrate_all(request, Facts(40, 2, LOSSES["logistic"], 1.0))
+    recorded = _Recorded(SystemRandomness(), [])
+    draws = draw_all(plan, recorded)
+    used = [
+        (plan.coefficients.noise, draws.coefficients.noise),
+        (plan.coefficients.shield, draws.coefficients.shield),
+        (moments_of(plan).noise, draws.moments),
+    ]
+    stale = sum(
+        not any(law == drawn and draw is found for drawn, found in recorded.given)
+        for law, draw in used
+    )
+    subject = "coefficients and moments: noise that is not the one draw of its law"
+    yield Check(PART, subject, stale + abs(len(recorded.given) - len(used)))
 
 
 def _minima(
@@ -132,7 +175,7 @@ class Script:
 
     def draw(self, recipe: Recipe) -> Draw:
         """Numbers that level all options but the scripted one."""
-        turn = len(self.done)
+        turn = min(len(self.done), len(self.path) - 1)
         self.done.append(turn)
         numbers = -np.asarray(self.exponents(self.path[:turn]), dtype=np.float64)
         numbers[self.path[turn]] += _HAIR

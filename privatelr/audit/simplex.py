@@ -194,11 +194,11 @@ def _pairs(
 ) -> Iterator[HistogramPair]:
     """Neighbours with entries mostly at the bound, at radii of many sizes."""
     d, draws, count = shape
-    histograms = histograms_of(2 * d, draws)
     for index in range(count):
         radius = float(10.0 ** rng.uniform(-2, 1))
         facts = SimplexFacts(_RECORDS, d, 1.0, radius, loss)
         calibration = calibrate_simplex(facts, claim, "auto", draws)
+        histograms = histograms_of(2 * d, calibration.draws)  # as many as are made
         shaped = (_RECORDS, d)
         x = rng.choice([-1.0, 1.0], shaped) if index % 2 else rng.uniform(-1.5, 1.5, shaped)
         x[0] = rng.choice([-1.0, 1.0], d)

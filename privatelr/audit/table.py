@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.audit.checks import could_not, table_of
+from privatelr.audit.checks import OK, VIOLATION, could_not, table_of
 from privatelr.audit.claims import short
 from privatelr.audit.loss import claimed_number
 from privatelr.audit.plot import write_plot
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CHOICES = ("selection", "simplex")
 """Placements of mechanisms that choose columns."""
+DIFFERS = "DIFFERS"
 _DIFFERS = 1e-6
 _SLACK = 1e-6
 _LEGEND = """\
@@ -102,8 +103,8 @@ class Row:
             return self.failure
         holds = all(share <= 1 + _SLACK for share in (self.ratio, *self._shares))
         if not holds or self.sampled > self.claimed:
-            return "VIOLATION"
-        return "DIFFERS" if self.differs < _DIFFERS else "ok"
+            return VIOLATION
+        return DIFFERS if self.differs < _DIFFERS else OK
 
     @property
     def _shares(self) -> tuple[float, ...]:
@@ -142,7 +143,7 @@ class Audit:
     @property
     def ok(self) -> bool:
         """Whether every row is, and every check holds."""
-        return all(row.verdict == "ok" for row in self.rows) and all(
+        return all(row.verdict == OK for row in self.rows) and all(
             check.holds for check in self.checks
         )
 
@@ -178,7 +179,7 @@ class Audit:
             legend.append(_LEGEND_BOTH)
         if chosen:
             legend.append(_LEGEND_CHOICES)
-        if any(row.verdict == "DIFFERS" for row in self.rows):
+        if any(row.verdict == DIFFERS for row in self.rows):
             legend.append(_LEGEND_DIFFERS)
         tables = [
             *_table("coefficients", "of bound", alone),

@@ -79,7 +79,7 @@ def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
         case GaussianNoise(), ZCDP():
             return (moved / noise.sd) ** 2 / 2 / target.rho
         case SphericalLaplace(), ZCDP():
-            return _rho_of_pure(moved * noise.rate) / target.rho
+            return rho_of_pure(moved * noise.rate) / target.rho
         case GaussianNoise(), ApproxDP():
             return _delta(target.epsilon, moved / noise.sd) / target.delta
     return math.inf
@@ -98,7 +98,7 @@ def _deltas(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     return np.where(mu > 0, found, 0.0)
 
 
-def _rho_of_pure(epsilon: float) -> float:
+def rho_of_pure(epsilon: float) -> float:
     """Largest Renyi divergence over its order of randomised response, by a look at orders."""
     orders = 1 + np.geomspace(1e-4, 1e4, 2001)
     log_p = -np.log1p(np.exp(-epsilon))
@@ -162,7 +162,7 @@ def _share_of_tilt(calibration: Calibration) -> float:
         case PureDP():
             return epsilon / target.epsilon if mu == 0 else math.inf
         case ZCDP():
-            return (_rho_of_pure(epsilon) + mu * mu / 2) / target.rho
+            return (rho_of_pure(epsilon) + mu * mu / 2) / target.rho
         case ApproxDP():
             rest = target.epsilon - epsilon
             if mu == 0:

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
     from privatelr.audit import plot, registered, settings, table
     from privatelr.audit.checks import Check
+    from privatelr.audit.mutations import score
+    from privatelr.audit.mutations.score import Shown
     from privatelr.audit.settings import Effort
     from privatelr.audit.table import Audit, Row
     from privatelr.cli.outcomes import Parser
 else:
     plot = later("privatelr.audit.plot")
     registered = later("privatelr.audit.registered")
+    score = later("privatelr.audit.mutations.score")
     settings = later("privatelr.audit.settings")
     table = later("privatelr.audit.table")
 
@@ -43,6 +46,12 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         action="store_true",
         help="search longer and sample 20 times: five to ten minutes per loss",
     )
+    parser.add_argument(
+        "--mutations",
+        action="store_true",
+        help="plant bugs in the package and print which part of the audit catches each: one to "
+        "three minutes; the exit status is 1 if one is not caught",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
     parser.add_argument("--plot", metavar="FILE", help="also draw the table: .png, .svg or .pdf")
     parser.set_defaults(run=lambda chosen: _audit(parser, chosen))
@@ -61,6 +70,8 @@ def audit(chosen: argparse.Namespace) -> int:
     Returns 1 if a claim is wrong, and 3 if none is but the audit stopped before its end or
     the picture could not be written.
     """
+    if chosen.mutations:
+        return _score(chosen)
     takes = "a number from 0.01 to 10"
     require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
     if chosen.plot is not None:
@@ -71,6 +82,19 @@ def audit(chosen: argparse.Namespace) -> int:
     if not found.ok:
         return 1
     return 0 if drawn and whole else 3
+
+
+def _score(chosen: argparse.Namespace) -> int:
+    """Plant bugs and print which were caught; 1 if one was not."""
+    if chosen.full or chosen.plot is not None:
+        raise ArgumentError("--mutations: takes neither --full nor --plot beside it.")
+
+    def report(shown: Shown) -> None:
+        print(f"planted: {shown}", file=sys.stderr)
+
+    found = score.run(report=report)
+    print(found.to_json() if chosen.json else found)
+    return 0 if found.ok else 1
 
 
 def _audit_all(epsilon: float, effort: Effort) -> tuple[Audit, bool]:

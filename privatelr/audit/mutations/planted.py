@@ -1,0 +1,141 @@
+"""A bug in the package for as long as a block lasts, and what of the audit is to see it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privatelr.audit.checks import OK, VIOLATION, Check, could_not
+from privatelr.audit.table import DIFFERS, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+CAUGHT = (VIOLATION, DIFFERS)
+"""Verdicts on what an audit has seen."""
+_SEED = 20_240_229
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """What stands in the place of something while a bug is planted.
+
+    Attributes
+    ----------
+    owner : module, class or dict
+    name : str or key
+    value
+    """
+
+    owner: Any
+    name: Any
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A part of the audit: its name, and what it looks at with which random numbers."""
+
+    name: str
+    work: Callable[[np.random.Generator], Iterable[Check | Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A bug, how to plant it, and the parts of the audit that are to catch it.
+
+    Attributes
+    ----------
+    name : str
+        The bug in a few words.
+    swaps : callable
+        Makes the swaps when it is planted.
+    looks : tuple of Look
+        The first that sees it has caught it.
+    """
+
+    name: str
+    swaps: Callable[[], Iterable[Swap]]
+    looks: tuple[Look, ...]
+
+    def caught_by(self) -> str:
+        """What saw the bug, in words; empty if nothing did.
+
+        What could not be audited has not been caught: an error may have any reason.
+        """
+        with planted(self.swaps()):
+            for look in self.looks:
+                for said, verdict in wrongs(look):
+                    if verdict in CAUGHT:
+                        return f"{said}: {verdict}"
+        return ""
+
+
+def everywhere(function: Any, value: Any) -> list[Swap]:
+    """Swaps of a function in every module of the package that has it by its name."""
+    modules = [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith("privatelr") and not name.startswith("privatelr.audit.mutations")
+    ]
+    return [
+        Swap(module, name, value)
+        for module in modules
+        for name, held in list(vars(module).items())
+        if held is function
+    ]
+
+
+@contextmanager
+def planted(swaps: Iterable[Swap]) -> Iterator[None]:
+    """The package with a bug in it; nothing that it computed before or meanwhile is remembered."""
+    with ExitStack() as undone:
+        undone.callback(forget)
+        for swap in swaps:
+            undone.callback(_put, swap.owner, swap.name, _held(swap.owner, swap.name))
+            _put(swap.owner, swap.name, swap.value)
+        forget()
+        yield
+
+
+def _held(owner: Any, name: Any) -> Any:
+    if isinstance(owner, dict):
+        return owner.get(name, _ABSENT)
+    return vars(owner).get(name, _ABSENT)
+
+
+def _put(owner: Any, name: Any, value: Any) -> None:
+    if isinstance(owner, dict):
+        owner[name] = value
+    elif value is _ABSENT:
+        delattr(owner, name)  # it was inherited
+    else:
+        setattr(owner, name, value)
+
+
+def forget() -> None:
+    """Clear what functions of the package remember of their results."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("privatelr"):
+            for held in list(vars(module).values()):
+                clear = getattr(held, "cache_clear", None)
+                if callable(clear):
+                    clear()
+
+
+def wrongs(look: Look) -> Iterator[tuple[str, str]]:
+    """All that a look finds wrong: what was looked at, and the verdict."""
+    try:
+        for found in look.work(np.random.default_rng(_SEED)):
+            if isinstance(found, Row) and found.verdict != OK:
+                bought = " with inference" if found.buys == "inference" else ""
+                yield f"{found.placement}, {found.loss}, {found.claim}{bought}", found.verdict
+            elif isinstance(found, Check) and not found.holds:
+                yield f"{found.part}, {found.subject}", found.verdict
+    except Exception as failure:  # with a bug in the package anything may happen
+        yield look.name, could_not(failure)
