@@ -33,7 +33,8 @@ ABOVE = {
 }
 EVERYTHING = {*ABOVE, "checking", "datasets", "cli", "audit", "planning"}  # for the edges
 OPTIONAL = {
-    *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib", "pyarrow", "sklearn"),
+    *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib"),
+    *("opendp", "pyarrow", "sklearn"),
 }
 
 

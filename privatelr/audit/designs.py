@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from privatelr.types import Block, FloatArray, Rows
 
 PART = "rows"
-_RECORDS, _PARTITIONS, _COLUMNS, _DIRECTIONS = 30, 3, 6, 3
+_FEW, _RECORDS = 4, 24
+"""Records: so few that one of them decides about every sum and extreme, and more."""
+_PARTITIONS, _COLUMNS, _DIRECTIONS = 3, 6, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,16 +241,20 @@ def _of_entries(rows: EntryRows, n: int, largest: float) -> _Read:
     return _Read(rows.signed(), np.array(rows.y), n, 1.0, (), largest)
 
 
+def _records(rng: np.random.Generator) -> int:
+    return _FEW if rng.random() < 0.5 else _RECORDS
+
+
 def _mixed(rng: np.random.Generator) -> Case:
-    return random_case(rng, _RECORDS)
+    return random_case(rng, _records(rng))
 
 
 def _wide(rng: np.random.Generator) -> Case:
-    return random_case(rng, _RECORDS, wide=True)
+    return random_case(rng, _records(rng), wide=True)
 
 
 def _numbers(rng: np.random.Generator) -> Case:
-    return numeric_case(rng, _RECORDS, _COLUMNS)
+    return numeric_case(rng, _records(rng), _COLUMNS)
 
 
 KINDS: dict[str, tuple[Callable[[np.random.Generator], Case], Callable[[Case, Any], _Read]]] = {

@@ -14,13 +14,16 @@ from broken_mechanisms import calibrated, halved, kinds_of
 
 from privatelr import audit, cli
 from privatelr.audit import registered, settings
+from privatelr.audit.checks import Check, could_not
 from privatelr.audit.claims import label
 from privatelr.audit.faithful import release_pvalue
 from privatelr.audit.loss import loss_of
+from privatelr.audit.mutations import Score, Shown, score
 from privatelr.audit.search import deep_pair
 from privatelr.audit.settings import FULL, INTERCEPT_AND_SLOPE, ONE_COLUMN, QUICK, Effort, Setting
 from privatelr.audit.table import Audit, Row
 from privatelr.errors import ArgumentError, MissingDependencyError, NotConvergedError
+from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
@@ -28,9 +31,10 @@ from privatelr.privacy.draws import FloatDraw
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.noise import NoNoise
 
-BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 10_000, 1, 12)
+BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 10_000, 1, 12, formulas=3)
 GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 0.9, 0.5)
 WRONG = replace(GOOD, exact=1.3, loss="huber(0.5)")
+PARTS = {"rows", "formula", "noise", "draws", "release", "choices", "ledger", "peers"}
 COUNT = sum(1 + 2 * (kind is ApproxDP) for _, kind in MECHANISMS if kind is not NonPrivate)
 
 
@@ -50,7 +54,9 @@ def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     seen = []
     found = audit.run(effort=BRIEF, rng=rng(), report=seen.append)
     assert found.ok
-    assert tuple(seen) == found.rows
+    assert tuple(seen) == found.checks + found.rows
+    assert {check.part for check in found.checks} == PARTS
+    assert all(check.holds for check in found.checks)
     alone, both = (
         [row for row in found.rows if row.buys == buys] for buys in ("coefficients", "inference")
     )
@@ -76,6 +82,8 @@ def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     frame = found.to_frame()
     assert list(frame["verdict"]) == ["ok"] * len(found.rows)
     records = json.loads(found.to_json())
+    checked, records = records[len(found.rows) :], records[: len(found.rows)]
+    assert [record["subject"] for record in checked] == [check.subject for check in found.checks]
     assert [record["claim"] for record in records] == [row.claim for row in found.rows]
     unsampled = [record for record in records if "1e-06" in record["claim"]]
     assert [record["sampled"] for record in unsampled] == [None] * len(unsampled)
@@ -92,8 +100,9 @@ def test_a_planted_mechanism_is_a_violation(monkeypatch):
     # the same table, as others see it too
     monkeypatch.setitem(MECHANISMS, key, planted)
     monkeypatch.setattr(registered, "MECHANISMS", {key: planted, other: MECHANISMS[other]})
-    found = audit.run(effort=replace(BRIEF, trials=20_000), rng=rng())
+    found = audit.run(effort=replace(BRIEF, trials=20_000), losses=list(LOSSES), rng=rng())
     assert not found.ok
+    assert found.checks == ()  # those are not about a loss
     broken = [row for row in found.rows if row.verdict == "VIOLATION"]
     assert {(row.placement, row.claim) for row in broken} == {("objective", "epsilon = 1")}
     assert {row.loss for row in broken} == {label(loss) for loss in LOSSES.values()}
@@ -104,6 +113,40 @@ def test_a_planted_mechanism_is_a_violation(monkeypatch):
     # of both it is the part of the coefficients that is broken
     assert len(broken) == 2 * len(alone)
     assert all(row.attained > 1.85 and row.moments <= 1 for row in set(broken) - set(alone))
+
+
+def breaking(*given, **named):
+    raise ZeroDivisionError("a secret")
+
+
+def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
+    """Of every mechanism there is a line, and none of what the error said."""
+    for key, honest in MECHANISMS.items():
+        monkeypatch.setitem(MECHANISMS, key, Mechanism(breaking, honest.release))
+    monkeypatch.setattr("privatelr.audit.simplex.calibrate_simplex", breaking)
+    monkeypatch.setattr("privatelr.audit.programs.calibrate_program", breaking)
+    seen = []
+    found = audit.run(effort=replace(BRIEF, formulas=1), rng=rng(), report=seen.append)
+    assert not found.ok
+    assert len(seen) == len(found.rows) + len(found.checks)
+    why = "could not be audited: ZeroDivisionError"
+    assert {row.verdict for row in found.rows} == {why}
+    assert {row.buys for row in found.rows} == {"coefficients", "inference", "choices"}
+    failed = {check.part for check in found.checks if check.verdict == why}
+    assert failed == {"formula", "noise", "release", "ledger"}
+    text = str(found)
+    assert why in text
+    assert "secret" not in text + found.to_json()
+
+
+def test_a_rate_that_is_doubled_inside_is_a_verdict(monkeypatch):
+    """The package refuses the calibration, and then there is nothing to search."""
+    honest = pure.objective_rate
+    monkeypatch.setattr(pure, "objective_rate", lambda *given: 2 * honest(*given))
+    found = audit.run(effort=BRIEF, losses=["huber"], rng=rng())
+    verdicts = {row.verdict for row in found.rows if row.claim == "epsilon = 1"}
+    assert not found.ok
+    assert any(verdict.startswith("could not be audited") for verdict in verdicts)
 
 
 @pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
@@ -218,6 +261,24 @@ def test_releases_with_moments_have_a_table_of_their_own():
     assert "moments   share" in "\n".join(lines)
     assert "moments " not in str(Audit((GOOD,)))
     assert str(Audit((with_moments,))).splitlines()[0] == heads[1]
+
+
+def test_checks_have_a_table_of_their_own():
+    checks = (Check("rows", "frame", 0.0), Check("ledger", "sums", 1.2, 1.0), absent())
+    assert [check.verdict for check in checks] == ["ok", "VIOLATION", "not installed"]
+    assert not Audit((GOOD,), checks).ok
+    assert Audit((GOOD,), (checks[0], checks[2])).ok  # what is absent is not wrong
+    text = str(Audit((GOOD,), checks))
+    assert re.search(r"ledger +sums +1.2 +1  VIOLATION", text)
+    assert re.search(r"peers +OpenDP +- +-  not installed", text)
+    assert "part" not in str(Audit((GOOD,)))
+    assert str(Audit((), checks)).startswith("part")
+    nan = Check("noise", "share", math.nan, 1.0)
+    assert nan.verdict == "VIOLATION"
+
+
+def absent():
+    return Check("peers", "OpenDP", failure=could_not(MissingDependencyError("absent")))
 
 
 def test_the_legend_explains_what_is_shown():
@@ -358,6 +419,26 @@ def test_a_picture_that_is_not_written_hides_no_verdict(row, status, tmp_path, c
     lines = [line for line in shown.err.splitlines() if not line.startswith("audited: ")]
     assert len(lines) == 1
     assert "was not written" in lines[0]
+
+
+@pytest.mark.parametrize("caught", ["rows: VIOLATION", ""])
+def test_the_command_prints_the_mutation_score(caught, capsys, monkeypatch):
+    shown = (Shown("noise is halved", "noise: VIOLATION"), Shown("rows are long", caught))
+
+    def run(*, report):
+        for each in shown:
+            report(each)
+        return Score(shown, ())
+
+    monkeypatch.setattr(score, "run", run)
+    assert cli.main(["audit", "--mutations"]) == (0 if caught else 1)
+    said = capsys.readouterr()
+    assert f"2 planted, {2 if caught else 1} caught" in said.out
+    assert ("NOT CAUGHT" in said.out) == (not caught)
+    assert said.err.count("planted: ") == 2
+    assert cli.main(["audit", "--mutations", "--json"]) == (0 if caught else 1)
+    assert json.loads(capsys.readouterr().out)["planted"] == 2
+    assert "--mutations: takes neither" in refused(["--mutations", "--full"], capsys)
 
 
 @pytest.mark.parametrize(("rows", "status"), [([GOOD], 3), ([GOOD, WRONG], 1), ([], 2)])

@@ -40,16 +40,14 @@ def rows(*kinds: str) -> Look:
     return Look(f"rows, {', '.join(kinds)}", lambda rng: audit_rows(rng, _FORMULAS, kinds))
 
 
-def row(placement: Placement, loss: str = "logistic", *, inference: bool = False) -> Look:
+def row(placement: Placement, loss: str = "logistic") -> Look:
     """The row of a pure claim: the worst pair, samples, and whether releases have their law."""
 
     def work(rng: np.random.Generator) -> Iterator[Row]:
-        spend = "inference" if inference else None
-        request = Request(PureDP(1.0), placement, None, "free", "keep", spend)
+        request = Request(PureDP(1.0), placement, None, "free", "keep")
         yield audit_one(request, LOSSES[loss], _BRIEF, _ALPHA, rng)
 
-    bought = " with inference" if inference else ""
-    return Look(f"row, {placement}, {loss}{bought}", work)
+    return Look(f"row, {placement}, {loss}", work)
 
 
 def _of_simplex(rng: np.random.Generator) -> Iterator[Row]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from privatelr import model
 from privatelr.audit.mutations.looks import CHOICES, LEDGER, SIMPLEX, noise
 from privatelr.audit.mutations.planted import Mutation, Swap, everywhere
 from privatelr.errors import GuaranteeError
@@ -21,9 +20,10 @@ from privatelr.mechanisms.simplex import calibration as draws
 from privatelr.mechanisms.simplex import release as simplex
 from privatelr.mechanisms.simplex import stability
 from privatelr.numerics.dense_weights import dense_projection
+from privatelr.numerics.simplex_objective import Entropic
 from privatelr.privacy import bounded_range
 from privatelr.privacy.accounting import Entry
-from privatelr.privacy.ledger import Account, Ledger, Part
+from privatelr.privacy.ledger import Account, Ledger, Part, active_ledger
 from privatelr.privacy.selection import ExponentialMechanism, Gumbel
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _fed_back() -> Iterable[Swap]:
 
 
 def _corners_fed_back() -> Iterable[Swap]:
-    honest = constraint_private.dense_projection
+    honest = dense_projection
 
     def projected(log_weights: FloatArray, s: float) -> FloatArray:
         found = honest(log_weights, s)
@@ -154,7 +154,7 @@ def _losses_not_clipped() -> Iterable[Swap]:
 
 
 def _too_cold() -> Iterable[Swap]:
-    honest = simplex.Entropic
+    honest = Entropic
 
     def entropic(given: Any, loss: Any, radius: float, penalty: float, start: Any) -> Any:
         return honest(given, loss, radius, penalty / 2, start)
@@ -225,7 +225,7 @@ def _refusals_ignored() -> Iterable[Swap]:
 
 
 def _blocks_ignored() -> Iterable[Swap]:
-    yield from everywhere(model.active_ledger, lambda: None)
+    yield from everywhere(active_ledger, lambda: None)
 
 
 def _parts_apart() -> Iterable[Swap]:

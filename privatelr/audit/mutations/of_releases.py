@@ -13,10 +13,12 @@ from privatelr.audit.mutations.planted import Mutation, Swap, everywhere
 from privatelr.mechanisms import moments as second
 from privatelr.mechanisms import objective, stages
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.mechanisms.release import draw
+from privatelr.mechanisms.release import draw, rounded_sum
 from privatelr.mechanisms.stages import AllDraws
+from privatelr.numerics.certified import certified_minimum
 from privatelr.numerics.objective import Objective, gradient_of, value_and_gradient
 from privatelr.privacy import blocks, noise
+from privatelr.privacy import draws as recipes
 from privatelr.privacy.draws import FloatDraw
 from privatelr.privacy.guarantees import PureDP
 from privatelr.privacy.randomness import SystemRandomness
@@ -24,9 +26,9 @@ from privatelr.privacy.randomness import SystemRandomness
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from privatelr.types import FloatArray
+    from privatelr.types import FloatArray, Placement
 
-_KEY = ("objective", PureDP)
+_KEY: tuple[Placement, type[Any]] = ("objective", PureDP)
 
 
 # -- draws --------------------------------------------------------------------------------------
@@ -37,9 +39,9 @@ def _one_exponential() -> Iterable[Swap]:
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         d = law.dimension
-        direction = noise.normals(uniforms[d:], d, arithmetic)
-        length = arithmetic.sqrt(noise.total([x * x for x in direction]))
-        gamma = noise.exponentials(uniforms[:1], arithmetic)[0] / law.rate
+        direction = recipes.normals(uniforms[d:], d, arithmetic)
+        length = arithmetic.sqrt(recipes.total([x * x for x in direction]))
+        gamma = recipes.exponentials(uniforms[:1], arithmetic)[0] / law.rate
         return [x * gamma / length for x in direction]
 
     yield Swap(noise.SphericalLaplace, "transform", transform)
@@ -51,8 +53,8 @@ def _from_a_cube() -> Iterable[Swap]:
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         d = law.dimension
         direction = [2 * uniform - 1 for uniform in uniforms[d : 2 * d]]
-        length = arithmetic.sqrt(noise.total([x * x for x in direction]))
-        gamma = noise.total(noise.exponentials(uniforms[:d], arithmetic)) / law.rate
+        length = arithmetic.sqrt(recipes.total([x * x for x in direction]))
+        gamma = recipes.total(recipes.exponentials(uniforms[:d], arithmetic)) / law.rate
         return [x * gamma / length for x in direction]
 
     yield Swap(noise.SphericalLaplace, "transform", transform)
@@ -63,8 +65,8 @@ def _block_reach() -> Iterable[Swap]:
     honest = blocks.BlockLaplace.transform
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-        sizes = noise.exponentials(uniforms[: law.dimension + 1], arithmetic)
-        shrink = noise.total(sizes[:-1]) / noise.total(sizes)
+        sizes = recipes.exponentials(uniforms[: law.dimension + 1], arithmetic)
+        shrink = recipes.total(sizes[:-1]) / recipes.total(sizes)
         return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
 
     yield Swap(blocks.BlockLaplace, "transform", transform)
@@ -74,7 +76,7 @@ def _one_normal() -> Iterable[Swap]:
     """All coordinates of a Gaussian draw are the same number."""
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-        return noise.normals(uniforms[:2], 1, arithmetic) * law.dimension
+        return recipes.normals(uniforms[:2], 1, arithmetic) * law.dimension
 
     def scaled(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         return [x * law.sd for x in transform(law, uniforms, signs, arithmetic)]
@@ -84,7 +86,8 @@ def _one_normal() -> Iterable[Swap]:
 
 def _drawn_once() -> Iterable[Swap]:
     """The first draw of a law is every draw of it."""
-    honest, kept = SystemRandomness.draw, {}
+    honest = SystemRandomness.draw
+    kept: dict[Any, Any] = {}
 
     def drawn(source: SystemRandomness, recipe: Any) -> Any:
         return kept.setdefault(recipe, honest(source, recipe))
@@ -155,7 +158,7 @@ def _tilt_halved() -> Iterable[Swap]:
     def halved(rows: Any, loss: Any, lambda_: float, tilt: FloatArray) -> Objective:
         return Objective(rows, loss, lambda_, tilt / 2)
 
-    honest = objective.certified_minimum
+    honest = certified_minimum
 
     def minimum(given: Objective, solver: Any, tau: float, enclose: Any, *known: Any) -> Any:
         def half(precision: int) -> list[Any]:
@@ -206,7 +209,7 @@ def _half_noise(honest: Any, rows: Any, calibration: Any, draws: Any, solver: An
 
 def _grid_of_data() -> Iterable[Swap]:
     """Digits are kept by the size of the minimum, which tells of it."""
-    honest = objective.rounded_sum
+    honest = rounded_sum
 
     def rounded(centre: Any, drawn: Any, grid: float) -> FloatArray:
         found = honest(centre, drawn, grid)
@@ -237,7 +240,7 @@ def _elsewhere() -> Iterable[Swap]:
 
 
 def _one_noise_for_both() -> Iterable[Swap]:
-    honest = second.rounded_sum
+    honest = rounded_sum
 
     def rounded(centre: Any, drawn: Any, grid: float) -> FloatArray:
         half = np.hsplit(drawn.nearest(), 2)[0]

@@ -14,7 +14,8 @@ from privatelr import model_data
 from privatelr.audit.mutations.looks import FRONT, rows
 from privatelr.audit.mutations.planted import Mutation, Swap, everywhere
 from privatelr.frames import design
-from privatelr.numerics import dask_partitions, entries, limits, sparse_rows
+from privatelr.frames.terms import plan_columns
+from privatelr.numerics import entries, limits, sparse_rows
 from privatelr.numerics import rows as dense
 from privatelr.numerics.dask_partitions import Work
 from privatelr.numerics.limits import Limits
@@ -92,7 +93,7 @@ def _entries_not_bounded() -> Iterable[Swap]:
 
 def _partitions_not_bounded() -> Iterable[Swap]:
     def loose(work: Work, reader: Any) -> DenseRows:
-        return dask_partitions.DenseRows.held(reader, replace(work.limits, bound=1e9, blocks=()))
+        return dense.DenseRows.held(reader, replace(work.limits, bound=1e9, blocks=()))
 
     yield Swap(Work, "rows", loose)
 
@@ -110,7 +111,7 @@ def _bound_from_data() -> Iterable[Swap]:
 
 
 def _blocks_not_held() -> Iterable[Swap]:
-    honest = design.DesignSpec.blocks.fget
+    honest = vars(design.DesignSpec)["blocks"].fget
     halved = property(lambda spec: tuple(replace(b, bound=b.bound / 2) for b in honest(spec)))
     yield Swap(design.DesignSpec, "blocks", halved)
     yield Swap(limits, "held_in_blocks", lambda x, blocks: x)
@@ -121,7 +122,7 @@ def _interactions_trusted() -> Iterable[Swap]:
     """A row is taken to be as long as its declared terms say, which forget an interaction."""
     yield Swap(limits, "_shortened", lambda x, bound: x)
     yield Swap(Limits, "_kept", lambda held, x: np.isfinite(x).all(axis=1))
-    honest = design.plan_columns
+    honest = plan_columns
 
     def plan(formula: Any, variables: Any) -> Any:
         factors, columns = honest(formula, variables)
@@ -131,11 +132,11 @@ def _interactions_trusted() -> Iterable[Swap]:
         )
         return factors, replace(columns, terms=terms)
 
-    yield Swap(design, "plan_columns", plan)
+    yield from everywhere(honest, plan)
 
 
 def _unusable_dropped() -> Iterable[Swap]:
-    honest = model_data.read_design
+    honest = design.read_design
 
     def read(spec: Any, frame: Any, backend: Any) -> Any:
         used = list(spec.formula.variables)
