@@ -4,10 +4,11 @@ from privatelr import audit
 
 print(audit.privacy_loss(fit, data, neighbour))     # from the density of the release
 audit.epsilon_lower_bound(mechanism, data, neighbour, trials=100_000)   # from outputs alone
-print(audit.run())                                  # every registered mechanism
+print(audit.run())                                  # every mechanism, from formulas to ledgers
 """
 
 from privatelr.audit.between import privacy_loss
+from privatelr.audit.checks import Check
 from privatelr.audit.choices import ChoiceLoss
 from privatelr.audit.loss import PrivacyLoss
 from privatelr.audit.outputs import Mechanism, Outputs, outputs_of
@@ -28,6 +29,7 @@ __all__ = [
     "FULL",
     "QUICK",
     "Audit",
+    "Check",
     "ChoiceLoss",
     "Effort",
     "Finding",

@@ -8,6 +8,7 @@ deviation, so that no relation of neighbours is left for a library to read other
 from __future__ import annotations
 
 import math
+import warnings
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +165,9 @@ def _composed() -> Check:
 
 
 def _opendp() -> Iterator[Check]:
-    opendp.enable_features("contrib", "floating-point", "honest-but-curious")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its versions disagree about the name of a feature
+        opendp.enable_features("contrib", "floating-point", "honest-but-curious")
     entry = opendp.atom_domain(T=float, nan=False)
     number = entry, opendp.absolute_distance(T=float)
     vector = opendp.vector_domain(entry), opendp.l2_distance(T=float)
