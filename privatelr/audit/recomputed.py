@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,13 +56,13 @@ _SIZES = (0.3, 1.0, 3.0)
 """Multiples of the epsilon that is asked for."""
 
 
-def audit_noise(epsilon: float, only: str = "") -> Iterator[Check]:
+def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     """A check for each mechanism and claim: the largest share of the claim that it spends.
 
-    With `only`, those whose subject begins with these words.
+    With `only`, those whose subject fits this pattern, as names of files do.
     """
     for subject, work, *given in _all_works(epsilon):
-        if subject.startswith(only):
+        if fnmatch(subject, only):
             yield from guarded(PART, subject, work, *given)
 
 

@@ -237,17 +237,20 @@ def _all_is_left() -> Iterable[Swap]:
     yield Swap(Ledger, "left", lambda ledger, delta=0.0: ledger.epsilon)
 
 
+_COLUMNS, _CORNERS, _EXPERTS = (
+    noise(f"choices of {what}*") for what in ("columns", "corners", "experts")
+)
 OF_CHOICES = (
-    Mutation("choices are worth twice their range", _ranges_doubled, (noise("choices of col"),)),
-    Mutation("the sensitivity of a score is halved", _scores_halved, (noise("choices of col"),)),
+    Mutation("choices are worth twice their range", _ranges_doubled, (_COLUMNS,)),
+    Mutation("the sensitivity of a score is halved", _scores_halved, (_COLUMNS,)),
     Mutation("scores are taken to move one way", _one_way, (CHOICES,)),
     Mutation("Gumbel numbers are half as large", _gumbels_halved, (CHOICES,)),
     Mutation("weights are not held to their density", _not_dense, (CHOICES,)),
     Mutation("dense weights are fed back to columns", _fed_back, (CHOICES,)),
     Mutation("dense weights are fed back to corners", _corners_fed_back, (CHOICES,)),
-    Mutation("the reach of a private row is halved", _reach_halved, (noise("choices of cor"),)),
-    Mutation("a replaced loss costs as a zeroed one", _zeros_for_any, (noise("choices of exp"),)),
-    Mutation("one round is paid for all", _one_round_paid, (noise("choices of exp"),)),
+    Mutation("the reach of a private row is halved", _reach_halved, (_CORNERS,)),
+    Mutation("a replaced loss costs as a zeroed one", _zeros_for_any, (_EXPERTS,)),
+    Mutation("one round is paid for all", _one_round_paid, (_EXPERTS,)),
     Mutation("a round that is asked twice draws twice", _asked_twice, (CHOICES,)),
     Mutation("losses are not clipped", _losses_not_clipped, (CHOICES,)),
     Mutation("the minimiser on the simplex is too cold", _too_cold, (CHOICES,)),

@@ -170,8 +170,8 @@ def _epsilon_of_rho() -> Iterable[Swap]:
 
 
 _SMALL_DELTA = "objective, epsilon = 1, delta = 1e-06"
-_PURE, _ZCDP = noise("objective, epsilon = 1"), noise("objective, rho")
-_HIDDEN, _MOMENTS = noise("output, rho"), noise("inference, epsilon = 1")
+_PURE, _ZCDP = noise("objective, epsilon = 1"), noise("objective, rho*")
+_HIDDEN, _MOMENTS = noise("output, rho*"), noise("inference, epsilon = 1")
 OF_NOISE = (
     Mutation(
         "a pure tilt has half of its noise",
@@ -191,7 +191,7 @@ OF_NOISE = (
     Mutation(
         "noise on the minimiser under a delta is nine tenths",
         _recalibrated("output", ApproxDP, _less_noise(0.9)),
-        (noise("output, epsilon = 1, delta"),),
+        (noise("output, epsilon = 1, delta = 0.01"),),
     ),
     Mutation(
         "the radius is forgotten in the noise",
