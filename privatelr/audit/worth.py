@@ -124,14 +124,24 @@ def share_of_choices(eta: float, times: int, target: Guarantee) -> float:
     return math.inf
 
 
-def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float) -> float:
-    """Epsilon at delta of so many choices whose log ratio is `tilt` or ``tilt - eta``."""
+def epsilon_beside(pure: float, eta: float, times: int, delta: float) -> float:
+    """Epsilon at delta that a pure release and so many choices of bounded range show at least."""
+    return _epsilon_of_two(eta / 2, eta, times, delta, pure)
+
+
+def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: float = 0.0) -> float:
+    """Epsilon at delta of so many choices whose log ratio is `tilt` or ``tilt - eta``.
+
+    And of a randomised response of this pure epsilon.
+    """
     share = math.expm1(eta - tilt) / math.expm1(eta)  # of the first option, without the record
     ups = np.arange(times + 1)
     losses = times * (tilt - eta) + ups * eta
     log_q = stats.binom.logpmf(ups, times, share)
-    chances = np.exp(log_q + losses)
-    low, high = 0.0, times * eta
+    truth = special.expit(pure)
+    chances = (np.exp(log_q + losses)[:, None] * [truth, 1 - truth]).ravel()
+    losses = (losses[:, None] + [pure, -pure]).ravel()
+    low, high = 0.0, times * eta + pure
     for _ in range(60):
         middle = (low + high) / 2
         beyond = np.maximum(-np.expm1(np.minimum(middle - losses, 0.0)), 0.0)

@@ -143,7 +143,8 @@ def test_a_rate_that_is_doubled_inside_is_a_verdict(monkeypatch):
     """The package refuses the calibration, and then there is nothing to search."""
     honest = pure.objective_rate
     monkeypatch.setattr(pure, "objective_rate", lambda *given: 2 * honest(*given))
-    found = audit.run(effort=BRIEF, losses=["huber"], rng=rng())
+    effort = Effort((Setting(),), 0, 500, 1, 4, choices=1)
+    found = audit.run(effort=effort, losses=["huber"], rng=rng())
     verdicts = {row.verdict for row in found.rows if row.claim == "epsilon = 1"}
     assert not found.ok
     assert any(verdict.startswith("could not be audited") for verdict in verdicts)

@@ -15,7 +15,7 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online import calibration as online
 from privatelr.mechanisms.online.play import PrivateFTRL
 from privatelr.mechanisms.programs import calibration as programs
-from privatelr.mechanisms.programs import choices, constraint_private, constraints, release
+from privatelr.mechanisms.programs import choices, constraint_private, constraints, release, thesis
 from privatelr.mechanisms.simplex import calibration as draws
 from privatelr.mechanisms.simplex import release as simplex
 from privatelr.mechanisms.simplex import stability
@@ -43,6 +43,11 @@ def _ranges_doubled() -> Iterable[Swap]:
 def _one_round_paid() -> Iterable[Swap]:
     honest = bounded_range.range_within
     yield Swap(online, "range_within", lambda target, times: honest(target, 1))
+
+
+def _published_cheaper() -> Iterable[Swap]:
+    honest = thesis.true_epsilon
+    yield from everywhere(honest, lambda *given: honest(*given) / 1.1)
 
 
 def _scores_halved() -> Iterable[Swap]:
@@ -240,9 +245,11 @@ def _all_is_left() -> Iterable[Swap]:
 _COLUMNS, _CORNERS, _EXPERTS = (
     noise(f"choices of {what}*") for what in ("columns", "corners", "experts")
 )
+_PUBLISHED = noise("published program")
 OF_CHOICES = (
     Mutation("choices are worth twice their range", _ranges_doubled, (_COLUMNS,)),
     Mutation("the sensitivity of a score is halved", _scores_halved, (_COLUMNS,)),
+    Mutation("the published program says a tenth too little", _published_cheaper, (_PUBLISHED,)),
     Mutation("scores are taken to move one way", _one_way, (CHOICES,)),
     Mutation("Gumbel numbers are half as large", _gumbels_halved, (CHOICES,)),
     Mutation("weights are not held to their density", _not_dense, (CHOICES,)),
