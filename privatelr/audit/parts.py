@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 
 def audit_parts(epsilon: float, effort: Effort, rng: np.random.Generator) -> Iterator[Check]:
-    """All checks: rows, fits of formulas, noise, releases, choices, ledgers, other libraries."""
+    """All checks: rows, fits of formulas, noise, releases, choices, ledgers, other libraries.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: no data is involved. *Neighbours*: replace one record. *Assumed
+    public*: everything. *Not covered*: time and memory of the mechanisms.
+    """
     yield from audit_rows(rng, effort.formulas)
     yield from audit_front(epsilon)
     yield from audit_noise(epsilon)

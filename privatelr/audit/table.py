@@ -116,6 +116,9 @@ class Row:
 
     def line(self, wide: int = 14) -> str:
         """The row as a line, with so many places for the loss."""
+        if self.failure:
+            none = f"{'-':>9}" * 4
+            return f"{self.placement:<10}{self.loss:<{wide}}{self.claim:<29}{none}  {self.verdict}"
         share = (self.attained, *self._shares)[-1]
         sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
         return (

@@ -112,7 +112,7 @@ def run(
     it was.
 
     **Privacy.** *Covered*: no data is involved. *Neighbours*: replace one record. *Assumed
-    public*: everything. *Not covered*: bugs that nobody thought of.
+    public*: everything. *Not covered*: bugs that are not planted.
     """
     looks = {look.name: look for mutation in mutations for look in mutation.looks}
     without = tuple(
