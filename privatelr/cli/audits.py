@@ -33,7 +33,9 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         "audit",
         help="try to break every mechanism, and print claims beside what was found",
         description="Search for the neighbours on which each registered mechanism does worst, "
-        "compute its privacy loss there from densities, and bound it from sampled outputs. The "
+        "compute its privacy loss there from densities, and bound it from sampled outputs. Check "
+        "rows of random formulas, the noise of every calibration, releases, plays, ledgers, and "
+        "what other libraries say. What raises counts as wrong. The "
         "exit status is 1 if a claim is wrong, 2 if nothing was audited, and 3 if it stopped "
         "before its end or the picture could not be written. Example: "
         "privatelr audit --plot audit.png",
