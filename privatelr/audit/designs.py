@@ -154,7 +154,7 @@ def read_as_a_fit(
         if projection is not None:
             spec = replace(spec, projection=projection)
     with np.errstate(all="ignore"):
-        x, y = gathered(read_rows(spec, table, bar=False))
+        x, y = gathered(read_rows(spec, table, bar=False)[0])
     return _Read(x, y, len(table), spec.radius, spec.blocks)
 
 
@@ -226,7 +226,7 @@ def _entries(case: Case, rng: Any) -> _Read:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         spec: Any = plan_data(text, table, declare_schema(**case.declared))
-        rows = read_entries(spec, table)
+        rows, _ = read_entries(spec, table)
     return _of_entries(rows, len(table), spec.x_bound)
 
 

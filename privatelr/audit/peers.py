@@ -16,7 +16,7 @@ import numpy as np
 
 from privatelr.audit.checks import MISSING, Check, guarded
 from privatelr.later import later
-from privatelr.mechanisms.calibration.output import noise_hiding
+from privatelr.mechanisms.calibration.output import laws_hiding
 from privatelr.privacy.conversions import to_approximate, to_zcdp
 from privatelr.privacy.gaussian import gaussian_epsilon, log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
@@ -221,12 +221,11 @@ def _noisy_max(scores: tuple[Any, Any], epsilon: float) -> float:
 
 
 def _scale(epsilon: float) -> float:
-    noise = noise_hiding(_DISTANCE, 1, PureDP(epsilon))
+    (noise,) = laws_hiding(_DISTANCE, 1, PureDP(epsilon))
     assert isinstance(noise, SphericalLaplace)
     return 1 / noise.rate
 
 
 def _gaussian_sd(target: ZCDP | ApproxDP) -> float:
-    noise = noise_hiding(_DISTANCE, 1, target)
-    assert isinstance(noise, GaussianNoise)
-    return noise.sd
+    laws = laws_hiding(_DISTANCE, 1, target)
+    return next(law.sd for law in laws if isinstance(law, GaussianNoise))

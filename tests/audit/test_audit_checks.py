@@ -145,8 +145,8 @@ def test_another_number_than_that_of_a_library_is_a_violation(monkeypatch):
     pytest.importorskip("dp_accounting", reason="needs the extra [audit]")
     pytest.importorskip("opendp", reason="needs the extra [audit]")
     assert all(check.holds for check in peers.audit_peers())
-    honest = peers.noise_hiding
-    monkeypatch.setattr(peers, "noise_hiding", lambda far, d, goal: honest(0.9 * far, d, goal))
+    honest = peers.laws_hiding
+    monkeypatch.setattr(peers, "laws_hiding", lambda far, d, goal: honest(0.9 * far, d, goal))
     wrong = [check.subject for check in peers.audit_peers() if not check.holds]
     assert len(wrong) >= 6
     assert {subject.split(":")[0] for subject in wrong} == {"dp-accounting", "OpenDP"}

@@ -60,7 +60,7 @@ def test_a_bug_is_taken_out_again_where_the_audit_fails():
 
 
 def test_a_function_is_swapped_wherever_it_is_known():
-    names = {swap.owner.__name__ for swap in everywhere(output.noise_hiding, None)}
+    names = {swap.owner.__name__ for swap in everywhere(output.laws_hiding, None)}
     home = "privatelr.mechanisms.calibration"
     assert names >= {f"{home}.output", f"{home}.moments", "privatelr.audit.peers"}
 

@@ -23,7 +23,7 @@ from privatelr.numerics.dense_weights import dense_projection
 from privatelr.numerics.simplex_objective import Entropic
 from privatelr.privacy import bounded_range
 from privatelr.privacy.accounting import Entry
-from privatelr.privacy.ledger import Account, Ledger, Part, active_ledger
+from privatelr.privacy.ledger import Account, Ledger, Part, account_with
 from privatelr.privacy.selection import ExponentialMechanism, Gumbel
 
 if TYPE_CHECKING:
@@ -224,18 +224,19 @@ def _refusals_ignored() -> Iterable[Swap]:
         try:
             return honest(account, guarantee, events, label, times=times)
         except GuaranteeError:
-            return Entry(label, guarantee, tuple(events), account.name, times)
+            return Entry(label, guarantee, tuple(events), account.places[0][1], times)
 
     yield from _charged(change)
 
 
 def _blocks_ignored() -> Iterable[Swap]:
-    yield from everywhere(active_ledger, lambda: None)
+    yield from everywhere(account_with, lambda ledger: ledger)
 
 
 def _parts_apart() -> Iterable[Swap]:
     """Two charges to one part count as if they were to two."""
-    yield Swap(Part, "name", property(lambda part: f"{part._name} {uuid.uuid4().hex}"))
+    apart = property(lambda part: ((part._ledger, f"{part._name} {uuid.uuid4().hex}"),))
+    yield Swap(Part, "places", apart)
 
 
 def _all_is_left() -> Iterable[Swap]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from privatelr.mechanisms.calibration.record import Calibration
-    from privatelr.privacy.guarantees import Promise
     from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import Placement
 
@@ -77,24 +76,16 @@ def _other_blocks(calibration: Calibration) -> Calibration:
     return replace(calibration, noise=replace(law, blocks=halved))
 
 
-def _hiding(sd_of: Callable[[float, Promise], float]) -> Callable[[], Iterable[Swap]]:
+def _hiding(sd_of: Callable[[float, ZCDP], float]) -> Callable[[], Iterable[Swap]]:
     """Gaussian noise under zCDP by another formula."""
 
     def swaps() -> Iterable[Swap]:
-        honest = output.noise_hiding
+        def hiding(sensitivity: float, d: int, target: ZCDP) -> NoiseLaw:
+            return GaussianNoise(d, sd_of(sensitivity, target))
 
-        def hiding(sensitivity: float, d: int, target: Promise) -> NoiseLaw:
-            if isinstance(target, ZCDP):
-                return GaussianNoise(d, sd_of(sensitivity, target))
-            return honest(sensitivity, d, target)
-
-        yield from everywhere(honest, hiding)
+        yield from everywhere(output.gaussian_within, hiding)
 
     return swaps
-
-
-def _rho(target: Promise) -> float:
-    return target.rho if isinstance(target, ZCDP) else math.nan
 
 
 def _times(honest: Callable[..., float], factor: Callable[[Any], float]) -> Iterable[Swap]:
@@ -210,12 +201,12 @@ OF_NOISE = (
     ),
     Mutation(
         "a factor of two is lost in rho",
-        _hiding(lambda reach, target: reach / math.sqrt(4 * _rho(target))),
+        _hiding(lambda reach, target: reach / math.sqrt(4 * target.rho)),
         (_HIDDEN,),
     ),
     Mutation(
         "a root is lost in rho",
-        _hiding(lambda reach, target: reach / (2 * _rho(target))),
+        _hiding(lambda reach, target: reach / (2 * target.rho)),
         (_HIDDEN,),
     ),
     Mutation(
