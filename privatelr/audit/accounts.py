@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.discrete import epsilon_of_outcomes
@@ -20,12 +21,14 @@ from privatelr.audit.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online.play import PrivateFTRL
 from privatelr.model import dplr
-from privatelr.privacy.guarantees import ZCDP, NonPrivate, PureDP
+from privatelr.privacy.events import GaussianEvent
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from privatelr.privacy.events import Event
     from privatelr.privacy.guarantees import Guarantee
 
 PART = "ledger"
@@ -44,6 +47,8 @@ def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
         ("parts", _parts),
         ("budgets", _budgets),
         ("what is left", _rests),
+        ("prices chosen by results", _chosen),
+        ("events", _false_events),
     ):
         yield from guarded(PART, subject, work, rng)
     yield from guarded(PART, "fits", _fits)
@@ -76,7 +81,8 @@ def _responses(rng: np.random.Generator) -> Iterator[Check]:
 
 
 def _gaussians(rng: np.random.Generator) -> Iterator[Check]:
-    ledger, prices = Ledger(_LARGE, _DELTA), rng.uniform(0.01, 0.2, _SEVERAL).tolist()
+    # the account of a large budget is rough for small prices
+    ledger, prices = Ledger(15.0, _DELTA), rng.uniform(0.01, 0.2, _SEVERAL).tolist()
     for price in prices:
         ledger.charge(ZCDP(price), (), "audit")
     exact = epsilon_of_gaussian(math.sqrt(2 * math.fsum(prices)), _DELTA)
@@ -111,9 +117,11 @@ def _budgets(rng: np.random.Generator) -> Iterator[Check]:
     yield Check(PART, "budgets: releases without a guarantee that were accepted", accepted)
 
 
-def _accepts(ledger: Ledger, guarantee: Guarantee) -> bool:
+def _accepts(
+    ledger: Ledger, guarantee: Guarantee, *, events: tuple[Event, ...] = (), times: int = 1
+) -> bool:
     try:
-        ledger.charge(guarantee, (), "audit")
+        ledger.charge(guarantee, events, "audit", times=times)
     except GuaranteeError:
         return False
     return True
@@ -134,7 +142,7 @@ def _fits() -> Iterator[Check]:
     """A fit and a play charge their price, where a ledger is named and where a block is open."""
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
     box = {"x": (-1.0, 1.0)}
-    named, opened = Ledger(_LARGE), Ledger(_LARGE)
+    named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dplr("y ~ x", frame, 0.75, bounds=box, spend="inference", ledger=named)
@@ -142,5 +150,48 @@ def _fits() -> Iterator[Check]:
         with opened:
             dplr("y ~ x", frame, 0.75, bounds=box, spend="inference")
             PrivateFTRL(2, 4, 0.5, 0.0)
+            dplr("y ~ x", frame, 0.25, bounds=box, ledger=both)
     yield _share("fits beside a ledger", 1.25, named.spent())
-    yield _share("fits in a block", 1.25, opened.spent())
+    yield _share("fits in a block", 1.5, opened.spent())
+    yield _share("fits beside a ledger in the block of another", 0.25, both.spent())
+
+
+def _chosen(rng: np.random.Generator) -> Iterator[Check]:
+    """The game that the least of several accounts, taken after the prices, lets through.
+
+    The bit of a first release decides whether one dear release follows or many cheap ones. What
+    a ledger accepts of either is composed exactly, and so is the game.
+    """
+    epsilon, delta, first = 3.402, 1.7e-3, 0.007
+    branches = []
+    for price, times in ((3.3983, 1), (0.1, 126)):
+        ledger, taken = Ledger(epsilon, delta), 0
+        ledger.charge(PureDP(first), (), "audit")
+        for some in 2 ** np.arange(int(math.log2(times)), -1, -1):
+            more = min(int(some), times - taken)
+            if more > 0 and _accepts(ledger, PureDP(price), times=more):
+                taken += more
+        branches.append((price, taken))
+    truth = 1 / (1 + math.exp(-first))
+    shown = max(
+        truth * _delta_of(*one, epsilon - first) + (1 - truth) * _delta_of(*other, epsilon + first)
+        for one, other in (branches, branches[::-1])
+    )
+    yield Check(PART, "prices chosen by results: delta over that of the budget", shown / delta, 1.0)
+
+
+def _delta_of(price: float, times: int, epsilon: float) -> float:
+    """Delta of so many randomised responses."""
+    truths = np.arange(times + 1)
+    chances = stats.binom.pmf(truths, times, 1 / (1 + math.exp(-price)))
+    losses = (2 * truths - times) * price
+    return float(chances @ np.maximum(0.0, -np.expm1(epsilon - losses)))
+
+
+def _false_events(rng: np.random.Generator) -> Iterator[Check]:
+    """Events that are cheaper than the guarantee that they stand beside, and are not believed."""
+    believed, cheap = 0, float(10 ** rng.uniform(-6, -2))
+    for guarantee in (PureDP(50.0), ApproxDP(50.0, _DELTA), ZCDP(10.0)):
+        for event in (GaussianEvent(cheap), PureDP(cheap)):
+            believed += _accepts(Ledger(_LARGE, _DELTA), guarantee, events=(event,))
+    yield Check(PART, "events: cheap ones that were believed", believed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from privatelr.mechanisms.simplex import stability
 from privatelr.numerics.dense_weights import dense_projection
 from privatelr.numerics.simplex_objective import Entropic
 from privatelr.privacy import bounded_range
-from privatelr.privacy.accounting import Entry
+from privatelr.privacy.accounting import Entry, fits
+from privatelr.privacy.agreement import require_agreement
 from privatelr.privacy.ledger import Account, Ledger, Part, account_with
 from privatelr.privacy.selection import ExponentialMechanism, Gumbel
+from privatelr.privacy.statement import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -239,6 +242,23 @@ def _parts_apart() -> Iterable[Swap]:
     yield Swap(Part, "places", apart)
 
 
+def _named_alone() -> Iterable[Swap]:
+    """A ledger that is named takes the place of the one whose block is open."""
+    honest = account_with
+    yield from everywhere(honest, lambda ledger: honest(None) if ledger is None else ledger)
+
+
+def _events_believed() -> Iterable[Swap]:
+    yield from everywhere(require_agreement, lambda guarantee, events: None)
+
+
+def _least_of_accounts() -> Iterable[Swap]:
+    """After the prices, the least of sums, divergences and distributions of losses is taken."""
+    yield from everywhere(
+        is_within, lambda kept: fits(kept.entries, kept.epsilon, kept.delta or 0.0)
+    )
+
+
 def _all_is_left() -> Iterable[Swap]:
     yield Swap(Ledger, "left", lambda ledger, delta=0.0: ledger.epsilon)
 
@@ -270,4 +290,9 @@ OF_CHOICES = (
     Mutation("a ledger of a block is not charged", _blocks_ignored, (LEDGER,)),
     Mutation("charges to one part are kept apart", _parts_apart, (LEDGER,)),
     Mutation("a ledger says that all of its budget is left", _all_is_left, (LEDGER,)),
+    Mutation("a ledger that is named hides the one of its block", _named_alone, (LEDGER,)),
+    Mutation("a ledger believes events that cost too little", _events_believed, (LEDGER,)),
 )
+if find_spec("dp_accounting"):  # without it the accounts are too close for one game to tell
+    _LEAST = "a ledger takes the least of accounts afterwards"
+    OF_CHOICES = (*OF_CHOICES, Mutation(_LEAST, _least_of_accounts, (LEDGER,)))
