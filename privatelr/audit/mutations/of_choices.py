@@ -267,7 +267,7 @@ _COLUMNS, _CORNERS, _EXPERTS = (
     noise(f"choices of {what}*") for what in ("columns", "corners", "experts")
 )
 _PUBLISHED = noise("published program")
-OF_CHOICES = (
+OF_CHOICES: tuple[Mutation, ...] = (
     Mutation("choices are worth twice their range", _ranges_doubled, (_COLUMNS,)),
     Mutation("the sensitivity of a score is halved", _scores_halved, (_COLUMNS,)),
     Mutation("the published program says a tenth too little", _published_cheaper, (_PUBLISHED,)),
