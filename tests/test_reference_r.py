@@ -153,7 +153,8 @@ def test_effective_epsilon_of_the_cases(case):
 
 def test_r_formulas_at_radius_one_through_the_front_door():
     """A design of radius one exactly: no intercept, rows in the unit ball."""
-    fit = dplr("y ~ x - 1", {"x": [0.1, 0.2] * 75, "y": [0, 1] * 75}, analysis="cms11")
+    data = {"x": np.array([0.1, 0.2] * 75), "y": np.array([0, 1] * 75)}
+    fit = dplr("y ~ x - 1", data, analysis="cms11")
     row = next(row for row in REFERENCE["lambda_auto"] if row["eps"] == 1 and row["n"] == 150)
     assert fit.calibration.lambda_ == pytest.approx(row["lambda"], rel=1e-12)
     assert fit.calibration.epsilon_effective == pytest.approx(0.9, rel=1e-12)

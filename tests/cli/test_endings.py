@@ -64,8 +64,9 @@ def shell(line, folder, unbuffered=""):
 
 
 def heard(err):
-    """Lines on standard error, without the one about how a table was read."""
-    return [line for line in err.splitlines() if not line.startswith("privatelr: read as ")]
+    """Lines on standard error, without those about the table and what is not declared of it."""
+    usual = ("privatelr: read as ", "privatelr: no bounds are declared ")
+    return [line for line in err.splitlines() if not line.startswith(usual)]
 
 
 # -- every byte ------------------------------------------------------------------------------

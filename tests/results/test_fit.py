@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic
+from frames_for_laws import SCHEMA, clinic, fit_clinic
 
 from privatelr import (
     ArgumentError,
@@ -250,7 +250,8 @@ def test_ways_to_call():
     assert dplr(frame["y"], frame[["age", "dose"]]).formula == "y ~ age + dose"
     for y in (frame["y"].to_numpy(), frame["smoker"].to_numpy(), pd.Categorical(frame["smoker"])):
         assert list(dplr(y, x).coef.index) == ["(Intercept)", "X1", "X2"]
-    assert dplr(FORMULA.replace("smoker", "dose"), frame.to_dict("list")).nobs == len(frame)
+    lists = {"age": (18, 90), "dose": (0, 10), "y": (0, 1)}
+    assert dplr("y ~ age + dose", frame.to_dict("list"), bounds=lists).nobs == len(frame)
 
 
 def test_summary_is_a_statsmodels_summary():

@@ -221,7 +221,7 @@ def test_html_has_the_words_of_the_text(options):
 
 
 def test_html_is_escaped():
-    fit = dplr("y < 1 ~ `a<b>`", {"y": [0, 1, 0], "a<b>": [1.0, 2.0, 3.0]})
+    fit = dplr("y < 1 ~ `a<b>`", {"y": np.array([0, 1, 0]), "a<b>": np.array([1.0, 2.0, 3.0])})
     html = fit._repr_html_()
     assert "<b>" not in html
     assert "a&lt;b&gt;" in html
@@ -458,7 +458,7 @@ def test_bars_of_numbers_that_are_none():
 
 
 def test_names_in_html_are_escaped_beside_the_bars():
-    table = {"y": [0, 1, 0], "a<b>": [1.0, 2.0, 3.0]}
+    table = {"y": np.array([0, 1, 0]), "a<b>": np.array([1.0, 2.0, 3.0])}
     html = dplr("y < 1 ~ `a<b>`", table, spend="inference")._repr_html_()
     assert "<b>" not in html
     assert "a&lt;b&gt;" in html
