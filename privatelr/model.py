@@ -125,7 +125,8 @@ def dplr(
     levels : mapping, optional
         Variable to its levels, public, reference first: ``{"smoker": ["no", "yes"]}``.
     row_norm : float, optional
-        Public limit to the length of the covariates of a row; 1 where bounds are missing.
+        Public limit to the length of the columns without bounds together, 1 unless given; those
+        with bounds are left alone. Where all have bounds or none has, of the covariates of a row.
     intercept_scale : float
         Constant in the intercept column of the design. The intercept is penalised too.
     spend : mapping or str, optional

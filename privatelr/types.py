@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -35,12 +36,69 @@ class RowLimit:
         return math.nextafter(math.hypot(self.bound, self.intercept or 0.0), math.inf)
 
 
+BlockNorm = Literal["l1", "l2"]
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Columns that belong together: their number, and the largest sum of their sizes in a row."""
+    """Columns that stand together, and what a row has in them at most.
+
+    Attributes
+    ----------
+    size : int
+        Number of columns.
+    bound : float
+        Largest sum of the sizes of their entries; under ``norm="l2"``, largest length.
+    norm : {"l1", "l2"}
+        All columns under "l2" are *one* part, wherever they stand: the bound, the same for each
+        of these blocks, is to the length of all of them together.
+    """
 
     size: int
     bound: float
+    norm: BlockNorm = "l1"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Columns whose entries have one bound: a block, or all blocks under "l2" together."""
+
+    columns: IntArray
+    bound: float
+    norm: BlockNorm
+
+    @property
+    def size(self) -> int:
+        return len(self.columns)
+
+
+def parts_of(blocks: Sequence[Block]) -> tuple[Part, ...]:
+    """The parts of a row: its blocks under "l1" in order, then those under "l2" as one.
+
+    Raises
+    ------
+    ValueError
+        If blocks under "l2" do not have the same bound.
+    """
+    ends = np.cumsum([0, *(block.size for block in blocks)])
+    ranges = [np.arange(start, stop) for start, stop in pairwise(ends.tolist())]
+    found, round_columns, bounds = [], [], set()
+    for block, columns in zip(blocks, ranges, strict=True):
+        if block.norm == "l1":
+            found.append(Part(columns, block.bound, "l1"))
+        else:
+            round_columns.append(columns)
+            bounds.add(block.bound)
+    if len(bounds) > 1:
+        raise ValueError(f"blocks={blocks}: those under 'l2' take one bound for all of them.")
+    if round_columns:
+        found.append(Part(np.concatenate(round_columns), bounds.pop(), "l2"))
+    return tuple(found)
+
+
+def euclidean_part(blocks: Sequence[Block]) -> Part | None:
+    """The columns whose length has a bound of its own, if there are any."""
+    return next((part for part in parts_of(blocks) if part.norm == "l2"), None)
 
 
 class Rows(Protocol):
@@ -53,7 +111,7 @@ class Rows(Protocol):
     radius : float
         No row is longer than this, by construction.
     blocks : tuple of Block
-        In no row is the sum of sizes of a block above its bound; empty if nothing is known.
+        No row is beyond the bound of a block; empty if nothing is known.
     """
 
     @property

@@ -15,6 +15,7 @@ import numpy as np
 from privatelr.audit.exact import margin_at
 from privatelr.audit.pairs import Pair, longest_row, row_size, straight_pair
 from privatelr.privacy.blocks import BlockLaplace
+from privatelr.types import parts_of
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.record import Calibration
@@ -97,16 +98,15 @@ def _records(calibration: Calibration, angle: float) -> tuple[FloatArray, FloatA
 
 
 def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray:
-    """The corner after the largest blocks have turned about, or to another of their columns."""
-    turned, start = row.copy(), np.cumsum([0, *(block.size for block in noise.blocks)])
+    """The corner after the largest parts have turned about, or to another of their columns."""
+    turned = row.copy()
     missing = (1 - cosine) * float(row @ row)
-    for at in sorted(range(len(noise.blocks)), key=lambda at: -noise.blocks[at].bound):
-        block, first = noise.blocks[at], start[at]
-        square = block.bound**2
-        ways = {0.0: row[first : first + block.size], 2 * square: -row[first : first + block.size]}
-        if block.size > 1:
-            ways[square] = np.roll(row[first : first + block.size], 1)
+    for part in sorted(parts_of(noise.blocks), key=lambda part: -part.bound):
+        square, own = part.bound**2, row[part.columns]
+        ways = {0.0: own, 2 * square: -own}
+        if part.size > 1:
+            ways[square] = np.roll(own, 1)
         gone = min(ways, key=lambda change: abs(missing - change))
-        turned[first : first + block.size] = ways[gone]
+        turned[part.columns] = ways[gone]
         missing -= gone
     return turned

@@ -16,13 +16,14 @@ from privatelr.audit.moments import moments_of, query, query_change
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SphericalLaplace
 from privatelr.privacy.simulation import draw_many
+from privatelr.types import parts_of
 
 if TYPE_CHECKING:
     from privatelr.audit.pairs import Pair, SignedRows
     from privatelr.audit.scores import Score
     from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.stages import Plan
-    from privatelr.types import FloatArray
+    from privatelr.types import FloatArray, Part
 
 Sampler = Callable[["NoiseLaw", int, np.random.Generator], "FloatArray"]
 
@@ -38,13 +39,21 @@ def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> F
             return law.sd * rng.standard_normal((count, law.dimension))
         case BlockLaplace():
             reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
-            unit = [
-                block.bound * rng.dirichlet(np.ones(block.size + 1), count)[:, :-1]
-                for block in law.blocks
-            ]
-            signs = rng.choice(np.array([-1.0, 1.0]), (count, law.dimension))
-            return np.asarray(reach * signs * np.hstack(unit))
+            unit = np.empty((count, law.dimension))
+            for part in parts_of(law.blocks):
+                unit[:, part.columns] = part.bound * _in_unit_ball(part, count, rng)
+            return np.asarray(reach * unit)
     return draw_many(law, count, rng)
+
+
+def _in_unit_ball(part: Part, count: int, rng: np.random.Generator) -> FloatArray:
+    """Points ``(count, size)`` that are uniform in the ball of radius one of a part's norm."""
+    if part.norm == "l1":
+        sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
+        return np.asarray(rng.choice(np.array([-1.0, 1.0]), sizes.shape) * sizes)
+    direction = rng.standard_normal((count, part.size))
+    direction /= np.linalg.norm(direction, axis=1)[:, None]
+    return np.asarray(rng.random((count, 1)) ** (1 / part.size) * direction)
 
 
 def release_many(

@@ -83,9 +83,15 @@ def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray
 
 
 def _norms(noise: BlockLaplace, b: FloatArray) -> FloatArray:
+    """N of each row, from the blocks themselves and not by the code of the law."""
     starts = np.cumsum([0, *(block.size for block in noise.blocks[:-1])])
-    sums = np.add.reduceat(np.abs(b), starts, axis=1)
-    return np.asarray((sums / [block.bound for block in noise.blocks]).max(axis=1))
+    bounds = np.array([block.bound for block in noise.blocks])
+    ball = np.array([block.norm == "l2" for block in noise.blocks])
+    sums = np.add.reduceat(np.abs(b), starts, axis=1) / bounds
+    if ball.any():
+        squares = np.add.reduceat(b * b, starts, axis=1)[:, ball] / bounds[ball] ** 2
+        sums[:, ball] = np.sqrt(squares.sum(axis=1))[:, None]
+    return np.asarray(sums.max(axis=1))
 
 
 def solve_each(matrices: FloatArray, right: FloatArray) -> FloatArray:

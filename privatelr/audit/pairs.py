@@ -10,6 +10,7 @@ import numpy as np
 
 from privatelr.errors import ArgumentError
 from privatelr.privacy.blocks import BlockLaplace
+from privatelr.types import parts_of
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.record import Calibration
@@ -204,7 +205,10 @@ def longest_row(calibration: Calibration) -> FloatArray:
     """An admissible row ``(d,)`` of length R: a corner, if rows come in blocks."""
     noise = calibration.noise
     if isinstance(noise, BlockLaplace):
-        return np.concatenate([np.eye(1, block.size)[0] * block.bound for block in noise.blocks])
+        row = np.zeros(noise.dimension)
+        for part in parts_of(noise.blocks):
+            row[part.columns[0]] = part.bound
+        return row
     return np.asarray(calibration.problem.radius * np.eye(1, calibration.problem.d)[0])
 
 

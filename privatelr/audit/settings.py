@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.lambdas import free_penalty
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.request import Request
     from privatelr.mechanisms.stages import Plan
     from privatelr.numerics.losses import Loss
+    from privatelr.types import BlockNorm
+
+    Shape: TypeAlias = tuple[int, float] | tuple[int, float, BlockNorm]
 
 RECORDS = 10**8
 FEWER = 10**6
@@ -35,20 +38,21 @@ class Setting:
     radius : float
     small : float
         Lambda is the free one divided by this.
-    shape : tuple of (int, float)
-        Sizes and relative bounds of the blocks of columns; empty for rows in a ball, d = 2.
+    shape : tuple of (int, float) or (int, float, str)
+        Sizes and relative bounds of the blocks of columns, and their norm where it is not "l1";
+        empty for rows in a ball, d = 2.
     """
 
     radius: float = 1.0
     small: float = 1.0
-    shape: tuple[tuple[int, float], ...] = ()
+    shape: tuple[Shape, ...] = ()
 
     def facts(self, loss: Loss, n: int = RECORDS) -> Facts:
         """The facts, with blocks scaled to the radius."""
         if not self.shape:
             return Facts(n, 2, loss, self.radius)
-        unit = self.radius / math.sqrt(math.fsum(bound**2 for _, bound in self.shape))
-        blocks = tuple(Block(size, bound * unit) for size, bound in self.shape)
+        unit = self.radius / math.sqrt(math.fsum(part[1] ** 2 for part in self.shape))
+        blocks = tuple(Block(part[0], part[1] * unit, *part[2:]) for part in self.shape)
         d = sum(block.size for block in blocks)
         radius = math.nextafter(self.radius, math.inf)
         return Facts(n, d, loss, radius, blocks)
@@ -61,6 +65,8 @@ class Setting:
 ONE_COLUMN = ((1, 1.0),)
 INTERCEPT_AND_SLOPE = ((1, 0.5), (1, 1.0))
 INTERCEPT_FACTOR_SLOPE = ((1, 0.5), (3, 1.0), (1, 1.0))
+INTERCEPT_SLOPE_BALL: tuple[Shape, ...] = ((1, 0.5), (1, 1.0), (2, 1.0, "l2"))
+"""The last two columns have no bounds, and a length together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,10 @@ FULL = Effort(
         Setting(radius, small, shape)
         for radius in (0.1, 1.0, 12.0, 100.0)
         for small in (0.25, 1.0, 4.0)
-        for shape in ((), ONE_COLUMN, INTERCEPT_AND_SLOPE, INTERCEPT_FACTOR_SLOPE)
+        for shape in (
+            *((), ONE_COLUMN, INTERCEPT_AND_SLOPE),
+            *(INTERCEPT_FACTOR_SLOPE, INTERCEPT_SLOPE_BALL),
+        )
     ),
     random_pairs=10,
     trials=500_000,

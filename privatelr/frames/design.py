@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from privatelr.errors import FormulaError, SchemaError
+from privatelr.errors import FormulaError
 from privatelr.frames.counting import Tally
 from privatelr.frames.evaluation import Columns as Values
 from privatelr.frames.evaluation import evaluate
@@ -23,6 +23,7 @@ from privatelr.frames.kinds import foreign_constants, require_kinds
 from privatelr.frames.pieces import Piece, as_piece, columns_of, side_by_side
 from privatelr.frames.recipes import fill
 from privatelr.frames.response import Response, labels, plan_response
+from privatelr.frames.row_limits import BoundSource, blocks_of, bound_of, require_boundable
 from privatelr.frames.steps import Steps, plan_steps, read_stretch, to_units
 from privatelr.frames.terms import Columns, plan_columns
 from privatelr.frames.units import user_units
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
     from privatelr.frames.schema import Schema
     from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray, Rows, RowsBackend
 
-BoundSource = Literal["declared bounds", "row_norm"]
-_MAPPED = 1 + 2.0**-40
-"""Mapping a value onto [-1, 1] rounds, and a block must hold what comes out."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DesignSpec:
@@ -57,6 +54,9 @@ class DesignSpec:
         Where `bound` comes from.
     unbounded : tuple of str
         Terms whose range the declared bounds do not limit.
+    unbounded_norm : float or None
+        Largest length of their columns together, to which those are shortened whatever the
+        others hold; None where whole rows are shortened, or none of the terms is unbounded.
     intercept : float or None
         The constant in the intercept column, None for a model without intercept.
     projection : ndarray of shape (p, q) or None
@@ -78,6 +78,7 @@ class DesignSpec:
     intercept: float | None
     projection: FloatArray | None = None
     scaled_by_data: bool = False
+    unbounded_norm: float | None = None
     steps: Steps = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -105,20 +106,14 @@ class DesignSpec:
     def blocks(self) -> tuple[Block, ...]:
         """The intercept and the terms, with the largest sum of sizes that a row has in each.
 
-        Empty where a row is not a product of bounded terms: unbounded, projected, or scaled by
-        the data. Rows that are shortened stay within the blocks.
+        Unbounded terms have a length together instead. Empty where a row is not a product of
+        terms: projected, scaled by the data, or shortened as a whole for lack of bounds. Rows
+        that are shortened for another reason stay within the blocks.
         """
-        if self.projection is not None or self.scaled_by_data or self.unbounded:
+        whole = self.unbounded and self.unbounded_norm is None
+        if self.projection is not None or self.scaled_by_data or whole:
             return ()
-        sums = [
-            self.intercept if self.intercept is not None and term.columns == (0,) else term.absolute
-            for term in self.columns.terms
-        ]
-        sizes = [len(term.columns) for term in self.columns.terms]
-        # a term without columns, or of zeros only, is no block
-        if min(sums) <= 0 or min(sizes) == 0:
-            return ()
-        return tuple(Block(n, s * _MAPPED) for n, s in zip(sizes, sums, strict=True))
+        return blocks_of(self.columns, self.intercept, self.unbounded_norm)
 
     @property
     def x_bound(self) -> float:
@@ -137,6 +132,14 @@ class DesignSpec:
             1 if term.largest == term.absolute else len(term.columns) for term in self.columns.terms
         ]
         return sum(filled) / max(len(self.columns.names), 1)
+
+    def as_whole_rows(self) -> DesignSpec:
+        """The design whose rows are shortened as a whole where this one has unbounded terms."""
+        if self.unbounded_norm is None:
+            return self
+        return replace(
+            self, bound=self.unbounded_norm, bound_source="row_norm", unbounded_norm=None
+        )
 
     def user_map(self) -> Any:
         """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units.
@@ -182,40 +185,21 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
             )
     response = plan_response(formula.response, variables)
     factors, columns = plan_columns(formula, variables)
-    covariates = columns.terms[int(columns.has_intercept) :]
-    unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
-    if unbounded and schema.row_norm is None:
-        _require_boundable(formula, variables, factors)
-    declared = math.sqrt(sum(term.radius**2 for term in covariates))
-    limit = schema.row_norm if schema.row_norm is not None else (1.0 if unbounded else math.inf)
+    length = bound_of(columns, schema.row_norm)
+    if length.unbounded and schema.row_norm is None:
+        require_boundable(formula, variables, factors)
     return DesignSpec(
         formula=formula,
         variables=variables,
         response=response,
         factors=factors,
         columns=columns,
-        bound=min(declared, limit),
-        bound_source="row_norm" if limit < declared else "declared bounds",
-        unbounded=unbounded,
+        bound=length.bound,
+        bound_source=length.source,
+        unbounded=length.unbounded,
         intercept=schema.intercept_scale if columns.has_intercept else None,
+        unbounded_norm=length.unbounded_norm,
     )
-
-
-def _require_boundable(
-    formula: Formula, variables: Mapping[str, Variable], factors: tuple[Factor, ...]
-) -> None:
-    """Refuse a term that stays unbounded although all its variables are bounded."""
-    for factor in factors:
-        names = factor.expression.names
-        finite = all(math.isfinite(end) for end in factor.interval)
-        if factor.is_categorical or finite or not all(variables[n].is_bounded for n in names):
-            continue
-        boxes = " and ".join(f"{name} in {variables[name].bounds}" for name in names)
-        raise SchemaError(
-            f"term '{factor.expression.label}' has no finite range for {boxes}; move the bound "
-            "away from where the term is undefined, rewrite the term, or give row_norm= to limit "
-            "whole rows."
-        )
 
 
 def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> Design:

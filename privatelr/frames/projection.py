@@ -44,4 +44,5 @@ def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
     """
     p, q = normals.shape
     basis, _ = np.linalg.qr(normals)
-    return replace(spec, projection=basis * math.sqrt(p / q))
+    # unbounded columns are mixed with the others, so all are shortened together before
+    return replace(spec.as_whole_rows(), projection=basis * math.sqrt(p / q))

@@ -53,9 +53,10 @@ def scale_by_data(spec: DesignSpec, frame: pd.DataFrame) -> tuple[DesignSpec, fl
     parent, centre, scale = columns.parent.copy(), columns.centre.copy(), columns.scale.copy()
     parent[first:], centre[first:], scale[first:] = first - 1, mean, deviation / factor
     learned = replace(columns, parent=parent, centre=centre, scale=scale)
-    bound = 1.0 if spec.bound_source == "declared bounds" else spec.bound
+    whole = spec.as_whole_rows()
+    bound = 1.0 if whole.bound_source == "declared bounds" else whole.bound
     scaled_spec = replace(
-        spec,
+        whole,
         columns=learned,
         bound=bound,
         bound_source="row_norm",

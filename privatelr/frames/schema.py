@@ -35,7 +35,8 @@ class Schema:
     levels : mapping
         Variable to its levels, reference level first.
     row_norm : float or None
-        Largest Euclidean length of the covariates of a row, the intercept left out.
+        Largest Euclidean length of the columns without bounds together or, where all columns
+        have bounds or none has, of all covariates; the intercept is left out.
     intercept_scale : float
         The constant in the intercept column of the design (privacy.md 2.2).
     """

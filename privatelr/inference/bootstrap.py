@@ -163,7 +163,7 @@ def _pool(spec: DesignSpec, covariates: Any) -> FloatArray:
             "covariates: no row has usable values of all variables; missing values and undeclared "
             "levels are not usable."
         )
-    rows = bounded_rows(raw[usable], spec.bound, spec.intercept, spec.projection)
+    rows = bounded_rows(raw[usable], spec.bound, spec.intercept, spec.projection, spec.blocks)
     return held_in_blocks(rows, spec.blocks) if spec.blocks else rows
 
 

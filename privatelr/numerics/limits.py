@@ -1,4 +1,4 @@
-"""What a row is held to: a length, and sums of sizes of blocks of its columns."""
+"""What a row is held to: a length, and the sizes of blocks of its columns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from privatelr.numerics.row_sums import linear_predictor, row_lengths
 from privatelr.numerics.within import BlockRun, block_runs, keep_blocks, keep_rows, largest_entries
+from privatelr.types import euclidean_part
 
 if TYPE_CHECKING:
-    from privatelr.types import Block, BoolArray, FloatArray
+    from privatelr.types import Block, BoolArray, FloatArray, IntArray
 
 _TILE = 2**9
 """Rows that are copied at once from columns: those stay in the nearest cache meanwhile."""
@@ -28,9 +29,15 @@ class Limits:
     projection: FloatArray | None = None
     blocks: tuple[Block, ...] = ()
     _runs: tuple[BlockRun, ...] = field(init=False, repr=False)
+    _together: tuple[IntArray, float] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        together = together_of(self.blocks, self.intercept)
+        if together is not None:
+            columns, own = together
+            together = columns, _longest(own, len(columns))
         object.__setattr__(self, "_runs", block_runs(self.blocks))
+        object.__setattr__(self, "_together", together)
 
     def width(self, p: int) -> int:
         """Columns of a bounded row of p covariates."""
@@ -65,11 +72,11 @@ class Limits:
         if self.projection is not None:
             return np.zeros(len(covariates), dtype=bool)
         limit = _longest(self.bound, covariates.shape[1])
-        return keep_rows(covariates, limit, self._runs, self.intercept)
+        return keep_rows(covariates, limit, self._runs, self.intercept, self._together)
 
     def _held(self, covariates: FloatArray) -> FloatArray:
         """Bounded rows of any rows, in full."""
-        x = bounded_rows(covariates, self.bound, self.intercept, self.projection)
+        x = bounded_rows(covariates, self.bound, self.intercept, self.projection, self.blocks)
         if not self.blocks:
             return x
         within = np.all(keep_blocks(x, self._runs, None, largest_entries(x)[0]))
@@ -82,16 +89,30 @@ def _copy(columns: FloatArray, rows: FloatArray) -> None:
         rows[start : start + _TILE] = columns[start : start + _TILE]
 
 
+def together_of(
+    blocks: tuple[Block, ...], intercept: float | None
+) -> tuple[IntArray, float] | None:
+    """Covariates that have a limit to their own length, and that limit; None if there are none.
+
+    An intercept is the first column of the blocks, and none of the covariates.
+    """
+    part = euclidean_part(blocks)
+    return None if part is None else (part.columns - (intercept is not None), part.bound)
+
+
 def bounded_rows(
     covariates: FloatArray,
     bound: float,
     intercept: float | None,
     projection: FloatArray | None = None,
+    blocks: tuple[Block, ...] = (),
 ) -> FloatArray:
     """Shorten covariates to length `bound` and put the intercept column before them.
 
     Each row is treated by itself. A row with a missing or infinite entry becomes a row of
-    zeros, its intercept entry included; a longer row is scaled down along its direction.
+    zeros, its intercept entry included; a longer row is scaled down along its direction. Columns
+    of blocks under "l2" are shortened together before that, and the others are left alone: a
+    large value among them takes nothing from a column that has bounds.
 
     Parameters
     ----------
@@ -102,6 +123,8 @@ def bounded_rows(
         Constant of the intercept column; None for no such column.
     projection : ndarray of shape (p, q), optional
         Applied to the shortened covariates, whose images are shortened again.
+    blocks : tuple of Block, optional
+        Of all columns. Those under "l1" are for `held_in_blocks`.
 
     Returns
     -------
@@ -109,7 +132,12 @@ def bounded_rows(
         No row is longer than ``sqrt(bound**2 + intercept**2)``.
     """
     usable: BoolArray = np.asarray(np.isfinite(covariates).all(axis=1))
-    short = _shortened(np.where(usable[:, None], covariates, 0.0), bound)
+    short = np.where(usable[:, None], covariates, 0.0)
+    together = together_of(blocks, intercept)
+    if together is not None:
+        columns, own = together
+        short[:, columns] = _shortened(short[:, columns], own)
+    short = _shortened(short, bound)
     if projection is not None:
         short = _shortened(_product(short, projection), bound)
     if intercept is not None:
@@ -122,10 +150,17 @@ def bounded_rows(
 
 
 def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
-    """Rows ``(n, d)`` with each block of columns scaled down to its bound where it exceeds it."""
+    """Rows ``(n, d)`` with each block of columns scaled down to its bound where it exceeds it.
+
+    Blocks under "l2" are left as `bounded_rows` made them: shortening, which rounds, kept them
+    away from their bound by more than what follows can add.
+    """
     held = x.copy(order="K")
     start = 0
     for block in blocks:
+        if block.norm == "l2":
+            start += block.size
+            continue
         part = held[:, start : start + block.size]
         size, lost = _sum_of_sizes(part)
         # twice, for sums of what was lost are rounded too

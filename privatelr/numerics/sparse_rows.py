@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from privatelr.numerics.limits import together_of
 from privatelr.numerics.rows import DenseRows, added
 from privatelr.types import RowLimit
 
@@ -74,7 +75,7 @@ class SparseRows:
         intercept: float | None,
         blocks: tuple[Block, ...] = (),
     ) -> None:
-        x, y = bounded_sparse(covariates, labels, bound)
+        x, y = bounded_sparse(covariates, labels, bound, together_of(blocks, intercept))
         if intercept is not None:
             x = _with_intercept(x, np.where(y != 0, intercept, 0.0))
         if blocks:
@@ -144,10 +145,16 @@ def sparse_backend(
     return DenseRows(images, y, bound=bound, intercept=intercept, blocks=blocks)
 
 
-def bounded_sparse(covariates: Any, labels: FloatArray, bound: float) -> tuple[Any, FloatArray]:
+def bounded_sparse(
+    covariates: Any,
+    labels: FloatArray,
+    bound: float,
+    together: tuple[IntArray, float] | None = None,
+) -> tuple[Any, FloatArray]:
     """Covariates ``(n, p)`` shortened to `bound`, in canonical CSR form, and labels ``(n,)``.
 
-    The arrays are new ones. Rows that are not usable are zero, and so are their labels.
+    Columns with a limit of their own, `together`, are shortened to it before. The
+    arrays are new ones. Rows that are not usable are zero, and so are their labels.
     """
     x = sparse.csr_array(covariates, dtype=np.float64, copy=True)
     with np.errstate(all="ignore"):
@@ -162,6 +169,8 @@ def bounded_sparse(covariates: Any, labels: FloatArray, bound: float) -> tuple[A
     usable &= _largest(~np.isfinite(x.data), x.indptr) == 0
     if not usable.all():
         x.data[np.repeat(~usable, lengths)] = 0.0
+    if together is not None:
+        _shorten_some(x, *together)
     _shorten(x, bound)
     return x, np.where(usable, labels, 0.0)
 
@@ -181,6 +190,18 @@ def _shorten(x: Any, bound: float) -> None:
         entry_too_long = np.repeat(too_long, entries)
         factors = limit / np.where(too_long, length, 1.0)
         x.data[entry_too_long] = (shares * np.repeat(factors, entries))[entry_too_long]
+
+
+def _shorten_some(x: Any, columns: IntArray, bound: float) -> None:
+    """Scale the entries in these columns of each row down to length `bound`, in place."""
+    chosen = np.zeros(x.shape[1], dtype=bool)
+    chosen[columns] = True
+    here = chosen[x.indices]
+    counted = np.append(0, np.cumsum(here))
+    starts = counted[x.indptr].astype(x.indptr.dtype)
+    part = sparse.csr_array((x.data[here], x.indices[here], starts), shape=x.shape)
+    _shorten(part, bound)
+    x.data[here] = part.data
 
 
 def row_sums(terms: FloatArray, starts: IntArray) -> FloatArray:
@@ -213,7 +234,7 @@ def _with_intercept(x: Any, constants: FloatArray) -> Any:
 
 
 def _held_in_blocks(x: Any, blocks: tuple[Block, ...]) -> Any:
-    """Rows with each block of columns scaled down to its bound where it exceeds it."""
+    """Rows with each block under "l1" scaled down to its bound where it exceeds it."""
     block_of = np.repeat(np.arange(len(blocks), dtype=x.indices.dtype), [b.size for b in blocks])
     rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
     # entries are sorted, so those of one block of one row stand together
@@ -221,7 +242,8 @@ def _held_in_blocks(x: Any, blocks: tuple[Block, ...]) -> Any:
     first = np.flatnonzero(np.diff(place, prepend=-1))
     starts = np.append(first, len(place)).astype(x.indptr.dtype)
     sums = row_sums(np.abs(x.data), starts)
-    bounds = np.array([b.bound for b in blocks])[block_of[x.indices[first]]]
+    limits = [b.bound if b.norm == "l1" else np.inf for b in blocks]
+    bounds = np.array(limits)[block_of[x.indices[first]]]
     slack = np.diff(starts) * _UNIT
     too_large = sums > bounds * (1 - slack)
     shares = bounds * (_SAFETY - 2 * slack) / np.where(too_large, sums, 1.0)

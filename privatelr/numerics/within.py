@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privatelr.types import Block, BoolArray, FloatArray
+    from privatelr.types import Block, BoolArray, FloatArray, IntArray
 
 _SHORTEST = 1e-100
 """Length below which squares may lose more than a few roundings, being next to nothing."""
@@ -23,7 +23,7 @@ _SHORTEST = 1e-100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRun:
-    """One block of several columns, or neighbouring blocks of one column each.
+    """One block of several columns, or neighbouring blocks of one column each; sums of sizes.
 
     Attributes
     ----------
@@ -43,11 +43,14 @@ class BlockRun:
 
 
 def block_runs(blocks: Sequence[Block]) -> tuple[BlockRun, ...]:
-    """The blocks in order, those of one column put together."""
+    """The blocks under "l1" in order, those of one column put together."""
     found: list[BlockRun] = []
     start = 0
-    for single, group in groupby(blocks, key=lambda block: block.size == 1):
+    for (norm, single), group in groupby(blocks, key=lambda b: (b.norm, b.size == 1)):
         members = list(group)
+        if norm == "l2":
+            start += sum(block.size for block in members)
+            continue
         for part in [members] if single else [[block] for block in members]:
             stop = start + sum(block.size for block in part)
             found.append(BlockRun(start, stop, np.array([block.bound for block in part])))
@@ -68,7 +71,11 @@ def largest_entries(x: FloatArray) -> tuple[FloatArray, bool]:
 
 
 def keep_rows(
-    x: FloatArray, limit: float, parts: Sequence[BlockRun], intercept: float | None
+    x: FloatArray,
+    limit: float,
+    parts: Sequence[BlockRun],
+    intercept: float | None,
+    together: tuple[IntArray, float] | None = None,
 ) -> BoolArray:
     """Rows of `x` ``(n, p)`` that are finite and certainly keep their length and their blocks.
 
@@ -78,14 +85,31 @@ def keep_rows(
         Length that a row stays below, in whatever order one adds.
     parts : sequence of BlockRun
         The blocks of the intercept, if there is one, and of the columns.
+    together : tuple of ndarray and float, optional
+        Columns of `x` that have a limit to their own length, and that limit.
     """
     largest, complete = largest_entries(x)
     # a row of the largest entries of all columns is longer than any that there is
     if complete:
         one = largest[None]
-        if keep_length(one, limit).all() and np.all(keep_blocks(one, parts, intercept, largest)):
+        if np.all(_keep_all(one, limit, parts, intercept, together, largest)):
             return np.ones(len(x), dtype=bool)
-    return keep_length(x, limit) & keep_blocks(x, parts, intercept, largest)
+    return _keep_all(x, limit, parts, intercept, together, largest)
+
+
+def _keep_all(
+    x: FloatArray,
+    limit: float,
+    parts: Sequence[BlockRun],
+    intercept: float | None,
+    together: tuple[IntArray, float] | None,
+    largest: FloatArray,
+) -> BoolArray:
+    kept = keep_length(x, limit)
+    if together is not None:
+        columns, own = together
+        kept &= keep_length(x.T[columns].T, own)
+    return kept & keep_blocks(x, parts, intercept, largest)
 
 
 def keep_length(x: FloatArray, limit: float) -> BoolArray:

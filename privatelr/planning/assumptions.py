@@ -33,9 +33,10 @@ def _covariates(spec: DesignSpec, guesses: Guesses) -> list[str]:
             f"{guesses.spread:g} of half their width (spread)"
         )
     if any(not v.is_bounded for v in variables):
+        limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
         found.append(
             "columns without bounds are normal, and rows of them have a root mean square length "
-            f"of {guesses.spread:g} (spread) of the limit {spec.bound:g}"
+            f"of {guesses.spread:g} (spread) of the limit {limit:g}"
         )
     if any(v.levels for v in variables):
         found.append("the levels of a factor are equally common")

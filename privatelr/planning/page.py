@@ -80,13 +80,12 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
             f"{calibration.placement} perturbation, {noise.title} noise, scale {noise.scale:.3g} "
             f"({calibration.analysis} bound)"
         )
-    source = "row_norm" if spec.bound_source == "row_norm" else "declared bounds"
     loss = [("Loss", describe(study.loss))] if study.loss.parameters else []
     return [
         ("Promise", f"{study.request.target}; neighbours replace one of n = {study.n} records"),
         *_spending(plan),
         ("Mechanism", mechanism),
-        ("Rows", f"d = {spec.d} columns, radius R = {spec.radius:.3g} from {source}"),
+        ("Rows", f"d = {spec.d} columns, radius R = {spec.radius:.3g} from {spec.bound_source}"),
         *loss,
         ("Lambda", f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"),
         *_inference(plan),

@@ -145,7 +145,8 @@ def _columns(spec: DesignSpec, spread: float, count: int) -> pd.DataFrame:
     ranks = (np.arange(count) + 0.5) / count
     variables = {name: spec.variables[name] for name in spec.formula.covariates}
     unbounded = sum(not v.is_bounded for v in variables.values())
-    reach = spread * spec.bound / math.sqrt(max(unbounded, 1))
+    limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
+    reach = spread * limit / math.sqrt(max(unbounded, 1))
     frame: dict[str, Any] = {
         name: _values(variable, rng.permutation(ranks), spread, reach)
         for name, variable in variables.items()

@@ -8,7 +8,7 @@ from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.results.card_layout import Paragraph, Piece, Table
 from privatelr.results.record import in_user_units, limits_at
-from privatelr.results.summary_table import shown_rows
+from privatelr.results.summary_table import shortened_apart, shown_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,6 +124,8 @@ def _row_length(fit: FitRecord) -> str:
         source = "longer ones are shortened (row_norm)"
         if spec.unbounded:
             source += f"; without bounds: {', '.join(spec.unbounded)}"
+    if spec.bound_source == "declared bounds and row_norm":
+        source = f"from the declared bounds and levels; {shortened_apart(spec)}"
     return f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"
 
 

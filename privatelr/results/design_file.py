@@ -48,6 +48,8 @@ _ENTRIES = (
     *("formula", "response", "variables", "factors", "terms", "columns"),
     *("intercept", "bound", "bound_source", "unbounded", "radius", "projection"),
 )
+_APART = "unbounded_norm"
+"""An entry of designs with unbounded columns that are shortened apart; others do without."""
 _KINDS = ("numeric", "logical", "categorical", "text")
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column type for each content of a variable."""
@@ -95,6 +97,7 @@ def design_entry(spec: DesignSpec) -> dict[str, Any]:
         "unbounded": list(spec.unbounded),
         "radius": spec.radius,
         "projection": None if spec.projection is None else spec.projection.tolist(),
+        **({} if spec.unbounded_norm is None else {_APART: spec.unbounded_norm}),
     }
 
 
@@ -159,7 +162,8 @@ def restore_design(value: Any) -> DesignSpec:
     ReleaseFileError
         Part of a sentence: an entry that is wrong, or does not follow from the others.
     """
-    given = entries(value, "design", _ENTRIES)
+    apart = isinstance(value, dict) and _APART in value
+    given = entries(value, "design", (*_ENTRIES, _APART) if apart else _ENTRIES)
     planned = _planned(given)
     spec = _as_written(planned, given)
     require_same(given, design_entry(spec), "design")
@@ -188,7 +192,8 @@ def _planned(given: dict[str, Any]) -> DesignSpec:
         frame, declared = typed_frame(variables), declare_schema(**schema)
         described = describe_variables(frame, formula.variables, declared)
         require_columns(formula, described, named)
-        return plan_design(formula, frame, declared)
+        planned = plan_design(formula, frame, declared)
+        return planned if _APART in given else planned.as_whole_rows()
     except ReleaseFileError:
         raise
     except PrivateLRError as error:
@@ -236,9 +241,11 @@ def typed_frame(variables: Sequence[Variable]) -> pd.DataFrame:
 
 
 def _row_norm(given: dict[str, Any]) -> float | None:
-    sources = ("declared bounds", "row_norm")
+    sources = ("declared bounds", "row_norm", "declared bounds and row_norm")
     source = choice(given["bound_source"], "design.bound_source", sources)
     bound = number(given["bound"], "design.bound", at_least=0.0)
+    if _APART in given:
+        return number(given[_APART], f"design.{_APART}", above=0.0)
     return bound if source == "row_norm" else None
 
 

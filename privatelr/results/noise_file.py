@@ -48,8 +48,12 @@ def law_entry(law: NoiseLaw) -> dict[str, Any]:
 
 
 def blocks_entry(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
-    """Blocks of columns as plain values."""
-    return [{"size": block.size, "bound": block.bound} for block in blocks]
+    """Blocks of columns as plain values; the usual norm is not named."""
+    return [
+        {"size": block.size, "bound": block.bound}
+        | ({} if block.norm == "l1" else {"norm": block.norm})
+        for block in blocks
+    ]
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -113,9 +117,16 @@ def read_blocks(value: Any, where: str, d: int) -> tuple[Block, ...]:
     """Blocks of all d columns, or none."""
     blocks = []
     for index, item in enumerate(listing(value, where)):
-        given = entries(item, f"{where}[{index}]", ("size", "bound"))
+        named = isinstance(item, dict) and "norm" in item
+        names = ("size", "bound", "norm") if named else ("size", "bound")
+        given = entries(item, f"{where}[{index}]", names)
         width = whole(given["size"], f"{where}[{index}].size", 1, d)
-        blocks.append(Block(width, size(given["bound"], f"{where}[{index}].bound")))
+        bound = size(given["bound"], f"{where}[{index}].bound")
+        if named:
+            choice(given["norm"], f"{where}[{index}].norm", ("l2",))
+        blocks.append(Block(width, bound, "l2" if named else "l1"))
+    if len({block.bound for block in blocks if block.norm == "l2"}) > 1:
+        raise ReleaseFileError(f"{where} takes one bound for all blocks under 'l2'")
     if blocks and sum(block.size for block in blocks) != d:
         raise ReleaseFileError(f"{where} takes sizes that add up to d = {d}")
     return tuple(blocks)

@@ -175,7 +175,7 @@ class FitRecord(ModelRecord):
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, shortened as the rows of the fit were."""
         spec = self.spec
-        return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection)
+        return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection, spec.blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -274,8 +274,8 @@ def _require_match(spec: DesignSpec, calibration: Calibration) -> None:
     require_same(problem.d, spec.d, "calibration.d")
     require_same(problem.radius, spec.radius, "calibration.radius")
     if problem.blocks:
-        given = [[block.size, block.bound] for block in problem.blocks]
-        expected = [[block.size, block.bound] for block in spec.blocks]
+        given = [[block.size, block.bound, block.norm] for block in problem.blocks]
+        expected = [[block.size, block.bound, block.norm] for block in spec.blocks]
         require_same(given, expected, "calibration.blocks")
 
 

@@ -16,7 +16,7 @@ from privatelr.results.origin import source_fact
 from privatelr.results.summary_below import above, below, read_diagnostics
 from privatelr.results.summary_notes import legend, notes
 from privatelr.results.summary_page import FitSummary
-from privatelr.results.summary_table import inference_table, plain_table
+from privatelr.results.summary_table import inference_table, plain_table, shortened_apart
 
 if TYPE_CHECKING:
     from privatelr.inference.intervals import Inference
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from privatelr.results.record import FitRecord
     from privatelr.types import Placement
 
+_REMEDY = (
+    "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1], and usually loses less "
+    "than shortening"
+)
 _NOUNS: dict[Placement, str] = {
     "objective": "objective perturbation",
     "output": "output perturbation",
@@ -107,16 +111,14 @@ def _rows(fit: FitRecord) -> str:
         return f"{radius}; columns were scaled by the data's own means, deviations and longest row"
     if spec.bound_source == "declared bounds":
         return f"{radius} from declared bounds; nothing was estimated from the data"
+    if spec.bound_source == "declared bounds and row_norm":
+        return f"{radius} from declared bounds; {shortened_apart(spec)}; {_REMEDY} them"
     shortened = f"{radius}, covariates shortened to length {spec.bound:.3g} (row_norm)"
     if isinstance(spec, WideSpec):
         return f"{shortened}; nothing was estimated from the data"
     if not spec.unbounded:
         return f"{shortened}, below what the declared bounds give"
-    return (
-        f"{shortened}: no bounds for {', '.join(spec.unbounded)}; "
-        "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1], and usually loses "
-        "less than shortening whole rows"
-    )
+    return f"{shortened}: no bounds for {', '.join(spec.unbounded)}; {_REMEDY} whole rows"
 
 
 def _loss(fit: FitRecord) -> list[tuple[str, str]]:

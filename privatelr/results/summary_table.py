@@ -17,6 +17,7 @@ from privatelr.results.record import in_user_units, limits_at
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from privatelr.frames.design import DesignSpec
     from privatelr.inference.intervals import Inference
     from privatelr.results.record import FitRecord
     from privatelr.types import FloatArray
@@ -110,6 +111,14 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
 def shown_of(known: int) -> int:
     """How many of so many coefficients are on the page."""
     return known if known <= _MOST_SHOWN else _FEW
+
+
+def shortened_apart(spec: DesignSpec) -> str:
+    """What becomes of the terms without bounds of a design that has both."""
+    length = f"to length {spec.unbounded_norm:.3g} (row_norm)"
+    if len(spec.unbounded) == 1:
+        return f"{spec.unbounded[0]} has none and is shortened {length}"
+    return f"{', '.join(spec.unbounded)} have none and are shortened together {length}"
 
 
 def shown_rows(estimates: FloatArray) -> list[int]:

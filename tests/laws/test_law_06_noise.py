@@ -16,6 +16,11 @@ from privatelr.types import Block
 
 LEVEL = 1e-7  # a fresh draw of the system may look odd once in ten million runs
 BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(4, 1.0), Block(3, 2.0))
+WITH_A_BALL = (
+    *(Block(1, 0.5), Block(2, 1.5, "l2"), Block(4, 1.0)),
+    *(Block(1, 1.5, "l2"), Block(1, 1.0), Block(1, 1.5, "l2")),
+)
+"""Columns 1, 2, 7 and 9 have a length together."""
 LAWS = [
     *(SphericalLaplace(d, 0.25) for d in (1, 2, 5, 30)),
     GaussianNoise(1, 3.0),
@@ -23,6 +28,9 @@ LAWS = [
     BlockLaplace(BLOCKS, 0.25),
     BlockLaplace((Block(1, 2.0),), 3.0),
     BlockLaplace((Block(30, 1.0),), 1.0),
+    BlockLaplace(WITH_A_BALL, 0.25),
+    BlockLaplace((Block(1, 2.0, "l2"), Block(2, 0.1)), 3.0),
+    BlockLaplace((Block(9, 1.0, "l2"),), 1.0),
 ]
 
 
@@ -56,7 +64,7 @@ def test_law(law):
     check_noise(law)
 
 
-@pytest.mark.parametrize("law", [LAWS[2], LAWS[5], LAWS[6]], ids=repr)
+@pytest.mark.parametrize("law", [LAWS[2], LAWS[5], LAWS[6], LAWS[9]], ids=repr)
 def test_secret_draws_are_of_the_same_law(law):
     check_noise(law, SystemRandomness(), count=3000)
 
@@ -67,6 +75,30 @@ def test_direction_is_uniform():
         draws = np.array([randomness.draw(SphericalLaplace(d, 1.0)).nearest() for _ in range(4000)])
         squared = (draws[:, 0] / np.linalg.norm(draws, axis=1)) ** 2
         assert stats.kstest(squared, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > LEVEL
+
+
+def test_columns_with_a_length_together_are_a_ball_in_a_product():
+    """Their size, relative to that of the rest, and their direction are those of a product.
+
+    Uniform in the ball, a part of k columns has size ``U**(1 / k)``, whatever the others have.
+    """
+    law, ball = BlockLaplace(WITH_A_BALL, 1.0), [1, 2, 7, 9]
+    rest = [(Block(1, 0.5), [0]), (Block(4, 1.0), [3, 4, 5, 6]), (Block(1, 1.0), [8])]
+    randomness = SeededRandomness(11)
+    draws = np.array([randomness.draw(law).nearest() for _ in range(8000)])
+    size = np.linalg.norm(draws[:, ball], axis=1) / 1.5
+    others = np.max([abs(draws[:, at]).sum(axis=1) / block.bound for block, at in rest], axis=0)
+    ratio = size / others
+    assert stats.binomtest(int((ratio > 1).sum()), len(ratio), 4 / law.dimension).pvalue > LEVEL
+    assert stats.kstest(ratio[ratio < 1] ** 4, "uniform").pvalue > LEVEL
+    for column in ball:
+        squared = (draws[:, column] / size / 1.5) ** 2
+        assert stats.kstest(squared, stats.beta(0.5, 1.5).cdf).pvalue > LEVEL
+
+
+def test_blocks_with_a_length_together_have_one_length():
+    with pytest.raises(ValueError, match="one bound for all of them"):
+        BlockLaplace((Block(1, 1.0, "l2"), Block(1, 2.0, "l2")), 1.0).norm(np.ones(2))
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -103,6 +135,26 @@ def test_planted_bug_is_caught(monkeypatch, bug):
         check_noise(law)
 
 
+@pytest.mark.parametrize("bug", ["sphere", "two lengths", "sum of sizes"])
+def test_planted_bug_of_a_ball_is_caught(monkeypatch, bug):
+    """A point of the surface, blocks that are balls each, and the wrong norm in the density."""
+    blocks = (Block(1, 0.5), Block(2, 1.5, "l2"), Block(2, 1.5, "l2"))
+    law, honest = BlockLaplace(blocks, 1.0), BlockLaplace.transform
+
+    def transform(self, uniforms, signs, arithmetic):
+        if bug == "sphere":  # six numbers for r, two for the first block
+            uniforms = [*uniforms[:8], 1.0, *uniforms[9:]]
+        if bug == "sum of sizes":
+            self = BlockLaplace((Block(1, 0.5), Block(4, 1.5)), 1.0)
+            uniforms, signs = [*uniforms, *uniforms][: self.uniforms], [*signs, 1, -1, 1, -1]
+        x = honest(self, uniforms, signs, arithmetic)
+        return [x[0], 0.5 * x[1], 0.5 * x[2], *x[3:]] if bug == "two lengths" else x
+
+    monkeypatch.setattr(BlockLaplace, "transform", transform)
+    with pytest.raises(AssertionError):
+        check_noise(law)
+
+
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_density_and_ratio_agree(law):
     rng = np.random.default_rng(0)
@@ -115,10 +167,11 @@ def test_density_and_ratio_agree(law):
     assert abs(law.log_ratio(far, tiny)) < 1e4
 
 
-def test_block_density_integrates_to_the_volume_of_its_ball():
-    """``int exp(-N) = d! vol(N <= 1)``: two blocks of one and a block of two, by quadrature."""
-    law = BlockLaplace((Block(1, 0.5), Block(2, 1.0)), 1.0)
-    volume = (2 * 0.5) * (2.0**2 / 2)
+@pytest.mark.parametrize(("norm", "base"), [("l1", 2.0**2 / 2), ("l2", math.pi)])
+def test_block_density_integrates_to_the_volume_of_its_ball(norm, base):
+    """``int exp(-N) = d! vol(N <= 1)``: a block of one and a block of two, by quadrature."""
+    law = BlockLaplace((Block(1, 0.5), Block(2, 1.0, norm)), 1.0)
+    volume = (2 * 0.5) * base
 
     def shell(x, y, z):
         return math.exp(law.log_density(np.array([x, y, z])))

@@ -78,7 +78,7 @@ def test_a_term_is_clipped_to_its_range():
 def test_planted_bug_is_caught(monkeypatch):
     """Rows that keep their length after projection, as in PrivateLR."""
 
-    def unbounded(covariates, bound, intercept, projection=None):
+    def unbounded(covariates, bound, intercept, projection=None, blocks=()):
         covariates = covariates if projection is None else covariates @ projection
         first = np.full((len(covariates), 1), intercept)
         return np.hstack([first, np.nan_to_num(covariates).clip(-1e3, 1e3)])

@@ -37,14 +37,20 @@ def problems(draw):
     values = draw(st.lists(ENTRY, min_size=n * p, max_size=n * p))
     bound = draw(st.sampled_from([0.5, 1.0, 2.0, 1e-120]))
     limits = st.sampled_from([0.3, 1.0, 1.5, 4.0])
-    blocks = tuple(Block(size, draw(limits)) for size in sizes)
+    # one length for all blocks that have a length; the intercept has none
+    balls, length = draw(st.lists(st.booleans(), min_size=4, max_size=4)), draw(limits)
+    balls[0] &= intercept is None
+    blocks = tuple(
+        Block(size, length, "l2") if ball else Block(size, draw(limits))
+        for size, ball in zip(sizes, balls, strict=False)
+    )
     x = np.array(values).reshape(n, p)
     return x, Limits(bound, intercept, blocks=draw(st.sampled_from([(), blocks])))
 
 
 def in_full(x, limits):
     """Every row bounded, whether it has to be or not."""
-    bounded = bounded_rows(x, limits.bound, limits.intercept)
+    bounded = bounded_rows(x, limits.bound, limits.intercept, blocks=limits.blocks)
     return held_in_blocks(bounded, limits.blocks) if limits.blocks else bounded
 
 
