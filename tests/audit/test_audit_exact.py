@@ -66,7 +66,13 @@ from privatelr.types import Block
 ALONE = (Block(1, 1.0),)
 BOX = (Block(1, 0.5), Block(1, 1.0))
 FACTOR = (Block(1, 0.5), Block(3, 1.0), Block(1, 1.0))
-LAWS = [SphericalLaplace(5, 0.7), GaussianNoise(5, 1.3), BlockLaplace(FACTOR, 0.7)]
+BALL = (Block(1, 0.5), Block(2, 1.0, "l2"), Block(2, 1.0))
+LAWS = [
+    BlockLaplace(BALL, 0.7),
+    SphericalLaplace(5, 0.7),
+    GaussianNoise(5, 1.3),
+    BlockLaplace(FACTOR, 0.7),
+]
 
 
 def radius_of(blocks):
@@ -78,7 +84,7 @@ def facts_of(blocks, radius):
     unit = radius / radius_of(blocks) if blocks else radius
     return {
         "radius": math.nextafter(radius, math.inf),
-        "blocks": tuple(Block(block.size, unit * block.bound) for block in blocks),
+        "blocks": tuple(replace(block, bound=unit * block.bound) for block in blocks),
         "d": sum(block.size for block in blocks) or 2,
     }
 
@@ -118,7 +124,7 @@ def test_the_loss_is_the_log_ratio_of_the_densities():
         np.testing.assert_allclose(back, -expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.title)
+@pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_ratios_and_draws_are_those_of_the_law(law):
     b, change = rng().standard_normal((2, 40, 5))
     expected = [law.log_ratio(*both) for both in zip(b, change, strict=True)]
@@ -204,7 +210,9 @@ def test_the_bound_of_every_loss_is_attained_and_not_exceeded(loss, radius):
 
 
 @pytest.mark.parametrize("h", [0.5, 0.1, 0.01, 1e-4])
-@pytest.mark.parametrize("blocks", [ALONE, (), BOX, FACTOR], ids=["d=1", "ball", "box", "factor"])
+@pytest.mark.parametrize(
+    "blocks", [ALONE, (), BOX, FACTOR, BALL], ids=["d=1", "ball", "box", "factor", "factor, ball"]
+)
 def test_huber_attains_its_bound_to_the_last_digits(h, blocks):
     """In one dimension too, and with a penalty that leaves next to nothing for the noise."""
     for radius in (0.1, 1.0, 12.0, 100.0):
