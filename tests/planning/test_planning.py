@@ -1,6 +1,7 @@
 """`plan` forecasts what `dplr` and `dpsvm` do: the calibration exactly, the errors nearly."""
 
 import inspect
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -334,8 +335,11 @@ def test_any_formula_can_be_planned(formula, d):
 
 def test_columns_without_bounds_take_row_norm():
     outlook = plan("y ~ a + age", 20_000, spend=None, row_norm=1.5, bounds={"age": (15, 65)})
-    assert outlook.study.spec.bound == 1.5
-    assert any("without bounds" in clause for clause in outlook.assumptions)
+    assert outlook.study.spec.unbounded_norm == 1.5
+    assert outlook.study.spec.bound == pytest.approx(math.hypot(1.5, 1.0))
+    words = " ".join(str(outlook).split())
+    assert f"R = {outlook.study.spec.radius:.3g} from declared bounds and row_norm" in words
+    assert any("(spread) of the limit 1.5" in clause for clause in outlook.assumptions)
 
 
 def test_searches_have_public_limits():

@@ -1,5 +1,6 @@
 """A release file holds a fit, reads back as the same fit, and says what is wrong with it if not."""
 
+import copy
 import hashlib
 import json
 import math
@@ -19,6 +20,7 @@ from frames_for_laws import SVMS, clinic, fit_clinic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privatelr.model_data
 import privatelr.results.release_document
 from privatelr import (
     ZCDP,
@@ -35,6 +37,7 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
+from privatelr.frames.design import plan_design
 from privatelr.numerics.losses import LOSSES
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 from privatelr.results.design_limits import (
@@ -70,6 +73,7 @@ FRAME = pd.DataFrame(
     }
 )
 BOUNDS = {"x": (0.5, 9), "z": (0, 1)}
+PARTLY_DECLARED = {**DECLARED, "bounds": {"age": (18, 90)}, "row_norm": 2.0}
 TEXTS = {"s": ["u", "v"], "t": ["v", "u"]}
 MODELS = [
     ("y ~ x + z", {"bounds": BOUNDS}),
@@ -91,6 +95,9 @@ MODELS = [
     ("y ~ exp(x)", {"bounds": {"x": (1000, 2000)}, "row_norm": 2.0}),
     ("y ~ x + z", {"bounds": BOUNDS, "row_norm": 0.4, "intercept_scale": 1.5}),
     ("y ~ x + z + f", {"rp_dim": 2}),
+    ("y ~ k + x + f:k + z", {"bounds": BOUNDS}),
+    ("y ~ log(x) + z - 1", {"bounds": {"z": (0, 1)}, "row_norm": 2.5}),
+    ("y ~ x + f", {"bounds": None, "rp_dim": 2}),
     ("k ~ x", {"levels": {"k": [1, 2]}}),
     ("f ~ . - one", {"levels": TEXTS}),
     ("y ~ x", {"bounds": {**BOUNDS, "y": (0, 1)}, "threshold": "youden"}),
@@ -583,6 +590,24 @@ WRONG = [
 ]
 
 
+PARTIAL = json.loads(
+    json.dumps(release_document(dplr("y ~ dose + age + smoker:dose", clinic(), **PARTLY_DECLARED)))
+)
+BALLS = [block for block in PARTIAL["calibration"]["blocks"] if "norm" in block]
+WRONG_BALLS = [
+    (("design", "unbounded_norm"), 2.5, "design.bound"),
+    (("design", "unbounded_norm"), None, "design.unbounded_norm"),
+    (("design", "unbounded_norm"), 0.0, "design.unbounded_norm"),
+    (("design", "bound_source"), "row_norm", "design.bound_source"),
+    (("design", "bound"), 2.0, "design.bound"),
+    (("calibration", "blocks", 1, "norm"), "l1", "norm takes"),
+    (("calibration", "blocks", 1, "bound"), 1.0, "one bound for all blocks"),
+    (("calibration", "noise", "blocks", 1, "norm"), "linf", "norm takes"),
+    (("calibration", "noise", "blocks", 1, "bound"), 1.0, "one bound for all blocks"),
+    (("calibration", "blocks", 0), {"size": 1, "bound": 2.0, "norm": "l2"}, "calibration.blocks"),
+]
+
+
 INFERRED = json.loads(
     json.dumps(
         release_document(
@@ -662,6 +687,46 @@ def test_the_document_itself_is_right(tmp_path):
 def test_one_sentence_for_every_entry(tmp_path, place, to, words):
     data = json.dumps(changed(*place, to=to)).encode()
     assert re.search(words, refusal(tmp_path / "model.json", data))
+
+
+@pytest.mark.parametrize(("place", "to", "words"), WRONG_BALLS, ids=lambda x: str(x)[:50])
+def test_a_ball_that_does_not_follow_is_refused(place, to, words):
+    restore(PARTIAL)
+    assert [block["bound"] for block in BALLS] == [2.0, 2.0]
+    with pytest.raises(ReleaseFileError, match=words):
+        restore(changed(*place, to=to, document=PARTIAL))
+
+
+@pytest.mark.parametrize(
+    "place", [("design", "unbounded_norm"), ("calibration", "blocks", 1, "norm")]
+)
+def test_a_ball_is_not_left_out(place):
+    document = copy.deepcopy(PARTIAL)
+    *path, last = place
+    entry = document
+    for key in path:
+        entry = entry[key]
+    del entry[last]
+    with pytest.raises(ReleaseFileError):
+        restore(document)
+
+
+def test_a_file_from_before_there_were_balls_reads_as_it_was(monkeypatch, tmp_path):
+    """Whole rows were shortened then where a bound was missing, and the noise was spherical."""
+
+    def whole(*facts):
+        return plan_design(*facts).as_whole_rows()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(privatelr.model_data, "plan_design", whole)
+        fit = dplr("y ~ dose + age + smoker:dose", clinic(), **PARTLY_DECLARED)
+    document = json.loads(json.dumps(release_document(fit)))
+    assert (document["design"]["bound"], document["design"]["bound_source"]) == (2.0, "row_norm")
+    assert "unbounded_norm" not in document["design"]
+    assert document["calibration"]["blocks"] == []
+    VALIDATOR.validate(document)
+    assert restore(document).spec.blocks == ()
+    check_round_trip(fit, clinic(), tmp_path / "model.json")
 
 
 @pytest.mark.parametrize(("place", "to", "words"), WRONG_MOMENTS, ids=lambda x: str(x)[:50])

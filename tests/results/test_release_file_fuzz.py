@@ -45,6 +45,7 @@ OPTIONS = [
     {"spend": "inference"},
     {"eps": ZCDP(0.1), "spend": {"coefficients": 0.9, "inference": 0.1}},
     {"eps": 0, "spend": "inference"},
+    {"formula": "y ~ dose + age + smoker:dose", "bounds": {"age": (18, 90)}, "row_norm": 2.0},
 ]
 
 
@@ -90,7 +91,8 @@ def read(monkeypatch):
         # what decides the plan is in these entries, and in the number of columns
         columns = given["columns"]
         size = len(columns) if isinstance(columns, list) else None
-        key = repr([[given[name] for name in names], size])
+        apart = given.get("unbounded_norm", "absent")
+        key = repr([[given[name] for name in names], apart, size])
         if key not in planned:
             planned[key] = plan(given)
         return planned[key]

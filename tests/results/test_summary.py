@@ -151,8 +151,19 @@ def test_the_promise_is_on_the_page():
     ("options", "words"),
     [
         ({}, "radius R = 1.8 from declared bounds; nothing was estimated from the data"),
-        ({"bounds": None}, "no bounds for age, dose; declaring bounds={name: (lo, hi)} maps each"),
-        ({"bounds": {"age": (18, 90)}}, "no bounds for dose; declaring bounds="),
+        (
+            {"bounds": None},
+            "from declared bounds; age, dose have none and are shortened together to length 1 "
+            "(row_norm); declaring bounds={name: (lo, hi)} maps each",
+        ),
+        (
+            {"bounds": {"age": (18, 90)}, "row_norm": 2.5},
+            "from declared bounds; dose has none and is shortened to length 2.5 (row_norm)",
+        ),
+        (
+            {"bounds": None, "rp_dim": 2},
+            "shortened to length 1 (row_norm): no bounds for age, dose; declaring bounds=",
+        ),
         ({"row_norm": 0.5}, "shortened to length 0.5 (row_norm), below what the declared"),
         ({"rp_dim": 1}, "3 covariates onto 1 random directions, drawn without the data"),
         ({"lambda_": 1e-9}, "raised from 1e-09"),
