@@ -98,14 +98,17 @@ def _within(row: FloatArray, read: _Read) -> bool:
         return all(size <= Fraction(read.largest) for size in entries.values())
     if sum(size * size for size in entries.values()) > Fraction(read.radius) ** 2:
         return False
-    start = 0
+    start, square, length = 0, Fraction(0), math.inf
     for block in read.blocks:
         stop = start + block.size
-        inside = sum((size for at, size in entries.items() if start <= at < stop), Fraction(0))
-        if inside > Fraction(block.bound):
+        inside = [size for at, size in entries.items() if start <= at < stop]
+        if block.norm == "l2":
+            square += sum((size * size for size in inside), Fraction(0))
+            length = block.bound
+        elif sum(inside, Fraction(0)) > Fraction(block.bound):
             return False
         start = stop
-    return True
+    return math.isinf(length) or square <= Fraction(length) ** 2
 
 
 def _count_mixed(first: _Read, second: _Read, index: int, n: int) -> int:
@@ -152,7 +155,7 @@ def read_as_a_fit(
             width = min(directions, spec.p)
             spec = project(spec, rng.standard_normal((spec.p, width)))
         if projection is not None:
-            spec = replace(spec, projection=projection)
+            spec = replace(spec.as_whole_rows(), projection=projection)
     with np.errstate(all="ignore"):
         x, y = gathered(read_rows(spec, table, bar=False)[0])
     return _Read(x, y, len(table), spec.radius, spec.blocks)

@@ -40,6 +40,7 @@ _MODELLED, _MOST = 20, 20_000
 """Modelled releases beside a real one, which is far slower, and at most."""
 _EVIDENCE = 6.0
 _BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(1, 1.0))
+_APART = (Block(1, 0.5), Block(1, 1.0, "l2"), Block(1, 1.0))
 
 
 def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
@@ -159,7 +160,7 @@ def audit_draws(rng: np.random.Generator, count: int) -> Iterator[Check]:
     Each coordinate, the length, sums and differences of neighbours, and what share of the length
     the largest coordinate has.
     """
-    block = BlockLaplace((Block(1, 0.5), Block(2, 1.5)), 2.0)
+    block = BlockLaplace((Block(1, 1.2, "l2"), Block(2, 1.5), Block(2, 1.2, "l2")), 2.0)
     for law in (SphericalLaplace(3, 2.0), GaussianNoise(3, 0.7), block):
         subject = f"{law.title} draws: digits of evidence that they have another law"
         yield from guarded("draws", subject, _compare_draws, law, subject, rng, count)
@@ -190,13 +191,14 @@ def _views(releases: FloatArray, reference: FloatArray) -> list[FloatArray]:
 
 
 def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
-    """Rows in a ball, in blocks, of one class, and with records of no use."""
+    """Rows in a ball, in blocks, of one class, of both kinds, and with records of no use."""
     x = rng.standard_normal((_RECORDS, 2))
     y = np.where(rng.random(_RECORDS) < 0.7, 1.0, -1.0)
     yield DenseRows(x, y, bound=1.0, intercept=None)
     box = np.clip(x, -1.0, 1.0)
     yield DenseRows(box, y, bound=2.0**0.5, intercept=0.5, blocks=_BLOCKS)
     yield DenseRows(box, np.ones(_RECORDS), bound=2.0**0.5, intercept=0.5, blocks=_BLOCKS)
+    yield DenseRows(x * [9, 0.1], y, bound=2.0**0.5, intercept=0.5, blocks=_APART)
     x[::4] = np.nan
     yield DenseRows(x, y, bound=1.0, intercept=None)
 

@@ -74,7 +74,8 @@ def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
         case SphericalLaplace(), PureDP() | ApproxDP():
             return moved * noise.rate / target.epsilon
         case BlockLaplace(), PureDP() | ApproxDP():
-            widest = max(math.sqrt(block.size) / block.bound for block in noise.blocks)
+            roots = [1.0 if b.norm == "l2" else math.sqrt(b.size) for b in noise.blocks]
+            widest = max(root / b.bound for root, b in zip(roots, noise.blocks, strict=True))
             return moved * noise.rate * widest / target.epsilon
         case GaussianNoise(), ZCDP():
             return (moved / noise.sd) ** 2 / 2 / target.rho
@@ -196,8 +197,17 @@ def _charge(problem: Problem, noise: NoiseLaw) -> float:
         return noise.rate * problem.radius
     if not isinstance(noise, BlockLaplace) or not problem.blocks:
         return math.inf
-    pairs = zip(noise.blocks, problem.blocks, strict=True)
-    return noise.rate * max(block.bound / shape.bound for shape, block in pairs)
+    # a row has so much of the noise's norm in a block, and in all its blocks under "l2" together
+    charges, squares = [0.0], {"l1": 0.0, "l2": 0.0}
+    for shape, block in zip(noise.blocks, problem.blocks, strict=True):
+        if shape.norm == "l1":
+            most = 1.0 if block.norm == "l1" else math.sqrt(block.size)
+            charges.append(most * block.bound / shape.bound)
+        elif block.norm == "l1":
+            squares["l1"] += (block.bound / shape.bound) ** 2
+        else:  # these have one length together
+            squares["l2"] = max(squares["l2"], (block.bound / shape.bound) ** 2)
+    return noise.rate * max(*charges, math.sqrt(sum(squares.values())))
 
 
 def _steepest(loss: Loss) -> float:
