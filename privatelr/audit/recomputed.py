@@ -16,6 +16,7 @@ from privatelr.audit.exact import candidate_margins
 from privatelr.audit.settings import (
     INTERCEPT_AND_SLOPE,
     INTERCEPT_FACTOR_SLOPE,
+    INTERCEPT_SLOPE_BALL,
     Setting,
     calibrate_in,
     plan_in,
@@ -58,6 +59,7 @@ _SETTINGS = (
     Setting(),
     Setting(12.0, 4.0, INTERCEPT_AND_SLOPE),
     Setting(0.1, 0.25, INTERCEPT_FACTOR_SLOPE),
+    Setting(2.0, 1.0, INTERCEPT_SLOPE_BALL),
     Setting(12.0),
 )
 _KINDS = ((GaussianNoise,), (SphericalLaplace, BlockLaplace))

@@ -76,6 +76,15 @@ def _other_blocks(calibration: Calibration) -> Calibration:
     return replace(calibration, noise=replace(law, blocks=halved))
 
 
+def _sums_for_lengths(calibration: Calibration) -> Calibration:
+    """Noise for rows whose sums of sizes are held, where it is their length that is."""
+    law = calibration.noise
+    if not isinstance(law, BlockLaplace):
+        return calibration
+    sums = tuple(replace(block, norm="l1") for block in law.blocks)
+    return replace(calibration, noise=replace(law, blocks=sums))
+
+
 def _hiding(sd_of: Callable[[float, ZCDP], float]) -> Callable[[], Iterable[Swap]]:
     """Gaussian noise under zCDP by another formula."""
 
@@ -197,6 +206,11 @@ OF_NOISE = (
     Mutation(
         "noise in blocks has other blocks than the rows",
         _recalibrated("objective", PureDP, _other_blocks),
+        (_PURE,),
+    ),
+    Mutation(
+        "noise for a length is that for a sum of sizes",
+        _recalibrated("objective", PureDP, _sums_for_lengths),
         (_PURE,),
     ),
     Mutation(

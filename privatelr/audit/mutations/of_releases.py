@@ -22,6 +22,7 @@ from privatelr.privacy import draws as recipes
 from privatelr.privacy.draws import FloatDraw
 from privatelr.privacy.guarantees import PureDP
 from privatelr.privacy.randomness import SystemRandomness
+from privatelr.types import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,6 +69,25 @@ def _block_reach() -> Iterable[Swap]:
         sizes = recipes.exponentials(uniforms[: law.dimension + 1], arithmetic)
         shrink = recipes.total(sizes[:-1]) / recipes.total(sizes)
         return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
+
+    yield Swap(blocks.BlockLaplace, "transform", transform)
+
+
+def _on_the_surface() -> Iterable[Swap]:
+    """Columns that have a length together are drawn on the surface of their ball."""
+    honest = blocks.BlockLaplace.transform
+
+    def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
+        drawn = honest(law, uniforms, signs, arithmetic)
+        ball = parts_of(law.blocks)[-1]
+        if ball.norm == "l1":
+            return drawn
+        reach = recipes.total(recipes.exponentials(uniforms[: law.dimension + 1], arithmetic))
+        own = [drawn[column] for column in ball.columns]
+        length = arithmetic.sqrt(recipes.total([x * x for x in own]))
+        for column in ball.columns:
+            drawn[column] = drawn[column] * (ball.bound * reach / law.rate / length)
+        return drawn
 
     yield Swap(blocks.BlockLaplace, "transform", transform)
 
@@ -253,6 +273,7 @@ OF_RELEASES = (
     Mutation("the length of a draw has one dimension", _one_exponential, (DRAWS,)),
     Mutation("the direction of a draw is that of a cube", _from_a_cube, (DRAWS,)),
     Mutation("a draw in blocks is one dimension short", _block_reach, (DRAWS,)),
+    Mutation("a draw in a ball is on its surface", _on_the_surface, (DRAWS,)),
     Mutation("coordinates of a Gaussian draw are one number", _one_normal, (DRAWS,)),
     Mutation("a law is drawn from once and for all", _drawn_once, (DRAWS,)),
     Mutation(

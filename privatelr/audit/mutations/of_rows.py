@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from privatelr.numerics.rows import DenseRows
-    from privatelr.types import FloatArray
+    from privatelr.types import Block, FloatArray
 
 
 def _intercept_forgotten() -> Iterable[Swap]:
@@ -45,8 +45,14 @@ def _images_not_shortened() -> Iterable[Swap]:
     honest = limits.bounded_rows
 
     def bounded(
-        covariates: FloatArray, bound: float, intercept: float | None, projection: Any = None
+        covariates: FloatArray,
+        bound: float,
+        intercept: float | None,
+        projection: Any = None,
+        blocks: tuple[Block, ...] = (),
     ) -> FloatArray:
+        if blocks:
+            return honest(covariates, bound, intercept, projection, blocks)
         short = honest(covariates, bound, None)
         images = short if projection is None else short @ projection
         if intercept is None:
@@ -116,6 +122,15 @@ def _blocks_not_held() -> Iterable[Swap]:
     yield Swap(design.DesignSpec, "blocks", halved)
     yield Swap(limits, "held_in_blocks", lambda x, blocks: x)
     yield Swap(Limits, "_kept", lambda held, x: np.zeros(len(x), dtype=bool))
+
+
+def _unbounded_with_the_rest() -> Iterable[Swap]:
+    """Columns without bounds are shortened with all others, and their noise is for fewer."""
+    yield from everywhere(limits.together_of, lambda blocks, intercept: None)
+
+
+def _sparse_unbounded_with_the_rest() -> Iterable[Swap]:
+    yield Swap(sparse_rows, "_shorten_some", lambda x, columns, bound: None)
 
 
 def _interactions_trusted() -> Iterable[Swap]:
@@ -209,6 +224,16 @@ OF_ROWS = (
     Mutation("the longest row stands in for the bound", _bound_from_data, (rows("frame"),)),
     Mutation("rows leave the blocks of their noise", _blocks_not_held, (rows("frame"),)),
     Mutation(
+        "columns without bounds have no length of their own",
+        _unbounded_with_the_rest,
+        (rows("frame"),),
+    ),
+    Mutation(
+        "sparse columns without bounds have no length of their own",
+        _sparse_unbounded_with_the_rest,
+        (rows("wide factor"),),
+    ),
+    Mutation(
         "the range of an interaction is too small, and rows are trusted",
         _interactions_trusted,
         (rows("frame"),),
@@ -216,5 +241,7 @@ OF_ROWS = (
     Mutation("records with a missing value are dropped", _unusable_dropped, (rows("frame"),)),
     Mutation("missing values become means of the others", _missing_imputed, (rows("frame"),)),
     Mutation("columns are divided by their largest value", _scaled_by_largest, (rows("frame"),)),
-    Mutation("the intercept of sparse rows counts twice", _intercept_twice, (rows("wide factor"),)),
+    Mutation(
+        "the intercept of sparse rows counts twice", _intercept_twice, (rows("sparse matrix"),)
+    ),
 )
