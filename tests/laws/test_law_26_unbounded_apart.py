@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import privatelr.numerics.limits
 import privatelr.numerics.sparse_rows
-from privatelr import PrivacyWarning, audit, dplr, dpsvm
+from privatelr import PrivacyWarning, SchemaWarning, audit, dplr, dpsvm
 from privatelr.audit.exact import tilt_losses
 from privatelr.audit.pairs import Pair, row_size
 from privatelr.audit.search import search
@@ -33,6 +33,7 @@ from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.sparse_rows import sparse_backend
 from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.guarantees import PureDP
+from privatelr.privacy.noise import SphericalLaplace, mean_square
 from privatelr.types import Block, euclidean_part
 
 BOUNDS, LEVELS = {"age": (18, 90)}, {"smoker": ["no", "yes"], "site": list("abc")}
@@ -222,6 +223,25 @@ def test_columns_that_are_mixed_or_scaled_by_the_data_are_shortened_as_whole_row
         scaled = dplr("y ~ age + dose", clinic(), bounds=BOUNDS, row_norm=2.0, do_scale=True)
     for spec in (fit.spec, scaled.spec):
         assert (spec.bound, spec.bound_source, spec.blocks) == (2.0, "row_norm", ())
+
+
+def test_one_forgotten_bound_costs_one_column():
+    """Not a ball for all: the others keep the noise that they have beside it."""
+    names = [f"x{at}" for at in range(9)]
+    frame = pd.DataFrame({name: np.linspace(-1, 1, 40) for name in names})
+    frame["y"] = np.arange(40) % 2.0
+    bounds = {name: (-1, 1) for name in names}
+    full = dplr("y ~ .", frame, bounds=bounds).calibration
+    bounds.pop("x4")
+    with pytest.warns(SchemaWarning, match="'x4'"):
+        fit = dplr("y ~ .", frame, bounds=bounds)
+    noise, problem = fit.calibration.noise, fit.calibration.problem
+    assert isinstance(noise, BlockLaplace)
+    assert problem.radius == pytest.approx(full.problem.radius, rel=1e-9)
+    # an interval of the same length is a ball and a block
+    np.testing.assert_allclose(noise.variances, full.noise.variances, rtol=1e-9)
+    spherical = SphericalLaplace(problem.d, noise.rate / problem.radius)
+    assert mean_square(noise) < 0.6 * mean_square(spherical)
 
 
 # -- privacy ------------------------------------------------------------------------------------
