@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 _PLAIN = (bool, int, float)
 _NUMPY = tuple(
@@ -64,6 +65,14 @@ def constant(value: Any) -> str | bool | int | float | None:
     plain: bool | int | float = float(value) if kind is np.longdouble else value
     plain = plain.item() if isinstance(plain, np.generic) else plain
     return None if plain != plain else plain
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell says that there is no value: None, pandas' marks, or a NaN of a known type."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return True
+    kind = type(value)
+    return (kind is float or id(kind) in _OF_NUMPY) and bool(value != value)
 
 
 def _as_double(value: Any) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import SchemaError
 from privatelr.frames.doubts import doubts
 from privatelr.frames.schema import BoundsLike, LevelsLike, declare_schema
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from privatelr.types import Rows
 
 
+@suggests_arguments
 def check(
     formula: Any = None,
     data: Any = None,

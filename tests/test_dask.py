@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from decimal import Decimal
 
 import cloudpickle
 import numpy as np
@@ -405,6 +406,16 @@ def test_data_that_change_between_passes_end_a_fit_in_the_next(change, after):
     assert len(readings) <= after + 2, "a solver that fails is followed by one of the package's own"
 
 
+@pytest.mark.parametrize("rows", [1021, 2042, 2 * 1019, 3000])
+@pytest.mark.parametrize("what", ["labels", "a column"])
+def test_signs_that_change_everywhere_are_noticed(rows, what):
+    """Of bits, a sign is the highest: an even number of them adds up to nothing."""
+    rng = np.random.default_rng(2)
+    x, y = rng.uniform(-1, 1, (rows, 4)), rng.choice([-1.0, 1.0], rows)
+    other = x * [1, -1, 1, 1] if what == "a column" else x
+    assert (checksum(x, y) != checksum(other, -y if what == "labels" else y)).all()
+
+
 def test_what_changes_is_told_in_the_same_words_whatever_it_is():
     def told(change):
         with pytest.raises(SchemaError) as error:
@@ -505,6 +516,24 @@ def test_kernels_travel_without_the_data():
     assert left == RowFacts(1000, 4, parts.rows.radius, parts.rows.blocks)
     with pytest.raises(SchemaError):
         left.fold(lambda x, y: (0,))
+
+
+@EVERY_MEMORY
+@pytest.mark.parametrize("cell", [b"\xff", "\ud800", Decimal("sNaN"), 3, None], ids=repr)
+def test_objects_are_not_made_into_text_on_the_way(cell, memory):
+    """Dask would, and fail for a cell that cannot be spelled: an error about one record."""
+    x = pd.Series(["a", "b", "a", cell, *["a", "b"] * 18], dtype=object)
+    frame = pd.DataFrame({"x": x, "y": [0, 1, 1, 0] * 10})
+    parts = [dask.delayed(frame.iloc[:20]), dask.delayed(frame.iloc[20:])]
+    for lazy in (
+        dd.from_pandas(frame, npartitions=2),
+        dd.from_delayed(parts, meta=frame.iloc[:0]),
+        dd.from_pandas(frame.assign(z=1), npartitions=2)[["y", "x"]],
+    ):
+        with dask.config.set({"privatelr.memory": memory}):
+            found = dplr("y ~ x", lazy, levels={"x": ["a", "b"]}, bounds={"y": (0, 1)})
+        expected = dplr("y ~ x", frame, levels={"x": ["a", "b"]}, bounds={"y": (0, 1)})
+        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
 def test_names_of_tasks_say_nothing_of_the_data(monkeypatch):

@@ -30,8 +30,9 @@ STATUSES = """\
 exit status:
   0 done; 1 understood, but refused or failed, as when a file to be written
   exists; 2 the command line or an input file is wrong; 3 the work was done, and
-  its result could not be written; 130 interrupted; 141 the reader of standard
-  output left before its end, and no file was written; 143 ended by SIGTERM
+  not all of its result could be written, the line says what; 130 interrupted; 141
+  the reader of standard output left before its end, and no file of --out was
+  written; 143 ended by SIGTERM
 """
 
 

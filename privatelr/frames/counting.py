@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.cells import is_missing
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -75,6 +77,9 @@ def unknown(column: pd.Series[Any], known: BoolArray) -> Unread:
 
 
 def _absent(column: pd.Series[Any]) -> BoolArray:
+    if column.dtype == object:  # pandas would compare each cell with itself, by its own code
+        cells = column.to_numpy()
+        return np.fromiter(map(is_missing, cells), dtype=bool, count=len(cells))
     try:
         return np.asarray(column.isna(), dtype=bool)
     except Exception:  # a column of another library's type, which says nothing of its own

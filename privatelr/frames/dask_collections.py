@@ -9,7 +9,7 @@ import pandas as pd
 
 from privatelr.dask_cluster import evaluated
 from privatelr.errors import SchemaError, quoting_nothing
-from privatelr.frames.dask_parquet import columns_apart
+from privatelr.frames.dask_expressions import columns_apart, objects_kept
 from privatelr.frames.source import is_dask
 
 if TYPE_CHECKING:
@@ -78,8 +78,11 @@ def partitions(data: Any) -> list[Any]:
         return list(data.to_delayed().ravel())
     # Dask would read several files at once where few columns are asked for, and so make other
     # partitions of the records when it counts them than when it reads them
-    with dask.config.set({"optimization.tune.active": False}):
-        return list(data.to_delayed())
+    with (
+        dask.config.set({"optimization.tune.active": False}),
+        quoting_nothing("its partitions could not be told apart"),
+    ):
+        return list(objects_kept(data).to_delayed())
 
 
 def lengths_of(data: Any) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from privatelr.frames.evaluation import Columns as Values
 from privatelr.frames.evaluation import evaluate
 from privatelr.frames.expressions import coded_column
 from privatelr.frames.kinds import foreign_constants, require_kinds
-from privatelr.frames.pieces import Piece, as_piece, columns_of, side_by_side
+from privatelr.frames.pieces import Piece, as_piece, columns_of, side_by_side, tally_of
 from privatelr.frames.recipes import fill
 from privatelr.frames.response import Response, labels, plan_response
 from privatelr.frames.row_limits import BoundSource, blocks_of, bound_of, require_boundable
@@ -267,7 +267,7 @@ def read_labelled(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[FloatA
     bounds rows makes it a row of zeros.
     """
     covariates, usable, values = _covariates(spec, frame, spec.formula.variables)
-    label, labelled = labels(spec.response, values)
+    label, labelled = labels(spec.response, values, tally_of(frame))
     known = usable & labelled
     if not known.all():
         covariates[~known] = np.nan

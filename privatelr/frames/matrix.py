@@ -20,6 +20,7 @@ from privatelr.frames.design import read_values
 from privatelr.frames.expressions import parse_expression
 from privatelr.frames.formula import Formula
 from privatelr.frames.lexer import tokenize
+from privatelr.frames.pieces import tally_of
 from privatelr.frames.response import Response, labels, plan_response
 from privatelr.frames.sound_matrix import sound_matrix
 from privatelr.frames.source import as_frame, quote
@@ -161,7 +162,7 @@ def describe_numbered(
 def read_matrix_labels(spec: NumberedSpec, frame: pd.DataFrame | Piece) -> FloatArray:
     """Labels ``(n,)``: -1 or 1, and 0 where the response is not usable."""
     values, usable = read_values(spec.variables, frame, tuple(spec.variables))
-    label, labelled = labels(spec.response, values)
+    label, labelled = labels(spec.response, values, tally_of(frame))
     return np.where(usable & labelled, label, 0.0)
 
 

@@ -57,6 +57,11 @@ class Piece:
         return [part[:, cut] if isinstance(part, np.ndarray) else part.iloc[cut] for part in whole]
 
 
+def tally_of(frame: pd.DataFrame | Piece) -> Tally | None:
+    """What counts the values of a frame that are not read as they are, if anything does."""
+    return frame.tally if isinstance(frame, Piece) else None
+
+
 def as_piece(
     frame: pd.DataFrame | Piece, names: tuple[str, ...], tally: Tally | None = None
 ) -> Piece:

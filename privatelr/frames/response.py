@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privatelr.errors import FormulaError, SchemaError
+from privatelr.frames.counting import Unread
 from privatelr.frames.evaluation import Columns, evaluate
 from privatelr.frames.expressions import (
     Expression,
@@ -25,6 +26,7 @@ from privatelr.frames.variables import level_codes, remedy, require_content
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from privatelr.frames.counting import Tally
     from privatelr.frames.variables import Variable
     from privatelr.types import BoolArray, FloatArray
 
@@ -143,14 +145,23 @@ def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
     return (levels[0], levels[1] if len(levels) == 2 else f"not {levels[0]}")
 
 
-def labels(response: Response, columns: Columns) -> tuple[FloatArray, BoolArray]:
-    """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value."""
+def labels(
+    response: Response, columns: Columns, tally: Tally | None = None
+) -> tuple[FloatArray, BoolArray]:
+    """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value.
+
+    A tally counts numbers of a column that are of neither class.
+    """
     name = coded_column(response.expression)
     values = columns[name] if name is not None else evaluate(response.expression, columns)
     if response.kind == "binary":
         positive = np.equal(values, 1)
         # labels of support vector machines are often -1 and 1
         usable = positive | np.equal(values, 0) | np.equal(values, -1)
+        if tally is not None and name is not None:
+            # what is missing stands as the middle of (0, 1), if it does not stand as 0
+            odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
+            tally.add(name, Unread(undeclared=int(odd)))
         return np.where(positive, 1.0, -1.0), usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)

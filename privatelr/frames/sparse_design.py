@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.frames.design import read_factors, read_values
+from privatelr.frames.pieces import tally_of
 from privatelr.frames.response import labels
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def read_sparse(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[Any, Flo
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
     covariates, usable, values = read_sparse_covariates(spec, frame, spec.formula.variables)
-    label, labelled = labels(spec.response, values)
+    label, labelled = labels(spec.response, values, tally_of(frame))
     return covariates, np.where(usable & labelled, label, 0.0)
 
 

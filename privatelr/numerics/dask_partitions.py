@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 _PIECE = 2**15
 """Rows of a partition that are bounded at once, at least, where they are not kept."""
-_LANES = 1021
+_LANES, _OTHER_LANES = 1021, 1019
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_PLACES = np.arange(1, 2 * _LANES, 2, dtype=np.uint64) * _ODD
-"""An odd factor for each lane, so that sums do not change places unseen."""
 _CHANGED = (
     "data: they changed while they were read; a fit takes data that stay as they are and come in "
     "the same order, as persist() or a copy keeps them, and a charge that was made for this fit "
@@ -177,19 +175,26 @@ def checksum(x: FloatArray, y: FloatArray) -> IntArray:
     fast as the block can be read. It finds accidents; whoever can choose the data twice does
     not need a collision. Whole numbers give the same sum on every machine, which doubles do not.
     """
-    lanes = _in_lanes(x) * _ODD + _in_lanes(y)
-    lanes ^= lanes >> np.uint64(32)
-    lanes *= _PLACES
-    lanes ^= lanes >> np.uint64(29)
-    return np.asarray(np.add.reduce(lanes * _ODD, keepdims=True))
+    return _mixed(_in_lanes(x)) + _mixed(np.ascontiguousarray(y).view(np.uint64))
 
 
-def _in_lanes(table: FloatArray) -> IntArray:
-    words = np.ascontiguousarray(table).reshape(-1).view(np.uint64)
-    full = len(words) // _LANES * _LANES
-    lanes = np.add.reduce(words[:full].reshape(-1, _LANES), axis=0)
-    lanes[: len(words) - full] += words[full:]
-    return np.asarray(lanes)
+def _in_lanes(x: FloatArray) -> IntArray:
+    # not as many lanes as divide the rows: each would hold as many entries of a column as the
+    # others, and an even number of signs that change would leave all of them as they are
+    lanes = _LANES if len(x) % _LANES else _OTHER_LANES
+    words = np.ascontiguousarray(x).reshape(-1).view(np.uint64)
+    full = len(words) // lanes * lanes
+    sums = np.add.reduce(words[:full].reshape(-1, lanes), axis=0)
+    sums[: len(words) - full] += words[full:]
+    return np.asarray(sums)
+
+
+def _mixed(words: IntArray) -> IntArray:
+    """One number ``(1,)`` of words ``(k,)``, which depends on the place of each."""
+    mixed: Any = words ^ (words >> np.uint64(32))
+    mixed = mixed * np.arange(1, 2 * len(words), 2, dtype=np.uint64) * _ODD
+    mixed ^= mixed >> np.uint64(29)
+    return np.asarray(np.add.reduce(mixed * _ODD, keepdims=True))
 
 
 def _checksum_only(x: FloatArray, y: FloatArray) -> tuple[IntArray]:

@@ -105,8 +105,9 @@ def _half(guarantee: Promise) -> Promise:
             return replace(guarantee, epsilon=epsilon / 2)
         case ZCDP(rho=rho):
             return replace(guarantee, rho=rho / 2)
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return replace(guarantee, epsilon=epsilon / 2, delta=delta / 2)
+        case ApproxDP(epsilon=epsilon):
+            # all of delta: a release may need none of it, and is then no cheaper in epsilon
+            return replace(guarantee, epsilon=epsilon / 2)
 
 
 def _rho(event: Event) -> float:

@@ -223,8 +223,11 @@ def renyi_curve(event: Event, orders: FloatArray) -> FloatArray:
 def pure_cap(event: Event) -> PureDP | None:
     """The pure guarantee that an event has although it is not one, or None."""
     match event:
-        case BoundedRangeEvent(eta=each, times=times) | SimplexDrawEvent(largest=each, times=times):
+        case BoundedRangeEvent(eta=each, times=times):
             return PureDP(at_least(exact(each) * times), event.neighbours)
+        case SimplexDrawEvent(largest=largest, width=width, times=times):
+            # chances add up to one, so that the interval of their changes holds a zero
+            return PureDP(at_least(exact(min(largest, width)) * times), event.neighbours)
     return None
 
 

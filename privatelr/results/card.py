@@ -165,8 +165,8 @@ def _limits(fit: ModelRecord) -> list[Piece]:
         "What holds for people in general is learned, as it is meant to be, and so it is learned "
         "about you as well.",
         f"The number of records, n = {fit.nobs}, is public, and so are names, bounds and levels.",
-        "Diagnostics of the training data (C-index, ROC curve), which the fit shows its analyst "
-        "below a line, are not covered, and not in the release file.",
+        "Diagnostics of the training data (C-index, ROC curve, counts), which the fit shows its "
+        "analyst when asked, are not covered, and not in the release file.",
         *_learned_threshold(fit),
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",

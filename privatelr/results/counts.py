@@ -9,6 +9,7 @@ import pandas as pd
 
 from privatelr.errors import GuaranteeError
 from privatelr.frames.counting import Unread
+from privatelr.frames.expressions import coded_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,10 +84,18 @@ class DataCounts(NeverSaved):
         of_none = "every record can be used"
         if self.zero_rows:
             of_none = f"{self.zero_rows} cannot be used and count as rows of zeros"
+            if self.response.kind == "binary":
+                of_none += "; numbers of a response are 0 (or -1) and 1"
         return (
             f"Of {self.n} records, {self.response.expression.label} is {positive} (positive) in "
-            f"{self.positive} and {negative} in {self.negative}; {of_none}."
+            f"{self.positive} usable ones and {negative} in {self.negative}; {of_none}."
         )
+
+    def _is_coded_by_numbers(self, name: str) -> bool:
+        return self.response.kind == "binary" and coded_column(self.response.expression) == name
+
+    def __repr__(self) -> str:
+        return f"NOT PRIVATE, computed from the training data. {self.sentence()}\n{self.table}"
 
     def row(self, name: str) -> tuple[int, int, int | None, int | None]:
         """Of a variable the numbers of `HEADERS`; None for one that it cannot have."""
@@ -97,7 +106,7 @@ class DataCounts(NeverSaved):
             self.n - found.missing - found.undeclared,
             found.missing,
             found.clipped if bounded else None,
-            found.undeclared if variable.levels else None,
+            found.undeclared if variable.levels or self._is_coded_by_numbers(name) else None,
         )
 
 

@@ -84,6 +84,7 @@ def odd_values():
     loud = [
         *(telling("__float__"), telling("__eq__"), telling("__hash__", "__eq__")),
         *(telling("__float__", of=float), telling("__eq__", "__hash__", of=str)),
+        *(telling("__ne__", "__eq__", of=float), telling("__ne__", "__eq__", of=Decimal)),
         *(telling("__len__", "__array__"), telling("__class__"), telling(*EVERYTHING)),
     ]
     return [*plain, *(kind() for kind in loud)]

@@ -22,7 +22,12 @@ from privatelr.privacy import ledger_page
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.agreement import implied, in_agreement, require_agreement
 from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import BoundedRangeEvent, GaussianEvent, TiltEvent
+from privatelr.privacy.events import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    SimplexDrawEvent,
+    TiltEvent,
+)
 from privatelr.privacy.gaussian import gaussian_epsilon, gaussian_sd
 
 MU = 1 / gaussian_sd(1.0, 1e-6, 1.0)
@@ -45,6 +50,9 @@ LIES = {
     "no delta, no zCDP": (ZCDP(5.0), [ApproxDP(1.0, 1e-9)]),
     "choices, too cheap": (PureDP(5), [BoundedRangeEvent(0.01, 2)]),
     "choices, not implied": (ZCDP(0.1), [BoundedRangeEvent(1.0, 2)]),
+    "draws of a narrow law": (PureDP(50), [SimplexDrawEvent(50, 1e-9, 1e-9)]),
+    "all of delta, nothing of epsilon": (ApproxDP(100, 1e-6), [ApproxDP(1e-6, 0.51e-6)]),
+    "nothing of epsilon, in two": (ApproxDP(9, 1e-6), [PureDP(0.1), ApproxDP(1e-6, 0.6e-6)]),
     "choices at a delta": (ApproxDP(1, 1e-6), [BoundedRangeEvent(0.1, 1000)]),
 }
 

@@ -84,6 +84,9 @@ def expected(frame, name, bounds, levels):
     missing = sum(math.isnan(value) for value in numbers)
     low, high = bounds.get(name, (-math.inf, math.inf))
     clipped = sum(value < low or value > high for value in numbers)
+    if name == "y":  # the response, coded by numbers
+        usable = sum(value in (-1, 0, 1) for value in numbers)
+        return usable, missing, pd.NA, len(values) - missing - usable
     return len(values) - missing, missing, clipped if name in bounds else pd.NA, pd.NA
 
 
@@ -201,7 +204,9 @@ def test_every_page_says_that_it_is_not_private():
     assert "Response y: 1 (positive) against 0;" in page
     usable = spoiled().drop(index=[2, 4])["y"]
     negative, positive = int((usable == 0).sum()), int((usable == 1).sum())
-    assert f"y is 1 (positive) in {positive} and 0 in {negative}; 2 cannot be used" in page
+    assert (
+        f"y is 1 (positive) in {positive} usable ones and 0 in {negative}; 2 cannot be used" in page
+    )
     assert "age 40 0 1 -" in page
     assert "smoker 39 0 - 1" in page
     assert max(map(len, str(found).splitlines())) <= 79
@@ -233,8 +238,10 @@ def test_what_is_declared_and_not_meant_is_on_the_page():
 
 def test_columns_without_a_usable_value_are_named():
     found = check("y ~ age + dose", clinic().assign(age=np.nan, y=2.0))
-    assert "No usable value has: age." in str(found)
-    assert "y is 1 (positive) in 0 and 0 in 0; 40 cannot be used" in " ".join(str(found).split())
+    assert "No usable value has: y, age." in str(found)
+    assert "y is 1 (positive) in 0 usable ones and 0 in 0; 40 cannot be used" in " ".join(
+        str(found).split()
+    )
 
 
 def test_many_columns_leave_room_for_those_with_something_to_tell():
@@ -268,3 +275,16 @@ def test_no_ledger_is_charged_and_nothing_is_warned_of():
         with ledger:
             check("y ~ .", frame, **DECLARED)
     assert not ledger.entries
+
+
+def test_numbers_of_a_response_that_are_of_no_class_are_counted():
+    """As where the classes are coded 1 and 2, or the response is a weight."""
+    frame = clinic().assign(y=lambda f: f["y"] + 1)
+    frame.loc[3, "y"] = np.nan
+    coded = int((frame["y"] == 2).sum())
+    for given in ({}, {"y": (0, 1)}):
+        found = check("y ~ age", frame.astype({"y": float}), bounds={"age": (18, 90), **given})
+        row = found.table.loc["y"]
+        assert (row["missing"], row["undeclared"]) == (1, 0 if given else coded)
+    unclipped = check("y ~ age", frame, bounds={"age": (18, 90)})
+    assert "numbers of a response are 0 (or -1) and 1" in " ".join(str(unclipped).split())

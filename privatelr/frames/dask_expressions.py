@@ -1,7 +1,8 @@
-"""Dask frames from Parquet, read so that a pass over them is as short as it can be.
+"""What is changed in Dask's own description of a frame before its partitions are read.
 
-This leans on how Dask describes a frame to itself. Where a version of it does so otherwise, the
-frame stays as it is: slower to read, and the same.
+Parquet is read so that a pass over it is as short as it can be, and objects are not made into text
+on the way. This leans on how Dask describes a frame to itself. Where a version of it does so
+otherwise, the frame stays as it is.
 """
 
 from __future__ import annotations
@@ -56,3 +57,30 @@ def _fsspec_apart() -> Any:
             return read
 
     return ReadParquetApart
+
+
+def objects_kept(frame: Any) -> Any:
+    """The same frame without the text that Dask makes of objects when it makes a frame.
+
+    It calls the code of each cell, and fails for one that cannot be spelled: an error that tells
+    of one record. Cells are read by this package one by one. Only what stands between the frame
+    and where it came from is changed, and nothing that its user computes with it.
+    """
+    try:
+        from dask.dataframe.dask_expr import new_collection
+        from dask.dataframe.dask_expr._expr import ArrowStringConversion, Projection
+        from dask.dataframe.dask_expr.io.io import FromPandas
+    except ImportError:
+        return frame
+    try:
+        expression = source = frame.expr
+        while isinstance(source, Projection):
+            source = source.frame
+        if isinstance(source, ArrowStringConversion):
+            return new_collection(expression.substitute(source, source.frame))
+        if isinstance(source, FromPandas) and source.pyarrow_strings_enabled:
+            kept = source.substitute_parameters({"pyarrow_strings_enabled": False})
+            return new_collection(expression.substitute(source, kept))
+    except (AttributeError, ImportError, TypeError):
+        pass
+    return frame
