@@ -22,6 +22,7 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online.play import PrivateFTRL
 from privatelr.model import dplr
 from privatelr.privacy.events import GaussianEvent
+from privatelr.privacy.gaussian import log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.ledger import Ledger
 
@@ -49,6 +50,7 @@ def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
         ("what is left", _rests),
         ("prices chosen by results", _chosen),
         ("events", _false_events),
+        ("deltas of both kinds", _deltas),
     ):
         yield from guarded(PART, subject, work, rng)
     yield from guarded(PART, "fits", _fits)
@@ -195,3 +197,31 @@ def _false_events(rng: np.random.Generator) -> Iterator[Check]:
         for event in (GaussianEvent(cheap), PureDP(cheap)):
             believed += _accepts(Ledger(_LARGE, _DELTA), guarantee, events=(event,))
     yield Check(PART, "events: cheap ones that were believed", believed)
+    written = Ledger(_LARGE, _DELTA)
+    written.charge(ApproxDP(50.0, _DELTA / 100), (), "audit")
+    document = written.to_json()
+    document["entries"][0]["events"] = [
+        {"kind": "gaussian", "mu": cheap, "neighbours": written.neighbours.name}
+    ]
+    try:
+        Ledger.from_json(document)
+        read = 1
+    except GuaranteeError:
+        read = 0
+    yield Check(PART, "events: cheap ones that were read from a file", read)
+
+
+def _deltas(rng: np.random.Generator) -> Iterator[Check]:
+    """Releases that say all with a small chance, beside Gaussians: both take from one delta."""
+    epsilon, delta = 2.0, 1e-3
+    ledger, chance, squares = Ledger(epsilon, delta, account="renyi"), 0.0, 0.0
+    ledger.charge(ZCDP(1e-6), (), "audit")
+    for share in 2.0 ** -np.arange(12):
+        price = ApproxDP(1e-9, float(share) * delta)
+        chance += price.delta * _accepts(ledger, price)
+    for share in 2.0 ** -np.arange(12):
+        rho = float(share) * epsilon
+        squares += 2 * rho * _accepts(ledger, ZCDP(rho))
+    below = math.exp(log_delta(epsilon, math.sqrt(squares))) if squares > 0 else 0.0
+    shown = chance + (1 - chance) * below
+    yield Check(PART, "deltas of both kinds: delta over that of the budget", shown / delta, 1.0)

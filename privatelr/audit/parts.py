@@ -12,6 +12,7 @@ from privatelr.audit.peers import audit_peers
 from privatelr.audit.plays import audit_plays
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.scripted import audit_releases
+from privatelr.audit.tables import audit_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ def audit_parts(epsilon: float, effort: Effort, rng: np.random.Generator) -> Ite
     public*: everything. *Not covered*: time and memory of the mechanisms.
     """
     yield from audit_rows(rng, effort.formulas)
+    yield from audit_tables()
     yield from audit_front(epsilon)
     yield from audit_noise(epsilon)
     yield from audit_draws(rng, 4 * effort.releases)

@@ -16,6 +16,7 @@ from privatelr.audit.registered import audit_one
 from privatelr.audit.scripted import audit_releases
 from privatelr.audit.settings import INTERCEPT_AND_SLOPE, Effort, Setting
 from privatelr.audit.simplex import audit_simplex
+from privatelr.audit.tables import audit_tables
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import LOSSES
 from privatelr.privacy.guarantees import PureDP
@@ -68,5 +69,6 @@ DRAWS = Look("draws", lambda rng: audit_draws(rng, _DRAWS))
 RELEASES = Look("releases", lambda rng: audit_releases(rng, 1.0))
 CHOICES = Look("choices", lambda rng: audit_plays(rng, 1.0, 4))
 SIMPLEX = Look("draws from the simplex", _of_simplex)
+TABLES = Look("tables", lambda rng: audit_tables())
 LEDGER = Look("ledger", audit_ledger)
 PEERS = Look("other libraries", lambda rng: audit_peers())

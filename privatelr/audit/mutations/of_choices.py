@@ -8,11 +8,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
-from privatelr.audit.mutations.looks import CHOICES, LEDGER, SIMPLEX, noise
+from privatelr.audit.mutations.looks import CHOICES, LEDGER, SIMPLEX, TABLES, noise
 from privatelr.audit.mutations.planted import Mutation, Swap, everywhere
 from privatelr.errors import GuaranteeError
+from privatelr.frames.columns import of_array
 from privatelr.mechanisms.online import calibration as online
 from privatelr.mechanisms.online.play import PrivateFTRL
 from privatelr.mechanisms.programs import calibration as programs
@@ -20,11 +22,13 @@ from privatelr.mechanisms.programs import choices, constraint_private, constrain
 from privatelr.mechanisms.simplex import calibration as draws
 from privatelr.mechanisms.simplex import release as simplex
 from privatelr.mechanisms.simplex import stability
+from privatelr.numerics.dask_rows import DaskRows
 from privatelr.numerics.dense_weights import dense_projection
 from privatelr.numerics.simplex_objective import Entropic
-from privatelr.privacy import bounded_range
+from privatelr.privacy import bounded_range, ledger_page
 from privatelr.privacy.accounting import Entry, fits
 from privatelr.privacy.agreement import require_agreement
+from privatelr.privacy.filters import kept_delta
 from privatelr.privacy.ledger import Account, Ledger, Part, account_with
 from privatelr.privacy.selection import ExponentialMechanism, Gumbel
 from privatelr.privacy.statement import is_within
@@ -259,6 +263,24 @@ def _least_of_accounts() -> Iterable[Swap]:
     )
 
 
+def _files_believed() -> Iterable[Swap]:
+    yield Swap(ledger_page, "require_agreement", lambda guarantee, events: None)
+
+
+def _delta_spent_twice() -> Iterable[Swap]:
+    """Deltas of releases may take all of delta, beside the conversion of the others."""
+    yield from everywhere(kept_delta, lambda rule, delta: delta)
+
+
+def _types_inferred() -> Iterable[Swap]:
+    """Arrays of objects become what pandas makes of all their values."""
+    yield from everywhere(of_array, lambda values: pd.Series(values.tolist()))
+
+
+def _changes_ignored() -> Iterable[Swap]:
+    yield Swap(DaskRows, "_require_unchanged", lambda rows, checksum: None)
+
+
 def _all_is_left() -> Iterable[Swap]:
     yield Swap(Ledger, "left", lambda ledger, delta=0.0: ledger.epsilon)
 
@@ -291,8 +313,16 @@ OF_CHOICES: tuple[Mutation, ...] = (
     Mutation("charges to one part are kept apart", _parts_apart, (LEDGER,)),
     Mutation("a ledger says that all of its budget is left", _all_is_left, (LEDGER,)),
     Mutation("a ledger that is named hides the one of its block", _named_alone, (LEDGER,)),
+    Mutation("a ledger believes the events of a file", _files_believed, (LEDGER,)),
+    Mutation("a ledger spends its delta twice", _delta_spent_twice, (LEDGER,)),
+    Mutation("types are read off values", _types_inferred, (TABLES,)),
     Mutation("a ledger believes events that cost too little", _events_believed, (LEDGER,)),
 )
+if find_spec("dask"):
+    OF_CHOICES = (
+        *OF_CHOICES,
+        Mutation("data may change between passes", _changes_ignored, (TABLES,)),
+    )
 if find_spec("dp_accounting"):  # without it the accounts are too close for one game to tell
     _LEAST = "a ledger takes the least of accounts afterwards"
     OF_CHOICES = (*OF_CHOICES, Mutation(_LEAST, _least_of_accounts, (LEDGER,)))
