@@ -133,7 +133,7 @@ def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
     assert {row.verdict for row in found.rows} == {why}
     assert {row.buys for row in found.rows} == {"coefficients", "inference", "choices"}
     failed = {check.part for check in found.checks if check.verdict == why}
-    assert failed == {"formula", "noise", "release", "ledger"}
+    assert failed == {"rows", "formula", "noise", "release", "ledger"}
     text = str(found)
     assert why in text
     assert "secret" not in text + found.to_json()

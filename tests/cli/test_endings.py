@@ -211,7 +211,7 @@ def test_an_interrupt_is_one_line_from_the_first_import_on(module, home, monkeyp
 
 
 def test_the_programs_start_where_nothing_heavy_is_imported():
-    project = Path(cli.__file__).parents[2] / "pyproject.toml"
+    project = Path(__file__).parents[2] / "pyproject.toml"
     scripts = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["scripts"]
     assert {place.partition(":")[0] for place in scripts.values()} == {"privatelr.cli"}
     assert {place.partition(":")[2] for place in scripts.values()} == set(cli.__all__)
