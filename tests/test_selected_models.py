@@ -13,6 +13,7 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from case_names import case_name
 from frames_for_laws import clinic, fit_clinic, fixed_noise, replaced, scores, stored
 from scipy import sparse
 
@@ -444,7 +445,7 @@ LIES = {
 @pytest.mark.parametrize(
     ("model", "path", "value"),
     [(model, *lie) for model, lies in LIES.items() for lie in lies],
-    ids=lambda value: str(value)[:40],
+    ids=case_name,
 )
 def test_a_file_that_contradicts_itself_is_refused(model, path, value, tmp_path):
     fit = fitted(model, eps=4.0)

@@ -7,6 +7,7 @@ import io
 import lzma
 import math
 import sys
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -125,7 +126,7 @@ def test_a_table_without_records_is_a_table():
 # -- compressed files ------------------------------------------------------------------------
 
 PACKED = {
-    ".gz": gzip.compress,
+    ".gz": partial(gzip.compress, mtime=0),
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
     ".zst": lambda content: pytest.importorskip("pyarrow").compress(content, "zstd", asbytes=True),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from case_names import case_name
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic, replaced
 
 import privatelr.frames.design
@@ -44,7 +45,7 @@ def check_zero_row(column, value, **options):
     assert len(fit.predict(bad)) == len(bad)
 
 
-@pytest.mark.parametrize(("column", "value"), CASES, ids=[repr(c)[:40] for c in CASES])
+@pytest.mark.parametrize(("column", "value"), CASES, ids=map(case_name, CASES))
 def test_law(column, value):
     check_zero_row(column, value)
 

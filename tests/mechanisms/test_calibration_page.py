@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from case_names import case_name
 from frames_for_laws import clinic, fit_clinic
 
 from privatelr import ZCDP, dplpsvm, dpsimplex, dpsvm
@@ -17,7 +18,7 @@ CASES = [
     {"model": dpsvm, "loss": "softplus"},
     {"analysis": "cms11", "lambda_": "PrivateLR"},
 ]
-EVERY_CASE = pytest.mark.parametrize("options", CASES, ids=str)
+EVERY_CASE = pytest.mark.parametrize("options", CASES, ids=case_name)
 
 
 class Table(HTMLParser):

@@ -15,6 +15,7 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from case_names import case_name
 from frames_for_laws import SCHEMA as DECLARED
 from frames_for_laws import SVMS, clinic, fit_clinic
 from hypothesis import given, settings
@@ -683,13 +684,13 @@ def test_the_document_itself_is_right(tmp_path):
     assert load(tmp_path / "model.json").nobs == 150
 
 
-@pytest.mark.parametrize(("place", "to", "words"), WRONG, ids=lambda x: str(x)[:50])
+@pytest.mark.parametrize(("place", "to", "words"), WRONG, ids=case_name)
 def test_one_sentence_for_every_entry(tmp_path, place, to, words):
     data = json.dumps(changed(*place, to=to)).encode()
     assert re.search(words, refusal(tmp_path / "model.json", data))
 
 
-@pytest.mark.parametrize(("place", "to", "words"), WRONG_BALLS, ids=lambda x: str(x)[:50])
+@pytest.mark.parametrize(("place", "to", "words"), WRONG_BALLS, ids=case_name)
 def test_a_ball_that_does_not_follow_is_refused(place, to, words):
     restore(PARTIAL)
     assert [block["bound"] for block in BALLS] == [2.0, 2.0]
@@ -729,7 +730,7 @@ def test_a_file_from_before_there_were_balls_reads_as_it_was(monkeypatch, tmp_pa
     check_round_trip(fit, clinic(), tmp_path / "model.json")
 
 
-@pytest.mark.parametrize(("place", "to", "words"), WRONG_MOMENTS, ids=lambda x: str(x)[:50])
+@pytest.mark.parametrize(("place", "to", "words"), WRONG_MOMENTS, ids=case_name)
 def test_one_sentence_for_every_entry_of_inference(tmp_path, place, to, words):
     data = json.dumps(changed(*place, to=to, document=INFERRED)).encode()
     assert re.search(words, refusal(tmp_path / "model.json", data))

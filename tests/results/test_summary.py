@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from case_names import case_name
 from frames_for_laws import clinic, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +62,7 @@ def page(**options):
         return fit_clinic(clinic(), **options)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=case_name)
 def test_layout(options):
     text = str(page(**options))
     lines = text.splitlines()
@@ -78,7 +79,9 @@ RULE = " not private -----"
 DIAGNOSED = "fit.diagnostics has them, and so has summary(diagnostics=True)."
 
 
-@pytest.mark.parametrize("options", [*OPTIONS, {"model": dpsvm}, {"model": dpsimplex}], ids=str)
+@pytest.mark.parametrize(
+    "options", [*OPTIONS, {"model": dpsvm}, {"model": dpsimplex}], ids=case_name
+)
 def test_no_number_of_the_training_data_is_on_a_page_that_nobody_asked_for(options):
     """The page is the same whatever the diagnostics are, and does not look at them."""
     fit = page(**options)
@@ -173,7 +176,7 @@ def test_the_promise_is_on_the_page():
         ({"seed": 1}, "void: seeded noise; nothing on this page is private"),
         ({"do_scale": True}, "void: scaled by the data; nothing on this page is private"),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_words(options, words):
     assert words in " ".join(str(page(**options)).split())
@@ -219,7 +222,7 @@ class _Text(HTMLParser):
         self.words += [] if self.open[-1:] == ["style"] else data.split()
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=case_name)
 def test_html_has_the_words_of_the_text(options):
     fit = page(**options)
     page_of_fit = fit._repr_html_()
@@ -258,7 +261,7 @@ def one_line(options):
     return " ".join(str(page(**options)).split())
 
 
-@pytest.mark.parametrize("options", INFERRED, ids=str)
+@pytest.mark.parametrize("options", INFERRED, ids=case_name)
 def test_the_table_of_inference(options):
     """In the layout of peers.md, without stars."""
     fit = page(**options)
@@ -309,7 +312,7 @@ def test_the_table_of_inference(options):
             "Inference information matrix and scores of the data, without noise",
         ),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_words_of_inference(options, words):
     assert words in one_line(options)
