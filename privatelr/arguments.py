@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+import math
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from privatelr.errors import CallError
+from privatelr.errors import CallError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Called = TypeVar("Called", bound="Callable[..., Any]")
 
 _SAME = {
     "accountant": "ledger",
@@ -23,6 +23,7 @@ _SAME = {
     "cutoff": "threshold",
     "data_norm": "row_norm",
     "df": "data",
+    "eps": "epsilon",
     "epsilon": "eps",
     "inference": "spend",
     "l2": "lambda_",
@@ -64,34 +65,55 @@ _NOTES = {
 """What to say of arguments that other packages have."""
 
 
-def suggests_arguments(function: Callable[P, R]) -> Callable[P, R]:
+def suggests_arguments(called: Called) -> Called:
     """Decorate a function whose calls are refused in one sentence where they miss its signature.
+
+    Of a class these are its construction and the public methods that it defines itself.
 
     The signature stays what it is, for readers of types and of help. The call takes one frame
     more, which the `stacklevel` of a warning has to count.
     """
-    parameters = inspect.signature(function).parameters
-    by_position = [name for name, one in parameters.items() if one.kind is not one.KEYWORD_ONLY]
-    required = [name for name, one in parameters.items() if one.default is one.empty]
+    if not isinstance(called, type):
+        return cast("Called", _checked(called, called.__name__, 0))
+    for name, member in list(vars(called).items()):
+        if name == "__init__":
+            setattr(called, name, _checked(member, called.__name__, 1))
+        elif isinstance(member, FunctionType) and not name.startswith("_"):
+            setattr(called, name, _checked(member, name, 1))
+        elif isinstance(member, classmethod):
+            setattr(called, name, classmethod(_checked(member.__func__, name, 1)))
+    return called
+
+
+def _checked(function: Any, title: str, implied: int) -> Any:
+    """The function, with its calls checked but for the first so many arguments."""
+    parameters = [*inspect.signature(function).parameters.values()][implied:]
+    kinds = {one.kind for one in parameters}
+    single = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    known = [one.name for one in single]
+    by_position = [one.name for one in single if one.kind is not one.KEYWORD_ONLY]
+    most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else len(by_position)
+    passes_on = inspect.Parameter.VAR_KEYWORD in kinds
+    required = [one.name for one in single if one.default is one.empty]
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        place = by_position[: len(args)]
-        unknown = next((name for name in kwargs if name not in parameters), None)
-        if unknown is not None:
-            hint = _hint(unknown, parameters)
-            raise CallError(f"{unknown} is not an argument of {function.__name__}; {hint}")
-        if len(args) > len(by_position):
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = len(args) - implied
+        place = by_position[: max(given, 0)]
+        unknown = next((name for name in kwargs if name not in known), None)
+        if unknown is not None and not passes_on:
+            raise CallError(f"{unknown} is not an argument of {title}; {_hint(unknown, known)}")
+        if given > most:
             raise CallError(
-                f"{function.__name__} takes {len(by_position)} arguments by position "
-                f"({', '.join(by_position)}), not {len(args)}; write the others by name."
+                f"{title} takes {most} arguments by position ({', '.join(by_position)}), not "
+                f"{given}; write the others by name."
             )
         twice = next((name for name in place if name in kwargs), None)
         if twice is not None:
-            raise CallError(f"{function.__name__} got {twice} twice, by position and by name.")
+            raise CallError(f"{title} got {twice} twice, by position and by name.")
         missing = next((name for name in required if name not in {*place, *kwargs}), None)
         if missing is not None:
-            raise CallError(f"{function.__name__} takes an argument {missing}, which is missing.")
+            raise CallError(f"{title} takes an argument {missing}, which is missing.")
         return function(*args, **kwargs)
 
     return checked
@@ -104,5 +126,5 @@ def _hint(name: str, known: Collection[str]) -> str:
         return f"did you mean {meant}?"
     if name in _NOTES and ("lambda_" in known or "lambda_" not in _NOTES[name]):
         return f"{_NOTES[name]}."
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-    return f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
+    close = nearest(name, known)
+    return f"did you mean {close}?" if close else f"it takes {', '.join(known) or 'no arguments'}."

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import signal
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from itertools import islice
 from numbers import Real
@@ -161,6 +162,25 @@ def listed(names: Collection[str], most: int = 40) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
+def nearest(name: Any, known: Collection[str]) -> str | None:
+    """The one of these names that is meant by another, whatever the case of its letters, or None.
+
+    The names are public: columns, levels that are declared, terms, arguments.
+    """
+    if not isinstance(name, str):
+        return None
+    spelled = {str(one).casefold(): str(one) for one in known}
+    alike = 0.7 if len(name) > 3 else 0.66  # as age and aeg are, or b and bb
+    close = get_close_matches(name.casefold(), spelled, n=1, cutoff=alike)
+    return spelled[close[0]] if close else None
+
+
+def or_meant(name: Any, known: Collection[str]) -> str:
+    """The end of a sentence about a name that is none: what may be meant, or a full stop."""
+    close = nearest(name, known)
+    return "." if close is None else f"; did you mean {close!r}?"
+
+
 def require_number(
     error: type[PrivateLRError],
     name: str,
@@ -207,10 +227,19 @@ def _finite(value: Any) -> float:
 
 
 def require_choice(
-    error: type[PrivateLRError], name: str, value: Any, choices: Collection[str], why: str = ""
+    error: type[PrivateLRError],
+    name: str,
+    value: Any,
+    choices: Collection[str],
+    why: str = "",
+    others: Collection[str] = (),
 ) -> str:
-    """Return `value` if it is one of `choices`, or raise `error` naming them all."""
+    """Return `value` if it is one of `choices`, or raise `error` naming them all.
+
+    `others` are names for some of them, which may be meant too.
+    """
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        raise error(f"{name}={show(value)}: {name} takes {listed}{why}.")
+        end = or_meant(value, (*choices, *others))
+        raise error(f"{name}={show(value)}: {name} takes {listed}{why}{end}")
     return value

@@ -7,22 +7,50 @@ import warnings
 import pytest
 from frames_for_laws import FORMULA, SCHEMA, clinic
 
+import privatelr
 from privatelr import (
     ArgumentError,
     Ledger,
     PrivacyWarning,
+    PrivateFTRL,
+    check,
+    constraint_private_lp,
     dplpsvm,
     dplr,
     dpsimplex,
     dpsvm,
     plan,
+    scaled,
 )
 from privatelr.arguments import _NOTES, _SAME, suggests_arguments
 from privatelr.errors import CallError
 
 FITS = (dplr, dpsvm, dplpsvm, dpsimplex)
-FUNCTIONS = (*FITS, plan)
+FUNCTIONS = (*FITS, plan, check)
 PARAMETERS = {function: set(inspect.signature(function).parameters) for function in FUNCTIONS}
+
+
+def public_calls():
+    """Every call that a user can write, by its name: functions, constructions and methods.
+
+    Errors and warnings are left out: nobody but the package makes them.
+    """
+    for name in privatelr.__all__:
+        found = getattr(privatelr, name)
+        if inspect.isfunction(found):
+            yield name, found
+        elif inspect.isclass(found) and not issubclass(found, BaseException):
+            if inspect.isfunction(found.__init__):
+                yield name, found
+            for one in [one for one in dir(found) if not one.startswith("_")]:
+                member = inspect.getattr_static(found, one)
+                if inspect.isfunction(member):
+                    yield f"{name}.{one}", getattr(object.__new__(found), one)
+                elif isinstance(member, classmethod):
+                    yield f"{name}.{one}", getattr(found, one)
+
+
+CALLS = dict(public_calls())
 
 
 def message(function, *args, **kwargs):
@@ -31,7 +59,7 @@ def message(function, *args, **kwargs):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", [one for one in FUNCTIONS if "eps" in PARAMETERS[one]])
 def test_epsilon_means_eps(function):
     said = message(function, FORMULA, 100, epsilon=1)
     assert said == f"epsilon is not an argument of {function.__name__}; did you mean eps?"
@@ -55,6 +83,36 @@ def test_epsilon_means_eps(function):
 )
 def test_what_is_near_is_suggested(function, name, ending):
     assert ending in message(function, FORMULA, 100, **{name: 1})
+
+
+def test_calls_are_found():
+    assert {"load", "Ledger", "Ledger.plan", "Ledger.charge", "Fit.wald_test"} <= {*CALLS}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_public_call_that_misses_a_name_is_told_it(name):
+    parameters = inspect.signature(CALLS[name]).parameters.values()
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [one.name for one in parameters if one.kind not in variable]
+    passed_on = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    meant = "mode" if passed_on else max(named, key=len, default="")
+    said = message(CALLS[name], *named[:1] * passed_on, **{f"{meant}x": 1})
+    assert said.startswith(f"{meant}x is not an argument of ")
+    assert said.endswith(f"; did you mean {meant}?" if meant else "; it takes no arguments.")
+
+
+def test_what_a_method_is_called_with_is_counted_without_itself():
+    assert message(Ledger, 1, 0, 2) == (
+        "Ledger takes 2 arguments by position (epsilon, delta), not 3; write the others by name."
+    )
+    assert message(Ledger(1).part) == "part takes an argument name, which is missing."
+    assert message(Ledger(1).spent, 0, delta=0) == "spent got delta twice, by position and by name."
+    assert message(Ledger, eps=1) == "eps is not an argument of Ledger; did you mean epsilon?"
+
+
+def test_letters_may_be_large():
+    assert message(dplr, Bounds={}) == "Bounds is not an argument of dplr; did you mean bounds?"
+    assert message(plan, N=1) == "N is not an argument of plan; did you mean n?"
 
 
 def test_c_means_lambda_only_where_there_is_one():
@@ -88,14 +146,14 @@ def test_nothing_is_charged():
 
 
 def test_rows_of_the_tables_are_needed_and_apply():
-    every = set().union(*PARAMETERS.values())
-    assert set(_SAME.values()) <= every
+    parameters = {call: inspect.signature(call).parameters for call in CALLS.values()}
+    assert set(_SAME.values()) <= set().union(*parameters.values())
     assert not set(_SAME) & set(_NOTES)
     for name in {*_SAME, *_NOTES}:
-        without = [function for function in FUNCTIONS if name not in PARAMETERS[function]]
+        without = [call for call, held in parameters.items() if not {name, "options"} & {*held}]
         assert without, name
-        said = {message(function, FORMULA, 100, **{name: 1}) for function in without}
-        assert any("; it takes formula" not in one for one in said)
+        said = {message(call, **{name: 1}) for call in without}
+        assert any(_NOTES.get(name, f"did you mean {_SAME.get(name)}?") in one for one in said)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -140,6 +198,22 @@ def places(function, *args, **kwargs):
 )
 def test_warnings_of_a_fit(function, options):
     assert places(function, FORMULA, clinic(), **(SCHEMA | options)) == {__file__}
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (scaled, {"formula": FORMULA, "data": clinic(), "levels": SCHEMA["levels"]}),
+        (PrivateFTRL, {"n_experts": 2, "horizon": 5, "epsilon": 1.0, "seed": 1}),
+        (
+            constraint_private_lp,
+            {"a": [[1.0, 0.5]] * 9, "b": [1.0] * 9, "c": [1.0, 1.0], "opt": 1.0}
+            | {"width": 1.0, "violated": 5, "rounds": 3, "seed": 1},
+        ),
+    ],
+)
+def test_warnings_of_other_calls(function, given):
+    assert places(function, **given) == {__file__}
 
 
 def test_warnings_of_a_plan():

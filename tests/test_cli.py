@@ -69,6 +69,39 @@ def test_a_wrong_command_line_is_one_line_and_status_2(arguments, capsys):
     assert "--help" in shown.err
 
 
+@pytest.mark.parametrize("program", [*COMMANDS, "check"])
+def test_an_option_that_is_near_is_suggested(program, capsys):
+    parser = command._parser()[1].choices[program]
+    needed = [one for one in parser._actions if one.required and one.nargs != "*"]
+    words = [part for one in needed for part in (*one.option_strings[:1], "1")]
+    for option in (one for action in parser._actions for one in action.option_strings):
+        if option.startswith("--"):
+            assert stopped([program, *words, f"{option}x=1"]) == 2
+            assert f"{option}x=1; did you mean {option!r}? (see" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["fitt"], "'fit'"),
+        (["fit", "a.csv", "y ~ x", "--out", "a.json", "--model", "SVM"], "'svm'"),
+        (["lrsimple", "--line", "outputt", "a"], "'output'"),
+    ],
+)
+def test_a_choice_that_is_near_is_suggested(arguments, meant, capsys):
+    assert stopped(arguments) == 2
+    said = capsys.readouterr().err
+    assert f"; did you mean {meant}? (see" in said
+    assert said.count("\n") == 1
+
+
+def test_the_programs_suggest_options_too(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.svmsimple(["a", "--Strict"])
+    assert stop.value.code == 2
+    assert "did you mean '--strict'? (see svmsimple --help)." in capsys.readouterr().err
+
+
 # -- how commands end ------------------------------------------------------------------------
 
 SECRET = "4711"

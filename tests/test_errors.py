@@ -1,6 +1,7 @@
 """Bad input: one sentence that names the argument, what it got and what it takes."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,43 @@ from privatelr import (
     NotConvergedError,
     PrivateLRError,
     SchemaError,
+    average_marginal_effects,
     dplr,
+    dpsvm,
+    load_dataset,
+    load_schema,
+    plan,
+    plot_coefficients,
 )
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    FIT = dplr(FORMULA, clinic(400), 5.0, **SCHEMA, spend="inference", seed=1)
+
+
+def predicting(type):
+    FIT.predict(clinic(), type)
+
+
+def inferring(mode):
+    FIT.conf_int(mode=mode)
+
+
+def asking(hypotheses):
+    FIT.wald_test(hypotheses)
+
+
+def having_effects(variables):
+    average_marginal_effects(FIT, variables=variables)
+
+
+def planning(**declared):
+    plan("y ~ age", 500, **({"bounds": {"age": (18, 90)}} | declared))
+
+
+def needing(term):
+    plan("y ~ dose", 500, bounds={"dose": (0, 5)}).needed_n(1.0, term)
+
 
 TYPED = clinic().astype({"smoker": "string"})  # a plain string column is an object before pandas 3
 CASES = [
@@ -160,11 +196,52 @@ def test_one_sentence(change, error, words):
     message = str(caught.value)
     for word in words:
         assert word in message
-    assert message.endswith(".")
+    assert message.endswith(".") or re.search(r"; did you mean '\S+'\?$", message)
     assert "\n" not in message
     # one sentence: no full stop followed by a capital
     assert not re.search(r"[a-z]\. [A-Z]", message)
     assert caught.value.__cause__ is None
+
+
+MISSPELT = [
+    (dplr, {"bounds": {"Age": (18, 90)}}, "'age'"),
+    (dplr, {"levels": {"smokr": ["no", "yes"]}}, "'smoker'"),
+    (dplr, {"spend": {"coeficients": 1.0}}, "'coefficients'"),
+    (dplr, {"lambda_": "privatelr"}, "'PrivateLR'"),
+    (dplr, {"on_small_lambda": "increse"}, "'increase'"),
+    (dplr, {"na_action": "zeros"}, "'zero'"),
+    (dpsvm, {"loss": "hubber"}, "'huber'"),
+    (predicting, {"type": "respnse"}, "'response'"),
+    (predicting, {"type": "Probabilities"}, "'probabilities'"),
+    (inferring, {"mode": "conservativ"}, "'conservative'"),
+    (asking, {"hypotheses": "agee = 0"}, "'age'"),
+    (asking, {"hypotheses": "Smoker"}, "'smoker'"),
+    (having_effects, {"variables": ["does"]}, "'dose'"),
+    (plot_coefficients, {"scale": "coeficient"}, "'coefficient'"),
+    (load_dataset, {"name": "irsi"}, "'iris'"),
+    (load_schema, {"name": "Adult"}, "'adult'"),
+    (planning, {"bounds": {"agee": (18, 90)}}, "'age'"),
+    (planning, {"loss": "logistc"}, "'logistic'"),
+    (needing, {"term": "doze"}, "'dose'"),
+    (having_effects, {"variables": "aeg"}, "'age'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "change", "meant"), MISSPELT, ids=[str(change) for _, change, _ in MISSPELT]
+)
+def test_a_value_that_is_near_is_suggested(function, change, meant):
+    given = {"formula": FORMULA, "data": clinic(), **SCHEMA} if function in (dplr, dpsvm) else {}
+    given |= {"fit": FIT} if function is plot_coefficients else {}
+    with pytest.raises(PrivateLRError) as caught:
+        function(**{**given, **change})
+    assert str(caught.value).endswith(f"did you mean {meant}?")
+
+
+def test_what_is_far_is_not_suggested():
+    with pytest.raises(SchemaError) as caught:
+        call({"bounds": {"zzz": (0, 1)}})
+    assert str(caught.value).endswith("it has 'age', 'dose', 'smoker', 'y'.")
 
 
 def test_every_error_is_also_a_builtin():

@@ -43,7 +43,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:
         meant = commands.choices[chosen.command] if chosen.command else parser
-        meant.error(f"unrecognized arguments: {' '.join(unknown)}")
+        meant.refuse(unknown)
     if chosen.command is None:
         parser.print_help()
         return DONE

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.datasets import load_schema
-from privatelr.errors import SchemaError, listed
+from privatelr.errors import SchemaError, listed, or_meant
 from privatelr.frames.schema import declare_schema
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def read_declarations(chosen: argparse.Namespace, names: Sequence[str]) -> dict[
             if name not in known:
                 raise SchemaError(
                     f"{argument} names {name!r}, which is not a column of the table; it has "
-                    f"{listed(names)}."
+                    f"{listed(names)}{or_meant(name, names)}"
                 )
     return declared
 

@@ -18,10 +18,11 @@ from privatelr.errors import (
     NotConvergedError,
     PrivacyWarning,
     PrivateLRError,
+    or_meant,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
 UNREAD = 141
@@ -70,6 +71,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Never:
         say(self.prog.split()[0], f"{message.rstrip('.')} (see {self.prog} --help).")
         raise SystemExit(WRONG)
+
+    def refuse(self, unknown: Sequence[str]) -> Never:
+        """Complain about words that stand for nothing, with the option that is near."""
+        known = [option for action in self._actions for option in action.option_strings]
+        option = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{or_meant(option, known)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as refusal:
+            refusal.message += or_meant(value, [*map(str, action.choices or ())])
+            raise
 
 
 def say(program: str, sentence: str) -> None:

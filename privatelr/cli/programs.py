@@ -74,7 +74,14 @@ def _main(program: Program, arguments: Sequence[str] | None) -> int:
     description, epilog = _words(program, program.name)
     parser = Parser(prog=program.name, description=description, epilog=epilog)
     _add_arguments(parser)
-    return run_safely(program.name, lambda: _run(program, parser.parse_args(arguments)))
+
+    def run() -> int:
+        chosen, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            parser.refuse(unknown)
+        return _run(program, chosen)
+
+    return run_safely(program.name, run)
 
 
 def add_commands(commands: argparse._SubParsersAction[Any]) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.errors import ArgumentError, SchemaError, show
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, SchemaError, or_meant, show
 from privatelr.frames.schema import declare_schema
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def _names(suffix: str) -> list[str]:
     return sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix))
 
 
+@suggests_arguments
 def load_dataset(name: str) -> pd.DataFrame:
     """A bundled table; columns with declared levels are categorical.
 
@@ -52,15 +54,16 @@ def load_dataset(name: str) -> pd.DataFrame:
         `fetch_adult`.
     """
     if name not in list_datasets():
-        raise ArgumentError(
-            f"name={show(name)}: name takes one of {_quoted(list_datasets())}{_remedy(name)}."
-        )
+        bundled = list_datasets()
+        end = _remedy(name) or or_meant(name, bundled)
+        raise ArgumentError(f"name={show(name)}: name takes one of {_quoted(bundled)}{end}")
     levels = _read_bundled(name)["levels"]
     with (_home() / f"{name}.csv").open("rb") as file:
         frame = pd.read_csv(file)
     return frame.astype({key: pd.CategoricalDtype(values) for key, values in levels.items()})
 
 
+@suggests_arguments
 def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     """What is public about a table, as keywords for `dplr` and `dpsvm`.
 
@@ -117,7 +120,7 @@ def _remedy(name: Any) -> str:
     """How to get a table that is known and too large to be bundled."""
     if name not in _names(".toml"):
         return ""
-    return f"; this one is read by privatelr.datasets.fetch_{name}()"
+    return f"; this one is read by privatelr.datasets.fetch_{name}()."
 
 
 def _read_bundled(name: Any) -> dict[str, Any]:
@@ -125,7 +128,8 @@ def _read_bundled(name: Any) -> dict[str, Any]:
     if name not in known:
         listed = _quoted([*bundled, *(other for other in known if other not in bundled)])
         raise ArgumentError(
-            f"name={show(name)}: name takes one of {listed}, or a file that ends in .toml."
+            f"name={show(name)}: name takes one of {listed}, or a file that ends in .toml"
+            f"{or_meant(name, known)}"
         )
     return _read(name, (_home() / f"{name}.toml").read_bytes())
 
@@ -142,7 +146,8 @@ def _read(name: str, content: bytes) -> dict[str, Any]:
         if key not in _DECLARATIONS + _REMARKS:
             raise SchemaError(
                 f"schema {name!r}: {key!r} is none of what a schema takes: "
-                f"{', '.join(map(repr, _DECLARATIONS + _REMARKS))}."
+                f"{', '.join(map(repr, _DECLARATIONS + _REMARKS))}"
+                f"{or_meant(key, _DECLARATIONS + _REMARKS)}"
             )
     declared = {"bounds": {}, "levels": {}} | {
         key: described[key] for key in _DECLARATIONS if key in described

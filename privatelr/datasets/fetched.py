@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from privatelr.arguments import suggests_arguments
 from privatelr.datasets.bundled import load_schema
 from privatelr.datasets.published import PublishedFile, read_published
 from privatelr.errors import ArgumentError, require_choice
@@ -70,6 +71,7 @@ FETCHED = ("adult", "cod_rna", "kddcup99")
 """Names under which `load_schema` knows the tables of this module."""
 
 
+@suggests_arguments
 def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
     """Adult: who earns more than 50,000 dollars, from the census of 1994.
 
@@ -141,6 +143,7 @@ def fetch_kddcup99() -> pd.DataFrame:
     return _with_levels(frame.assign(connection=frame["connection"].str.rstrip(".")), "kddcup99")
 
 
+@suggests_arguments
 def fetch_cod_rna(part: str = "train") -> pd.DataFrame:
     """Cod-RNA: which pairs of sequences hold an RNA that codes for no protein.
 

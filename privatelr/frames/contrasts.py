@@ -7,10 +7,9 @@ contrast by its name, with constants for arguments.
 from __future__ import annotations
 
 import ast
-import difflib
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import FormulaError, show
+from privatelr.errors import FormulaError, nearest, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,10 +70,8 @@ def require_base(label: str, contrast: str | None, levels: Sequence[Any]) -> Non
         )
     base = ast.literal_eval(call.args[0])
     if base not in levels:
-        close = difflib.get_close_matches(str(base), [str(level) for level in levels], n=1)
-        hint = (
-            f"the nearest is {close[0]!r}" if close else f"it takes {', '.join(map(show, levels))}"
-        )
+        close = nearest(str(base), [str(level) for level in levels])
+        hint = f"the nearest is {close!r}" if close else f"it takes {', '.join(map(show, levels))}"
         raise FormulaError(
             f"formula: {label!r} has the base level {show(base)}, which is not one of its levels; "
             f"{hint}."

@@ -8,7 +8,6 @@ right-hand side becomes a numbered column, so formulaic never evaluates an expre
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
 
-from privatelr.errors import FormulaError, listed, show
+from privatelr.errors import FormulaError, listed, nearest, show
 from privatelr.frames.expressions import Expression, parse_expression
 from privatelr.frames.lexer import Token, closing_index, spell, tokenize
 
@@ -260,8 +259,8 @@ def _algebra(token: Token) -> str:
 def _require_columns(expression: Expression, columns: Collection[str]) -> None:
     for name in expression.names:
         if name not in columns:
-            close = difflib.get_close_matches(name, columns, n=1, cutoff=0.7)
-            hint = f"the nearest name is {close[0]!r}." if close else f"it has {listed(columns)}."
+            close = nearest(name, columns)
+            hint = f"the nearest name is {close!r}." if close else f"it has {listed(columns)}."
             raise FormulaError(
                 f"formula: {expression.label!r} reads the column {name!r}, which the data does "
                 f"not have; {hint}"

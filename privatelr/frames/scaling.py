@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import FormulaError, PrivacyWarning
 from privatelr.frames.design import DesignSpec, plan_design, read_covariates
 from privatelr.frames.formula import parse_formula
@@ -72,6 +73,7 @@ def _unmapped(spec: DesignSpec) -> Any:
     return replace(columns, parent=np.full(size, -1), centre=np.zeros(size), scale=np.ones(size))
 
 
+@suggests_arguments
 def scaled(formula: str, data: Any, *, levels: Any = None) -> ScaledData:
     """Standardise the covariates of a formula and shrink the rows into the unit ball.
 
@@ -103,7 +105,7 @@ def scaled(formula: str, data: Any, *, levels: Any = None) -> ScaledData:
         "scaled() computes means, standard deviations and a row length from the data: its result, "
         "and any fit to it, is not private.",
         PrivacyWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
     schema: Schema = declare_schema(levels=levels)
     parsed = parse_formula(formula, list(frame.columns))

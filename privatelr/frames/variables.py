@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.cells import constant, number_or_spelled
-from privatelr.errors import SchemaError, listed, show
+from privatelr.errors import SchemaError, listed, or_meant, show
 from privatelr.frames.counting import Unread, beyond, unknown
 from privatelr.frames.functions import EVERYTHING, Interval
 
@@ -71,7 +71,7 @@ def describe_variables(
             if name not in frame.columns:
                 raise SchemaError(
                     f"{argument} names {name!r}, which is not a column of the data; it has "
-                    f"{listed(frame.columns)}."
+                    f"{listed(frame.columns)}{or_meant(name, frame.columns)}"
                 )
     return {name: _describe(name, frame[name].dtype, schema) for name in names}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
 from privatelr.later import later
 from privatelr.precision import FIRST_PRECISION, working_precision
@@ -34,6 +35,7 @@ _ROUNDED_UP = 1 + 1e-6
 """More than a length of any vector in memory can lose."""
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
     """Paid for, and free to publish.

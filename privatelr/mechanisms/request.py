@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
 
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    or_meant,
+    require_choice,
+    require_number,
+    show,
+)
 from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES, LambdaRule, SmallLambda
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
 from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS, Spend, read_spend
@@ -150,7 +157,8 @@ def _read_lambda(lambda_: Any) -> float | LambdaRule:
     takes = f"0, a number from {SMALLEST_LAMBDA:g} to {LARGEST_LAMBDA:g}, or a rule: None, {rules}"
     if isinstance(lambda_, str):
         if lambda_ not in LAMBDA_RULES:
-            raise GuaranteeError(f"lambda_={show(lambda_)}: lambda_ takes {takes}.")
+            end = or_meant(lambda_, LAMBDA_RULES)
+            raise GuaranteeError(f"lambda_={show(lambda_)}: lambda_ takes {takes}{end}")
         return lambda_
     limits = {"at_least": 0.0, "at_most": LARGEST_LAMBDA}
     value = require_number(GuaranteeError, "lambda_", lambda_, takes, **limits)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from privatelr.errors import GuaranteeError, show
+from privatelr.errors import GuaranteeError, or_meant, show
 from privatelr.privacy.decimals import exact
 from privatelr.privacy.guarantees import NonPrivate, PureDP
 from privatelr.privacy.shares import split
@@ -46,7 +46,8 @@ def read_spend(spend: Any) -> Spend:
         raise GuaranteeError(f"spend={show(spend)}: spend takes {_TAKES}.")
     if unknown := [name for name in spend if name not in _GOODS]:
         raise GuaranteeError(
-            f"spend: {show(unknown[0])} cannot be requested yet; spend takes {_TAKES}."
+            f"spend: {show(unknown[0])} cannot be requested yet; spend takes {_TAKES}"
+            f"{or_meant(unknown[0], _GOODS)}"
         )
     if "coefficients" not in spend:
         raise GuaranteeError(

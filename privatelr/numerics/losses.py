@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 import scipy
 
-from privatelr.errors import ArgumentError, require_choice, require_number, show
+from privatelr.errors import ArgumentError, or_meant, require_choice, require_number, show
 from privatelr.later import later
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def find_loss(name: str, **parameters: Any) -> Loss:
     """
     if name not in LOSSES:
         known = ", ".join(map(repr, LOSSES))
-        raise ArgumentError(f"loss={show(name)}: loss takes one of {known}.")
+        raise ArgumentError(f"loss={show(name)}: loss takes one of {known}{or_meant(name, LOSSES)}")
     family: Any = LOSSES[name]
     if unknown := set(parameters) - set(family.parameters):
         raise ArgumentError(f"{min(unknown)}: the {name} loss has no such parameter.")

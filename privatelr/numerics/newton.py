@@ -11,6 +11,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
 from privatelr.numerics.filled import filled_part
 from privatelr.numerics.objective import (
@@ -64,6 +65,7 @@ class Solver(Protocol):
     def __call__(self, objective: Objective) -> Minimum: ...
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True)
 class Newton:
     """Damped Newton iterations from zero.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
+from privatelr.errors import ArgumentError, GuaranteeError, or_meant, require_number, show
 from privatelr.planning.forecast import intervals, simulate, sturdy_share
 from privatelr.planning.search import Axis, crossing, three_digits
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
@@ -92,8 +92,8 @@ def rows_of(study: Study, term: Any) -> list[int]:
     if term is None:
         return list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
     if term not in study.terms:
-        listed = ", ".join(map(repr, study.terms))
-        raise ArgumentError(f"term={show(term)}: term takes one of {listed}.")
+        listed, end = ", ".join(map(repr, study.terms)), or_meant(term, study.terms)
+        raise ArgumentError(f"term={show(term)}: term takes one of {listed}{end}")
     return [study.terms.index(term)]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from privatelr.arguments import suggests_arguments
 from privatelr.planning import needs, page, picture
 from privatelr.planning.alternatives import alternatives
 from privatelr.planning.document import to_json
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from privatelr.planning.study import Study
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StudyPlan:
     """What a private fit will find out, forecast before any data is touched.

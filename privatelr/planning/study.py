@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import FormulaError, SchemaError, show
+from privatelr.errors import FormulaError, SchemaError, nearest, show
 from privatelr.frames.design import plan_design
 from privatelr.frames.expressions import parse_expression
 from privatelr.frames.formula import parse_formula
@@ -85,7 +85,8 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
     responses = parse_formula(text, [*mentioned, *empty]).response.names
     if schema.row_norm is not None and pilot is None:  # the length of a row is all that is needed
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}
-    _require_declared([name for name in mentioned if name not in (*empty, *responses)])
+    unknown = [name for name in mentioned if name not in (*empty, *responses)]
+    _require_declared(unknown, [name for name in empty if name not in mentioned])
     covariates = [name for name in empty if name not in responses]
     formula = parse_formula(text, [*covariates, *responses])
     if not all(name in empty for name in responses):
@@ -122,12 +123,14 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _require_declared(unknown: Sequence[str]) -> None:
+def _require_declared(unknown: Sequence[str], unused: Sequence[str]) -> None:
     if unknown:
         name = unknown[0]
+        other = nearest(name, unused)
+        hint = f"; {other!r} is declared, did you mean {name!r}?" if other else "."
         raise SchemaError(
             f"formula: nothing says what {name!r} holds, and a plan reads no data; declare "
-            f"bounds={{{name!r}: (lo, hi)}} or levels={{{name!r}: [...]}}."
+            f"bounds={{{name!r}: (lo, hi)}} or levels={{{name!r}: [...]}}{hint}"
         )
 
 

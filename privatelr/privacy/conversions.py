@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.privacy.guarantees import (
     REPLACE_ONE,
@@ -40,6 +41,7 @@ KINDS: dict[str, type[Guarantee]] = {
 }
 
 
+@suggests_arguments
 def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
     """The zCDP that a guarantee implies: ``rho = eps tanh(eps / 2)`` for pure epsilon.
 
@@ -62,6 +64,7 @@ def pure_within(rho: float) -> float:
     return low * (1 - 2.0**-50)
 
 
+@suggests_arguments
 def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
     """The approximate guarantee at this delta.
 
@@ -111,6 +114,7 @@ def best_excess(rho: float, delta: float) -> float:
     return math.exp(float(found.x))
 
 
+@suggests_arguments
 def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Sequential composition: what holds when all are released about the same records.
 
@@ -149,6 +153,7 @@ def _both(first: Guarantee, second: Guarantee) -> Guarantee:
     raise AssertionError("all pairs are listed")
 
 
+@suggests_arguments
 def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
     """Whether whoever has the first guarantee has the second."""
     if isinstance(weaker, NonPrivate):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, require_choice, require_number
 
 
@@ -32,6 +33,7 @@ def read_neighbours(value: Any) -> Neighbours:
     return NEIGHBOURS[require_choice(GuaranteeError, "neighbours", value, NEIGHBOURS)]
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True)
 class PureDP:
     """Pure differential privacy: no event is more than ``exp(epsilon)`` times as likely."""
@@ -49,6 +51,7 @@ class PureDP:
         return f"epsilon = {self.epsilon:.6g} (pure)"
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True)
 class ZCDP:
     """Zero-concentrated differential privacy: Renyi divergence of order a is at most ``a rho``."""
@@ -66,6 +69,7 @@ class ZCDP:
         return f"rho = {self.rho:.6g} (zCDP)"
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True)
 class ApproxDP:
     """Approximate differential privacy: as `PureDP`, but for events of probability delta."""
@@ -88,6 +92,7 @@ class ApproxDP:
         return f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} (approximate)"
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True)
 class NonPrivate:
     """No guarantee, and in words why: the plain fit, or a promise that was made void."""

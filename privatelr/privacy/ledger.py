@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import ForkSafeLock
 from privatelr.privacy import ledger_page
@@ -43,6 +44,7 @@ _ELSEWHERE = (
 )
 
 
+@suggests_arguments
 class Account(ABC):
     """Whatever can be charged: a ledger, a part of one, or all that are active.
 
@@ -116,6 +118,7 @@ class Account(ABC):
         return places[0][1]
 
 
+@suggests_arguments
 class Ledger(Account):
     """A privacy budget that is charged before data is touched.
 
@@ -285,9 +288,7 @@ class Ledger(Account):
 
     def __exit__(self, *_: object) -> None:
         with _LOCK.held():
-            _ACTIVE.reverse()
-            _ACTIVE.remove(self)
-            _ACTIVE.reverse()
+            del _ACTIVE[-1 - _ACTIVE[::-1].index(self)]  # the innermost of its blocks
             if not _ACTIVE and not _is_below():
                 os.environ.pop(_MARK, None)
 
@@ -311,6 +312,7 @@ class Ledger(Account):
         return ledger_page.page_html(self._statement)
 
 
+@suggests_arguments
 class Part(Account):
     """The account of some of the rows, accepted wherever a ledger is; see `Ledger.part`."""
 
@@ -374,8 +376,7 @@ def account_with(ledger: Account | None) -> Account | None:
 
 def _is_below() -> bool:
     """Whether another process started this one inside a block of its own."""
-    here = str(os.getpid())
-    return os.environ.get(_MARK, here) != here
+    return os.environ.get(_MARK) not in (None, str(os.getpid()))
 
 
 def _require_kept(ledger: Ledger) -> None:
@@ -391,8 +392,7 @@ def _delta(delta: float) -> float:
 
 def _unpickle(key: str, value: Any) -> Ledger:
     """The ledger itself if this process keeps it; otherwise a page that refuses charges."""
-    kept = _OPEN.get(key)
-    if kept is not None:
+    if kept := _OPEN.get(key):
         return kept
     page = Ledger.from_json(value)
     del _OPEN[page._key]

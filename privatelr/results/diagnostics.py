@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
+from privatelr.arguments import suggests_arguments
 from privatelr.numerics.roc import ThresholdRule, area_under, best_threshold, roc_curve
 from privatelr.numerics.threads import in_order
 from privatelr.results.counts import NeverSaved, count
@@ -24,6 +25,7 @@ _PIECE = 2**16
 """Records that are scored at once."""
 
 
+@suggests_arguments
 class Diagnostics(NeverSaved):
     """Not private: exact functions of the training data, to be looked at and not published.
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import ArgumentError, FormulaError, show
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, FormulaError, or_meant, show
 from privatelr.frames.source import as_frame
 from privatelr.frames.variables import read_variable
 from privatelr.inference.choices import read_level
@@ -39,6 +40,7 @@ _AVERAGED = {
 }
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MarginalEffects:
     """Average marginal effects, and what they were averaged over.
@@ -74,6 +76,7 @@ class MarginalEffects:
         return f"{_AVERAGED[self.over]} Intervals: {100 * self.level:g}%, {self.mode} mode."
 
 
+@suggests_arguments
 def average_marginal_effects(
     fit: Any,
     reference: Any = None,
@@ -150,7 +153,8 @@ def _chosen(variables: Any, known: list[str]) -> list[str]:
     for name in asked:
         if name not in known:
             raise ArgumentError(
-                f"variables: {show(name)} is not one of {', '.join(map(repr, known))}."
+                f"variables: {show(name)} is not one of {', '.join(map(repr, known))}"
+                f"{or_meant(name, known)}"
             )
     return asked
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, show
+from privatelr.errors import ArgumentError, or_meant, show
 from privatelr.frames.terms import INTERCEPT, Columns
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _refuse_name(word: str, known: Vocabulary) -> NoReturn:
     more = f", and the terms {listed(others)}" if others else ""
     raise ArgumentError(
         f"{ARGUMENT}: {show(word)} is not a coefficient of this fit, which has "
-        f"{listed(known.names)}{more}."
+        f"{listed(known.names)}{more}{or_meant(word, known.every)}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError
 from privatelr.later import later
 from privatelr.results import predict
@@ -29,6 +30,7 @@ else:
     tables = later("privatelr.results.tables")
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fit(InferredFit):
     """A fitted model.

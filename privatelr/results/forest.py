@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
 from privatelr.frames.matrix import NumberedColumns
 from privatelr.frames.terms import INTERCEPT, Columns
@@ -71,6 +72,7 @@ class _Drawn:
         return Bars(*(self.at(rows, values) for values in ends))
 
 
+@suggests_arguments
 def plot_coefficients(
     fit: Any,
     *others: Any,

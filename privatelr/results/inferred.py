@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from privatelr.arguments import suggests_arguments
 from privatelr.later import later
 from privatelr.results.record import FitRecord
 
@@ -25,6 +26,7 @@ else:
     tables = later("privatelr.results.tables")
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InferredFit(FitRecord):
     """Standard errors, intervals and tests of a record.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from privatelr.arguments import suggests_arguments
 from privatelr.results.fit import Fit
 from privatelr.results.record import SelectedRecord
 from privatelr.results.release_file import read_release
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from privatelr.results.signature import Key
 
 
+@suggests_arguments
 def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit:
     """Read a fit that `Fit.save` wrote.
 

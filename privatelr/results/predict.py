@@ -191,7 +191,7 @@ def _require_kind(type: Any, fit: ModelRecord) -> str:
     elif loss.probability is None and type == "link":
         why = "; margins are the linear predictor"
     if known not in scale.predictions:
-        require_choice(ArgumentError, "type", type, scale.predictions, why)
+        require_choice(ArgumentError, "type", type, scale.predictions, why, scale.aliases)
     return str(known)
 
 

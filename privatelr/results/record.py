@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.later import later
 from privatelr.numerics.entries import bounded_entries
@@ -139,6 +140,7 @@ class ModelRecord(ABC):
         return self
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FitRecord(ModelRecord):
     """A model whose minimiser, or objective, noise was added to."""
@@ -178,6 +180,7 @@ class FitRecord(ModelRecord):
         return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection, spec.blocks)
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SelectedRecord(ModelRecord):
     """A model whose columns were chosen one after the other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from privatelr.arguments import suggests_arguments
 from privatelr.later import later
 from privatelr.results import predict
 from privatelr.results.record import ModelRecord, SelectedRecord
@@ -26,6 +27,7 @@ else:
     selected_tables = later("privatelr.results.selected_tables")
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SelectedFit(SelectedRecord):
     """A fitted model whose coefficients count how often each signed column was chosen.

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from privatelr.arguments import suggests_arguments
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.output import output_sensitivity
 from privatelr.mechanisms.calibration.page import calibration_html
@@ -35,6 +36,7 @@ class Alternative:
         return f"{self.title}: {self.ratio:.3g} times the noise"
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, repr=False)
 class Calibration:
     """A mechanism with all its numbers, computed before any data is touched.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
 from privatelr.locks import ForkSafeLock
 from privatelr.mechanisms.deltas import USUAL_DELTA
@@ -41,6 +42,7 @@ _LOCK = ForkSafeLock()
 _LABEL = "private follow-the-regularised-leader"
 
 
+@suggests_arguments
 class PrivateFTRL:
     """Follow the regularised leader, one private choice a round.
 
@@ -345,6 +347,6 @@ def _read_seed(seed: Any) -> int | None:
         f"seed={seed}: the choices can be replayed, so this play has no privacy; leave seed=None "
         "for a release.",
         PrivacyWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return int(seed)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
 from privatelr.mechanisms.deltas import USUAL_DELTA
 from privatelr.mechanisms.programs.constraints import (
@@ -78,6 +79,7 @@ class ProgramSolution:
         return f"{self.calibration}\nx: {used} of {len(self.x)} variables above 0"
 
 
+@suggests_arguments
 def constraint_private_lp(
     a: ArrayLike,
     b: ArrayLike,
@@ -189,7 +191,7 @@ def _read_seed(seed: Any) -> Randomness:
         f"seed={seed}: the choices can be replayed, so this solution has no privacy; leave "
         "seed=None for a release.",
         PrivacyWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return SeededRandomness(int(seed))
 
