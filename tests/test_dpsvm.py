@@ -158,7 +158,7 @@ def test_another_width_is_refused_with_the_reason(h):
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "Huber", "", None, 1, Huber()])
 def test_another_loss_is_refused(loss):
-    with pytest.raises(ArgumentError, match=r"^loss=.*: loss takes 'huber', 'softplus'\.$"):
+    with pytest.raises(ArgumentError, match=r"^loss=.*: loss takes 'huber', 'softplus'(\.|; did you mean 'huber'\?)$"):
         svm(loss=loss)
 
 
