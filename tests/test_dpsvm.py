@@ -5,6 +5,7 @@ import copy
 import inspect
 import json
 import math
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -158,7 +159,9 @@ def test_another_width_is_refused_with_the_reason(h):
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "Huber", "", None, 1, Huber()])
 def test_another_loss_is_refused(loss):
-    with pytest.raises(ArgumentError, match=r"^loss=.*: loss takes 'huber', 'softplus'(\.|; did you mean 'huber'\?)$"):
+    end = "; did you mean 'huber'?" if loss == "Huber" else "."
+    said = f"loss takes 'huber', 'softplus'{end}"
+    with pytest.raises(ArgumentError, match=f"^loss=.*: {re.escape(said)}$"):
         svm(loss=loss)
 
 
