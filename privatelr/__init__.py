@@ -5,6 +5,22 @@ fit = dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"
 print(fit)
 """
 
+import _signal  # type: ignore[import-not-found]  # these three are loaded before any program
+import os
+import sys
+
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler and (
+    _COMMAND := os.path.basename(sys.argv[0]).removesuffix(".exe")
+) in {"lrsimple", "privatelr", "svmsimple"}:
+    # A command imports for a second, in which an interrupt would be a traceback.
+    def _leave(*_: object) -> None:
+        try:
+            os.write(2, f"{_COMMAND}: interrupted.\n".encode())
+        finally:
+            os._exit(130)
+
+    _signal.signal(_signal.SIGINT, _leave)
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -120,10 +136,7 @@ _FIT = {
     "to_approximate": "privatelr.privacy.conversions",
     "to_zcdp": "privatelr.privacy.conversions",
 }
-"""Names that a fit needs, and where they are imported from when the first of them is used.
-
-That takes a second, and a command has to answer to an interrupt before it.
-"""
+"""Names that a fit needs, and where they are imported from when the first of them is used."""
 _LATER = {
     "MarginalEffects": "privatelr.results.effects",
     "PrivateFTRL": "privatelr.mechanisms.online.play",

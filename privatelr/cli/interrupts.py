@@ -1,7 +1,8 @@
-"""How a command answers to Ctrl-C and to a request to end, from its first moment to its last.
+"""How a command answers to Ctrl-C and to a request to end while it works, and when it has.
 
 Python turns an interrupt into an exception wherever it happens to be. While modules are
-imported or an interpreter ends there is no place to catch it, and it would end in a traceback.
+imported or an interpreter ends there is no place to catch it, and it would end in a traceback;
+for the time before the work see the first lines of the package.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import atexit
 import os
 import signal
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,26 +28,11 @@ class Terminated(BaseException):
 
 
 @contextmanager
-def leaving_at_once(program: str) -> Iterator[None]:
-    """Within the block an interrupt ends the process with one line: there is nothing to clear.
-
-    After it, the work is done, and an interrupt of the interpreter's own end changes nothing.
-    """
-
-    def leave(*_: Any) -> None:
-        with suppress(OSError):
-            os.write(2, f"{program}: interrupted.\n".encode())
-        os._exit(INTERRUPTED)
-
-    with _handled(signal.SIGINT, leave):
-        yield
-    atexit.unregister(_ignore_interrupts)
-    atexit.register(_ignore_interrupts)
-
-
-@contextmanager
 def raising() -> Iterator[None]:
-    """Within the block the first interrupt or SIGTERM is an exception, and the next ends all."""
+    """Within the block the first interrupt or SIGTERM is an exception, and the next ends all.
+
+    When the interpreter ends, the work is done, and an interrupt changes nothing.
+    """
 
     def interrupt(*_: Any) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
@@ -56,6 +42,8 @@ def raising() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         raise Terminated
 
+    atexit.unregister(_ignore_interrupts)
+    atexit.register(_ignore_interrupts)
     with _handled(signal.SIGINT, interrupt), _handled(signal.SIGTERM, terminate):
         yield
 

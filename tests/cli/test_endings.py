@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 import tomllib
 from pathlib import Path
@@ -184,33 +183,43 @@ def ended(process, number):
     return process.returncode, out, err
 
 
-IMPORT = "import time:"
+INTERRUPTED_AT_EACH_IMPORT = """
+import os, sys
+
+def interrupt(event, arguments, asked=os.getpid()):
+    if event != "import" or "privatelr" not in sys.modules or os.getpid() != asked:
+        return
+    if "." not in arguments[0] or arguments[0].startswith("privatelr"):
+        child = os.fork()
+        if not child:
+            return os.kill(os.getpid(), 2)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os.write(1, f"{arguments[0]} {status}\\n".encode())
+
+sys.addaudithook(interrupt)
+"""
 
 
-def imported(process, module):
-    """Wait until a process says that it has imported a module."""
-    late = threading.Timer(60, process.kill)
-    late.start()
-    found = any(
-        line.startswith(IMPORT) and line.rpartition("|")[2].strip() == module
-        for line in process.stderr
-    )
-    late.cancel()
-    assert found
+@pytest.mark.parametrize("program", cli.__all__)
+def test_an_interrupt_is_one_line_from_the_first_import_on(program, home, tmp_path, monkeypatch):
+    """At each import from our first line on, a copy of the process is interrupted."""
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED_AT_EACH_IMPORT, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    program = program.replace("main", "privatelr")
+    found = shell(f"{program} --no-such-option", home)
+    at = dict(line.split() for line in found.stdout.splitlines())
+    assert {"privatelr.errors", "argparse", "numpy", "pandas"} <= set(at)
+    assert set(at.values()) == {"130"}
+    assert set(found.stderr.splitlines()[:-2]) == {f"{program}: interrupted."}
 
 
-@pytest.mark.parametrize("module", ["argparse", "numpy", "pandas", "privatelr.cli.programs"])
-def test_an_interrupt_is_one_line_from_the_first_import_on(module, home, monkeypatch):
-    """The first of these is what the command imports first; a signal comes while it goes on."""
-    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
-    process = started("privatelr", "predict", "model.json", "-", folder=home)
-    imported(process, module)
-    status, out, err = ended(process, signal.SIGINT)
-    said = [line for line in err.splitlines() if not line.startswith(IMPORT)]
-    assert (status, out, said) == (130, "", ["privatelr: interrupted."])
+def test_a_program_that_is_not_a_command_keeps_its_interrupts(tmp_path):
+    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    (tmp_path / "script").write_text(f"import privatelr.cli; {asked}", encoding="utf-8")
+    assert shell(f"{sys.executable} script", tmp_path).stdout == "True\n"
 
 
-def test_the_programs_start_where_nothing_heavy_is_imported():
+def test_every_installed_program_is_one_of_these():
     project = Path(__file__).parents[2] / "pyproject.toml"
     scripts = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["scripts"]
     assert {place.partition(":")[0] for place in scripts.values()} == {"privatelr.cli"}
