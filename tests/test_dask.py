@@ -416,6 +416,16 @@ def test_signs_that_change_everywhere_are_noticed(rows, what):
     assert (checksum(x, y) != checksum(other, -y if what == "labels" else y)).all()
 
 
+@pytest.mark.parametrize("apart", [1, 1009, 1013, 1019, 1021])
+def test_records_that_change_places_are_noticed(apart):
+    """Entries that are so many words apart share a lane of one of the two sums."""
+    rng, order = np.random.default_rng(2), np.arange(3000)
+    x, y = rng.uniform(-1, 1, (3000, 4)), np.ones(3000)
+    y[5] = -1
+    order[[5, 5 + apart]] = 5 + apart, 5
+    assert (checksum(x, y) != checksum(x[order], y[order])).all()
+
+
 def test_what_changes_is_told_in_the_same_words_whatever_it_is():
     def told(change):
         with pytest.raises(SchemaError) as error:

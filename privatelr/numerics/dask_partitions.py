@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 _PIECE = 2**15
 """Rows of a partition that are bounded at once, at least, where they are not kept."""
-_LANES, _OTHER_LANES = 1021, 1019
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+_LANES, _LABEL_LANES = (1021, 1019), (1013, 1009)
+"""Prime numbers: a first choice, and one for rows that the first divides."""
+_WEIGHTS: IntArray = np.cumprod(np.full(2 * 1021, 0x9E3779B97F4A7C15, dtype=np.uint64))
+"""Odd, so that no product forgets a bit."""
 _CHANGED = (
     "data: they changed while they were read; a fit takes data that stay as they are and come in "
     "the same order, as persist() or a copy keeps them, and a charge that was made for this fit "
@@ -171,30 +173,26 @@ def checksum(x: FloatArray, y: FloatArray) -> IntArray:
     """A number ``(1,)`` of a block of rows; those of blocks are added modulo ``2**64``.
 
     The bits of the entries are added in lanes, of which there are a prime number, so that the
-    entries of a column go to all of them, and what changes places changes lanes. That is as
-    fast as the block can be read. It finds accidents; whoever can choose the data twice does
-    not need a collision. Whole numbers give the same sum on every machine, which doubles do not.
+    entries of a column go to all of them, and what changes places changes lanes. Labels have
+    another prime number, so that rows which change places change lanes in one of the two. That
+    is about as fast as the block can be read. It finds accidents; whoever can choose the data
+    twice does not need a collision. Whole numbers give the same sum on every machine, which
+    doubles do not.
     """
-    return _mixed(_in_lanes(x)) + _mixed(np.ascontiguousarray(y).view(np.uint64))
+    words: Any = np.concatenate([_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)])
+    words ^= words >> np.uint64(32)  # an even number of signs that change would add up to nothing
+    return np.asarray(np.add.reduce(words * _WEIGHTS[: len(words)], keepdims=True))
 
 
-def _in_lanes(x: FloatArray) -> IntArray:
+def _in_lanes(entries: FloatArray, primes: tuple[int, int]) -> IntArray:
     # not as many lanes as divide the rows: each would hold as many entries of a column as the
     # others, and an even number of signs that change would leave all of them as they are
-    lanes = _LANES if len(x) % _LANES else _OTHER_LANES
-    words = np.ascontiguousarray(x).reshape(-1).view(np.uint64)
+    lanes = primes[len(entries) % primes[0] == 0]
+    words = np.ascontiguousarray(entries).reshape(-1).view(np.uint64)
     full = len(words) // lanes * lanes
     sums = np.add.reduce(words[:full].reshape(-1, lanes), axis=0)
     sums[: len(words) - full] += words[full:]
     return np.asarray(sums)
-
-
-def _mixed(words: IntArray) -> IntArray:
-    """One number ``(1,)`` of words ``(k,)``, which depends on the place of each."""
-    mixed: Any = words ^ (words >> np.uint64(32))
-    mixed = mixed * np.arange(1, 2 * len(words), 2, dtype=np.uint64) * _ODD
-    mixed ^= mixed >> np.uint64(29)
-    return np.asarray(np.add.reduce(mixed * _ODD, keepdims=True))
 
 
 def _checksum_only(x: FloatArray, y: FloatArray) -> tuple[IntArray]:
