@@ -10,7 +10,7 @@ import os
 import sys
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler and (
-    _COMMAND := os.path.basename(sys.argv[0]).removesuffix(".exe")
+    _COMMAND := os.path.basename("".join(sys.argv[:1])).removesuffix(".exe")
 ) in {"lrsimple", "privatelr", "svmsimple"}:
     # A command imports for a second, in which an interrupt would be a traceback.
     def _leave(*_: object) -> None:
