@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import ArgumentError, SchemaError, require_choice, require_number, show
+from privatelr.errors import ArgumentError, SchemaError, require_number, show
 from privatelr.frames.design import read_covariates
 from privatelr.frames.source import as_frame
-from privatelr.inference.choices import TARGETS, read_level
+from privatelr.inference.choices import read_level, read_target
 from privatelr.inference.error_law import PUBLIC_SEED
 from privatelr.inference.intervals import STANDARD_LEVEL, Inference
 from privatelr.inference.worlds import World, population_minimiser, simulated, unshrunk
@@ -44,7 +44,7 @@ def bootstrap_intervals(
     *,
     null: FloatArray | None = None,
     level: float = STANDARD_LEVEL,
-    target: str = "regularised",
+    target: str = "penalised",
     replicates: int = REPLICATES,
 ) -> Inference:
     """Intervals and tests of combinations of the design coefficients, by simulation.
@@ -63,7 +63,7 @@ def bootstrap_intervals(
         Values to test; by default 0.
     level : float
         Of confidence.
-    target : {"regularised", "unregularised"}
+    target : {"penalised", "unpenalised"}
         The minimiser of the expected objective, in a world that follows the released model; or
         the coefficients of the model itself, in the world whose minimiser was released.
     replicates : int
@@ -74,7 +74,7 @@ def bootstrap_intervals(
     ArgumentError
         If the model has no probabilities, or there is no such choice.
     GuaranteeError
-        If the penalty shrinks too much for the unregularised target.
+        If the penalty shrinks too much for the unpenalised target.
     SchemaError
         If there is nothing to draw covariates from.
 
@@ -85,10 +85,10 @@ def bootstrap_intervals(
     levels. *Not covered*: `covariates`, if they are the records of the fit or made from them.
     """
     _require_model(release.calibration.problem)
-    require_choice(ArgumentError, "target", target, TARGETS)
+    target = read_target(target)
     sure, count = read_level(level), _read_replicates(replicates)
     world = World(_pool(spec, covariates), release.coef, release)
-    if target == "unregularised":
+    if target == "unpenalised":
         world, carry = unshrunk(world)
         truth = release.coef
     else:

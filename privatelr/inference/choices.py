@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from privatelr.inference.evidence import Mode
     from privatelr.mechanisms.release import Release
 
-Target = Literal["regularised", "unregularised"]
+Target = Literal["penalised", "unpenalised"]
 Method = Literal["sandwich", "wkl"]
-TARGETS = ("regularised", "unregularised")
-PENALISED = {"regularised": "penalised", "unregularised": "unpenalised"}
-"""What pages call the coefficients of a target."""
+TARGETS = ("penalised", "unpenalised")
+_OLDER = {"regularised": "penalised", "unregularised": "unpenalised"}
+"""Spellings of earlier versions, which old scripts have."""
 METHODS = ("sandwich", "wkl")
 LARGEST_BIAS = 0.25
 """Relative bias beyond which one step does not take it off (inference.md 3.4)."""
@@ -47,21 +47,21 @@ def read_choices(release: Release, mode: Any, target: Any, method: Any) -> Choic
     """
     if mode is not None:
         require_choice(ArgumentError, "mode", mode, MODES)
-    require_choice(ArgumentError, "target", target, TARGETS)
+    target = read_target(target)
     require_choice(ArgumentError, "method", method, METHODS)
     if method == "wkl" and mode not in (None, "plug-in"):
         raise ArgumentError(
             f"mode={mode!r}: method='wkl' takes mode=None, since it has one way of its own."
         )
-    if method == "wkl" and target == "unregularised":
+    if method == "wkl" and target == "unpenalised":
         raise ArgumentError(
-            "target='unregularised': method='wkl' takes target='regularised', since the published "
+            "target='unpenalised': method='wkl' takes target='penalised', since the published "
             "method has no step that takes the penalty's bias off."
         )
     found = quality(release).mode if mode is None else mode
     if method == "wkl" or is_exact(evidence_of(release)):
         found = "plug-in"
-    if target == "unregularised":
+    if target == "unpenalised":
         _require_little_bias(release, found)
     return Choices(cast("Mode", found), target, method)
 
@@ -70,9 +70,9 @@ def _require_little_bias(release: Release, mode: str) -> None:
     known = quality(release)
     if mode == "conservative":
         raise GuaranteeError(
-            "target='unregularised': the noise in the information matrix is "
+            "target='unpenalised': the noise in the information matrix is "
             f"{known.noise_to_signal:.2g} times its smallest eigenvalue, so that without the "
-            "penalty no limit holds for every dataset; take target='regularised', or more "
+            "penalty no limit holds for every dataset; take target='penalised', or more "
             "records, more epsilon or fewer columns."
         )
     if not known.relative_bias <= LARGEST_BIAS:
@@ -80,10 +80,16 @@ def _require_little_bias(release: Release, mode: str) -> None:
         size = f"{bias:.0%}" if bias <= 1 else "more than all of them"
         size = "an unknown size" if math.isinf(bias) else size
         raise GuaranteeError(
-            f"target='unregularised': the penalty shrinks the coefficients by {size}, and one "
-            f"step corrects at most {LARGEST_BIAS:.0%}; take target='regularised', or fit with a "
+            f"target='unpenalised': the penalty shrinks the coefficients by {size}, and one "
+            f"step corrects at most {LARGEST_BIAS:.0%}; take target='penalised', or fit with a "
             "smaller lambda_."
         )
+
+
+def read_target(target: Any) -> Target:
+    """What estimates are of, also by an older spelling; raises `ArgumentError`."""
+    named = _OLDER.get(target, target) if isinstance(target, str) else target
+    return cast("Target", require_choice(ArgumentError, "target", named, TARGETS))
 
 
 def read_level(level: Any) -> float:

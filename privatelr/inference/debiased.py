@@ -1,4 +1,4 @@
-"""Inference about the unregularised coefficients: one step that takes the penalty's bias off.
+"""Inference about the unpenalised coefficients: one step that takes the penalty's bias off.
 
 ``H0^-1 H w`` with ``H0 = H - lambda`` solves the unpenalised score equation to first order; its
 private value is known because w is the minimiser, so the step costs nothing (inference.md 3.4).

@@ -80,7 +80,7 @@ def infer(
     null: FloatArray | None = None,
     level: float = STANDARD_LEVEL,
     mode: str | None = None,
-    target: str = "regularised",
+    target: str = "penalised",
     method: str = "sandwich",
     simultaneous: bool = False,
 ) -> Inference:
@@ -97,7 +97,7 @@ def infer(
         Of confidence.
     mode : {None, "posterior", "conservative", "plug-in"}
         How the noise in the matrices is taken into account; by default as `quality` says.
-    target : {"regularised", "unregularised"}
+    target : {"penalised", "unpenalised"}
         The minimiser of the expected objective, or of the expected loss without its penalty.
     method : {"sandwich", "wkl"}
         ``"wkl"`` is the method as Wang, Kifer and Lee (2019) have it: the released matrices,
@@ -121,14 +121,14 @@ def infer(
     combined = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
     values = np.zeros(len(combined)) if null is None else np.asarray(null, dtype=np.float64)
     question = _Question(combined, values, read_level(level), simultaneous)
-    if choices.target == "unregularised":
-        return _unregularised(release, evidence, choices, question)
+    if choices.target == "unpenalised":
+        return _unpenalised(release, evidence, choices, question)
     if choices.mode == "conservative":
         return _conservative(evidence, choices, question)
-    return _regularised(release, evidence, choices, question)
+    return _penalised(release, evidence, choices, question)
 
 
-def _regularised(
+def _penalised(
     release: Release, evidence: Evidence, choices: Choices, question: _Question
 ) -> Inference:
     matrices = matrices_for(release, choices)
@@ -153,7 +153,7 @@ def _together(
     return np.quantile(largest, level) * sd, p_value
 
 
-def _unregularised(
+def _unpenalised(
     release: Release, evidence: Evidence, choices: Choices, question: _Question
 ) -> Inference:
     law = debiased_law(evidence, matrices_for(release, choices), question.contrasts)

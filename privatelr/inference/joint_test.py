@@ -45,7 +45,7 @@ class JointTest:
 
 
 def covariance(
-    release: Release, *, mode: str | None = None, target: str = "regularised"
+    release: Release, *, mode: str | None = None, target: str = "penalised"
 ) -> FloatArray:
     """Covariance ``(d, d)`` of the design coefficients: sampling error and noise.
 
@@ -58,11 +58,11 @@ def covariance(
     d = len(evidence.w)
     identity = np.eye(d)
     curvature = matrices.curvature
-    if choices.target == "unregularised":
+    if choices.target == "unpenalised":
         curvature = curvature - evidence.floor * identity
     solved = solved_for(curvature, identity)
     carried = carriers(evidence, solved, identity)
-    if choices.target == "unregularised" and evidence.calibration.placement == "output":
+    if choices.target == "unpenalised" and evidence.calibration.placement == "output":
         carried = matrices.curvature @ solved
     noise = np.einsum("kda,d,kdb->kab", carried, evidence.calibration.noise.variances, carried)
     sampling = np.einsum("kda,kde,keb->kab", solved, matrices.scores, solved) / evidence.problem.n
@@ -80,7 +80,7 @@ def joint_test(
     null: FloatArray,
     *,
     mode: str | None = None,
-    target: str = "regularised",
+    target: str = "penalised",
 ) -> JointTest:
     """Test that combinations ``(q, d)`` of the design coefficients have the values `null` ``(q,)``.
 
@@ -108,7 +108,7 @@ def joint_test(
     q = len(combined)
     if q == 1:
         p_value = float(single.p_value[0])
-    elif single.mode == "conservative" or single.target == "unregularised":
+    elif single.mode == "conservative" or single.target == "unpenalised":
         p_value = min(1.0, q * float(single.p_value.min()))
     else:
         matrices = matrices_for(release, read_choices(release, mode, target, "sandwich"))

@@ -102,7 +102,7 @@ def row_errors(release: Release, *, level: float, mode: str | None = None) -> Ro
     **Privacy.** *Covered*: a function of the release, free to repeat. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
     """
-    choices = read_choices(release, mode, "regularised", "sandwich")
+    choices = read_choices(release, mode, "penalised", "sandwich")
     return _row_errors(release, read_level(level), choices.mode)
 
 
@@ -111,7 +111,7 @@ def _row_errors(release: Release, level: float, mode: str) -> RowErrors:
     evidence = evidence_of(release)
     if mode == "conservative" and not is_exact(evidence):
         return _worst(evidence, level)
-    choices = read_choices(release, mode, "regularised", "sandwich")
+    choices = read_choices(release, mode, "penalised", "sandwich")
     return _averaged(evidence, matrices_for(release, choices), level, mode)
 
 

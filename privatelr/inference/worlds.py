@@ -90,8 +90,8 @@ def unshrunk(world: World) -> tuple[World, FloatArray]:
     bias = float(np.linalg.norm(found - w)) / max(float(np.linalg.norm(w)), _TINY)
     if not bias <= LARGEST_BIAS:
         raise GuaranteeError(
-            "target='unregularised': the penalty shrinks the coefficients by more than "
-            f"{LARGEST_BIAS:.0%}, which simulation does not correct; take target='regularised', "
+            "target='unpenalised': the penalty shrinks the coefficients by more than "
+            f"{LARGEST_BIAS:.0%}, which simulation does not correct; take target='penalised', "
             "or fit with a smaller lambda_."
         )
     before, after = (_mean_curvature(world, v) for v in (w, found))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.inference.choices import PENALISED
 from privatelr.inference.joint_test import joint_test
 from privatelr.results.equations import vocabulary_of
 from privatelr.results.hypotheses import read_hypotheses
@@ -55,7 +54,7 @@ class WaldTest:
         return (
             f"Wald test of {self._asked}: statistic {self.statistic:.4g} on "
             f"{degrees} of freedom, {chance}{self._how} ({self.mode} mode, "
-            f"{PENALISED[self.target]} coefficients)"
+            f"{self.target} coefficients)"
         )
 
     @property
@@ -68,7 +67,7 @@ class WaldTest:
     @property
     def _how(self) -> str:
         """Where the p-value is not that of the statistic."""
-        bounded = self.mode == "conservative" or self.target == "unregularised"
+        bounded = self.mode == "conservative" or self.target == "unpenalised"
         if self.df == 1 or not bounded:
             return ""
         return f", {self.df} times the smallest of the single equations"

@@ -113,7 +113,7 @@ class Fit(InferredFit):
         alpha: float = 0.05,
         *,
         mode: str | None = None,
-        target: Literal["regularised", "unregularised"] = "regularised",
+        target: Literal["penalised", "unpenalised"] = "penalised",
         exponentiate: bool = False,
         diagnostics: bool = False,
     ) -> FitSummary:

@@ -79,7 +79,7 @@ def plot_coefficients(
     level: float = 0.95,
     ax: Axes | None = None,
     mode: str | None = None,
-    target: str = "regularised",
+    target: str = "penalised",
     simultaneous: bool = False,
     intercept: bool = False,
     exponentiate: bool = False,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from privatelr.errors import ArgumentError, require_choice, require_number, show
 from privatelr.inference.bootstrap import bootstrap_intervals
-from privatelr.inference.choices import METHODS, read_choices, read_level
+from privatelr.inference.choices import METHODS, read_choices, read_level, read_target
 from privatelr.inference.intervals import STANDARD_LEVEL, infer
 from privatelr.inference.joint_test import covariance
 
@@ -29,14 +29,17 @@ BOOTSTRAP = "bootstrap"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How to infer, as it was asked and not checked yet; see `InferredFit`."""
+    """How to infer, as it was asked, and only the target checked yet; see `InferredFit`."""
 
     level: Any = STANDARD_LEVEL
     mode: Any = None
-    target: Any = "regularised"
+    target: Any = "penalised"
     method: Any = "sandwich"
     simultaneous: Any = False
     covariates: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", read_target(self.target))
 
 
 _USUAL = Question()

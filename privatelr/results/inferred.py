@@ -41,9 +41,8 @@ class InferredFit(FitRecord):
         it, which holds for every dataset, and whose standard errors grow a little with the level;
         ``"plug-in"`` ignores that noise. By default the first, or the second where the release
         itself warns that the first may fail.
-    target : {"regularised", "unregularised"}
-        What estimates are of: the minimiser of the expected loss with its penalty (the penalised
-        coefficients, as the page calls them), or without,
+    target : {"penalised", "unpenalised"}
+        What estimates are of: the minimiser of the expected loss with its penalty, or without,
         after one free step that takes the penalty's bias off.
     method : {"sandwich", "wkl", "bootstrap"}
         ``"wkl"`` is the method as Wang, Kifer and Lee (2019) have it, for comparison.
@@ -81,7 +80,7 @@ class InferredFit(FitRecord):
         alpha: float = 0.05,
         *,
         mode: str | None = None,
-        target: str = "regularised",
+        target: str = "penalised",
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -109,7 +108,7 @@ class InferredFit(FitRecord):
         level: float = 0.95,
         *,
         mode: str | None = None,
-        target: str = "regularised",
+        target: str = "penalised",
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -132,7 +131,7 @@ class InferredFit(FitRecord):
         limits = inference_table.interval_frame(self, found, names)
         return inference_table.rows_of(limits, "parm", parm)
 
-    def vcov(self, *, mode: str | None = None, target: str = "regularised") -> pd.DataFrame:
+    def vcov(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
 
         In the conservative mode the correlations are those of the posterior one, so that a
@@ -140,12 +139,12 @@ class InferredFit(FitRecord):
         """
         return inference_table.covariance_frame(self, mode=mode, target=target)
 
-    def cov_params(self, *, mode: str | None = None, target: str = "regularised") -> pd.DataFrame:
+    def cov_params(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
         """The same as `vcov`, by statsmodels' name."""
         return self.vcov(mode=mode, target=target)
 
     def wald_test(
-        self, hypotheses: Any, *, mode: str | None = None, target: str = "regularised"
+        self, hypotheses: Any, *, mode: str | None = None, target: str = "penalised"
     ) -> WaldTest:
         """Test equations about the coefficients together.
 
@@ -173,7 +172,7 @@ class InferredFit(FitRecord):
         *,
         level: float = 0.95,
         mode: str | None = None,
-        target: str = "regularised",
+        target: str = "penalised",
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -214,7 +213,7 @@ class InferredFit(FitRecord):
         exponentiate: bool = False,
         *,
         mode: str | None = None,
-        target: str = "regularised",
+        target: str = "penalised",
         simultaneous: bool = False,
     ) -> pd.DataFrame:
         """One row per coefficient, in broom's layout.

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from privatelr.frames.wide_matrix import WideSpec
-from privatelr.inference.choices import PENALISED
 from privatelr.inference.evidence import quality
 from privatelr.numerics.losses import describe
 from privatelr.privacy.guarantees import NonPrivate
@@ -39,7 +38,7 @@ def summarise(
     *,
     alpha: Any = 0.05,
     mode: Any = None,
-    target: Any = "regularised",
+    target: Any = "penalised",
     diagnostics: Any = False,
 ) -> FitSummary:
     """Lay out a fit."""
@@ -48,11 +47,11 @@ def summarise(
         "Differentially private " if not isinstance(fit.guarantee, NonPrivate) else "Non-private "
     )
     found, counted = None, False
-    if fit.release.moments is None and (mode, target) == (None, "regularised"):
-        level_of(alpha)
+    asked = Question(level_of(alpha), mode, target)
+    if fit.release.moments is None and asked == Question(asked.level):
         table = plain_table(fit)
     else:
-        found = infer_coefficients(fit, Question(level_of(alpha), mode, target))
+        found = infer_coefficients(fit, asked)
         table, counted = inference_table(fit, found)
     return FitSummary(
         [adverb + fit.calibration.problem.loss.title, fit.formula],
@@ -156,7 +155,7 @@ def _moments(fit: FitRecord, found: Inference | None) -> list[tuple[str, str]]:
             "Inference",
             f"information matrix and scores with {calibration.noise.title} noise, which is "
             f"{known.noise_to_signal:.3g} times the smallest eigenvalue of the matrix; {bias}; "
-            f"{found.mode} mode, {PENALISED[found.target]} coefficients",
+            f"{found.mode} mode, {found.target} coefficients",
         )
     ]
 

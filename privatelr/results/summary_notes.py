@@ -92,7 +92,7 @@ def _mode(fit: FitRecord, found: Inference, is_asked_for: bool) -> str:
 
 
 def _target(fit: FitRecord, found: Inference) -> str:
-    if found.target == "unregularised":
+    if found.target == "unpenalised":
         return (
             "All of it is about the coefficients of the model without its penalty: one step, which "
             "costs nothing, took the penalty's bias off the released estimates."
@@ -111,7 +111,7 @@ def _target(fit: FitRecord, found: Inference) -> str:
         return f"{aim}; the penalty hardly shrinks them."
     shrinks = f"{aim}; the penalty shrinks them by about {bias:.1%}"
     if bias > LARGEST_BIAS:
-        return f"{shrinks}, too much for target='unregularised' to take off."
+        return f"{shrinks}, too much for target='unpenalised' to take off."
     if found.mode == "conservative":
         return f"{shrinks}."
-    return f"{shrinks}, which summary(target='unregularised') takes off."
+    return f"{shrinks}, which summary(target='unpenalised') takes off."

@@ -60,8 +60,8 @@ WAYS: dict[str, dict[str, str]] = {
     "conservative": {"mode": "conservative"},
     "plug-in": {"mode": "plug-in"},
     "wkl": {"method": "wkl"},
-    "wkl-unregularised": {"method": "wkl"},
-    "unregularised": {"target": "unregularised"},
+    "wkl-unpenalised": {"method": "wkl"},
+    "unpenalised": {"target": "unpenalised"},
 }
 """How intervals are made; those whose name ends in the last word are held to that target."""
 SPLITS: dict[str, Any] = {"usual": "inference", "half": (("coefficients", 0.5), ("inference", 0.5))}
@@ -169,7 +169,7 @@ def run(cell: Cell, seeds: Sequence[int], ways: Sequence[str]) -> dict[str, Runs
         release = release_for(cell, seed)
         made = quality(release)
         for way in ways:
-            value = known.plain if way.endswith("unregularised") else known.w
+            value = known.plain if way.endswith("unpenalised") else known.w
             start = time.process_time()
             try:
                 answer = infer(release, np.eye(cell.d), null=value, level=LEVEL, **WAYS[way])

@@ -80,10 +80,10 @@ def world_of(plan):
     return subject.World(ROWS, release.coef, release)
 
 
-def shares_covered(target, *, runs, n=400, what="regularised", **options):
+def shares_covered(target, *, runs, n=400, what="penalised", **options):
     """How often each coefficient was in its interval at 90 %."""
     plan = plan_for(target, n, **options)
-    truth = minimiser_of(plan.coefficients.lambda_) if what == "regularised" else EFFECTS
+    truth = minimiser_of(plan.coefficients.lambda_) if what == "penalised" else EFFECTS
     found = [
         bootstrap_intervals(
             release_under(plan, seed),
@@ -115,7 +115,7 @@ def test_intervals_cover_the_regularised_minimiser(target, op):
 def test_intervals_cover_the_model_without_its_penalty():
     """Where the penalty takes so much that intervals for its own minimiser miss the model."""
     setting = {"runs": 40, "n": 4000, "lambda_": 0.006}
-    check_coverage(shares_covered(ZCDP(2.0), what="unregularised", **setting), 40)
+    check_coverage(shares_covered(ZCDP(2.0), what="unpenalised", **setting), 40)
     assert np.linalg.norm(minimiser_of(0.006) - EFFECTS) > 0.1 * np.linalg.norm(EFFECTS)
 
 
@@ -127,8 +127,8 @@ def test_a_penalty_that_is_not_taken_off_is_caught(monkeypatch):
 
 def test_a_large_penalty_is_refused():
     release = release_under(plan_for(ZCDP(2.0), 4000, lambda_=0.05), 3)
-    with pytest.raises(GuaranteeError, match=r"more than 25%.* target='regularised'"):
-        bootstrap_intervals(release, SPEC, np.eye(SPEC.d), REFERENCE, target="unregularised")
+    with pytest.raises(GuaranteeError, match=r"more than 25%.* target='penalised'"):
+        bootstrap_intervals(release, SPEC, np.eye(SPEC.d), REFERENCE, target="unpenalised")
 
 
 def test_the_unshrunk_world_has_its_minimiser_where_it_was_released():
@@ -178,7 +178,7 @@ def test_it_agrees_with_the_sandwich_where_both_hold(target, n, kinds, op):
         np.testing.assert_allclose(made.privacy_sd, known.privacy_sd, rtol=0.15)
     np.testing.assert_allclose(made.upper - made.lower, known.upper - known.lower, rtol=0.12)
     np.testing.assert_array_equal(made.estimate, known.estimate)
-    assert (made.method, made.mode, made.target) == ("bootstrap", "bootstrap", "regularised")
+    assert (made.method, made.mode, made.target) == ("bootstrap", "bootstrap", "penalised")
 
 
 def test_without_noise_all_of_it_is_sampling():
@@ -219,7 +219,7 @@ def test_hard_worlds_are_minimised():
     np.testing.assert_allclose(far, near, atol=1e-3 * scale)
 
 
-@pytest.mark.parametrize("target", ["regularised", "unregularised"])
+@pytest.mark.parametrize("target", ["penalised", "unpenalised"])
 def test_p_values_agree_with_intervals(target):
     release = release_under(plan_for(ZCDP(1.0), 2000, lambda_=0.002), 6)
 

@@ -101,7 +101,7 @@ def test_the_debias_step_takes_the_penalty_off(op):
     plain = NonPrivate()
     shrunk = release_of(plain, 20_000, op=op, lambda_=1e-3)
     free = release_of(plain, 20_000, op=op, lambda_=1e-9)
-    found = infer(shrunk, EVERY, target="unregularised")
+    found = infer(shrunk, EVERY, target="unpenalised")
     evidence = evidence_of(shrunk)
     bare = evidence.curvature - evidence.floor * EVERY
     np.testing.assert_allclose(
@@ -117,20 +117,20 @@ def test_the_debias_step_takes_the_penalty_off(op):
 def test_debiased_intervals(target, op):
     release = release_of(target, 20_000, op=op)
     for mode in ("posterior", "plug-in"):
-        found = infer(release, EVERY, target="unregularised", mode=mode)
+        found = infer(release, EVERY, target="unpenalised", mode=mode)
         assert (found.lower < found.estimate).all()
         assert (found.estimate < found.upper).all()
         assert (found.sd > infer(release, EVERY, mode=mode).sd).all()
-        beyond = infer(release, EVERY, target="unregularised", mode=mode, null=found.upper * 1.0)
+        beyond = infer(release, EVERY, target="unpenalised", mode=mode, null=found.upper * 1.0)
         np.testing.assert_allclose(beyond.p_value, 0.05, rtol=1e-3)
 
 
 def test_what_cannot_be_said_is_refused_with_its_reason():
     large = release_of(NonPrivate(), 2000, lambda_=1.0)
     with pytest.raises(GuaranteeError, match="shrinks the coefficients by"):
-        infer(large, EVERY, target="unregularised")
+        infer(large, EVERY, target="unpenalised")
     with pytest.raises(GuaranteeError, match="no limit holds for every dataset"):
-        infer(release_of(PureDP(0.1), 2000), EVERY, target="unregularised")
+        infer(release_of(PureDP(0.1), 2000), EVERY, target="unpenalised")
     release = release_of(ZCDP(0.5))
     for wrong in ({"mode": "honest"}, {"target": "truth"}, {"method": "hdi"}, {"level": 95}):
         with pytest.raises(ArgumentError, match=next(iter(wrong))):

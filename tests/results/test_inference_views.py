@@ -14,6 +14,7 @@ from formulaic.utils.constraints import LinearConstraints
 from frames_for_laws import SCHEMA, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
 
 from privatelr import (
@@ -210,14 +211,36 @@ def test_choices():
     assert (other[1] - other[0] > default[1] - default[0]).all()
     together = fit.conf_int(simultaneous=True)
     assert (together[1] - together[0] > default[1] - default[0]).all()
-    bare = fit.tidy(target="unregularised")
+    bare = fit.tidy(target="unpenalised")
     assert np.linalg.norm(bare["estimate"]) > np.linalg.norm(fit.coef)
     assert fit.conf_int(method="wkl").shape == (4, 2)
-    covariance = fit.vcov(target="unregularised")
+    covariance = fit.vcov(target="unpenalised")
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), bare["std_error"], rtol=1e-6)
     worst = fit.tidy(mode="conservative")
     covariance = fit.vcov(mode="conservative")
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), worst["std_error"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("new", ["penalised", "unpenalised"])
+def test_older_spellings_of_the_target_mean_the_same(new):
+    old = new.replace("penal", "regular")
+    fit = bought("plain")
+    simulated = {"method": "bootstrap", "covariates": people()}
+    for ask in (
+        lambda target: fit.conf_int(target=target),
+        lambda target: fit.conf_int(target=target, **simulated),
+        lambda target: fit.vcov(target=target),
+    ):
+        pd.testing.assert_frame_equal(ask(old), ask(new), check_exact=True)
+    assert str(fit.wald_test("age", target=old)).endswith(f", {new} coefficients)")
+    assert fit.summary(target=old).as_text() == fit.summary(target=new).as_text()
+
+
+def test_the_older_spelling_of_what_is_printed_anyway_asks_for_nothing():
+    fit = unbought()
+    assert fit.summary(target="regularised").as_text() == str(fit)
+    pd.testing.assert_frame_equal(fit.tidy(target="regularised"), fit.tidy())
+    fit.plot(target="regularised", ax=Figure().subplots())
 
 
 def test_units_of_the_user():
@@ -275,7 +298,7 @@ def test_what_was_not_bought_is_refused_with_the_remedy(ask):
         (lambda fit: fit.conf_int(95), "alpha=95: alpha takes a number from 0.0001 to 0.5"),
         (lambda fit: fit.confint(95), "level=95: level takes a number from 0.5"),
         (lambda fit: fit.conf_int(mode="bayes"), "mode='bayes': mode takes 'posterior', 'cons"),
-        (lambda fit: fit.conf_int(target="true"), "target='true': target takes 'regularised'"),
+        (lambda fit: fit.conf_int(target="true"), "target='true': target takes 'penalised'"),
         (lambda fit: fit.conf_int(method="delta"), "takes 'sandwich', 'wkl', 'bootstrap'"),
         (lambda fit: fit.conf_int(simultaneous="yes"), "simultaneous='yes': simultaneous takes"),
         (lambda fit: fit.conf_int(covariates=[1]), "method='sandwich' looks at no covariates"),

@@ -26,7 +26,7 @@ def cells(page):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"mode": "conservative"}, {"target": "unregularised"}, {"alpha": 0.2}],
+    [{}, {"mode": "conservative"}, {"target": "unpenalised"}, {"alpha": 0.2}],
     ids=str,
 )
 def test_the_page_has_the_numbers_of_tidy(options):

@@ -329,9 +329,9 @@ def test_modes_in_words():
     plain = page(spend="inference", eps=0, lambda_=1e-6)
     assert "the penalty hardly shrinks them." in words_of(plain)
     shrunk = page(spend="inference", eps=0, lambda_=1e-3)
-    assert "which summary(target='unregularised') takes off." in words_of(shrunk)
-    assert "took the penalty's bias off" in words_of(plain, target="unregularised")
-    assert "too much for target='unregularised'" in one_line(
+    assert "which summary(target='unpenalised') takes off." in words_of(shrunk)
+    assert "took the penalty's bias off" in words_of(plain, target="unpenalised")
+    assert "too much for target='unpenalised'" in one_line(
         {"spend": "inference", "eps": 0, "lambda_": 1.0}
     )
 
@@ -355,7 +355,7 @@ def inferred(values):
         p_value=np.full(len(sd), 0.04),
         level=0.95,
         mode="posterior",
-        target="regularised",
+        target="penalised",
         method="sandwich",
     )
 

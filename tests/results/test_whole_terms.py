@@ -127,7 +127,7 @@ def test_many_coefficients_are_counted():
     found = read_hypotheses("g", Vocabulary(names, {"g": tuple(range(14))}))
     assert found.labels == names
     equations = tuple(f"{name} = 0" for name in names)
-    said = str(WaldTest(equations, 9.0, 14, 0.8, "posterior", "regularised"))
+    said = str(WaldTest(equations, 9.0, 14, 0.8, "posterior", "penalised"))
     assert "g[9] = 0 and 4 more: statistic 9 on 14 degrees" in said
 
 
