@@ -127,7 +127,9 @@ class Fit(InferredFit):
             Of standard errors, intervals and tests, as in `conf_int`.
         exponentiate : bool
             Odds ratios with their intervals instead of coefficients. Standard errors and tests
-            stay those of the coefficient, and the page says so.
+            stay those of the coefficient, and the page says so. Where one unit of a column
+            hardly matters a row is of ten, a hundred or more, as its name says. Without
+            inference odds ratios stand beside the coefficients anyway, and have no intervals.
         diagnostics : bool
             Whether a part follows, below a rule, that is not private: the C-index and the counts
             of the training data, and a learned threshold.

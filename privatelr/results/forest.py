@@ -13,11 +13,16 @@ import numpy as np
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
-from privatelr.frames.matrix import NumberedColumns
-from privatelr.frames.terms import INTERCEPT, Columns
+from privatelr.frames.terms import INTERCEPT
 from privatelr.inference.choices import read_level
 from privatelr.results.bars import Bars, bars_of, bars_of_noise, is_uneven
-from privatelr.results.forest_axis import powers_of_ten, show_ratios, with_unit
+from privatelr.results.forest_axis import (
+    powers_of_ten,
+    show_ratios,
+    spans_of,
+    typical_length,
+    with_unit,
+)
 from privatelr.results.inference_table import Question, infer_coefficients
 from privatelr.results.record import FitRecord, in_user_units, require_odds
 
@@ -47,8 +52,7 @@ class _Drawn:
     places : mapping of str to int
         Where each coefficient stands in `bars`.
     spans : ndarray
-        Range of the variable whose unit a coefficient belongs to, infinite where it is not
-        declared; NaN for the intercept and for levels of factors.
+        See `spans_of`.
     found : Inference or None
         Where its intervals come from, if it has any.
     noise : str
@@ -166,7 +170,7 @@ def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
     """Intervals of a fit, or where it has none and none are asked for, its estimates."""
     columns = fit.spec.columns
     places = {name: index for index, name in enumerate(columns.names)}
-    spans = _spans(columns)
+    spans = spans_of(columns)
     if fit.release.moments is not None or errors:
         found = infer_coefficients(fit, asked)
         return _Drawn(bars_of(found), places, spans, found, "")
@@ -174,19 +178,6 @@ def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
     most = ", at most" if fit.calibration.placement == "objective" else ""
     words = f"± one standard deviation of the noise{most}" if limit.any() else ""
     return _Drawn(bars_of_noise(in_user_units(fit), limit), places, spans, None, words)
-
-
-def _spans(columns: Columns | NumberedColumns) -> FloatArray:
-    """Range of what a unit of each column ``(d,)`` is of; see `_Drawn`."""
-    spans = np.full(len(columns.names), np.nan)
-    if isinstance(columns, NumberedColumns):
-        spans[1:] = np.inf
-        return spans
-    for term, recipe in zip(columns.terms, columns.recipes, strict=True):
-        if recipe.numeric:
-            here = slice(recipe.start, recipe.stop)
-            spans[here] = 2 * columns.scale[here] if np.isfinite(term.radius) else np.inf
-    return spans
 
 
 def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
@@ -245,7 +236,7 @@ def _units(drawn: Mapping[str, _Drawn], rows: list[str], scale: str) -> FloatArr
     lengths = np.fmax.reduce([bars.upper - bars.lower for bars in shown])
     spans = np.fmax.reduce([one.at(rows, one.spans) for one in drawn.values()])
     levels = np.isnan(spans) & (np.array(rows) != INTERCEPT)
-    return powers_of_ten(lengths, spans, levels)
+    return powers_of_ten(lengths, spans, typical_length(lengths, spans, levels))
 
 
 def _new_axes(bars: int, longest: int) -> Axes:

@@ -1,4 +1,4 @@
-"""The axis of a forest plot: units that make bars comparable, and ticks that a reader knows."""
+"""Units that a reader can compare, in forest plots and on pages, and the ticks of a plot."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.frames.matrix import NumberedColumns
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from privatelr.frames.terms import Columns
     from privatelr.types import BoolArray, FloatArray
 
 _DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
@@ -18,36 +21,69 @@ _FEWEST, _MOST = 4, 9
 """Ticks of an axis of ratios."""
 _FURTHEST = 30
 """Powers of ten of a unit."""
+_SMALLEST_LOG, _USUAL_LOG, _LARGEST_LOG = 1e-3, 0.3, math.log(1e5)
+"""Logarithms of odds ratios: 1.001, 1.35 and 100,000."""
 
 
-def powers_of_ten(lengths: FloatArray, spans: FloatArray, levels: BoolArray) -> FloatArray:
-    """Divisors ``(m,)`` that make bars about as long as those of levels of factors.
+def spans_of(columns: Columns | NumberedColumns) -> FloatArray:
+    """Range of the variable whose unit each column ``(d,)`` is of.
+
+    Infinite where it is not declared; NaN for the intercept and for levels of factors.
+    """
+    spans = np.full(len(columns.names), np.nan)
+    if isinstance(columns, NumberedColumns):
+        spans[1:] = np.inf
+        return spans
+    for term, recipe in zip(columns.terms, columns.recipes, strict=True):
+        if recipe.numeric:
+            here = slice(recipe.start, recipe.stop)
+            spans[here] = 2 * columns.scale[here] if np.isfinite(term.radius) else np.inf
+    return spans
+
+
+def powers_of_ten(sizes: FloatArray, spans: FloatArray, typical: float) -> FloatArray:
+    """Divisors ``(m,)`` that bring sizes near to a typical one.
 
     Parameters
     ----------
-    lengths : ndarray of shape (m,)
-        Of bars in the user's units.
+    sizes : ndarray of shape (m,)
+        Of coefficients, or lengths of their bars, in the user's units.
     spans : ndarray of shape (m,)
-        Of the variable whose unit a bar belongs to, which may be of ten units instead but not
-        of more than there are; infinite where it is not known, NaN for a bar that stays.
-    levels : ndarray of shape (m,)
-        Which bars belong to levels.
+        See `spans_of`. A coefficient may be of ten units instead of one, but not of more than
+        there are; where the span is NaN it stays.
+    typical : float
+        Above 0.
     """
-    known = np.isfinite(lengths) & (lengths > 0)
-    free = known & (spans > 0)
-    like = known & levels if (known & levels).any() else free
-    if not free.any():
-        return np.ones(len(lengths))
-    logs = np.log10(lengths, where=known, out=np.zeros(len(lengths)))
+    free = np.isfinite(sizes) & (sizes > 0) & (spans > 0)
+    logs = np.log10(sizes, where=free, out=np.zeros(len(sizes)))
     with np.errstate(all="ignore"):
         most = np.fmax(np.floor(np.log10(spans)), 0.0)
-    powers = np.fmin(np.round(np.median(logs[like]) - logs), np.fmin(most, _FURTHEST))
+    powers = np.fmin(np.round(math.log10(typical) - logs), np.fmin(most, _FURTHEST))
     return np.asarray(10.0 ** -np.where(free, np.fmax(powers, -_FURTHEST), 0.0))
+
+
+def typical_length(lengths: FloatArray, spans: FloatArray, levels: BoolArray) -> float:
+    """Median length of the bars ``(m,)`` of levels; without any, of those whose unit may change."""
+    known = np.isfinite(lengths) & (lengths > 0)
+    like = known & levels if (known & levels).any() else known & (spans > 0)
+    return float(10.0 ** np.median(np.log10(lengths[like]))) if like.any() else 1.0
+
+
+def odds_units(logs: FloatArray, spans: FloatArray) -> FloatArray:
+    """Divisors ``(m,)`` of the logarithms of odds ratios that no reader could use as they are."""
+    sizes = np.abs(logs)
+    usable = (sizes >= _SMALLEST_LOG) & (sizes <= _LARGEST_LOG)
+    return np.where(usable, 1.0, powers_of_ten(sizes, spans, _USUAL_LOG))
+
+
+def units_of(divisor: float) -> str:
+    """How many units a number is of that was divided by a power of ten."""
+    return f"{float(f'{1 / divisor:.6g}'):g}"
 
 
 def with_unit(name: str, divisor: float) -> str:
     """The name of a row, and how many units it is of unless that is one."""
-    return name if divisor == 1 else f"{name} (per {float(f'{1 / divisor:.6g}'):g})"
+    return name if divisor == 1 else f"{name} (per {units_of(divisor)})"
 
 
 def ratio_ticks(low: float, high: float) -> list[float]:

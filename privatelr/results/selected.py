@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError
 from privatelr.later import later
 from privatelr.results import predict
 from privatelr.results.record import ModelRecord, SelectedRecord
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from privatelr.results import card, release_file, selected_summary, selected_tables
+    from privatelr.results import (
+        card,
+        release_file,
+        selected_summary,
+        selected_tables,
+        summary_odds,
+    )
     from privatelr.results.card import CardFormat
     from privatelr.results.scores import PredictionType
     from privatelr.results.signature import Key
@@ -25,6 +32,7 @@ else:
     release_file = later("privatelr.results.release_file")
     selected_summary = later("privatelr.results.selected_summary")
     selected_tables = later("privatelr.results.selected_tables")
+    summary_odds = later("privatelr.results.summary_odds")
 
 
 @suggests_arguments
@@ -92,11 +100,14 @@ class SelectedFit(SelectedRecord):
         """One row about the fit; every entry is public or paid for."""
         return selected_tables.glance(self)
 
-    def summary(self, *, diagnostics: bool = False) -> FitSummary:
+    def summary(self, *, exponentiate: bool = False, diagnostics: bool = False) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``.
 
         Parameters
         ----------
+        exponentiate : bool
+            Asks for odds ratios. The page of a logistic loss has them anyway; it then says why
+            they have no intervals.
         diagnostics : bool
             Whether a part follows, below a rule, that is not private: the C-index and the counts
             of the training data, and a learned threshold.
@@ -106,7 +117,18 @@ class SelectedFit(SelectedRecord):
         **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
-        return selected_summary.summarise(self, diagnostics=diagnostics)
+        as_odds = summary_odds.read_exponentiate(self, exponentiate)
+        page = selected_summary.summarise(self, diagnostics=diagnostics)
+        if as_odds:
+            page.notes = [summary_odds.ALONE, *page.notes]
+        return page
+
+    def plot(self, **options: Any) -> Never:
+        """Refuse to draw intervals, which these coefficients do not have; see `selected`."""
+        raise ArgumentError(
+            "plot: coefficients that count choices have no standard errors, so that there are no "
+            "intervals to draw; fit.selected lists what was chosen."
+        )
 
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.

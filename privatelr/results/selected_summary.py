@@ -12,12 +12,18 @@ from privatelr.results.counts_page import table_of
 from privatelr.results.origin import source_fact
 from privatelr.results.summary_below import above, below, read_diagnostics
 from privatelr.results.summary_page import FitSummary
-from privatelr.results.summary_table import CoefficientTable, figures
+from privatelr.results.summary_table import (
+    UNITS,
+    UNITS_NOTE,
+    figures,
+    odds_columns,
+    table_of_shown,
+)
 
 if TYPE_CHECKING:
     from privatelr.results.record import SelectedRecord
+    from privatelr.results.summary_table import CoefficientTable
 
-_WIDTH = 13
 _MOST_SHOWN = 40
 """Coefficients on the page; `coef` has them all."""
 
@@ -29,6 +35,7 @@ def summarise(fit: SelectedRecord, *, diagnostics: Any = False) -> FitSummary:
     odds = ["their odds ratios"] if fit.loss.probability else []
     computed = ["the estimates", *odds, "the counts of choices"]
     adverb = "Differentially private " if private else "Non-private "
+    table = _table(fit)
     return FitSummary(
         [adverb + fit.calibration.title, fit.formula],
         [
@@ -38,8 +45,12 @@ def summarise(fit: SelectedRecord, *, diagnostics: Any = False) -> FitSummary:
             ("Rows", _rows(fit)),
             ("Response", fit.spec.response.describe()),
         ],
-        _table(fit),
-        [*_notes(fit), *above(fit, computed, has_below=shown)],
+        table,
+        [
+            *([UNITS_NOTE] if UNITS in table.headers else []),
+            *_notes(fit),
+            *above(fit, computed, has_below=shown),
+        ],
         below(fit) if shown else [],
         legend="",
         counts=table_of(fit.diagnostics.counts) if shown else None,
@@ -73,11 +84,7 @@ def _table(fit: SelectedRecord) -> CoefficientTable:
     if fit.release.exact is None:
         columns["times +"] = [str(count) for count in counts[:d][shown]]
         columns["times -"] = [str(count) for count in counts[d:][shown]]
-    if fit.loss.probability is not None:
-        columns["odds ratio"] = figures(fit.odds_ratios.to_numpy()[shown])
-    names = tuple(fit.spec.columns.names[index] for index in shown)
-    cells = tuple(zip(*columns.values(), strict=True))
-    return CoefficientTable(names, tuple(columns), cells, _WIDTH)
+    return table_of_shown(fit, shown, columns | odds_columns(fit, shown))
 
 
 def _shown(fit: SelectedRecord) -> list[int]:

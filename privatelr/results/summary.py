@@ -15,7 +15,13 @@ from privatelr.results.origin import source_fact
 from privatelr.results.summary_below import above, below, read_diagnostics
 from privatelr.results.summary_notes import legend, notes
 from privatelr.results.summary_page import FitSummary
-from privatelr.results.summary_table import inference_table, plain_table, shortened_apart
+from privatelr.results.summary_table import (
+    UNITS,
+    UNITS_NOTE,
+    inference_table,
+    plain_table,
+    shortened_apart,
+)
 
 if TYPE_CHECKING:
     from privatelr.inference.intervals import Inference
@@ -68,6 +74,7 @@ def summarise(
         ],
         table,
         [
+            *([UNITS_NOTE] if UNITS in table.headers else []),
             *notes(fit, found, is_asked_for=mode is not None),
             *above(fit, _computed(fit), has_below=shown),
         ],

@@ -12,6 +12,7 @@ from statsmodels.iolib.table import SimpleTable
 
 from privatelr.privacy.guarantees import NonPrivate
 from privatelr.results.bars import drawings
+from privatelr.results.forest_axis import odds_units, spans_of, units_of
 from privatelr.results.record import in_user_units, limits_at
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from privatelr.frames.design import DesignSpec
     from privatelr.inference.intervals import Inference
-    from privatelr.results.record import FitRecord
+    from privatelr.results.record import FitRecord, ModelRecord
     from privatelr.types import FloatArray
 
 WIDTH = 79
@@ -34,6 +35,13 @@ _SPAN = 4
 _MOST_SHOWN, _FEW = 1000, 40
 """Coefficients that a page may have, and those that it has where there are more."""
 _SMALLEST_P = 0.001
+_MOST_ODDS = 1e308
+UNITS = "per"
+"""Header of the column that says of how many units an odds ratio is."""
+UNITS_NOTE = (
+    "per: how many units of its column an odds ratio is of, where that of one unit is too near to "
+    "1, or too far from it, to be read."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +107,50 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
     columns = {"Estimate": estimates[shown]}
     if not isinstance(fit.guarantee, NonPrivate):
         columns["privacy sd"] = limits_at(fit, shown)
-    if fit.calibration.problem.loss.probability is not None:
-        with np.errstate(over="ignore"):
-            columns["odds ratio"] = np.exp(estimates[shown])
-    cells = tuple(zip(*map(figures, columns.values()), strict=True))
-    names = fit.spec.columns.names
-    chosen = tuple(names[row] for row in shown)
-    return CoefficientTable(chosen, tuple(columns), cells, width=_USUAL)
+    printed = {header: figures(values) for header, values in columns.items()}
+    return table_of_shown(fit, shown, printed | odds_columns(fit, shown))
+
+
+def table_of_shown(
+    fit: ModelRecord, shown: list[int], columns: dict[str, list[str]]
+) -> CoefficientTable:
+    """Columns of cells beside the names of the coefficients in these places."""
+    names, cells = fit.spec.columns.names, tuple(zip(*columns.values(), strict=True))
+    width = None if UNITS in columns else _USUAL
+    return CoefficientTable(tuple(names[row] for row in shown), tuple(columns), cells, width)
+
+
+def odds_columns(fit: ModelRecord, shown: list[int]) -> dict[str, list[str]]:
+    """Odds ratios of the coefficients in these places, if there are any.
+
+    Where some would be of too small or too large a step to be read, another column says of how
+    many units those are.
+    """
+    if fit.loss.probability is None:
+        return {}
+    logs = in_user_units(fit)[shown]
+    units = odds_units(logs, spans_of(fit.spec.columns)[shown])
+    columns = {"odds ratio": _odds_figures(logs / units)}
+    if (units != 1).any():
+        columns[UNITS] = ["" if unit == 1 else units_of(unit) for unit in units]
+    return columns
+
+
+def _odds_figures(logs: FloatArray) -> list[str]:
+    """A column of odds ratios, with decimals that tell the smaller ones from 1."""
+    with np.errstate(all="ignore"):
+        odds = np.exp(logs)
+    sizes = [size for size in np.abs(logs).tolist() if size >= 10.0 ** (1 - _MOST_PLACES)]
+    least = max(1 - math.floor(math.log10(min(sizes))), _LEAST_PLACES) if sizes else _LEAST_PLACES
+    cells = zip(odds.tolist(), figures(odds, least), strict=True)
+    return [beyond(value) or cell for value, cell in cells]
+
+
+def beyond(odds: float) -> str:
+    """What is printed for an odds ratio that floating point does not hold; empty for others."""
+    if odds > _MOST_ODDS:
+        return f"> {_MOST_ODDS:g}"
+    return f"< {1 / _MOST_ODDS:g}" if odds < 1 / _MOST_ODDS else ""
 
 
 def shown_of(known: int) -> int:
@@ -154,7 +199,7 @@ def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
     return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
-def figures(values: Iterable[float]) -> list[str]:
+def figures(values: Iterable[float], least: int = _LEAST_PLACES) -> list[str]:
     """A column of numbers: as many decimals in each, and three digits or more of each.
 
     Numbers that would need very many decimals, or none, are written by powers of ten.
@@ -166,7 +211,7 @@ def figures(values: Iterable[float]) -> list[str]:
         # one very small number should not give all others a tail of digits
         needed = 2 - min(power for power in powers if power > max(powers) - _SPAN)
         room = _MOST_DIGITS - 1 - max(*powers, 0)
-        places = min(max(needed, _LEAST_PLACES), _MOST_PLACES, room)
+        places = min(max(needed, least), _MOST_PLACES, room)
     return [_figure(value, places) for value in column]
 
 

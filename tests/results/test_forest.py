@@ -17,7 +17,7 @@ from scipy import sparse
 import privatelr
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
-from privatelr.results.forest_axis import powers_of_ten, ratio_ticks, with_unit
+from privatelr.results.forest_axis import powers_of_ten, ratio_ticks, typical_length, with_unit
 
 mpl.use("Agg")
 
@@ -220,8 +220,8 @@ def test_the_axis_of_odds_ratios_shows_them(axes):
     ],
 )
 def test_units_are_powers_of_ten(lengths, spans, times):
-    spans = np.array(spans)
-    units = powers_of_ten(np.array(lengths), spans, np.isnan(spans))
+    lengths, spans = np.array(lengths), np.array(spans)
+    units = powers_of_ten(lengths, spans, typical_length(lengths, spans, np.isnan(spans)))
     np.testing.assert_allclose(1 / units, times)
 
 

@@ -7,7 +7,7 @@ import pytest
 from frames_for_laws import fit_clinic
 from repeated_noise import drawn, trial
 
-from privatelr import ArgumentError, GuaranteeError, dpsvm
+from privatelr import ArgumentError, GuaranteeError, dplpsvm, dplr, dpsimplex, dpsvm
 from privatelr.results.summary_odds import _cells, _places
 
 
@@ -71,7 +71,10 @@ def test_words_and_width():
 
 def test_without_inference_the_page_stays_and_has_odds_ratios():
     fit = drawn(fit_clinic, trial())
-    assert fit.summary(exponentiate=True).as_text() == str(fit)
+    said = "Odds ratios have no intervals here, because there are no standard errors.\n"
+    text = fit.summary(exponentiate=True).as_text()
+    assert said in text
+    assert text.replace(said, "") == str(fit)
     assert "odds ratio" in str(fit)
     with pytest.raises(GuaranteeError, match="spend='inference'"):
         fit.summary(exponentiate=True, mode="posterior")
@@ -109,10 +112,95 @@ def test_errors_that_stay_on_the_logarithm_say_so():
         (0.99999951, 3e-7, "1.000000"),
         (3e-9, 1e-9, "3.00e-09"),
         (2.5e7, 1e7, "2.50e+07"),
-        (np.inf, np.inf, "inf"),
+        (np.inf, np.inf, "> 1e+308"),
+        (0.0, 0.0, "< 1e-308"),
+        (3e-320, 1e-320, "< 1e-308"),
         (1.5, np.nan, "1.500"),
         (np.nan, np.nan, "nan"),
     ],
 )
 def test_digits(value, sd, shown):
     assert _cells(np.array([value]), [_places(sd)]) == (shown,)
+
+
+def test_coefficients_that_count_choices_say_what_they_have():
+    """Odds ratios without intervals under a logistic loss, and otherwise none; no plot."""
+    simplex = fit_clinic(trial(), model=dpsimplex, loss="logistic", eps=8.0)
+    text, said = simplex.summary(exponentiate=True).as_text(), "Odds ratios have no intervals here"
+    assert said in text
+    assert said not in str(simplex)
+    assert "odds ratio" in str(simplex)
+    svm = fit_clinic(trial(), model=dplpsvm, eps=8.0)
+    with pytest.raises(ArgumentError, match="are not logarithms of odds"):
+        svm.summary(exponentiate=True)
+    for fit in (simplex, svm):
+        with pytest.raises(ArgumentError, match="there are no intervals to draw"):
+            fit.plot(exponentiate=True)
+
+
+# -- units that can be read ------------------------------------------------------------------
+
+
+def measured(factor, **options):
+    """A fit to ages of which one counts so many years, beside a factor."""
+    frame = trial()
+    frame["length"] = frame["age"] / factor
+    given = {"bounds": {"length": (18 / factor, 90 / factor)}, "levels": {"smoker": ["no", "yes"]}}
+    return dplr("y ~ length + smoker", frame, eps=0, lambda_=1e-3, **given, **options)
+
+
+@pytest.mark.parametrize(
+    ("factor", "per"), [(1e-6, 1e7), (1e-2, 1e3), (1e3, 1e-2), (1e6, 1e-5)], ids=str
+)
+def test_odds_ratios_near_to_1_or_far_from_it_are_of_powers_of_ten_of_units(factor, per):
+    """Those of the unit that plain years would be shown in, told by a column or by the name."""
+    years = measured(1.0, spend="inference")
+    alike = np.exp(years.tidy(conf_int=True).set_index("term").loc["length"] * per * factor)
+    bare = cells(measured(factor).summary())
+    assert bare["length"]["per"] == f"{per:g}"
+    assert bare["smoker[T.yes]"]["per"] == ""
+    assert float(bare["length"]["odds ratio"]) == pytest.approx(alike["estimate"], abs=1e-3)
+    row = cells(measured(factor, spend="inference").summary(exponentiate=True))[
+        f"length (per {per:g})"
+    ]
+    for header, column in [
+        ("Odds Ratio", "estimate"),
+        ("[0.025", "conf_low"),
+        ("0.975]", "conf_high"),
+    ]:
+        assert float(row[header]) == pytest.approx(alike[column], abs=2e-3)
+    assert float(row["SE(log)"]) == pytest.approx(np.log(alike["std_error"]), rel=0.01)
+    assert row["z"] == cells(years.summary())["length"]["z"]
+
+
+def test_a_unit_that_can_be_read_stays():
+    page = measured(1.0).summary()
+    assert page.coefficients.headers == ("Estimate", "odds ratio")
+    assert "per: how many units" not in page.as_text()
+    assert "per: how many units of its column" in measured(1e-6).summary().as_text()
+    names = measured(1.0, spend="inference").summary(exponentiate=True).coefficients.names
+    assert names == ("(Intercept)", "length", "smoker[T.yes]")
+
+
+def test_a_unit_is_of_no_more_than_there_is():
+    """Nine tenths of the share is all there is, so that its odds ratio stays near to 1."""
+    frame = trial().assign(share=np.linspace(0, 0.9, 3000))
+    fit = dplr("y ~ share", frame, eps=0, lambda_=1e3, bounds={"share": (0, 0.9)})
+    assert abs(fit.coef["share"]) < 1e-3
+    assert "per" not in fit.summary().coefficients.headers
+    assert float(cells(fit.summary())["share"]["odds ratio"]) != 1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_odds_ratio_is_infinite_or_zero(sign):
+    """An intercept far from the values of its column has an odds ratio beyond all numbers."""
+    frame = trial()
+    frame["year"] = 1e6 - sign * frame["age"]
+    bounds = {"year": (1e6 - 90, 1e6 - 18) if sign == 1 else (1e6 + 18, 1e6 + 90)}
+    shown = "> 1e+308" if sign == 1 else "< 1e-308"
+    for spend, header in ((None, "odds ratio"), ("inference", "Odds Ratio")):
+        fit = dplr("y ~ year", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend)
+        page = fit.summary(exponentiate=True)
+        assert cells(page)["(Intercept)"][header] == shown
+        for text in (page.as_text(), page.as_csv()):
+            assert "inf" not in text.replace("information", "").replace("inference", "")
