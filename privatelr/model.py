@@ -145,8 +145,9 @@ def dplr(
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
     analysis : {None, "joint", "one-log", "cms11"}
-        Bound that calibrates objective perturbation, by default the tightest that is proven for
-        the loss: ``"joint"`` here. ``"cms11"`` with its own lambda is R's.
+        Proof by which objective perturbation gets its noise, by default the one with the least
+        noise: ``"joint"`` here, which bounds slope and curvature of the loss together, where
+        ``"one-log"`` adds their bounds up. ``"cms11"`` with its own lambda is R's.
     on_small_lambda : {"increase", "keep"}
         Whether a lambda that costs privacy is raised (which is free) or kept.
     na_action : {"zero"}
@@ -229,14 +230,14 @@ def dpsvm(
         for softplus, which under objective perturbation asks for a larger lambda.
     loss : {"huber", "softplus"}
         ``"huber"`` bends the hinge by a parabola, as the published programs do;
-        ``"softplus"`` by ``h log(1 + exp((1 - z) / h))``, whose curvature is free under the
-        joint bound, and which classifies better where epsilon is small.
+        ``"softplus"`` by ``h log(1 + exp((1 - z) / h))``, whose automatic lambda adds nothing to
+        the noise, and which classifies better where epsilon is small.
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (a margin of 0), a number, which is a
         margin, or ``"youden"`` or ``"topleft"``, which are learned from the data and not
         private.
     analysis : {None, "joint", "one-log", "cms11"}
-        As in `dplr`; by default ``"one-log"`` for the Huber loss, which attains it, and
+        As in `dplr`; by default ``"one-log"`` for the Huber loss, where it is exact, and
         ``"joint"`` for softplus.
     target, delta, bounds, levels, row_norm, intercept_scale, spend, ledger, do_scale, rp_dim
         As in `dplr`.

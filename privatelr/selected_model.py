@@ -186,7 +186,7 @@ def dpsimplex(
     h : float
         Width of the bend of the Huber loss.
     radius : float
-        Sum of the sizes of the coefficients in design units; public.
+        Sum of the sizes of the coefficients where declared bounds are at -1 and 1; public.
     lambda_ : float or "auto"
         Penalty of the mean objective, ``(1/n) sum loss + lambda_ sum theta log theta``. The
         automatic one balances shrinkage and the number of draws, from public facts.

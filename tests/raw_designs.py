@@ -1,4 +1,4 @@
-"""The design of a formula before it is mapped to design units, every term made of its factors."""
+"""The design of a formula before it is mapped to scaled units, every term made of its factors."""
 
 import numpy as np
 

@@ -271,7 +271,9 @@ def test_a_lambda_that_is_kept_pays_its_one_log_and_no_more(h):
         assert kept.lambda_ == free.lambda_ / small
         left = 1.0 - math.log1p(radius**2 / (2 * h) * small / penalty)
         assert kept.noise.rate == pytest.approx(0.99 * left / 2, rel=1e-9)
-    with pytest.raises(GuaranteeError, match=r"too small for epsilon = 1 .* by the one-log bound"):
+    with pytest.raises(
+        GuaranteeError, match=r"too small for epsilon = 1 .* under analysis='one-log'"
+    ):
         svm(h=h, lambda_=free.lambda_ / 17, on_small_lambda="keep")
 
 

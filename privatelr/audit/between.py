@@ -46,7 +46,7 @@ def privacy_loss(
     data, neighbour
         Two datasets of one size that differ in one record, in any order.
     output : ndarray of shape (d,), optional
-        For a pure claim, the loss at this release (design units) and not the largest one.
+        For a pure claim, the loss at this release (scaled units) and not the largest one.
 
     Returns
     -------

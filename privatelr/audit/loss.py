@@ -90,10 +90,8 @@ class PrivacyLoss:
 
     def __str__(self) -> str:
         verdict = "ok" if self.holds else "VIOLATION"
-        added = {"moments": self.moments, "shield": self.shield}
-        shares = " and ".join(
-            f"{share:.3g} of the {name}" for name, share in added.items() if share
-        )
+        added = {"of the moments": self.moments, "for the approximate minimum": self.shield}
+        shares = " and ".join(f"{share:.3g} {what}" for what, share in added.items() if share)
         unit = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta"}[type(self.claim)]
         line = (
             f"{unit} {self.found:.6g}{f' (with {shares})' if shares else ''} on this pair, claim "

@@ -48,7 +48,7 @@ def epsilon_lower_bound(
     ----------
     mechanism : callable
         ``mechanism(data, rng)`` returns a number, a vector, or a fit, which counts as its
-        coefficients in design units and the moments if it bought them. An exception, a warning
+        coefficients in scaled units and the moments if it bought them. An exception, a warning
         and a NaN are outputs like any other.
     data, neighbour
         What the mechanism takes; they should differ in one record.

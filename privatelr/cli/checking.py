@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from privatelr.cli.declarations import add_declarations, add_table
 from privatelr.cli.fitting import read_table
-from privatelr.cli.outcomes import DONE, STATUSES, InputError
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, in_shell
 from privatelr.later import later
 
 if TYPE_CHECKING:
@@ -53,5 +53,5 @@ def check(chosen: argparse.Namespace) -> int:
     if sys.stderr is None:
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
     formula, frame, declared = read_table(chosen)
-    print(checking.check(formula, frame, **declared), file=sys.stderr)
+    print(in_shell(checking.check(formula, frame, **declared)), file=sys.stderr)
     return DONE

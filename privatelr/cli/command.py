@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from privatelr import __version__
 from privatelr.cli import audits, checking, fitting, models, planning, programs
-from privatelr.cli.outcomes import DONE, STATUSES, Parser, run_safely
+from privatelr.cli.outcomes import DONE, STATUSES, Parser, in_shell, run_safely
 from privatelr.datasets import load_dataset, load_schema
 from privatelr.model import dplr
 from privatelr.results.release_file import release_bytes
@@ -54,7 +54,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def demo(chosen: argparse.Namespace) -> int:
     """Fit iris with its public schema and print the summary."""
     model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
-    print(release_bytes(model).decode() if chosen.json else model, end="" if chosen.json else "\n")
+    print(release_bytes(model).decode().removesuffix("\n") if chosen.json else in_shell(model))
     return DONE
 
 

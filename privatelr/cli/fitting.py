@@ -14,7 +14,15 @@ from privatelr.cli.declarations import (
     text_options,
 )
 from privatelr.cli.files import add_output, reserved, write
-from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, reason_of, say
+from privatelr.cli.outcomes import (
+    DONE,
+    STATUSES,
+    InputError,
+    NotWrittenError,
+    in_shell,
+    reason_of,
+    say,
+)
 from privatelr.cli.output import drop_output, flush_output
 from privatelr.cli.tables import by_levels, describe, open_table
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
@@ -203,7 +211,7 @@ def _fit(arguments: dict[str, Any], chosen: argparse.Namespace) -> int:
 
 def _deliver(model: Fit, chosen: argparse.Namespace) -> int:
     """Write and print; what was paid for is printed even if it cannot be written."""
-    page, written = str(model), None
+    page, written = in_shell(model), None
     try:
         if chosen.out is not None or chosen.json:
             data = release_bytes(model)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import traceback
 import warnings
 from contextlib import contextmanager, suppress
+from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Never
 
 from privatelr.cli.interrupts import INTERRUPTED, TERMINATED, Terminated, raising
@@ -86,12 +89,50 @@ class Parser(argparse.ArgumentParser):
             raise
 
 
+_SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
+    (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
+    (r"\blambda_=", lambda _: "--lambda "),
+    (r"\blambda_(?= takes| above)|(?<=number as )lambda_\b", lambda _: "--lambda"),
+    (
+        r"""\bbounds=\{["']?([^"'{}:]+)["']?:\s+\(([^(),]+),\s+([^(),]+)\)\}""",
+        lambda found: f"--bounds {quote(f'{found[1]}={found[2]}:{found[3]}')}",
+    ),
+    (
+        r"""\blevels=\{["']?([^"'{}:]+)["']?:\s+\[([^\[\]]*)\]\}""",
+        lambda found: f"--levels {quote(f'{found[1]}={_unquoted(found[2])}')}",
+    ),
+    (
+        r"fit\.diagnostics has them, and so has summary\(diagnostics=True\)",
+        lambda _: "privatelr check shows the counts",
+    ),
+)
+"""What Python's arguments and attributes are at the command line."""
+
+
+def _unquoted(items: str) -> str:
+    return ",".join(item.strip().strip("\"'") for item in items.split(","))
+
+
+def in_shell(page: object) -> str:
+    """The text of a page, or of a message, with options where it has Python's arguments."""
+    text = str(page)
+    for pattern, option in _SPELLINGS:
+        text = re.sub(pattern, partial(_on_its_lines, option), text)
+    return text
+
+
+def _on_its_lines(option: Callable[[re.Match[str]], str], found: re.Match[str]) -> str:
+    """What replaces a match, with the end of a line where the match has one."""
+    broken = re.search(r"\n *", found[0])
+    return option(found).replace(" ", broken[0] if broken else " ", 1)
+
+
 def say(program: str, sentence: str) -> None:
     """One line on standard error."""
     if sys.stderr is None:  # print would take standard output instead
         return
     with suppress(OSError):  # whoever closed it does not want to know
-        print(f"{program}: {' '.join(sentence.split())}", file=sys.stderr)
+        print(f"{program}: {' '.join(in_shell(sentence).split())}", file=sys.stderr)
 
 
 def run_safely(program: str, action: Callable[[], int]) -> int:

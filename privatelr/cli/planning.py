@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.cli.declarations import add_declarations, number, read_declarations
 from privatelr.cli.fitting import add_model, add_promise, read_arguments
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.tables import by_levels, open_table
 from privatelr.datasets import load_schema
 from privatelr.errors import ArgumentError, GuaranteeError
@@ -122,9 +122,9 @@ def plan_study(chosen: argparse.Namespace) -> int:
         found = json.loads(outlook.to_json())
         print(json.dumps({**found, "needed": needed} if needed else found, indent=1))
         return DONE
-    print(outlook)
+    print(in_shell(outlook))
     if needed:
-        print(f"\n{_told(needed)}")
+        print(f"\n{in_shell(_told(needed))}")
     return DONE
 
 

@@ -261,7 +261,7 @@ class FrameReader:
 
 
 def read_labelled(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[FloatArray, FloatArray]:
-    """Covariates ``(n, p)`` in design units, not yet bounded, and labels ``(n,)`` of -1 and 1.
+    """Covariates ``(n, p)`` in scaled units, not yet bounded, and labels ``(n,)`` of -1 and 1.
 
     A row that cannot be used is missing or infinite in one of its covariates at least; whoever
     bounds rows makes it a row of zeros.
@@ -280,7 +280,7 @@ def read_covariates(
 ) -> tuple[FloatArray, BoolArray, Values]:
     """Covariates ``(n, p)``, which rows are usable, and the columns of the response, if read.
 
-    Rows are mapped to design units; they are neither bounded nor projected yet.
+    Rows are mapped to scaled units; they are neither bounded nor projected yet.
     """
     covariates, usable, values = _covariates(spec, frame, names)
     with np.errstate(all="ignore"):

@@ -2,7 +2,7 @@
 
 A factor of a thousand levels fills one column of a thousand in a row. What a term holds for each
 combination of levels is known from the plan, so its entries are looked up, multiplied by its
-numeric factors, and mapped to design units where they are.
+numeric factors, and mapped to scaled units where they are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def worth_sparse(spec: DesignSpec) -> bool:
 
 
 def read_sparse(spec: DesignSpec, frame: pd.DataFrame | Piece) -> tuple[Any, FloatArray]:
-    """Covariates ``(n, p)`` in design units, a `csr_array`, and labels ``(n,)``.
+    """Covariates ``(n, p)`` in scaled units, a `csr_array`, and labels ``(n,)``.
 
     Not yet bounded. The label of a row that cannot be used is 0, and whoever bounds rows makes it
     a row of zeros.
@@ -82,7 +82,7 @@ def _term(
     codes: Mapping[int, IntArray],
     n: int,
 ) -> Any:
-    """The columns of a term in design units ``(n, stop - start)``.
+    """The columns of a term in scaled units ``(n, stop - start)``.
 
     The parent of a column is what the column is at numeric factors of one, so the grid has the
     entries of both, and ``(z - centre z_parent) / scale`` is an entry of the grid times

@@ -190,7 +190,7 @@ def _count_clipped(tally: Tally, stretch: Stretch, table: FloatArray, which: Int
 
 
 def to_units(raw: FloatArray, columns: Columns, steps: Steps) -> FloatArray:
-    """Covariates ``(n, p)`` of a raw design ``(n, d)``, mapped to design units in its place."""
+    """Covariates ``(n, p)`` of a raw design ``(n, d)``, mapped to scaled units in its place."""
     if steps.centre is not None:
         raw -= steps.centre
     for child in steps.children:

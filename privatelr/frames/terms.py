@@ -70,7 +70,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Columns of a design, and the map from raw to design units.
+    """Columns of a design, and the map from raw to scaled units.
 
     Design column j is ``(z_j - centre_j * z_parent_j) / scale_j``, where the parent is the
     column that is left of column j when its numeric factors are dropped (the intercept, for

@@ -2,7 +2,7 @@
 
 Conventions are those of inference.md with its 2c written as the package's lambda: H is the
 curvature of the mean objective, penalty included, and S the covariance of one record's gradient.
-All of it is in design units.
+All of it is in scaled units.
 """
 
 from __future__ import annotations

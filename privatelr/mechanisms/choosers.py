@@ -64,7 +64,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Simplex:
-    """Draws from the minimiser of an entropy-regularised objective on the simplex."""
+    """Draws from the minimiser of an entropy-penalised objective on the simplex."""
 
     target: Guarantee
     loss: Loss

@@ -44,12 +44,12 @@ class Moments:
 
     @property
     def curvature(self) -> FloatArray:
-        """Noisy H ``(d, d)``, design units."""
+        """Noisy H ``(d, d)``, scaled units."""
         return matrix_of(self.values[: len(self.values) // 2])
 
     @property
     def scores(self) -> FloatArray:
-        """Noisy S ``(d, d)``, design units."""
+        """Noisy S ``(d, d)``, scaled units."""
         return matrix_of(self.values[len(self.values) // 2 :]) / self.calibration.balance
 
 

@@ -115,7 +115,7 @@ def _origin(request: Request, described: tuple[LambdaRule, Promise], analysis: A
         cost = "be free under" if analysis == "joint" else "cost a tenth of"
         return f"automatic, what would {cost} the pure epsilon that implies this rho"
     if isinstance(target, ApproxDP):
-        return "automatic, the smallest whose curvature adds at most 2 % to the noise"
+        return "automatic, the smallest that adds at most 2 % to the noise"
     if analysis == "joint":
-        return "automatic, the smallest whose curvature costs no privacy"
-    return "automatic, the smallest whose curvature costs a tenth of eps"
+        return "automatic, the smallest that adds nothing to the noise"
+    return "automatic, the smallest that costs a tenth of eps"

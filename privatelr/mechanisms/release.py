@@ -43,7 +43,7 @@ class Release:
     Attributes
     ----------
     coef : ndarray of shape (d,), read-only
-        Coefficients in design units, the intercept first.
+        Coefficients in scaled units, the intercept first.
     guarantee : Guarantee
         What holds for `coef` and `moments` together.
     calibration : Calibration

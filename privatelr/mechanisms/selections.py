@@ -100,7 +100,7 @@ class Selections:
 
     @property
     def coef(self) -> FloatArray:
-        """Coefficients ``(d,)`` in design units, most of them zero."""
+        """Coefficients ``(d,)`` in scaled units, most of them zero."""
         if self.exact is not None:
             return self.exact
         d = len(self.counts) // 2

@@ -1,4 +1,4 @@
-"""The entropy-regularised objective over the simplex of signed columns, and its certificate.
+"""The entropy-penalised objective over the simplex of signed columns, and its certificate.
 
     F(theta) = sum_i loss(y_i x_i.w) + lam sum_k theta_k log(theta_k / prior_k)
     w = radius (theta[:d] - theta[d:]),    theta >= 0, sum theta = 1

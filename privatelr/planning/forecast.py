@@ -140,7 +140,7 @@ def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:
 def kept_by_penalty(sim: Simulator) -> FloatArray:
     """Share ``(d,)`` of a small effect that is left: effects w become ``H^-1 (H - lambda) w``.
 
-    In design units, where a column counts from the middle of its bounds.
+    In scaled units, where a column counts from the middle of its bounds.
     """
     return np.asarray(1 - sim.problem.lambda_ * np.diag(np.linalg.inv(sim.curvature)))
 

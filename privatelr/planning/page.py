@@ -78,7 +78,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     if noise.scale > 0:
         mechanism = (
             f"{calibration.placement} perturbation, {noise.title} noise, scale {noise.scale:.3g} "
-            f"({calibration.analysis} bound)"
+            f"({calibration.bound})"
         )
     loss = [("Loss", describe(study.loss))] if study.loss.parameters else []
     return [

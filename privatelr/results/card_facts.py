@@ -85,11 +85,12 @@ def _noise(fit: FitRecord) -> list[tuple[str, str]]:
     kind = f"{calibration.placement} perturbation"
     place = "objective" if calibration.placement == "objective" else "minimiser"
     rows = [
-        ("Mechanism", f"{kind}, calibrated by the {calibration.analysis} bound"),
+        ("Mechanism", f"{kind} ({calibration.bound})"),
         ("Noise", f"{noise.title}, scale {noise.scale:.6g}, added to the {place}"),
     ]
     if shield.scale > 0:
-        rows.append(("Shield", f"{shield.title}, scale {shield.scale:.6g}, added to the minimiser"))
+        text = f"{shield.title}, scale {shield.scale:.6g}, which covers the approximate minimum"
+        rows.append(("Small noise", text))
     return [
         *rows,
         (

@@ -69,11 +69,15 @@ def typical_length(lengths: FloatArray, spans: FloatArray, levels: BoolArray) ->
     return float(10.0 ** np.median(np.log10(lengths[like]))) if like.any() else 1.0
 
 
-def odds_units(logs: FloatArray, spans: FloatArray) -> FloatArray:
-    """Divisors ``(m,)`` of the logarithms of odds ratios that no reader could use as they are."""
-    sizes = np.abs(logs)
-    usable = (sizes >= _SMALLEST_LOG) & (sizes <= _LARGEST_LOG)
-    return np.where(usable, 1.0, powers_of_ten(sizes, spans, _USUAL_LOG))
+def odds_units(logs: FloatArray, sd: FloatArray, spans: FloatArray) -> FloatArray:
+    """Divisors ``(m,)`` of the logarithms of odds ratios that no reader could use as they are.
+
+    One that is near to 0 for what it is uncertain by, `sd`, is no matter of units and stays.
+    """
+    sizes, around = np.abs(logs), np.fmax(np.abs(logs), sd)
+    large = sizes > _LARGEST_LOG
+    changed = powers_of_ten(np.where(large, sizes, around), spans, _USUAL_LOG)
+    return np.where(large | (around < _SMALLEST_LOG), changed, 1.0)
 
 
 def units_of(divisor: float) -> str:

@@ -1,4 +1,4 @@
-"""What a fit carries, and the public linear map from design units to the user's."""
+"""What a fit carries, and the public linear map from scaled units to the user's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class ModelRecord(ABC):
     spec : DesignSpec or MatrixSpec
         The plan: formula, bounds, levels, coding.
     release : Release or Selections
-        Coefficients in design units, guarantee, calibration.
+        Coefficients in scaled units, in which bounded variables go from -1 to 1; guarantee,
+        calibration.
     threshold : Threshold
         What splits ``predict(type="classes")``.
     origin : Origin, optional

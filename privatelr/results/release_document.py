@@ -297,7 +297,7 @@ def _read_coefficients(value: Any, spec: DesignSpec | MatrixSpec, grid: float) -
         if item is None or true is None:
             require_same(item, true, at)
         elif not abs(number(item, at) - true) <= room:
-            raise ReleaseFileError(f"{at} is not what the coefficients in design units give")
+            raise ReleaseFileError(f"{at} is not what the coefficients in scaled units give")
     return coef
 
 

@@ -17,6 +17,7 @@ from privatelr.results.summary_table import (
     UNITS_NOTE,
     figures,
     odds_columns,
+    odds_computed,
     table_of_shown,
 )
 
@@ -32,10 +33,9 @@ def summarise(fit: SelectedRecord, *, diagnostics: Any = False) -> FitSummary:
     """Lay out a fit."""
     shown = read_diagnostics(fit, diagnostics)
     private = not isinstance(fit.guarantee, NonPrivate)
-    odds = ["their odds ratios"] if fit.loss.probability else []
-    computed = ["the estimates", *odds, "the counts of choices"]
     adverb = "Differentially private " if private else "Non-private "
     table = _table(fit)
+    computed = ["the estimates", *odds_computed(fit, table), "the counts of choices"]
     return FitSummary(
         [adverb + fit.calibration.title, fit.formula],
         [
@@ -84,7 +84,7 @@ def _table(fit: SelectedRecord) -> CoefficientTable:
     if fit.release.exact is None:
         columns["times +"] = [str(count) for count in counts[:d][shown]]
         columns["times -"] = [str(count) for count in counts[d:][shown]]
-    return table_of_shown(fit, shown, columns | odds_columns(fit, shown))
+    return table_of_shown(fit, shown, columns | odds_columns(fit, shown, np.zeros(len(shown))))
 
 
 def _shown(fit: SelectedRecord) -> list[int]:
@@ -109,7 +109,7 @@ def _notes(fit: SelectedRecord) -> list[str]:
             "A column was chosen as it is (times +) or with its sign turned (times -). The "
             "difference over all choices"
             + (f", {fit.calibration.unit:.3g} times," if fit.calibration.unit != 1 else "")
-            + " is its coefficient in design units; the table has it in the units of the column, "
-            "and the intercept takes up the centres of the declared bounds."
+            + " is its coefficient where declared bounds are mapped to -1 and 1; the table has it "
+            "in the units of the column, and the intercept takes up the centres of the bounds."
         )
     return notes

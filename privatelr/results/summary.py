@@ -19,6 +19,7 @@ from privatelr.results.summary_table import (
     UNITS,
     UNITS_NOTE,
     inference_table,
+    odds_computed,
     plain_table,
     shortened_apart,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from privatelr.inference.intervals import Inference
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.results.record import FitRecord
+    from privatelr.results.summary_table import CoefficientTable
     from privatelr.types import Placement
 
 _REMEDY = (
@@ -76,7 +78,7 @@ def summarise(
         [
             *([UNITS_NOTE] if UNITS in table.headers else []),
             *notes(fit, found, is_asked_for=mode is not None),
-            *above(fit, _computed(fit), has_below=shown),
+            *above(fit, _computed(fit, table), has_below=shown),
         ],
         below(fit) if shown else [],
         legend(found, counted) if found is not None else "",
@@ -106,7 +108,7 @@ def _mechanism(fit: FitRecord) -> str:
         return "none: the minimiser of loss and penalty itself"
     return (
         f"{_NOUNS[calibration.placement]}, {calibration.noise.title} noise, "
-        f"scale {calibration.noise.scale:.3g} ({calibration.analysis} bound)"
+        f"scale {calibration.noise.scale:.3g} ({calibration.bound})"
     )
 
 
@@ -167,7 +169,7 @@ def _moments(fit: FitRecord, found: Inference | None) -> list[tuple[str, str]]:
     ]
 
 
-def _computed(fit: FitRecord) -> list[str]:
+def _computed(fit: FitRecord, table: CoefficientTable) -> list[str]:
     """What on the page was computed from the data."""
     if fit.release.moments is not None:
         return [
@@ -175,4 +177,4 @@ def _computed(fit: FitRecord) -> list[str]:
             "their standard errors, tests and intervals",
             "the ratios under Inference",
         ]
-    return ["the estimates", *(["their odds ratios"] if fit.loss.probability else [])]
+    return ["the estimates", *odds_computed(fit, table)]

@@ -27,6 +27,7 @@ _NOTE = (
     "ends of theirs. SE(log) is the Std. Error of the coefficient, which is the logarithm of the "
     "odds ratio; its privacy part, z and the p-value are about the coefficient too."
 )
+_UNITS = "Names say of how many units a row is; that was chosen by its estimate and its error."
 ALONE = "Odds ratios have no intervals here, because there are no standard errors."
 _LEGEND = " Lengths are those of the logarithms, and the dashed line is an odds ratio of 1."
 _MOST_PLACES, _SMALL, _LARGE = 6, 1e-4, 1e5
@@ -50,12 +51,12 @@ def show_odds(page: FitSummary, fit: FitRecord, *, alpha: Any, mode: Any, target
         page.notes = [ALONE, *page.notes]
         return
     found = infer_coefficients(fit, Question(level_of(alpha), mode, target))
-    units = odds_units(np.fmax(np.abs(found.estimate), found.sd), spans_of(fit.spec.columns))
+    units = odds_units(found.estimate, found.sd, spans_of(fit.spec.columns))
     found = _over(found, units)
     table, counted = inference_table(fit, found)
     page.coefficients = _table(table, found, units)
     page.tables = [page.coefficients.as_simple_table()]
-    page.notes = [_NOTE, *page.notes]
+    page.notes = [_NOTE, *([_UNITS] if (units != 1).any() else []), *page.notes]
     page.legend = legend(found, counted).replace(" The dashed line is zero.", _LEGEND)
 
 

@@ -104,11 +104,11 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
     """Estimates, and a limit to what the noise adds, where inference was not requested."""
     estimates = in_user_units(fit)
     shown = shown_rows(estimates)
-    columns = {"Estimate": estimates[shown]}
+    columns, sd = {"Estimate": estimates[shown]}, np.zeros(len(shown))
     if not isinstance(fit.guarantee, NonPrivate):
-        columns["privacy sd"] = limits_at(fit, shown)
+        columns["privacy sd"] = sd = limits_at(fit, shown)
     printed = {header: figures(values) for header, values in columns.items()}
-    return table_of_shown(fit, shown, printed | odds_columns(fit, shown))
+    return table_of_shown(fit, shown, printed | odds_columns(fit, shown, sd))
 
 
 def table_of_shown(
@@ -120,8 +120,8 @@ def table_of_shown(
     return CoefficientTable(tuple(names[row] for row in shown), tuple(columns), cells, width)
 
 
-def odds_columns(fit: ModelRecord, shown: list[int]) -> dict[str, list[str]]:
-    """Odds ratios of the coefficients in these places, if there are any.
+def odds_columns(fit: ModelRecord, shown: list[int], sd: FloatArray) -> dict[str, list[str]]:
+    """Odds ratios of the coefficients in these places, of which `sd` is the noise.
 
     Where some would be of too small or too large a step to be read, another column says of how
     many units those are.
@@ -129,18 +129,27 @@ def odds_columns(fit: ModelRecord, shown: list[int]) -> dict[str, list[str]]:
     if fit.loss.probability is None:
         return {}
     logs = in_user_units(fit)[shown]
-    units = odds_units(logs, spans_of(fit.spec.columns)[shown])
-    columns = {"odds ratio": _odds_figures(logs / units)}
+    units = odds_units(logs, sd, spans_of(fit.spec.columns)[shown])
+    columns = {"odds ratio": _odds_figures(logs / units, sd / units)}
     if (units != 1).any():
         columns[UNITS] = ["" if unit == 1 else units_of(unit) for unit in units]
     return columns
 
 
-def _odds_figures(logs: FloatArray) -> list[str]:
-    """A column of odds ratios, with decimals that tell the smaller ones from 1."""
+def odds_computed(fit: ModelRecord, table: CoefficientTable) -> list[str]:
+    """What a page with these odds ratios says was computed from the data, beside the estimates."""
+    if fit.loss.probability is None:
+        return []
+    return ["their odds ratios", *(["the units of those"] if UNITS in table.headers else [])]
+
+
+def _odds_figures(logs: FloatArray, sd: FloatArray) -> list[str]:
+    """A column of odds ratios, with decimals that tell from 1 what is no noise."""
     with np.errstate(all="ignore"):
         odds = np.exp(logs)
-    sizes = [size for size in np.abs(logs).tolist() if size >= 10.0 ** (1 - _MOST_PLACES)]
+    sizes = [
+        size for size in np.fmax(np.abs(logs), sd).tolist() if size >= 10.0 ** (1 - _MOST_PLACES)
+    ]
     least = max(1 - math.floor(math.log10(min(sizes))), _LEAST_PLACES) if sizes else _LEAST_PLACES
     cells = zip(odds.tolist(), figures(odds, least), strict=True)
     return [beyond(value) or cell for value, cell in cells]

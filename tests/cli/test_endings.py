@@ -15,6 +15,7 @@ import pytest
 from frames_for_laws import FORMULA, clinic, fit_clinic
 
 from privatelr import cli, load
+from privatelr.cli.outcomes import in_shell
 
 PROGRAMS = Path(sys.executable).parent
 POINTS = "4 2 0.5 1  .5 .5  .1 .2  .3 .4  .2 .1  1 -1 1 -1"
@@ -245,3 +246,37 @@ def test_an_interrupt_that_is_ignored_stays_ignored(home):
     status, out, err = ended(process, signal.SIGINT)
     assert (status, err) == (0, "")
     assert "epsilon = 1 (pure)" in out
+
+
+@pytest.mark.parametrize(
+    ("python", "option"),
+    [
+        ("spend='inference' splits", "--spend inference splits"),
+        ("(analysis='one-log')", "(--analysis one-log)"),
+        ("lambda_=-1: lambda_ takes", "--lambda -1: --lambda takes"),
+        ("a number as lambda_.", "a number as --lambda."),
+        ('declare bounds={"age": (lo, hi)}, or', "declare --bounds age=lo:hi, or"),
+        ("declaring bounds={name: (lo,\n   hi)} maps", "declaring --bounds\n   name=lo:hi maps"),
+        ('levels={\'a b\': ["no", "yes"]}', "--levels 'a b=no,yes'"),
+        ('levels={"vote": [...]}', "--levels vote=..."),
+        # names of columns stay
+        ("lambda_    0.1", "lambda_    0.1"),
+        ("y ~ spend + analysis + bounds", "y ~ spend + analysis + bounds"),
+    ],
+)
+def test_an_argument_is_spelled_as_an_option(python, option):
+    assert in_shell(python) == option
+
+
+@pytest.mark.parametrize("rest", ["", "--spend inference", "--row-norm 1", "--model svm"])
+def test_pages_name_options_and_commands(rest, home, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(home)
+    given = shlex.split(f"fit clinic.csv 'y ~ age + dose' --bounds age=18:90 {rest}")
+    for line in (given, ["demo"]):
+        assert cli.main(line) == 0
+        page = capsys.readouterr().out
+        for spelling in ("fit.diagnostics", "spend=", "bounds=", "analysis=", "diagnostics="):
+            assert spelling not in page
+        assert "privatelr check shows the counts" in page
+        assert "(--analysis" in page
+        assert max(map(len, page.splitlines())) <= 79

@@ -7,6 +7,7 @@ import pytest
 
 import privatelr
 from privatelr import cli
+from privatelr.cli.outcomes import in_shell
 
 FORMULA = "chd ~ age + famhist"
 STUDY = ["plan", FORMULA, "--n", "30000"]
@@ -36,7 +37,7 @@ def found(capsys, *arguments):
 
 def test_the_page_is_that_of_the_function(capsys):
     page = printed(capsys, *STUDY, "--eps", "1", *DECLARED)
-    assert page.strip() == str(privatelr.plan(FORMULA, n=30_000, eps=1.0, **PUBLIC)).strip()
+    assert page.strip() == in_shell(privatelr.plan(FORMULA, n=30_000, eps=1.0, **PUBLIC)).strip()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_what_is_needed(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "status", "word"),
     [
-        (STUDY, 2, "bounds={'age': (lo, hi)}"),
+        (STUDY, 2, "--bounds age=lo:hi"),
         ([*STUDY, *DECLARED, "--eps", "-1"], 2, "eps=-1"),
         ([*STUDY, *DECLARED, "--balance", "2"], 2, "balance=2"),
         ([*STUDY, *DECLARED, "--rho", "1", "--delta", "1e-6"], 2, "--delta goes with --eps"),
@@ -134,7 +135,7 @@ def test_what_is_needed(capsys, monkeypatch):
         (["plan", FORMULA, *DECLARED], 2, "--n"),
         (["plan", FORMULA, "--n", "1.5", *DECLARED], 2, "n=1.5"),
         (["plan", "0", "--n", "100"], 2, "formula=0"),
-        ([*STUDY, *DECLARED, "--lambda", "0", "--output-perturbation"], 1, "lambda_=0"),
+        ([*STUDY, *DECLARED, "--lambda", "0", "--output-perturbation"], 1, "--lambda 0"),
         ([*STUDY, *DECLARED, "--analysis", "cms11", "--delta", "1e-6"], 1, "cms11"),
     ],
 )

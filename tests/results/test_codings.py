@@ -136,8 +136,8 @@ def test_a_term_taken_out_again_is_not_read():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "the smallest whose curvature costs no privacy"),
-        ({"analysis": "one-log", "lambda_": "free"}, "curvature costs a tenth of eps"),
+        ({}, "the smallest that adds nothing to the noise"),
+        ({"analysis": "one-log", "lambda_": "free"}, "the smallest that costs a tenth of eps"),
         ({"analysis": "cms11"}, "PrivateLR's rule"),
         ({"analysis": "cms11", "lambda_": "free"}, "PrivateLR's rule"),
         ({"op": False, "lambda_": "free"}, "what would be free in objective perturbation"),

@@ -177,9 +177,26 @@ def test_a_unit_that_can_be_read_stays():
     page = measured(1.0).summary()
     assert page.coefficients.headers == ("Estimate", "odds ratio")
     assert "per: how many units" not in page.as_text()
-    assert "per: how many units of its column" in measured(1e-6).summary().as_text()
+    text = " ".join(measured(1e-6).summary().as_text().split())
+    assert "per: how many units of its column" in text
+    assert "the units of those" in text
+    odds = measured(1e-6, spend="inference").summary(exponentiate=True)
+    assert "Names say of how many units a row is" in odds.as_text()
     names = measured(1.0, spend="inference").summary(exponentiate=True).coefficients.names
     assert names == ("(Intercept)", "length", "smoker[T.yes]")
+
+
+def test_a_coefficient_that_is_small_for_its_noise_keeps_its_unit():
+    """Of a column without an effect; whether it is near to 0 is chance, and changes no page."""
+    frame = trial().assign(nothing=np.tile([20.0, 80.0], 1500))
+    fits = [
+        dplr("y ~ nothing", frame, eps=eps, lambda_=lambda_, bounds={"nothing": (18, 90)})
+        for eps, lambda_ in ((1.0, None), (0, 1.0))
+    ]
+    private, plain = (fit.summary().coefficients.headers for fit in fits)
+    assert abs(fits[1].coef["nothing"]) < 1e-3 < fits[0].privacy_sd["nothing"]
+    assert "per" in plain
+    assert "per" not in private
 
 
 def test_a_unit_is_of_no_more_than_there_is():

@@ -580,7 +580,7 @@ WRONG = [
     (("design", "response", "kind"), "binary", "response.kind"),
     (("coefficients", "names"), longer, "coefficients.names"),
     (("coefficients", "user_units"), longer, "takes 5 numbers"),
-    (("coefficients", "user_units", 1), 7.0, "design units give"),
+    (("coefficients", "user_units", 1), 7.0, "scaled units give"),
     (("coefficients", "user_units", 1), None, "user_units"),
     (("coefficients", "design_units"), longer, "takes 5 numbers"),
     (("coefficients", "design_units", 0), math.pi, "multiples of the grid"),

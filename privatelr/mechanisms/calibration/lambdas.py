@@ -218,8 +218,8 @@ def require_tilt(
     if noise is None:
         least = smallest_feasible_penalty(problem, target, analysis) / problem.n
         raise GuaranteeError(
-            f"lambda_={problem.lambda_:g} is too small for {target} by the {analysis} bound; take "
-            f"lambda_ above {least:.6g}, where the noise becomes finite, or "
+            f"lambda_={problem.lambda_:g} is too small for {target} under analysis={analysis!r}; "
+            f"take lambda_ above {least:.6g}, where the noise becomes finite, or "
             "on_small_lambda='increase'."
         )
     return noise

@@ -137,7 +137,7 @@ def calibrate_moments(
         )
     if problem.lambda_ <= 0:
         raise GuaranteeError(
-            "lambda_=0: inference takes lambda_ above 0, since the curvature of an unregularised "
+            "lambda_=0: inference takes lambda_ above 0, since the curvature of an unpenalised "
             "fit may be zero."
         )
     size = problem.d * (problem.d + 1)

@@ -34,7 +34,7 @@ def calibration_html(calibration: Calibration) -> str:
     ]
     if not others:
         return shown
-    chosen = f"{calibration.noise.title} noise, {calibration.analysis} bound (chosen)"
+    chosen = f"{calibration.noise.title} noise, {calibration.bound} (chosen)"
     heading = f"<p>Length of the noise at this lambda and d = {problem.d}, the chosen being 1:</p>"
     return f"{shown}{heading}{table_html([(chosen, '1'), *others])}"
 
@@ -43,12 +43,13 @@ def _noise(calibration: Calibration) -> list[tuple[str, str]]:
     effective = calibration.epsilon_effective
     bought = [] if math.isnan(effective) else [("Effective epsilon", f"{effective:.6g}")]
     return [
-        ("Noise", f"scale {calibration.noise.scale:.6g} ({calibration.analysis} bound)"),
+        ("Noise", f"scale {calibration.noise.scale:.6g} ({calibration.bound})"),
         *bought,
         (
             "Coefficients",
-            f"moved by a standard deviation of {calibration.coefficient_sd:.3g} in design units"
-            + (", at most" if calibration.placement == "objective" else ""),
+            f"moved by a standard deviation of {calibration.coefficient_sd:.3g}"
+            + (" at most" if calibration.placement == "objective" else "")
+            + ", in units that have declared bounds at -1 and 1",
         ),
         (
             "Precision",

@@ -50,7 +50,7 @@ class Calibration:
     placement : str
         ``"objective"`` or ``"output"``.
     analysis : str
-        The bound that fixed the size of the noise.
+        The proof that fixed the size of the noise; see `dplr`.
     noise : NoiseLaw
         Law of the tilt b of the sum form, or of what is added to the minimiser.
     shield : NoiseLaw
@@ -83,6 +83,13 @@ class Calibration:
     @property
     def lambda_(self) -> float:
         return self.problem.lambda_
+
+    @property
+    def bound(self) -> str:
+        """What fixed the size of the noise, as pages say it: an argument if there is one."""
+        if self.placement == "objective":
+            return f"analysis={self.analysis!r}"
+        return f"{self.analysis} bound"
 
     @property
     def proven(self) -> Guarantee:
@@ -171,7 +178,7 @@ class Calibration:
             effective = self.epsilon_effective
             bought = "" if math.isnan(effective) else f", effective epsilon {effective:.6g}"
             lines += [
-                f"noise scale {self.noise.scale:.6g} ({self.analysis} bound){bought}",
+                f"noise scale {self.noise.scale:.6g} ({self.bound}){bought}",
                 f"minimum certified to a gradient of {self.tau:.3g}, released as multiples of "
                 f"{self.grid:.3g}",
             ]

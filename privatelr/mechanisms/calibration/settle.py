@@ -83,7 +83,7 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
     if problem.lambda_ <= 0:
         raise GuaranteeError(
             "lambda_=0: output perturbation takes lambda_ above 0, since the minimiser of an "
-            "unregularised fit can move without limit."
+            "unpenalised fit can move without limit."
         )
     target = cast("Promise", request.target)
     tau = certified_norm(problem, NoNoise(problem.d))
@@ -149,7 +149,7 @@ def _other_tilts(
         unproven |= other_noise and analysis == "cms11"
         if analysis != chosen and not unproven:
             smallest = smallest_tilt(problem, target, analysis)
-            other = _compared(f"the {analysis} bound", smallest, noise)
+            other = _compared(f"analysis={analysis!r}", smallest, noise)
             if not math.isclose(other.ratio, 1.0, rel_tol=_SAME):
                 yield other
 

@@ -1,4 +1,4 @@
-"""Entropy-regularised minimisation over the simplex of signed columns, released as draws."""
+"""Entropy-penalised minimisation over the simplex of signed columns, released as draws."""
 
 from privatelr.mechanisms.simplex.draws import (
     draws_for_epsilon,

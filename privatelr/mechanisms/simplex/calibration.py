@@ -35,7 +35,7 @@ _AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class SimplexCalibration:
-    """Draws from the minimiser of an entropy-regularised objective on the simplex.
+    """Draws from the minimiser of an entropy-penalised objective on the simplex.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class SimplexCalibration:
 
     @property
     def title(self) -> str:
-        return f"entropy-regularised {self.problem.loss.name} loss on the simplex"
+        return f"entropy-penalised {self.problem.loss.name} loss on the simplex"
 
     @property
     def mechanism(self) -> str:

@@ -1,4 +1,4 @@
-"""Draws from the minimiser of an entropy-regularised objective on the simplex of signed columns.
+"""Draws from the minimiser of an entropy-penalised objective on the simplex of signed columns.
 
 Jain and Thakurta (2014) release draws from such a minimiser instead of the minimiser; here a
 draw costs what `simplex_stability` says, which is far less than their Theorem 3 does.
