@@ -118,7 +118,7 @@ def _require_kind(noise: NoiseLaw | None, target: Promise) -> NoiseLaw:
 
 
 def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
-    """No noise at all: the regularised fit itself."""
+    """No noise at all: the penalised fit itself."""
     nothing = NoNoise(problem.d)
     return Calibration(
         problem=problem,
