@@ -43,22 +43,22 @@ if TYPE_CHECKING:  # what _FIT and _LATER say, for the reader of types
     from privatelr import audit
     from privatelr.checking import check
     from privatelr.datasets import load_dataset, load_schema
-    from privatelr.frames.scaling import ScaledData, scaled
-    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.design.scaling import ScaledData, scaled
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.mechanisms.linear_programs.constraint_private import constraint_private_lp
     from privatelr.mechanisms.online.play import PrivateFTRL
-    from privatelr.mechanisms.programs.constraint_private import constraint_private_lp
     from privatelr.mechanisms.release import Release
     from privatelr.model import dplr, dpsvm
-    from privatelr.numerics.newton import Newton
+    from privatelr.numerics.solve.newton import Newton
     from privatelr.planning import StudyPlan, plan
+    from privatelr.privacy.accounting.ledger import Ledger
     from privatelr.privacy.conversions import compose, implies, to_approximate, to_zcdp
     from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, NonPrivate, PureDP
-    from privatelr.privacy.ledger import Ledger
     from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
     from privatelr.results.fit import Fit
-    from privatelr.results.forest import plot_coefficients
-    from privatelr.results.load import load
+    from privatelr.results.plots.forest import plot_coefficients
+    from privatelr.results.release_files.release_file import load
     from privatelr.results.selected import SelectedFit
     from privatelr.selected_model import dplpsvm, dpsimplex
 
@@ -117,22 +117,22 @@ __all__ = [
 _ROOMS = ("audit", "datasets", "planning")
 _FIT = {
     "ApproxDP": "privatelr.privacy.guarantees",
-    "Calibration": "privatelr.mechanisms.calibration.record",
+    "Calibration": "privatelr.mechanisms.calibration.calibration_record",
     "Diagnostics": "privatelr.results.diagnostics",
     "Fit": "privatelr.results.fit",
-    "Ledger": "privatelr.privacy.ledger",
-    "Newton": "privatelr.numerics.newton",
+    "Ledger": "privatelr.privacy.accounting.ledger",
+    "Newton": "privatelr.numerics.solve.newton",
     "NonPrivate": "privatelr.privacy.guarantees",
     "PureDP": "privatelr.privacy.guarantees",
     "REPLACE_ONE": "privatelr.privacy.guarantees",
     "Release": "privatelr.mechanisms.release",
-    "ScaledData": "privatelr.frames.scaling",
+    "ScaledData": "privatelr.design.scaling",
     "ZCDP": "privatelr.privacy.guarantees",
     "compose": "privatelr.privacy.conversions",
     "dplr": "privatelr.model",
     "dpsvm": "privatelr.model",
     "implies": "privatelr.privacy.conversions",
-    "scaled": "privatelr.frames.scaling",
+    "scaled": "privatelr.design.scaling",
     "to_approximate": "privatelr.privacy.conversions",
     "to_zcdp": "privatelr.privacy.conversions",
 }
@@ -144,14 +144,14 @@ _LATER = {
     "StudyPlan": "privatelr.planning",
     "average_marginal_effects": "privatelr.results.effects",
     "check": "privatelr.checking",
-    "constraint_private_lp": "privatelr.mechanisms.programs.constraint_private",
+    "constraint_private_lp": "privatelr.mechanisms.linear_programs.constraint_private",
     "dplpsvm": "privatelr.selected_model",
     "dpsimplex": "privatelr.selected_model",
-    "load": "privatelr.results.load",
+    "load": "privatelr.results.release_files.release_file",
     "load_dataset": "privatelr.datasets",
     "load_schema": "privatelr.datasets",
     "plan": "privatelr.planning",
-    "plot_coefficients": "privatelr.results.forest",
+    "plot_coefficients": "privatelr.results.plots.forest",
 }
 """Names that a fit does not need, and where they are imported from when they are first used."""
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
+from privatelr.design.type_checks import doubts
 from privatelr.errors import SchemaError
-from privatelr.frames.doubts import doubts
-from privatelr.frames.schema import BoundsLike, LevelsLike, declare_schema
-from privatelr.frames.source import is_dask
 from privatelr.model_data import plan_data, read_data, read_rows, typed
-from privatelr.results.counts import count
-from privatelr.results.data_check import DataCheck
+from privatelr.results.diagnostics import count
+from privatelr.results.pages.not_private_notes import DataCheck
+from privatelr.sources.data_source import is_dask
+from privatelr.sources.schema import BoundsLike, LevelsLike, declare_schema
 
 if TYPE_CHECKING:
     from privatelr.types import Rows

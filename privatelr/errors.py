@@ -94,7 +94,7 @@ class SchemaWarning(PrivacyWarning):
 
 
 @contextmanager
-def quoting_nothing(what: str) -> Iterator[None]:
+def redact_errors(what: str) -> Iterator[None]:
     """Within the block errors that nobody planned say what kind they are, and quote no data.
 
     Parameters

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
+from privatelr.design.scaling import project, projection_width, scale_by_data
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
-from privatelr.frames.projection import project, projection_width
-from privatelr.frames.scaling import scale_by_data
-from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
-from privatelr.mechanisms.deltas import warn_of_one_record
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import find_mechanism
-from privatelr.mechanisms.request import Request, read_request
+from privatelr.mechanisms.request import Request, read_request, warn_of_one_record
 from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
 from privatelr.model_data import (
     plan_data,
@@ -27,10 +24,10 @@ from privatelr.model_data import (
     warn_of_declarations,
 )
 from privatelr.numerics.losses import Loss, find_hinge, find_loss, label
-from privatelr.numerics.newton import Newton, Solver
+from privatelr.numerics.solve.newton import Newton, Solver
+from privatelr.privacy.accounting.ledger import Account, account_with
 from privatelr.privacy.guarantees import Guarantee, NonPrivate, void
-from privatelr.privacy.ledger import Account, account_with
-from privatelr.privacy.randomness import (
+from privatelr.privacy.noise.randomness import (
     Randomness,
     SeededRandomness,
     SystemRandomness,
@@ -38,14 +35,15 @@ from privatelr.privacy.randomness import (
 )
 from privatelr.results.diagnostics import diagnose
 from privatelr.results.fit import Fit
-from privatelr.results.threshold import read_threshold
+from privatelr.results.predict import read_threshold
+from privatelr.sources.schema import BoundsLike, LevelsLike, Schema, declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privatelr.frames.design import DesignSpec
+    from privatelr.design.formula_design import DesignSpec
     from privatelr.model_data import Data
-    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.accounting.composition_bounds import Entry
     from privatelr.privacy.events import Event
 
 

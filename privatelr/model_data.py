@@ -6,37 +6,38 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scipy import sparse
 
-from privatelr.errors import ArgumentError
-from privatelr.frames.counting import Tally
-from privatelr.frames.dask_source import DaskTable, read_dask_design, read_dask_source
-from privatelr.frames.design import DesignSpec, plan_design, read_design, read_labelled
-from privatelr.frames.doubts import warn_of_doubts
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.matrix import MatrixSpec, read_matrix_labels
-from privatelr.frames.pieces import as_piece
-from privatelr.frames.source import is_dask, read_source
-from privatelr.frames.sparse_design import read_sparse, worth_sparse
-from privatelr.frames.wide_matrix import (
+from privatelr.design.dask_design import DaskTable, read_dask_design, read_dask_source
+from privatelr.design.formula_design import DesignSpec, plan_design, read_design, read_labelled
+from privatelr.design.matrix_designs import (
+    EntryBoundedMatrix,
     MatrixTable,
-    WideSpec,
+    NormBoundedMatrix,
     plan_wide,
+    read_matrix_labels,
     read_matrix_source,
     read_wide,
 )
-from privatelr.numerics.dask_rows import MOST_SCORED, DaskRows
-from privatelr.numerics.entries import EntryRows, few_are_filled
-from privatelr.numerics.rows import DenseRows
-from privatelr.numerics.sparse_rows import sparse_backend
+from privatelr.design.sparse_design import read_sparse, worth_sparse
+from privatelr.design.type_checks import warn_of_doubts
+from privatelr.errors import ArgumentError
+from privatelr.formula.algebra import parse_formula
+from privatelr.numerics.rows.dask_rows import MOST_SCORED, DaskRows
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.entries import EntryRows, few_are_filled
+from privatelr.numerics.rows.sparse_rows import sparse_backend
+from privatelr.sources.columns import as_piece
+from privatelr.sources.counting import Tally
+from privatelr.sources.data_source import is_dask, read_source
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privatelr.frames.pieces import Piece
-    from privatelr.frames.schema import Schema
+    from privatelr.sources.columns import RowSlice
+    from privatelr.sources.schema import Schema
     from privatelr.types import Rows
 
     Data: TypeAlias = pd.DataFrame | MatrixTable | DaskTable
-    Spec: TypeAlias = DesignSpec | WideSpec
+    Spec: TypeAlias = DesignSpec | NormBoundedMatrix
 
 
 def read_data(first: Any, second: Any, target: Any) -> tuple[str, Data]:
@@ -91,8 +92,8 @@ def read_rows(spec: Spec, data: Data, *, bar: bool) -> tuple[Rows, Tally | None]
         What was not read as it is, which is not private; a Dask collection is not counted.
     """
     tally = Tally()
-    if isinstance(spec, WideSpec) or isinstance(data, MatrixTable):
-        assert isinstance(spec, WideSpec)
+    if isinstance(spec, NormBoundedMatrix) or isinstance(data, MatrixTable):
+        assert isinstance(spec, NormBoundedMatrix)
         assert isinstance(data, MatrixTable)
         covariates, labels = read_wide(spec, data.matrix, _counted(spec, data.frame, tally))
     elif isinstance(data, DaskTable):
@@ -114,11 +115,11 @@ def read_rows(spec: Spec, data: Data, *, bar: bool) -> tuple[Rows, Tally | None]
 
 
 def read_entries(
-    spec: DesignSpec | MatrixSpec, data: pd.DataFrame | MatrixTable
+    spec: DesignSpec | EntryBoundedMatrix, data: pd.DataFrame | MatrixTable
 ) -> tuple[EntryRows, Tally]:
     """Rows whose entries are bounded, without their zeros where most are said to be; a tally."""
     tally = Tally()
-    if isinstance(spec, MatrixSpec):
+    if isinstance(spec, EntryBoundedMatrix):
         assert isinstance(data, MatrixTable)
         covariates = data.matrix
         labels = read_matrix_labels(spec, _counted(spec, data.frame, tally))
@@ -130,7 +131,7 @@ def read_entries(
     return rows, tally
 
 
-def _counted(spec: Any, frame: pd.DataFrame, tally: Tally) -> Piece:
+def _counted(spec: Any, frame: pd.DataFrame, tally: Tally) -> RowSlice:
     """All of a frame, to be counted as it is read."""
     return as_piece(frame, tuple(spec.variables), tally)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from privatelr.later import later
+from privatelr.lazy_import import lazy_import
 from privatelr.locks import ForkSafeLock
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import flint
 else:
-    flint = later("flint")
+    flint = lazy_import("flint")
 
 FIRST_PRECISION = 128
 """Bits to begin with; where they leave something in doubt, they are doubled."""

@@ -11,44 +11,43 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import (
-    ArgumentError,
-    PrivacyWarning,
-    require_choice,
-    require_number,
+from privatelr.design.formula_design import DesignSpec, plan_design
+from privatelr.design.matrix_designs import (
+    EntryBoundedMatrix,
+    MatrixTable,
+    plan_matrix,
+    read_matrix_source,
 )
-from privatelr.frames.design import DesignSpec, plan_design
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.matrix import MatrixSpec, plan_matrix
-from privatelr.frames.schema import BoundsLike, LevelsLike, Schema, declare_schema
-from privatelr.frames.source import read_source
-from privatelr.frames.wide_matrix import MatrixTable, read_matrix_source
-from privatelr.mechanisms.choosers import Program, Simplex
-from privatelr.mechanisms.deltas import (
+from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
+from privatelr.formula.algebra import parse_formula
+from privatelr.mechanisms.request import (
     USUAL_DELTA,
+    read_target_with_default_delta,
     require_below_one_record,
     warn_of_large_delta,
 )
-from privatelr.mechanisms.request import read_goal
+from privatelr.mechanisms.selection_mechanism import LinearProgramMechanism, SimplexMechanism
 from privatelr.model import charge, read_ledger, read_randomness
 from privatelr.model_data import read_entries, warn_of_declarations
 from privatelr.numerics.losses import find_loss, label
 from privatelr.privacy.guarantees import NonPrivate, void
 from privatelr.results.diagnostics import diagnose
+from privatelr.results.predict import read_threshold
 from privatelr.results.selected import SelectedFit
-from privatelr.results.threshold import read_threshold
+from privatelr.sources.data_source import read_source
+from privatelr.sources.schema import BoundsLike, LevelsLike, Schema, declare_schema
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.choosers import Chooser
+    from privatelr.mechanisms.selection_mechanism import SelectionMechanism
+    from privatelr.privacy.accounting.ledger import Account
     from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.ledger import Account
-    from privatelr.privacy.randomness import Randomness
+    from privatelr.privacy.noise.randomness import Randomness
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SelectionOptions:
     """Choices about the computation, checked."""
 
     randomness: Randomness
@@ -134,9 +133,9 @@ def dplpsvm(
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     _require_density(density, minority)
-    goal = read_goal(eps, delta, USUAL_DELTA)
+    goal = read_target_with_default_delta(eps, delta, USUAL_DELTA)
     return _fit(
-        Program(goal, density, rounds, step, score, slack),
+        LinearProgramMechanism(goal, density, rounds, step, score, slack),
         goal,
         _read_source(formula, data, target),
         declare_schema(bounds, levels, None, intercept_scale),
@@ -219,10 +218,10 @@ def dpsimplex(
     require_choice(ArgumentError, "loss", loss, ("huber", "logistic"))
     takes = "a number from 1e-6 to 1e6"
     size = require_number(ArgumentError, "radius", radius, takes, at_least=1e-6, at_most=1e6)
-    goal = read_goal(eps, delta, USUAL_DELTA)
+    goal = read_target_with_default_delta(eps, delta, USUAL_DELTA)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
     return _fit(
-        Simplex(goal, found, size, lambda_, draws),
+        SimplexMechanism(goal, found, size, lambda_, draws),
         goal,
         _read_source(formula, data, target),
         declare_schema(bounds, levels, None, intercept_scale),
@@ -258,20 +257,20 @@ def _require_density(density: Any, minority: Any) -> None:
         )
 
 
-def _read_options(na_action: Any, seed: Any, ledger: Any, verbose: Any) -> Options:
+def _read_options(na_action: Any, seed: Any, ledger: Any, verbose: Any) -> SelectionOptions:
     why = "; records may not be dropped, because n is public"
     require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
     shown = int(verbose) if isinstance(verbose, bool) else verbose
     verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
-    return Options(read_randomness(seed), read_ledger(ledger), int(verbosity))
+    return SelectionOptions(read_randomness(seed), read_ledger(ledger), int(verbosity))
 
 
 def _fit(
-    chooser: Chooser,
+    chooser: SelectionMechanism,
     goal: Guarantee,
     source: Source,
     schema: Schema,
-    options: Options,
+    options: SelectionOptions,
     threshold: Any,
 ) -> SelectedFit:
     """Plan from public facts, calibrate, pay, read the rows, choose."""
@@ -297,7 +296,7 @@ def _fit(
     return SelectedFit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 
-def _plan(source: Source, schema: Schema) -> DesignSpec | MatrixSpec:
+def _plan(source: Source, schema: Schema) -> DesignSpec | EntryBoundedMatrix:
     text, data = source
     if isinstance(data, MatrixTable):
         return plan_matrix(text, data.frame[text], data.matrix.shape[1], schema)

@@ -7,22 +7,27 @@ from functools import lru_cache
 
 import numpy as np
 
-from privatelr.audit.claims import label
-from privatelr.audit.exact import minimisers
-from privatelr.audit.pairs import signed_rows
-from privatelr.mechanisms.calibration.lambdas import free_penalty
-from privatelr.mechanisms.calibration.moments import moments_sensitivity
-from privatelr.mechanisms.calibration.output import laws_hiding
+from privatelr.audit.checks import label
+from privatelr.audit.density.exact import minimisers
+from privatelr.audit.density.pairs import signed_rows
+from privatelr.mechanisms.calibration.lambda_rules import free_penalty
+from privatelr.mechanisms.calibration.moment_noise import moments_sensitivity
+from privatelr.mechanisms.calibration.output_noise import laws_hiding
 from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.problem import Facts, Problem
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import Request
 from privatelr.mechanisms.stages import calibrate_all
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.guarantees import ApproxDP, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace, shortest
-from privatelr.privacy.simulation import draw_many
+from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.privacy.noise.noise_laws import (
+    GaussianNoise,
+    NoNoise,
+    SphericalLaplace,
+    draw_many,
+    shortest,
+)
 
 LOGISTIC = LOSSES["logistic"]
 RECORDS = 10**8

@@ -8,17 +8,14 @@ from repeated_noise import trial
 
 import privatelr.model
 import privatelr.model_data
-from privatelr.frames.dask_source import (
-    read_dask_design,
-    read_dask_source,
-)
-from privatelr.frames.design import plan_design, read_design
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.schema import declare_schema
-from privatelr.numerics.dask_rows import DaskRows
+from privatelr.design.dask_design import read_dask_design, read_dask_source
+from privatelr.design.formula_design import plan_design, read_design
+from privatelr.formula.algebra import parse_formula
 from privatelr.numerics.losses import LOSSES
 from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dask_rows import DaskRows
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.sources.schema import declare_schema
 
 dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")

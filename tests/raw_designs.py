@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from privatelr.frames.design import read_factors
-from privatelr.frames.recipes import fill
+from privatelr.design.coding import fill
+from privatelr.design.formula_design import read_factors
 
 
 def raw_design(spec, values, n):

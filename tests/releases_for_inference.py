@@ -8,9 +8,9 @@ from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.request import Request
 from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
 from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.newton import Newton
-from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.randomness import SeededRandomness
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.solve.newton import Newton
+from privatelr.privacy.noise.randomness import SeededRandomness
 from privatelr.types import Block, RowLimit
 
 INTERCEPT = 0.5

@@ -24,19 +24,18 @@ from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
 from privatelr import FormulaError, PrivateLRError, SchemaError, dplr, dpsvm
-from privatelr.frames.dask_source import read_dask_source
-from privatelr.frames.schema import declare_schema
-from privatelr.frames.source import is_dask
-from privatelr.numerics.certified import certified_minimum, gradient_bound
-from privatelr.numerics.dask_graph import computed, constant, tree_sum
-from privatelr.numerics.dask_partitions import checksum
-from privatelr.numerics.dask_rows import RowFacts
+from privatelr.design.dask_design import read_dask_source
 from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
-from privatelr.numerics.precise import precise_minimum
-from privatelr.numerics.rows import additions
-from privatelr.numerics.threads import threads
+from privatelr.numerics.parallel import threads
+from privatelr.numerics.rows.dask_partitions import checksum, computed, constant, tree_sum
+from privatelr.numerics.rows.dask_rows import RowFacts
+from privatelr.numerics.rows.dense_rows import additions
+from privatelr.numerics.solve.ball_newton import precise_minimum
+from privatelr.numerics.solve.certified import certified_minimum, gradient_bound
+from privatelr.numerics.solve.newton import Newton
+from privatelr.sources.data_source import is_dask
+from privatelr.sources.schema import declare_schema
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -35,13 +35,13 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.frames.design import read_design
-from privatelr.mechanisms.calibration import gaussian
+from privatelr.design.formula_design import read_design
+from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.verification import achieved
+from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import losses
 from privatelr.numerics.losses import HINGES, LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
 
 PRICES = {
     "pure": {"eps": 1.0},
@@ -302,11 +302,13 @@ GAUSSIAN = [
 def test_gaussian_noise_of_the_table(h, eps, first, second, third):
     for lambda_, expected in zip((1e-4, 1e-3, 1e-2), (first, second, third), strict=True):
         problem = Facts(10**4, 5, Huber(h), 1.0).with_lambda(lambda_)
-        found = gaussian.objective_sigma(problem, eps, 1e-6, analysis="one-log")
+        found = gaussian_objective.objective_sigma(problem, eps, 1e-6, analysis="one-log")
         # one in the last digit that is printed
         digits = len(f"{expected}".partition(".")[2])
         assert found == pytest.approx(expected, abs=10.0**-digits)
-        assert gaussian.objective_sigma(problem, eps, 1e-6) == found  # there is no other bound
+        assert (
+            gaussian_objective.objective_sigma(problem, eps, 1e-6) == found
+        )  # there is no other bound
 
 
 # -- the plain fit -----------------------------------------------------------------------------

@@ -12,8 +12,8 @@ import pytest
 from studies.tables import HOME, data_home
 
 from privatelr import ArgumentError, PrivacyWarning, datasets, dpsimplex, load_schema
-from privatelr.datasets import fetched, published
-from privatelr.datasets.published import PublishedFile, read_published
+from privatelr.datasets import fetched
+from privatelr.datasets.fetched import PublishedFile, read_published
 from privatelr.errors import DatasetError
 
 ADULT = """\
@@ -77,7 +77,7 @@ def folders(tmp_path, monkeypatch):
     """A home and a cache of their own, both empty."""
     home, cache = tmp_path / "home", tmp_path / "cache"
     monkeypatch.setenv(HOME, str(home))
-    monkeypatch.setattr(published, "_cache", lambda: cache)
+    monkeypatch.setattr(fetched, "_cache", lambda: cache)
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     return home, cache
@@ -127,7 +127,7 @@ def test_the_cache_is_the_one_of_the_system(monkeypatch, tmp_path):
         ("win32", "AppData/Local/privatelr"),
     ):
         monkeypatch.setattr("sys.platform", platform)
-        assert published._cache() == tmp_path / expected
+        assert fetched._cache() == tmp_path / expected
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_a_broken_archive_is_one_sentence(site, folders, content):
 def test_no_archive_fills_the_memory(site, folders):
     file = site.publish("a/table", b"1 2\n")
     put(folders[0] / "a/table.gz", bytes(10**7), compressed=True)
-    assert len(published._read(folders[0] / "a/table.gz", file)) == file.size + 1
+    assert len(fetched._read(folders[0] / "a/table.gz", file)) == file.size + 1
     check_refused(file, "is not a/table as it was published")
 
 

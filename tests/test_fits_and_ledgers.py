@@ -33,11 +33,10 @@ from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
 from privatelr.numerics.losses import LOSSES
 from privatelr.precision import working_precision
-from privatelr.privacy.accounting import Entry, delta_of
+from privatelr.privacy.accounting.composition_bounds import Entry, delta_of
+from privatelr.privacy.accounting.ledger import active_ledger
 from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.decimals import exact
-from privatelr.privacy.events import TiltEvent, renyi
-from privatelr.privacy.ledger import active_ledger
+from privatelr.privacy.events import TiltEvent, exact, renyi
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 

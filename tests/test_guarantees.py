@@ -52,7 +52,7 @@ def test_zcdp_to_approximate_holds_at_some_order(rho, delta):
         best = min(best, order * rho + (-math.log(delta) - math.log(excess) + shrink) / excess)
     assert epsilon <= max(best, 0) * (1 + 1e-9) + 1e-12
     # and it is no smaller than the exact Gaussian curve, which the bound covers
-    from privatelr.privacy.gaussian import log_delta
+    from privatelr.privacy.noise.gaussian_delta import log_delta
 
     assert log_delta(epsilon, math.sqrt(2 * rho)) <= math.log(delta) + 1e-9
 

@@ -36,9 +36,9 @@ from privatelr import (
     load,
 )
 from privatelr.errors import NoRelease
-from privatelr.numerics.entries import EntryRows
-from privatelr.privacy.accounting import Entry, epsilon_of
-from privatelr.results.release_format import content_hash
+from privatelr.numerics.rows.entries import EntryRows
+from privatelr.privacy.accounting.composition_bounds import Entry, epsilon_of
+from privatelr.results.release_files.release_format import content_hash
 
 DOORS = {"program": dplpsvm, "simplex": dpsimplex}
 EVERY_DOOR = pytest.mark.parametrize("model", DOORS.values(), ids=DOORS)
@@ -489,7 +489,7 @@ def test_an_entry_that_is_stored_in_parts_is_held_to_the_bound(form):
 
 def test_planted_bound_on_the_parts_is_caught(monkeypatch):
     monkeypatch.setattr(
-        "privatelr.numerics.entries.merged", lambda matrix: sparse.csr_array(matrix, copy=True)
+        "privatelr.numerics.rows.entries.merged", lambda matrix: sparse.csr_array(matrix, copy=True)
     )
     with pytest.raises(AssertionError):
         test_an_entry_that_is_stored_in_parts_is_held_to_the_bound("csr")

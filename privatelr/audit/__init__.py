@@ -7,23 +7,23 @@ audit.epsilon_lower_bound(mechanism, data, neighbour, trials=100_000)   # from o
 print(audit.run())                                  # every mechanism, from formulas to ledgers
 """
 
-from privatelr.audit.between import privacy_loss
+from privatelr.audit.audit_table import Audit, Row
 from privatelr.audit.checks import Check
-from privatelr.audit.choices import ChoiceLoss
-from privatelr.audit.loss import PrivacyLoss
-from privatelr.audit.outputs import Mechanism, Outputs, outputs_of
-from privatelr.audit.pairs import Pair, SignedRows
-from privatelr.audit.registered import run
-from privatelr.audit.sampled import (
+from privatelr.audit.density.loss import PrivacyLoss
+from privatelr.audit.density.neighbours import privacy_loss
+from privatelr.audit.density.pairs import Pair, SignedRows
+from privatelr.audit.density.search import Finding, search
+from privatelr.audit.enumeration.choice_paths import ChoiceLoss
+from privatelr.audit.run_audit import run
+from privatelr.audit.sampling.lower_bounds import (
     delta_from_outputs,
     delta_lower_bound,
     epsilon_from_outputs,
     epsilon_lower_bound,
     rho_from_outputs,
 )
-from privatelr.audit.search import Finding, search
+from privatelr.audit.sampling.outputs import Mechanism, Outputs, outputs_of
 from privatelr.audit.settings import FULL, QUICK, Effort, Setting
-from privatelr.audit.table import Audit, Row
 
 __all__ = [
     "FULL",

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.lambdas import free_penalty
+from privatelr.mechanisms.calibration.lambda_rules import free_penalty
 from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.spending import divide
+from privatelr.mechanisms.request import divide
 from privatelr.mechanisms.stages import calibrate_all
 from privatelr.types import Block
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
     from privatelr.mechanisms.request import Request
-    from privatelr.mechanisms.stages import Plan
+    from privatelr.mechanisms.stages import StagedCalibration
     from privatelr.numerics.losses import Loss
     from privatelr.types import BlockNorm
 
@@ -140,7 +140,7 @@ def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration 
         return None
 
 
-def plan_in(request: Request, loss: Loss, setting: Setting) -> Plan | None:
+def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration | None:
     """As `calibrate_in`, for a request that buys moments too."""
     facts = setting.facts(loss, FEWER)
     target = divide(request.target, request.spend, loss).coefficients

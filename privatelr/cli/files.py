@@ -10,8 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
 from privatelr.errors import ReleaseFileError
-from privatelr.results.load import load
-from privatelr.results.release_file import create_file, replace_file
+from privatelr.results.release_files.release_file import create_file, load, replace_file
 
 fcntl: Any
 try:

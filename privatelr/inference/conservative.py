@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from privatelr.inference.error_law import SMALLEST, bisect, mixture_of
-from privatelr.inference.evidence import is_exact
-from privatelr.inference.matrices import floored
+from privatelr.inference.error_distribution import SMALLEST, bisect, mixture_of
+from privatelr.inference.noisy_moments import floored, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privatelr.inference.evidence import Evidence
-    from privatelr.privacy.noise import NoiseLaw
+    from privatelr.inference.noisy_moments import NoisyMoments
+    from privatelr.privacy.noise.noise_laws import NoiseLaw
     from privatelr.types import FloatArray
 
 SHARE = 0.1
@@ -43,7 +42,7 @@ _DECAYS = np.geomspace(1e-3, 1e3, 241)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NoiseLimits:
     """What the noise does along a fixed direction v of length 1, but with probability beta.
 
     Attributes
@@ -61,12 +60,12 @@ class Limits:
     scores: float
 
 
-def limits_of(evidence: Evidence, beta: float) -> Limits:
+def limits_of(evidence: NoisyMoments, beta: float) -> NoiseLimits:
     """The limits for a probability, of which each of the three gets a third."""
     if is_exact(evidence):
-        return Limits(0.0, 0.0, 0.0)
+        return NoiseLimits(0.0, 0.0, 0.0)
     across, along, scores = _limits(evidence.noise, len(evidence.w), beta / 3)
-    return Limits(across, along, scores / evidence.balance)
+    return NoiseLimits(across, along, scores / evidence.balance)
 
 
 @lru_cache(maxsize=64)
@@ -106,7 +105,7 @@ class WorstErrors:
         The largest variance, divided into its two parts where it is attained.
     """
 
-    evidence: Evidence
+    evidence: NoisyMoments
     contrasts: FloatArray
     sampling: FloatArray
     privacy: FloatArray
@@ -152,7 +151,7 @@ def heaviest_tail(size: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(tails.max(axis=0), np.exp(-math.sqrt(2) * size)))
 
 
-def worst_errors(evidence: Evidence, contrasts: FloatArray, beta: float) -> WorstErrors:
+def worst_errors(evidence: NoisyMoments, contrasts: FloatArray, beta: float) -> WorstErrors:
     """The largest variances of the errors of combinations ``(m, d)``, each but with prob. beta."""
     limits, n = limits_of(evidence, beta), evidence.problem.n
     noise = evidence.calibration.noise.variances
@@ -171,7 +170,7 @@ def worst_errors(evidence: Evidence, contrasts: FloatArray, beta: float) -> Wors
 
 
 def _largest(
-    form: FloatArray, evidence: Evidence, limits: Limits, a: FloatArray
+    form: FloatArray, evidence: NoisyMoments, limits: NoiseLimits, a: FloatArray
 ) -> tuple[float, FloatArray]:
     """Bound on ``v' form v`` over what ``v = H^-1 a`` can be, and about where it is attained.
 
@@ -291,7 +290,7 @@ def _descended(dual: _Dual, m: FloatArray, closeness: float) -> FloatArray:
 
 
 def worst_p_values(
-    evidence: Evidence, contrasts: FloatArray, off: FloatArray, alpha: FloatArray | float
+    evidence: NoisyMoments, contrasts: FloatArray, off: FloatArray, alpha: FloatArray | float
 ) -> FloatArray:
     """P-values ``(m,)`` of combinations ``(m, d)`` that are `off` ``(m,)`` from their null.
 

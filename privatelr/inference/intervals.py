@@ -1,4 +1,8 @@
-"""Standard errors, intervals and tests of combinations of coefficients (inference.md 5)."""
+"""Standard errors, intervals and tests of combinations of coefficients (inference.md 5).
+
+``H0^-1 H w`` with ``H0 = H - lambda`` solves the unpenalised score equation to first order; its
+private value is known because w is the minimiser, so the step costs nothing (inference.md 3.4).
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,77 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.inference.choices import matrices_for, read_choices, read_level
 from privatelr.inference.conservative import SHARE, worst_errors, worst_p_values
-from privatelr.inference.debiased import debiased_law
-from privatelr.inference.error_law import SMALLEST, error_law
-from privatelr.inference.evidence import evidence_of
-from privatelr.inference.simultaneous import joint_errors
+from privatelr.inference.error_distribution import (
+    PUBLIC_SEED,
+    SMALLEST,
+    Matrices,
+    carriers,
+    error_law,
+    law_of,
+    mixture_of,
+    solved_for,
+)
+from privatelr.inference.inference_choices import matrices_for, read_choices, read_level
+from privatelr.inference.noisy_moments import evidence_of, floored
+from privatelr.privacy.noise.noise_laws import draw_many
 
 if TYPE_CHECKING:
-    from privatelr.inference.choices import Choices
-    from privatelr.inference.evidence import Evidence
+    from privatelr.inference.error_distribution import ErrorLaw
+    from privatelr.inference.inference_choices import InferenceChoices
+    from privatelr.inference.noisy_moments import NoisyMoments
     from privatelr.mechanisms.release import Release
     from privatelr.types import FloatArray
+
+
+_LEAST = 1e-12
+"""Of the largest curvature: what is flatter is as good as flat."""
+
+
+def debiased_law(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> ErrorLaw:
+    """The law of ``a.(w - w0)`` for combinations ``(m, d)``; its centre is what the penalty took.
+
+    Under objective perturbation the step is ``H0^-1 (H w - g - b / n)``; output noise is added
+    to w, so that H carries it too.
+    """
+    least = _LEAST * evidence.largest_trace
+    bare = floored(matrices.curvature - evidence.floor * np.eye(len(evidence.w)), least)
+    solved = solved_for(bare, contrasts)
+    if evidence.calibration.placement == "output":
+        carried = np.einsum("kde,kem->kdm", matrices.curvature, solved)
+    else:
+        carried = carriers(evidence, solved, contrasts)
+    taken = -evidence.floor * np.einsum("d,kdm->km", evidence.w, solved)
+    return law_of(evidence, solved, carried, matrices, contrasts, centre=taken)
+
+
+_DRAWS = 20_000
+
+
+def joint_errors(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> FloatArray:
+    """Draws ``(c, m)`` of the errors of combinations ``(m, d)``; the same at every call."""
+    rng = np.random.default_rng(PUBLIC_SEED)
+    count, d, m = len(matrices.curvature), len(evidence.w), len(contrasts)
+    each = max(1, _DRAWS // count)
+    solved = solved_for(matrices.curvature, contrasts)
+    carried = carriers(evidence, solved, contrasts)
+    values, vectors = np.linalg.eigh(matrices.scores)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    gradients = rng.standard_normal((count, each, d)) @ np.swapaxes(root, 1, 2)
+    noise = _noise(evidence, count, each, rng)
+    shield = rng.standard_normal((count, each, d)) * np.sqrt(evidence.calibration.shield.variances)
+    errors = gradients @ solved / np.sqrt(evidence.problem.n) + noise @ carried
+    return np.asarray((errors + shield @ contrasts.T).reshape(-1, m))
+
+
+def _noise(evidence: NoisyMoments, count: int, each: int, rng: np.random.Generator) -> FloatArray:
+    law = evidence.calibration.noise
+    scales = mixture_of(law)
+    if scales is None:
+        return draw_many(law, count * each, rng).reshape(count, each, -1)
+    variances = rng.choice(scales[0], (count, each, 1), p=scales[1])
+    return np.asarray(np.sqrt(variances) * rng.standard_normal((count, each, law.dimension)))
+
 
 STANDARD_LEVEL = 0.95
 
@@ -129,7 +192,7 @@ def infer(
 
 
 def _penalised(
-    release: Release, evidence: Evidence, choices: Choices, question: _Question
+    release: Release, evidence: NoisyMoments, choices: InferenceChoices, question: _Question
 ) -> Inference:
     matrices = matrices_for(release, choices)
     law = error_law(evidence, matrices, question.contrasts)
@@ -154,7 +217,7 @@ def _together(
 
 
 def _unpenalised(
-    release: Release, evidence: Evidence, choices: Choices, question: _Question
+    release: Release, evidence: NoisyMoments, choices: InferenceChoices, question: _Question
 ) -> Inference:
     law = debiased_law(evidence, matrices_for(release, choices), question.contrasts)
     level = _each(question)
@@ -170,7 +233,9 @@ def _unpenalised(
     return _answer(choices, question, estimate, (law.sampling, law.privacy), widths, p_value)
 
 
-def _conservative(evidence: Evidence, choices: Choices, question: _Question) -> Inference:
+def _conservative(
+    evidence: NoisyMoments, choices: InferenceChoices, question: _Question
+) -> Inference:
     estimate = question.contrasts @ evidence.w
     alpha = 1 - _each(question)
     errors = worst_errors(evidence, question.contrasts, SHARE * alpha)
@@ -192,7 +257,7 @@ def _each(question: _Question) -> float:
 
 
 def _answer(
-    choices: Choices,
+    choices: InferenceChoices,
     question: _Question,
     estimate: FloatArray,
     variances: tuple[FloatArray, FloatArray],

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import objective, output
-from privatelr.mechanisms.calibration.lambdas import PLAIN_LAMBDA, lambda_by_rule
-from privatelr.mechanisms.calibration.pure import proven
-from privatelr.mechanisms.calibration.settle import (
+from privatelr.mechanisms import perturbation
+from privatelr.mechanisms.calibration.calibrate import (
     calibrate_objective,
     calibrate_output,
     calibrate_plain,
 )
+from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA, lambda_by_rule
+from privatelr.mechanisms.calibration.pure import proven
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privatelr.mechanisms.calibration.lambdas import LambdaRule
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.mechanisms.calibration.lambda_rules import LambdaRule
     from privatelr.mechanisms.calibration.pure import Analysis
-    from privatelr.mechanisms.calibration.record import Calibration
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.mechanisms.release import Release
     from privatelr.mechanisms.request import Request
@@ -43,14 +43,14 @@ class Mechanism:
 
 
 MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
-    ("objective", PureDP): Mechanism(calibrate_objective, objective.release),
-    ("objective", ZCDP): Mechanism(calibrate_objective, objective.release),
-    ("objective", ApproxDP): Mechanism(calibrate_objective, objective.release),
-    ("output", PureDP): Mechanism(calibrate_output, output.release),
-    ("output", ZCDP): Mechanism(calibrate_output, output.release),
-    ("output", ApproxDP): Mechanism(calibrate_output, output.release),
-    ("objective", NonPrivate): Mechanism(calibrate_plain, objective.release_plain),
-    ("output", NonPrivate): Mechanism(calibrate_plain, objective.release_plain),
+    ("objective", PureDP): Mechanism(calibrate_objective, perturbation.release_tilted_minimiser),
+    ("objective", ZCDP): Mechanism(calibrate_objective, perturbation.release_tilted_minimiser),
+    ("objective", ApproxDP): Mechanism(calibrate_objective, perturbation.release_tilted_minimiser),
+    ("output", PureDP): Mechanism(calibrate_output, perturbation.release_noisy_minimiser),
+    ("output", ZCDP): Mechanism(calibrate_output, perturbation.release_noisy_minimiser),
+    ("output", ApproxDP): Mechanism(calibrate_output, perturbation.release_noisy_minimiser),
+    ("objective", NonPrivate): Mechanism(calibrate_plain, perturbation.release_plain),
+    ("output", NonPrivate): Mechanism(calibrate_plain, perturbation.release_plain),
 }
 
 

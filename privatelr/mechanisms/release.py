@@ -9,26 +9,26 @@ import numpy as np
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
-from privatelr.later import later
+from privatelr.lazy_import import lazy_import
 from privatelr.precision import FIRST_PRECISION, working_precision
-from privatelr.privacy.blockwise import MANY, BlockwiseDraw
-from privatelr.privacy.draws import FloatDraw
+from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
+from privatelr.privacy.noise.exact_draws import FloatDraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import flint
 
-    from privatelr.mechanisms.calibration.moments import MomentsCalibration
-    from privatelr.mechanisms.calibration.record import Calibration
-    from privatelr.mechanisms.moments import Moments
-    from privatelr.privacy.accounting import Entry
-    from privatelr.privacy.draws import Draw
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration
+    from privatelr.mechanisms.moments_release import Moments
+    from privatelr.privacy.accounting.composition_bounds import Entry
     from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.randomness import Randomness
+    from privatelr.privacy.noise.exact_draws import Draw
+    from privatelr.privacy.noise.randomness import Randomness
     from privatelr.types import FloatArray, Rows
 else:
-    flint = later("flint")
+    flint = lazy_import("flint")
 
 
 _ROUNDED_UP = 1 + 1e-6

@@ -1,23 +1,31 @@
-"""What a user asks of a mechanism, checked before n, d and R are known."""
+"""What a user asks of a mechanism, checked before n, d and R are known: price, shares, delta.
+
+At ``1/n`` the promise says nothing: who publishes one record that was picked at random satisfies
+(0, 1/n)-privacy for every record.
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from privatelr.errors import (
     ArgumentError,
     GuaranteeError,
+    PrivacyWarning,
     or_meant,
     require_choice,
     require_number,
     show,
 )
-from privatelr.mechanisms.calibration.lambdas import LAMBDA_RULES, LambdaRule, SmallLambda
+from privatelr.mechanisms.calibration.lambda_rules import LAMBDA_RULES, LambdaRule, SmallLambda
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
-from privatelr.mechanisms.spending import ALL_FOR_COEFFICIENTS, Spend, read_spend
+from privatelr.privacy.accounting.shares import split
+from privatelr.privacy.events import exact
 from privatelr.privacy.guarantees import (
     REPLACE_ONE,
     ZCDP,
@@ -29,7 +37,128 @@ from privatelr.privacy.guarantees import (
 )
 
 if TYPE_CHECKING:
+    from privatelr.numerics.losses import Loss
     from privatelr.types import Placement
+
+
+USUAL_DELTA = 1e-6
+"""Taken where none is given, and never warned of below ``1/n``."""
+
+
+def _is_below(delta: float, n: int) -> bool:
+    return delta < 1 / n and delta * n < 1  # for the double nearest to 1/n may be on either side
+
+
+def _far_below(n: int) -> str:
+    """A power of ten that no door warns of."""
+    return f"{10.0 ** math.floor(math.log10(0.01 / n)):g}"
+
+
+def require_below_one_record(target: Guarantee, n: int) -> None:
+    """Refuse a delta under which one random record might be published."""
+    if isinstance(target, ApproxDP) and not _is_below(target.delta, n):
+        raise GuaranteeError(
+            f"delta={target.delta:g}: delta takes a number below 1/n = {1 / n:.3g}, because at 1/n "
+            f"publishing one random record would count as private; take {_far_below(n)}, or less."
+        )
+
+
+def warn_of_one_record(target: Guarantee, n: int, stacklevel: int) -> None:
+    """Say so where one random record might be published."""
+    if isinstance(target, ApproxDP) and not _is_below(target.delta, n):
+        warnings.warn(
+            f"delta={target.delta:g} is not below 1/n = {1 / n:.3g}, where publishing one random "
+            f"record would count as private; take {_far_below(n)}, or less.",
+            PrivacyWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_of_large_delta(target: Guarantee, n: int, stacklevel: int) -> None:
+    """Say so where the promise has more than a small chance to say nothing."""
+    if isinstance(target, ApproxDP) and target.delta > max(n**-1.5, USUAL_DELTA):
+        warnings.warn(
+            f"delta={target.delta:g} is above n**-1.5 = {n**-1.5:.3g}; delta is the chance that "
+            "the promise says nothing, so take it far below 1/n.",
+            PrivacyWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+Shares = tuple[tuple[str, float], ...]
+Spend = Shares | Literal["inference"]
+
+_GOODS = ("coefficients", "inference")
+_TAKES = (
+    "None (all for the coefficients), 'inference' (the usual shares), or shares that add up to 1, "
+    "such as {'coefficients': 0.6, 'inference': 0.4}"
+)
+_NEARLY = 1e-9
+"""Shares that are off by less mean to add up."""
+ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A guarantee divided: for the coefficients, and for the moments if they are requested."""
+
+    coefficients: Guarantee
+    moments: Guarantee | None
+
+
+def read_spend(spend: Any) -> Spend:
+    """What `spend` asks for; raises `GuaranteeError` if it names what cannot be requested."""
+    if spend is None:
+        return ALL_FOR_COEFFICIENTS
+    if isinstance(spend, str) and spend == "inference":
+        return "inference"
+    if not isinstance(spend, Mapping):
+        raise GuaranteeError(f"spend={show(spend)}: spend takes {_TAKES}.")
+    if unknown := [name for name in spend if name not in _GOODS]:
+        raise GuaranteeError(
+            f"spend: {show(unknown[0])} cannot be requested yet; spend takes {_TAKES}"
+            f"{or_meant(unknown[0], _GOODS)}"
+        )
+    if "coefficients" not in spend:
+        raise GuaranteeError(
+            "spend: there is no share for the coefficients, which everything else is about; "
+            f"spend takes {_TAKES}."
+        )
+    shares = _rounded(dict(spend))
+    split(NonPrivate(), shares)  # refuses what are no shares
+    return tuple(shares.items())
+
+
+def _rounded(shares: dict[str, Any]) -> dict[str, Any]:
+    """Shares such as 2/3 and 1/3, whose decimals nearly add up, with the first made the rest."""
+    rest = shares.get("inference")
+    are_floats = all(isinstance(share, float) for share in shares.values())
+    if rest is None or not are_floats or not 0 < rest < 1:
+        return shares
+    if abs(sum(shares.values()) - 1) > _NEARLY:
+        return shares
+    return {**shares, "coefficients": float(1 - exact(rest))}
+
+
+def divide(target: Guarantee, spend: Spend, loss: Loss) -> Parts:
+    """The parts of a target, which add up to it (`privatelr.privacy.accounting.shares`)."""
+    shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
+    parts = split(target, shares)
+    return Parts(parts["coefficients"], parts.get("inference"))
+
+
+def usual_shares(target: Guarantee, loss: Loss) -> dict[str, float]:
+    """Shares that give the shortest intervals in the studies of inference.md 4.5 and 9.
+
+    Under pure epsilon a loss without a joint bound has steeper curvature, so that its moments
+    take more noise, and half of the price.
+    """
+    if not isinstance(target, PureDP | NonPrivate):
+        return {"coefficients": 0.7, "inference": 0.3}
+    if loss.joint_factor is None:
+        return {"coefficients": 0.5, "inference": 0.5}
+    return {"coefficients": 0.65, "inference": 0.35}
+
 
 SMALLEST_LAMBDA, LARGEST_LAMBDA = 1e-15, 1e12
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e4
@@ -106,7 +235,7 @@ def read_target(eps: Any, delta: Any) -> Guarantee:
     return _require_usual(PureDP(epsilon) if excess == 0 else ApproxDP(epsilon, excess))
 
 
-def read_goal(eps: Any, delta: Any, usual: float) -> Guarantee:
+def read_target_with_default_delta(eps: Any, delta: Any, usual: float) -> Guarantee:
     """As `read_target`, where delta has a `usual` value, which beside a guarantee asks for nothing.
 
     No promise at all may be asked for, by `NonPrivate` or by infinity.

@@ -10,30 +10,28 @@ from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import registry
-from privatelr.mechanisms.calibration.moments import MomentsCalibration, calibrate_moments
-from privatelr.mechanisms.moments import release_moments
+from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration, calibrate_moments
+from privatelr.mechanisms.moments_release import release_moments
 from privatelr.mechanisms.release import draw
-from privatelr.mechanisms.request import is_usual
-from privatelr.mechanisms.spending import divide
+from privatelr.mechanisms.request import divide, is_usual
 from privatelr.privacy.guarantees import ApproxDP, PureDP
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.record import Calibration
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
     from privatelr.mechanisms.problem import Facts
     from privatelr.mechanisms.registry import Mechanism
     from privatelr.mechanisms.release import Draws, Release
-    from privatelr.mechanisms.request import Request
-    from privatelr.mechanisms.spending import Parts
-    from privatelr.numerics.newton import Solver
-    from privatelr.privacy.draws import Draw
+    from privatelr.mechanisms.request import Parts, Request
+    from privatelr.numerics.solve.newton import Solver
     from privatelr.privacy.events import Event
     from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.randomness import Randomness
+    from privatelr.privacy.noise.exact_draws import Draw
+    from privatelr.privacy.noise.randomness import Randomness
     from privatelr.types import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StagedCalibration:
     """All stages of a fit with all their numbers, before any data is touched."""
 
     target: Guarantee
@@ -58,7 +56,7 @@ class Plan:
         return "\n".join(str(stage) for stage in (self.coefficients, self.moments) if stage)
 
 
-def calibrate_all(request: Request, facts: Facts) -> Plan:
+def calibrate_all(request: Request, facts: Facts) -> StagedCalibration:
     """Divide the price and calibrate every stage; takes no data."""
     parts = divide(request.target, request.spend, facts.loss)
     _require_usual(parts)
@@ -67,7 +65,7 @@ def calibrate_all(request: Request, facts: Facts) -> Plan:
     moments = None
     if parts.moments is not None:
         moments = calibrate_moments(coefficients.problem, parts.moments, request.kinds)
-    return Plan(request.target, registry.find_mechanism(asked), coefficients, moments)
+    return StagedCalibration(request.target, registry.find_mechanism(asked), coefficients, moments)
 
 
 def _require_usual(parts: Parts) -> None:
@@ -81,20 +79,20 @@ def _require_usual(parts: Parts) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class AllDraws:
+class StagedNoise:
     """The noise of every stage, drawn once; none for moments that were not requested."""
 
     coefficients: Draws
     moments: Draw | None
 
 
-def draw_all(plan: Plan, randomness: Randomness) -> AllDraws:
+def draw_all(plan: StagedCalibration, randomness: Randomness) -> StagedNoise:
     """All the noise that a plan takes."""
     moments = randomness.draw(plan.moments.noise) if plan.moments else None
-    return AllDraws(draw(plan.coefficients, randomness), moments)
+    return StagedNoise(draw(plan.coefficients, randomness), moments)
 
 
-def release_all(rows: Rows, plan: Plan, draws: AllDraws, solver: Solver) -> Release:
+def release_all(rows: Rows, plan: StagedCalibration, draws: StagedNoise, solver: Solver) -> Release:
     """Release the coefficients, and at them the moments if they were requested.
 
     Notes

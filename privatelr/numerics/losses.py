@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from privatelr.errors import ArgumentError, or_meant, require_choice, require_number, show
-from privatelr.later import later
+from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from privatelr.types import FloatArray
 else:
-    flint = later("flint")
+    flint = lazy_import("flint")
 
 EVALUATION_ERROR = 8 * 2.0**-53
 """Relative error of a computed slope: 4 units in the last place."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from privatelr.numerics.threads import in_order
+from privatelr.numerics.parallel import in_order
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,6 +1,6 @@
 """What a private study will find out, before any data is touched."""
 
-from privatelr.planning.front import plan
-from privatelr.planning.record import StudyPlan
+from privatelr.planning.make_plan import plan
+from privatelr.planning.study_plan import StudyPlan
 
 __all__ = ["StudyPlan", "plan"]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.deltas import USUAL_DELTA
-from privatelr.mechanisms.spending import usual_shares
+from privatelr.mechanisms.request import USUAL_DELTA, usual_shares
 from privatelr.planning.forecast import FEWEST_DRAWS, errors, intervals, simulate
 from privatelr.privacy.conversions import pure_within, to_approximate, to_zcdp
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from privatelr.mechanisms.request import Request
     from privatelr.planning.forecast import Simulator
-    from privatelr.planning.study import Study
+    from privatelr.planning.make_plan import Study
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.types import FloatArray, Placement
 
@@ -30,7 +29,7 @@ _SAME = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Alternative:
+class StudyAlternative:
     """One way to run the study, beside the one that is planned.
 
     Attributes
@@ -67,7 +66,7 @@ class Alternative:
 
 
 @lru_cache(maxsize=16)
-def alternatives(study: Study) -> tuple[Alternative, ...]:
+def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
     """The plan itself, and whatever else is proven for it."""
     rows = list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
     chosen = _outcome(study, rows)
@@ -111,9 +110,9 @@ def _outcome(study: Study, rows: list[int]) -> _Outcome:
     return _Outcome(sim, found.privacy_sd[rows], found.kept[rows], width, mode)
 
 
-def _compared(title: str, study: Study, outcome: _Outcome, chosen: _Outcome) -> Alternative:
+def _compared(title: str, study: Study, outcome: _Outcome, chosen: _Outcome) -> StudyAlternative:
     calibration = outcome.sim.stages.coefficients
-    return Alternative(
+    return StudyAlternative(
         title=title,
         guarantee=str(study.request.target),
         placement=calibration.placement if calibration.noise.scale else "none",

@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.audit.exact import hessian, minimisers
-from privatelr.inference.error_law import PUBLIC_SEED, carriers, solved_for
-from privatelr.inference.evidence import evidence_of, quality
+from privatelr.audit.density.exact import hessian, minimisers
+from privatelr.inference.error_distribution import PUBLIC_SEED, carriers, solved_for
 from privatelr.inference.intervals import STANDARD_LEVEL, infer
-from privatelr.inference.matrices import plug_in
-from privatelr.mechanisms.moments import Moments, vector_of
+from privatelr.inference.noisy_moments import evidence_of, plug_in, quality
+from privatelr.mechanisms.moments_release import Moments, vector_of
 from privatelr.mechanisms.release import Release
 from privatelr.mechanisms.stages import calibrate_all
-from privatelr.privacy.simulation import draw_many
+from privatelr.privacy.noise.noise_laws import draw_many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privatelr.audit.pairs import SignedRows
-    from privatelr.inference.evidence import Evidence, Mode
+    from privatelr.audit.density.pairs import SignedRows
+    from privatelr.inference.noisy_moments import Mode, NoisyMoments
     from privatelr.mechanisms.problem import Problem
-    from privatelr.mechanisms.stages import Plan
-    from privatelr.planning.study import Study
-    from privatelr.privacy.noise import NoiseLaw
+    from privatelr.mechanisms.stages import StagedCalibration
+    from privatelr.planning.make_plan import Study
+    from privatelr.privacy.noise.noise_laws import NoiseLaw
     from privatelr.types import FloatArray
 
 LEVEL = STANDARD_LEVEL
@@ -107,7 +106,7 @@ class Simulator:
         H there, penalty included.
     """
 
-    stages: Plan
+    stages: StagedCalibration
     data: SignedRows
     units: FloatArray
     centre: FloatArray
@@ -209,12 +208,12 @@ def intervals(
     return Intervals(np.exp(width), known[typical[0]].mode, share, math.exp(middle))
 
 
-def sturdy_share(sim: Simulator) -> float:
+def nonconservative_share(sim: Simulator) -> float:
     """In what share of simulated releases intervals are not conservative."""
     return float(np.mean([not quality(release).is_fragile for release in _releases(sim)]))
 
 
-def _log_plug_in(releases: Sequence[Evidence], contrasts: FloatArray) -> FloatArray:
+def _log_plug_in(releases: Sequence[NoisyMoments], contrasts: FloatArray) -> FloatArray:
     """Log standard errors ``(k, m)``, the noise in the released matrices being ignored."""
     one, found = releases[0], [plug_in(evidence) for evidence in releases]
     solved = solved_for(np.concatenate([matrices.curvature for matrices in found]), contrasts)

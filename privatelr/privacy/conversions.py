@@ -26,7 +26,7 @@ from privatelr.privacy.guarantees import (
     Promise,
     PureDP,
 )
-from privatelr.privacy.renyi import conversion_cost
+from privatelr.privacy.renyi_divergence import conversion_cost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def pure_within(rho: float) -> float:
 def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
     """The approximate guarantee at this delta.
 
-    From zCDP at the order that gives the smallest epsilon (`privatelr.privacy.renyi`).
+    From zCDP at the order that gives the smallest epsilon (`privatelr.privacy.renyi_divergence`).
 
     Raises
     ------

@@ -1,22 +1,25 @@
-"""Accounting events: what a release costs, in more detail than its guarantee says.
+"""Accounting events: what a release costs, and prices read as the decimals that they print.
 
 A guarantee is an event too. To add one, write a frozen class, list it in `Detail` and in
 `EVENTS`, and give it a case in `renyi`; the composition by loss distributions has its own list
-(`privatelr.privacy.accounting_pld`).
+(`privatelr.privacy.accounting.loss_distributions`).
+
+Sums, shares and comparisons of prices are exact in that reading; the way back to a float is
+rounded to the side that is asked for.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.privacy import conversions
-from privatelr.privacy.bounded_range import MOST_TIMES, renyi_of_draw, renyi_of_range
-from privatelr.privacy.decimals import at_least, exact
 from privatelr.privacy.guarantees import (
     REPLACE_ONE,
     ZCDP,
@@ -26,9 +29,36 @@ from privatelr.privacy.guarantees import (
     Promise,
     PureDP,
 )
+from privatelr.privacy.renyi_divergence import MOST_TIMES, renyi_of_draw, renyi_of_range
 
 if TYPE_CHECKING:
     from privatelr.types import FloatArray
+
+
+@lru_cache(maxsize=4096)
+def exact(price: float) -> Fraction:
+    """The decimal that Python prints for a finite float; it increases with the float."""
+    return Fraction(repr(float(price)))
+
+
+def at_most(value: Fraction) -> float:
+    """Largest float whose decimal is no more than `value`."""
+    price = float(value)
+    while exact(price) > value:
+        price = math.nextafter(price, -math.inf)
+    return price
+
+
+def at_least(value: Fraction) -> float:
+    """Smallest float whose decimal is no less than `value`; infinity beyond all of them."""
+    try:
+        price = float(value)
+    except OverflowError:
+        return math.inf
+    while math.isfinite(price) and exact(price) < value:
+        price = math.nextafter(price, math.inf)
+    return price
+
 
 _LARGEST = 1e100
 """Of a ratio of sensitivity to noise: its square is still a number."""

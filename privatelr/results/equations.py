@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from privatelr.design.terms import INTERCEPT, Columns
 from privatelr.errors import ArgumentError, or_meant, show
-from privatelr.frames.terms import INTERCEPT, Columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from privatelr.frames.matrix import NumberedColumns
+    from privatelr.design.matrix_designs import NumberedColumns
     from privatelr.types import FloatArray
 
 ARGUMENT = "hypotheses"

@@ -7,27 +7,29 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError
-from privatelr.later import later
+from privatelr.lazy_import import lazy_import
 from privatelr.results import predict
+from privatelr.results.fit_record import ModelRecord
 from privatelr.results.inferred import InferredFit
-from privatelr.results.record import ModelRecord
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
 
-    from privatelr.results import card, release_file, summary, summary_odds, tables
-    from privatelr.results.card import CardFormat
-    from privatelr.results.scores import PredictionType
-    from privatelr.results.signature import Key
-    from privatelr.results.summary_page import FitSummary
+    from privatelr.results import fit_tables
+    from privatelr.results.pages import card, odds_ratios, summary
+    from privatelr.results.pages.card import CardFormat
+    from privatelr.results.pages.summary_page import FitSummary
+    from privatelr.results.predict import PredictionType
+    from privatelr.results.release_files import release_file
+    from privatelr.results.release_files.signature import Key
 else:
-    card = later("privatelr.results.card")
-    release_file = later("privatelr.results.release_file")
-    summary = later("privatelr.results.summary")
-    summary_odds = later("privatelr.results.summary_odds")
-    tables = later("privatelr.results.tables")
+    card = lazy_import("privatelr.results.pages.card")
+    release_file = lazy_import("privatelr.results.release_files.release_file")
+    summary = lazy_import("privatelr.results.pages.summary")
+    odds_ratios = lazy_import("privatelr.results.pages.odds_ratios")
+    fit_tables = lazy_import("privatelr.results.fit_tables")
 
 
 @suggests_arguments
@@ -106,7 +108,7 @@ class Fit(InferredFit):
         ``inference`` is the mode of its intervals, and it, noise_to_signal and relative_bias are
         empty where inference was not requested.
         """
-        return tables.glance(self)
+        return fit_tables.glance(self)
 
     def summary(
         self,
@@ -144,12 +146,12 @@ class Fit(InferredFit):
         **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
-        as_odds = summary_odds.read_exponentiate(self, exponentiate)
+        as_odds = odds_ratios.read_exponentiate(self, exponentiate)
         page = summary.summarise(
             self, alpha=alpha, mode=mode, target=target, diagnostics=diagnostics
         )
         if as_odds:
-            summary_odds.show_odds(page, self, alpha=alpha, mode=mode, target=target)
+            odds_ratios.show_odds(page, self, alpha=alpha, mode=mode, target=target)
         return page
 
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:

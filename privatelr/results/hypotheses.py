@@ -1,4 +1,4 @@
-"""Linear combinations of coefficients, read from what a user writes."""
+"""Combinations of coefficients that a user writes down: read, and put to the test."""
 
 from __future__ import annotations
 
@@ -7,12 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from privatelr.errors import ArgumentError, show
-from privatelr.results.equations import ARGUMENT, Equation, Vocabulary, listed, read_equations
+from privatelr.inference.joint_tests import joint_test
+from privatelr.results.equations import (
+    ARGUMENT,
+    Equation,
+    Vocabulary,
+    listed,
+    read_equations,
+    vocabulary_of,
+)
+from privatelr.results.pages.inference_table import infer_rows
 
 if TYPE_CHECKING:
+    from privatelr.results.fit_record import FitRecord
+    from privatelr.results.pages.inference_table import Question
     from privatelr.types import FloatArray
+
 
 _LONGEST = 60
 
@@ -152,3 +165,95 @@ def _spelled(row: FloatArray, index: int, names: Sequence[str]) -> str:
     ]
     text = " + ".join(terms).replace("+ -", "- ")
     return text if len(text) <= _LONGEST else f"row {index + 1}"
+
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WaldTest:
+    """A test of one equation about the coefficients, or of several together.
+
+    Attributes
+    ----------
+    equations : tuple of str
+    statistic : float
+        Wald's quadratic form in the released estimates.
+    df : int
+        How many equations.
+    p_value : float
+        From the law of the statistic under sampling error and noise, not from a chi-square.
+    mode, target : str
+        How it was made, and what it is about.
+    """
+
+    equations: tuple[str, ...]
+    statistic: float
+    df: int
+    p_value: float
+    mode: str
+    target: str
+
+    @property
+    def pvalue(self) -> float:
+        """The same as `p_value`, by statsmodels' name."""
+        return self.p_value
+
+    def __str__(self) -> str:
+        degrees = "1 degree" if self.df == 1 else f"{self.df} degrees"
+        chance = f"p-value {self.p_value:.4g}" if self.p_value >= 1e-4 else "p-value below 0.0001"
+        return (
+            f"Wald test of {self._asked}: statistic {self.statistic:.4g} on "
+            f"{degrees} of freedom, {chance}{self._how} ({self.mode} mode, "
+            f"{self.target} coefficients)"
+        )
+
+    @property
+    def _asked(self) -> str:
+        """The equations, or the first of them where they are many."""
+        more = len(self.equations) - _SHOWN
+        ending = f" and {more} more" if more > 0 else ""
+        return ", ".join(self.equations[:_SHOWN]) + ending
+
+    @property
+    def _how(self) -> str:
+        """Where the p-value is not that of the statistic."""
+        bounded = self.mode == "conservative" or self.target == "unpenalised"
+        if self.df == 1 or not bounded:
+            return ""
+        return f", {self.df} times the smallest of the single equations"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> WaldTest:
+    """Test equations together; see `Fit.wald_test`."""
+    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
+    rows = asked.contrasts @ fit.spec.user_rows()
+    found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
+    equations = tuple(
+        label if "=" in label else f"{label} = {value:g}"
+        for label, value in zip(asked.labels, asked.values, strict=True)
+    )
+    return WaldTest(equations, found.statistic, found.df, found.p_value, found.mode, found.target)
+
+
+def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
+    """Estimates, errors, tests and intervals of combinations; see `Fit.contrasts`."""
+    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
+    found = infer_rows(fit, asked.contrasts @ fit.spec.user_rows(), question, asked.values)
+    return pd.DataFrame(
+        {
+            "estimate": found.estimate,
+            "null_value": found.null,
+            "std_error": found.sd,
+            "sampling_sd": found.sampling_sd,
+            "privacy_sd": found.privacy_sd,
+            "statistic": found.z,
+            "p_value": found.p_value,
+            "conf_low": found.lower,
+            "conf_high": found.upper,
+        },
+        index=list(asked.labels),
+    )

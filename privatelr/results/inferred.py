@@ -10,20 +10,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privatelr.arguments import suggests_arguments
-from privatelr.later import later
-from privatelr.results.record import FitRecord
+from privatelr.lazy_import import lazy_import
+from privatelr.results.fit_record import FitRecord
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from privatelr.results import contrasts, forest, inference_table, tables
-    from privatelr.results.contrasts import WaldTest
+    from privatelr.results import fit_tables
+    from privatelr.results import hypotheses as contrasts
+    from privatelr.results.hypotheses import WaldTest
+    from privatelr.results.pages import inference_table
+    from privatelr.results.plots import forest
 else:
-    contrasts = later("privatelr.results.contrasts")
-    forest = later("privatelr.results.forest")
-    inference_table = later("privatelr.results.inference_table")
-    tables = later("privatelr.results.tables")
+    contrasts = lazy_import("privatelr.results.hypotheses")
+    forest = lazy_import("privatelr.results.plots.forest")
+    inference_table = lazy_import("privatelr.results.pages.inference_table")
+    fit_tables = lazy_import("privatelr.results.fit_tables")
 
 
 @suggests_arguments
@@ -238,7 +241,7 @@ class InferredFit(FitRecord):
             p_value. Without inference only term, estimate, and a limit to privacy_sd.
         """
         asked = inference_table.Question(conf_level, mode, target, simultaneous=simultaneous)
-        return tables.tidy(self, asked, conf_int=conf_int, exponentiate=exponentiate)
+        return fit_tables.tidy(self, asked, conf_int=conf_int, exponentiate=exponentiate)
 
     def plot(self, **options: Any) -> Axes:
         """Draw the coefficients with their intervals, or without inference the estimates.

@@ -1,46 +1,143 @@
-"""Predictions: functions of a release and of one new row each."""
+"""Predictions: functions of a release and of one new row each; scores, classes, thresholds."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import (
-    ArgumentError,
-    GuaranteeError,
-    require_choice,
-    require_number,
-    show,
-)
-from privatelr.frames.dask_mapped import over_partitions
-from privatelr.frames.design import DesignSpec, read_covariates
-from privatelr.frames.matrix import NumberedSpec, as_matrix
-from privatelr.frames.pieces import as_piece
-from privatelr.frames.source import as_frame, is_dask
-from privatelr.frames.sparse_design import read_sparse_covariates, worth_sparse
-from privatelr.later import later
-from privatelr.numerics.entries import EntryRows
-from privatelr.numerics.row_sums import linear_predictor
-from privatelr.numerics.rows import piece_rows
-from privatelr.numerics.sparse_rows import SparseRows
-from privatelr.numerics.threads import in_order
-from privatelr.results.record import SelectedRecord
-from privatelr.results.scores import scale_of, score
-from privatelr.results.threshold import require_threshold
+from privatelr.design.formula_design import DesignSpec, read_covariates
+from privatelr.design.matrix_designs import NumberedSpec, as_matrix
+from privatelr.design.sparse_design import read_sparse_covariates, worth_sparse
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
+from privatelr.lazy_import import lazy_import
+from privatelr.numerics.parallel import in_order
+from privatelr.numerics.rows.dense_rows import piece_rows
+from privatelr.numerics.rows.entries import EntryRows
+from privatelr.numerics.rows.rows_within_bounds import linear_predictor
+from privatelr.numerics.rows.sparse_rows import SparseRows
+from privatelr.results.fit_record import SelectedRecord
+from privatelr.sources.columns import as_piece
+from privatelr.sources.dask_collections import over_partitions
+from privatelr.sources.data_source import as_frame, is_dask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privatelr.numerics.losses import Loss
+    from privatelr.numerics.roc import ThresholdRule
+    from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privatelr.frames.pieces import Piece
-    from privatelr.inference import row_errors
-    from privatelr.results.record import FitRecord, ModelRecord
+    from privatelr.inference import prediction_errors
+    from privatelr.results.fit_record import FitRecord, ModelRecord
+    from privatelr.sources.columns import RowSlice
     from privatelr.types import BoolArray, FloatArray
 else:
-    row_errors = later("privatelr.inference.row_errors")
+    prediction_errors = lazy_import("privatelr.inference.prediction_errors")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A scale of scores.
+
+    Attributes
+    ----------
+    name : str
+        Of one score.
+    linear : str
+        Of one linear predictor.
+    predictions : tuple of str
+        What can be predicted, the default first.
+    aliases : mapping of str to str
+        What R calls them.
+    fixed : float
+        Where classes are split unless another threshold is asked for.
+    lowest, highest : float
+        Limits to thresholds.
+    takes : str
+        The same in words.
+    """
+
+    name: str
+    linear: str
+    predictions: tuple[str, ...]
+    aliases: Mapping[str, str]
+    fixed: float
+    lowest: float
+    highest: float
+    takes: str
+
+
+PredictionType: TypeAlias = Literal[
+    "probabilities", "classes", "link", "margins", "response", "class", "prob"
+]
+"""What `predict` takes, R's names last."""
+PROBABILITY = Scale(
+    name="probability",
+    linear="link",
+    predictions=("probabilities", "classes", "link"),
+    aliases={"response": "probabilities", "prob": "probabilities", "class": "classes"},
+    fixed=0.5,
+    lowest=0.0,
+    highest=1.0,
+    takes="a number from 0 to 1",
+)
+MARGIN = Scale(
+    name="margin",
+    linear="margin",
+    predictions=("classes", "margins"),
+    aliases={"response": "classes", "class": "classes"},  # as predict of kernlab and e1071
+    fixed=0.0,
+    lowest=-1e100,
+    highest=1e100,
+    takes="a margin, which is a number from -1e+100 to 1e+100",
+)
+
+
+def scale_of(loss: Loss) -> Scale:
+    """The scale on which a loss scores records."""
+    return MARGIN if loss.probability is None else PROBABILITY
+
+
+def score(loss: Loss, link: FloatArray) -> FloatArray:
+    """Scores ``(n,)`` from linear predictors ``(n,)``."""
+    return link if loss.probability is None else loss.probability(link)
+
+
+_RULES = ", 'fixed' ({:g}), 'youden' or 'topleft'"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A public `value`, or a `rule` whose value is among the diagnostics instead."""
+
+    value: float
+    rule: ThresholdRule | None = None
+
+
+def read_threshold(threshold: Any, loss: Loss) -> Threshold:
+    """Check the argument ``threshold`` of the front door."""
+    scale = scale_of(loss)
+    rule = threshold if isinstance(threshold, str) else None
+    if rule == "fixed":
+        return Threshold(scale.fixed)
+    if rule in ("youden", "topleft"):
+        return Threshold(scale.fixed, rule="youden" if rule == "youden" else "topleft")
+    return Threshold(require_threshold(threshold, scale, _RULES))
+
+
+def require_threshold(threshold: Any, scale: Scale, rules: str = "") -> float:
+    """A threshold that is a number; raises `ArgumentError`."""
+    limits = {"at_least": scale.lowest, "at_most": scale.highest}
+    takes = f"{scale.takes}{rules.format(scale.fixed)}"
+    return require_number(ArgumentError, "threshold", threshold, takes, **limits)
+
 
 _FOR_ERRORS, _ENTRIES = 2**14, 2**22
 """Rows whose errors are worked out at once, if they have no more entries than so many: for each
@@ -91,14 +188,14 @@ def predict_interval(
         )
     takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
-    errors = row_errors.row_errors(fit.release, level=level, mode=mode)
+    errors = prediction_errors.row_errors(fit.release, level=level, mode=mode)
     if is_dask(data):
         found: pd.DataFrame = over_partitions(partial(_intervals, fit, errors), data, _read(fit))
         return found
     return _intervals(fit, errors, data)
 
 
-def _intervals(fit: FitRecord, errors: row_errors.RowErrors, data: Any) -> pd.DataFrame:
+def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -> pd.DataFrame:
     frame, scale, coef = as_frame(data), scale_of(fit.loss), fit.release.coef
 
     def of_rows(rows: FloatArray) -> tuple[FloatArray, ...]:
@@ -174,7 +271,7 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
     return np.where(known, link, np.nan), known
 
 
-def design_rows(fit: ModelRecord, frame: pd.DataFrame | Piece) -> tuple[FloatArray, BoolArray]:
+def design_rows(fit: ModelRecord, frame: pd.DataFrame | RowSlice) -> tuple[FloatArray, BoolArray]:
     """Design rows ``(n, d)`` of a frame, and which of them are usable."""
     spec = fit.spec
     covariates, usable, _ = read_covariates(spec, frame, spec.formula.covariates)

@@ -7,32 +7,28 @@ from typing import TYPE_CHECKING, Any, Never
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError
-from privatelr.later import later
+from privatelr.lazy_import import lazy_import
 from privatelr.results import predict
-from privatelr.results.record import ModelRecord, SelectedRecord
+from privatelr.results.fit_record import ModelRecord, SelectedRecord
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
 
-    from privatelr.results import (
-        card,
-        release_file,
-        selected_summary,
-        selected_tables,
-        summary_odds,
-    )
-    from privatelr.results.card import CardFormat
-    from privatelr.results.scores import PredictionType
-    from privatelr.results.signature import Key
-    from privatelr.results.summary_page import FitSummary
+    from privatelr.results import selected_tables
+    from privatelr.results.pages import card, odds_ratios, selected_summary
+    from privatelr.results.pages.card import CardFormat
+    from privatelr.results.pages.summary_page import FitSummary
+    from privatelr.results.predict import PredictionType
+    from privatelr.results.release_files import release_file
+    from privatelr.results.release_files.signature import Key
 else:
-    card = later("privatelr.results.card")
-    release_file = later("privatelr.results.release_file")
-    selected_summary = later("privatelr.results.selected_summary")
-    selected_tables = later("privatelr.results.selected_tables")
-    summary_odds = later("privatelr.results.summary_odds")
+    card = lazy_import("privatelr.results.pages.card")
+    release_file = lazy_import("privatelr.results.release_files.release_file")
+    selected_summary = lazy_import("privatelr.results.pages.selected_summary")
+    selected_tables = lazy_import("privatelr.results.selected_tables")
+    odds_ratios = lazy_import("privatelr.results.pages.odds_ratios")
 
 
 @suggests_arguments
@@ -117,10 +113,10 @@ class SelectedFit(SelectedRecord):
         **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
-        as_odds = summary_odds.read_exponentiate(self, exponentiate)
+        as_odds = odds_ratios.read_exponentiate(self, exponentiate)
         page = selected_summary.summarise(self, diagnostics=diagnostics)
         if as_odds:
-            page.notes = [summary_odds.ALONE, *page.notes]
+            page.notes = [odds_ratios.ALONE, *page.notes]
         return page
 
     def plot(self, **options: Any) -> Never:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privatelr.results.tables import numbers_of
+from privatelr.results.fit_tables import numbers_of
 
 if TYPE_CHECKING:
-    from privatelr.results.record import SelectedRecord
+    from privatelr.results.fit_record import SelectedRecord
 
 
 def selected(fit: SelectedRecord) -> pd.DataFrame:

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from broken_mechanisms import calibrated
 
-from privatelr.audit import peers
+from privatelr.audit.attacks.designs import KINDS, audit_rows, count_beyond, read_as_a_fit
+from privatelr.audit.attacks.formulas import numeric_case, random_case
 from privatelr.audit.checks import Check, guarded
-from privatelr.audit.designs import KINDS, audit_rows, count_beyond, read_as_a_fit
-from privatelr.audit.formulas import numeric_case, random_case
-from privatelr.audit.scripted import follows
-from privatelr.audit.worth import epsilon_of_gaussian, share_of_choices, share_spent
+from privatelr.audit.recalculation import peers
+from privatelr.audit.recalculation.worth import epsilon_of_gaussian, share_of_choices, share_spent
+from privatelr.audit.sampling.known_noise import follows
 from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.gaussian import gaussian_epsilon
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import NoNoise
+from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon
+from privatelr.privacy.noise.noise_laws import NoNoise
 from privatelr.types import Block
 
 CLAIMS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)]

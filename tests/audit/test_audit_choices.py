@@ -7,16 +7,7 @@ import numpy as np
 import pytest
 from frames_for_laws import clinic, fit_clinic, replaced
 
-from privatelr import (
-    ZCDP,
-    ArgumentError,
-    GuaranteeError,
-    PureDP,
-    audit,
-    dplpsvm,
-    dpsimplex,
-    dpsvm,
-)
+from privatelr import ZCDP, ArgumentError, GuaranteeError, PureDP, audit, dplpsvm, dpsimplex, dpsvm
 
 EVERY_DOOR = pytest.mark.parametrize("model", [dplpsvm, dpsimplex])
 FAR = {"age": 90.0, "dose": 5.0, "smoker": "yes"}

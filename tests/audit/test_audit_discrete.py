@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
-from privatelr.audit.discrete import epsilon_of_outcomes, loss_of_outcomes, renyi_of_outcomes
+from privatelr.audit.enumeration.discrete import (
+    epsilon_of_outcomes,
+    loss_of_outcomes,
+    renyi_of_outcomes,
+)
 from privatelr.privacy.events import renyi
 from privatelr.privacy.guarantees import ZCDP, ApproxDP
 

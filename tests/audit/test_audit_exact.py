@@ -24,8 +24,8 @@ from broken_mechanisms import (
 from scipy import integrate
 
 from privatelr import audit, dplr
-from privatelr.audit.claims import label
-from privatelr.audit.exact import (
+from privatelr.audit.checks import label
+from privatelr.audit.density.exact import (
     gradient,
     hessian,
     log_ratios,
@@ -35,8 +35,9 @@ from privatelr.audit.exact import (
     solve_each,
     tilt_losses,
 )
-from privatelr.audit.loss import loss_of
-from privatelr.audit.pairs import (
+from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
+from privatelr.audit.density.pairs import (
     Pair,
     SignedRows,
     longest_row,
@@ -47,20 +48,18 @@ from privatelr.audit.pairs import (
     signed_rows,
     straight_pair,
 )
-from privatelr.audit.profile import LossLaw, loss_law
-from privatelr.audit.search import deep_pair, search
+from privatelr.audit.density.search import deep_pair, search
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics.losses import Huber, SoftplusHinge
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.blocks import BlockLaplace
-from privatelr.privacy.gaussian import log_delta
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.solve.newton import Newton
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
-from privatelr.privacy.randomness import SeededRandomness
-from privatelr.privacy.simulation import draw_many
+from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.privacy.noise.gaussian_delta import log_delta
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace, draw_many
+from privatelr.privacy.noise.randomness import SeededRandomness
 from privatelr.types import Block
 
 ALONE = (Block(1, 1.0),)
@@ -289,7 +288,7 @@ def test_the_integrated_profile_is_the_known_one_where_the_loss_is_gaussian():
 def test_the_law_of_a_loss_of_randomised_response():
     epsilon = 1.0
     share = 1 / (1 + math.exp(-epsilon))
-    law = LossLaw(np.array([epsilon, -epsilon]), np.array([share, 1 - share]))
+    law = PrivacyLossDistribution(np.array([epsilon, -epsilon]), np.array([share, 1 - share]))
     assert law.delta(0.0, 0.0) == pytest.approx(2 * share - 1)
     assert law.delta(epsilon, 0.0) == 0
     # of order 1 it is eps tanh(eps / 2), which is what the conversion to zCDP builds on
@@ -303,7 +302,7 @@ def test_a_divergence_that_is_drawn_is_not_overstated():
     found = []
     for seed in range(20):
         losses = np.where(rng(seed).random(20_000) < share, 0.1, -0.1)
-        law = LossLaw(losses, np.full(20_000, 1 / 20_000), 1 / math.sqrt(20_000))
+        law = PrivacyLossDistribution(losses, np.full(20_000, 1 / 20_000), 1 / math.sqrt(20_000))
         found.append(law.rho())
     assert 0.9 * exact < min(found) <= max(found) <= exact
 
@@ -395,7 +394,7 @@ def test_what_has_no_number_is_the_worst_finding(monkeypatch):
     calibration = calibrated(PureDP(1.0))
     honest = loss_of(deep_pair(calibration), calibration)
     losses = iter([honest, replace(honest, found=math.nan), honest, honest])
-    module = sys.modules["privatelr.audit.search"]  # the function of that name hides it
+    module = sys.modules["privatelr.audit.density.search"]  # the function of that name hides it
     monkeypatch.setattr(module, "loss_of", lambda *_: next(losses))
     assert math.isnan(search(calibration, rng(), 0).loss.ratio)
 

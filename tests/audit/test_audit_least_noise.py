@@ -7,13 +7,13 @@ import pytest
 from broken_mechanisms import GAUSSIAN, LAPLACE, LOGISTIC, calibrated, halved, planned
 
 from privatelr import audit
-from privatelr.audit.joint import joint_loss_of
-from privatelr.audit.registered import audit_one
-from privatelr.audit.search import search
+from privatelr.audit.density.joint import joint_loss_of
+from privatelr.audit.density.search import search
+from privatelr.audit.run_audit import audit_one
 from privatelr.audit.settings import Effort, Setting
 from privatelr.mechanisms.request import Request
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
 
 TARGET = ApproxDP(1.0, 1e-6)
 PLACEMENTS = ("objective", "output")

@@ -21,40 +21,51 @@ from broken_mechanisms import (
 )
 
 from privatelr import audit, dplr, dpsvm
-from privatelr.audit import faithful
-from privatelr.audit.claims import label
-from privatelr.audit.crossed import RIGHT, WIDER, crossed_pair, usual_pair
-from privatelr.audit.draws import (
+from privatelr.audit.audit_table import Row
+from privatelr.audit.checks import label
+from privatelr.audit.density.exact import gradient, hessian, margin_at, minimisers
+from privatelr.audit.density.joint import (
+    joint_loss_at,
+    joint_loss_of,
+    moments_loss,
+    query,
+    query_change,
+    query_distance,
+)
+from privatelr.audit.density.loss_profile import PrivacyLossDistribution, shift_law
+from privatelr.audit.density.pairs import (
+    RIGHT,
+    WIDER,
+    Pair,
+    crossed_pair,
+    random_pair,
+    row_size,
+    signed_rows,
+    usual_pair,
+)
+from privatelr.audit.density.search import search
+from privatelr.audit.run_audit import sample_both
+from privatelr.audit.sampling import distribution_tests
+from privatelr.audit.sampling.distribution_tests import joint_pvalue
+from privatelr.audit.sampling.draws import (
     draw_by_definition,
     likelihood_ratio_of_both,
     release_both_many,
     release_many,
 )
-from privatelr.audit.exact import gradient, hessian, margin_at, minimisers
-from privatelr.audit.faithful import joint_pvalue
-from privatelr.audit.joint import joint_loss_at, joint_loss_of
-from privatelr.audit.moments import moments_loss, query, query_change, query_distance
-from privatelr.audit.outputs import observe, outputs_of
-from privatelr.audit.pairs import Pair, random_pair, row_size, signed_rows
-from privatelr.audit.profile import LossLaw, shift_law
-from privatelr.audit.registered import sample_both
-from privatelr.audit.search import search
-from privatelr.audit.table import Row
+from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms import stages
-from privatelr.mechanisms.calibration.moments import (
-    calibrate_moments,
-    moments_sensitivity,
-)
-from privatelr.mechanisms.moments import matrix_of, mean_moments
+from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
+from privatelr.mechanisms.moments_release import matrix_of, mean_moments
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import LOSSES, Huber
-from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.draws import FloatDraw
-from privatelr.privacy.gaussian import log_delta
+from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import GaussianNoise
+from privatelr.privacy.noise.exact_draws import FloatDraw
+from privatelr.privacy.noise.gaussian_delta import log_delta
+from privatelr.privacy.noise.noise_laws import GaussianNoise
 from privatelr.types import Block
 
 NAMED = {label(loss): loss for loss in [*LOSSES.values(), Huber(0.1), Huber(1e-3)]}
@@ -279,7 +290,7 @@ def test_gaussian_releases_that_follow_each_other_compose_exactly():
 
 def test_what_follows_may_depend_on_what_came_first():
     """A fair coin says whether a Gaussian release follows: the mean of the two deltas."""
-    law = LossLaw(np.zeros(2), np.full(2, 0.5), beside=np.array([0.0, 1.0]))
+    law = PrivacyLossDistribution(np.zeros(2), np.full(2, 0.5), beside=np.array([0.0, 1.0]))
     assert law.delta(0.5, 0.0) == pytest.approx(math.exp(log_delta(0.5, 1.0)) / 2)
     # of order 1 half of its rho; of order a, log((1 + exp((a - 1) a / 2)) / 2) / (a - 1) / a
     orders = [math.log((1 + math.exp((a - 1) * a / 2)) / 2) / (a - 1) / a for a in (2.0, 5.0)]
@@ -625,7 +636,7 @@ def test_slips_in_real_releases_are_seen(monkeypatch, slip):
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_noise_that_is_used_twice_is_seen(monkeypatch, placement):
     """The first draws of the moments are those of the coefficients, in another unit."""
-    honest = faithful.draw_all
+    honest = distribution_tests.draw_all
 
     def draw_all(plan, randomness):
         drawn = honest(plan, randomness)
@@ -634,7 +645,7 @@ def test_noise_that_is_used_twice_is_seen(monkeypatch, placement):
         again[: len(first)] = first * plan.moments.noise.scale
         return replace(drawn, moments=FloatDraw(again))
 
-    monkeypatch.setattr(faithful, "draw_all", draw_all)
+    monkeypatch.setattr(distribution_tests, "draw_all", draw_all)
     assert pvalue(placement=placement) < 1e-6
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from privatelr.audit import mutations
+from privatelr.audit.attacks.designs import audit_rows
 from privatelr.audit.checks import Check
-from privatelr.audit.designs import audit_rows
 from privatelr.audit.mutations import MUTATIONS
 from privatelr.audit.mutations.planted import Look, Mutation, Swap, everywhere, planted
-from privatelr.mechanisms.calibration import output
+from privatelr.mechanisms.calibration import output_noise
 from privatelr.mechanisms.registry import MECHANISMS
 from privatelr.types import RowLimit
 
@@ -60,9 +60,9 @@ def test_a_bug_is_taken_out_again_where_the_audit_fails():
 
 
 def test_a_function_is_swapped_wherever_it_is_known():
-    names = {swap.owner.__name__ for swap in everywhere(output.laws_hiding, None)}
+    names = {swap.owner.__name__ for swap in everywhere(output_noise.laws_hiding, None)}
     home = "privatelr.mechanisms.calibration"
-    assert names >= {f"{home}.output", f"{home}.moments", "privatelr.audit.peers"}
+    assert names >= {f"{home}.output", f"{home}.moments", "privatelr.audit.recalculation.peers"}
 
 
 def harmless():

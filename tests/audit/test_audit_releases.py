@@ -8,14 +8,14 @@ from broken_mechanisms import kinds_of
 from scipy import optimize
 
 from privatelr import ZCDP, ApproxDP, PureDP
-from privatelr.audit import faithful
-from privatelr.audit.claims import label
-from privatelr.audit.faithful import release_pvalue
+from privatelr.audit.checks import label
+from privatelr.audit.sampling import distribution_tests
+from privatelr.audit.sampling.distribution_tests import release_pvalue
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.mechanisms.release import Release
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy.noise.block_norms import BlockLaplace
 
 LOGISTIC = LOSSES["logistic"]
 TARGETS = {PureDP: PureDP(1.0), ZCDP: ZCDP(0.5), ApproxDP: ApproxDP(1.0, 1e-6)}
@@ -91,8 +91,8 @@ def test_an_intercept_without_penalty_is_seen(monkeypatch):
 
 
 def test_another_treatment_of_unusable_rows_is_seen(monkeypatch):
-    honest = faithful.small_datasets
-    monkeypatch.setattr(faithful, "small_datasets", lambda rng: list(honest(rng))[-1:])
+    honest = distribution_tests.small_datasets
+    monkeypatch.setattr(distribution_tests, "small_datasets", lambda rng: list(honest(rng))[-1:])
     assert pvalue("output", PureDP, 600) > 1e-6
     plant(monkeypatch, "output", PureDP, refuses_unusable_rows)
     assert pvalue("output", PureDP, 900) < 1e-4

@@ -23,17 +23,17 @@ from broken_mechanisms import (
 from scipy import stats
 
 from privatelr import audit, dplr
-from privatelr.audit import sampled
-from privatelr.audit.claims import label
-from privatelr.audit.draws import likelihood_ratio, release_many
-from privatelr.audit.outputs import Outputs, gather, observe, outputs_of
-from privatelr.audit.pairs import pinned_boundary
-from privatelr.audit.registered import sample
-from privatelr.audit.search import deep_pair
+from privatelr.audit.checks import label
+from privatelr.audit.density.pairs import pinned_boundary
+from privatelr.audit.density.search import deep_pair
+from privatelr.audit.run_audit import sample
+from privatelr.audit.sampling import lower_bounds
+from privatelr.audit.sampling.draws import likelihood_ratio, release_many
+from privatelr.audit.sampling.outputs import Outputs, gather, observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.numerics.losses import Huber, SoftplusHinge
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import GaussianNoise
+from privatelr.privacy.noise.noise_laws import GaussianNoise
 
 SEEDS = range(20)
 CLAIMS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 0.01)]
@@ -253,7 +253,7 @@ def test_the_bound_counts_outputs_that_did_not_choose_the_event():
 
 def test_a_bound_holds_as_often_as_it_says(monkeypatch):
     """Events fixed in advance, epsilon exactly 1: at most alpha of the bounds are above it."""
-    monkeypatch.setattr(sampled, "learn", lambda first, second, known: _identity)
+    monkeypatch.setattr(lower_bounds, "learn", lambda first, second, known: _identity)
     source, above = rng(7), 0
     share = math.e / (1 + math.e)
     for _ in range(400):

@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 from scipy import special
 
-from privatelr.audit import simplex
-from privatelr.audit.simplex import (
+from privatelr.audit.audit_table import Audit
+from privatelr.audit.enumeration import tiny_simplex
+from privatelr.audit.enumeration.tiny_simplex import (
     audit_simplex,
     exact_minimiser,
     histogram_loss,
     histograms_of,
     log_chances,
 )
-from privatelr.audit.table import Audit
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.simplex import calibration, draws
-from privatelr.mechanisms.simplex.calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.draws import stability_of
-from privatelr.mechanisms.simplex.problem import SimplexFacts
-from privatelr.mechanisms.simplex.release import release_simplex
-from privatelr.mechanisms.simplex.stability import Stability
-from privatelr.numerics.entries import EntryRows
+from privatelr.mechanisms.simplex import number_of_draws
+from privatelr.mechanisms.simplex import simplex_calibration as calibration
+from privatelr.mechanisms.simplex.number_of_draws import Stability, stability_of
+from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
+from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
+from privatelr.mechanisms.simplex.simplex_release import release_simplex
 from privatelr.numerics.losses import LOSSES, Huber
+from privatelr.numerics.rows.entries import EntryRows
 from privatelr.privacy.guarantees import ApproxDP, PureDP
-from privatelr.privacy.randomness import SystemRandomness
+from privatelr.privacy.noise.randomness import SystemRandomness
 
 FEW = {"trials": 60, "pairs": 4}
 
@@ -46,9 +46,9 @@ def halved(problem):
 
 
 def test_half_the_sensitivity_is_a_violation(monkeypatch):
-    for module in (calibration, draws):
+    for module in (calibration, number_of_draws):
         monkeypatch.setattr(module, "stability_of", halved)
-    monkeypatch.setattr(simplex, "LOSSES", {"huber": Huber()})
+    monkeypatch.setattr(tiny_simplex, "LOSSES", {"huber": Huber()})
     rows = audit_simplex(1.0, np.random.default_rng(0), **FEW)
     verdicts = {row.claim: row.verdict for row in rows}
     assert verdicts["epsilon = 1"] == verdicts["rho = 0.5"] == "VIOLATION"
@@ -58,12 +58,12 @@ def test_half_the_sensitivity_is_a_violation(monkeypatch):
 
 def test_releases_of_another_law_are_seen(monkeypatch):
     """A solver that stops early, so that draws are not from the minimiser."""
-    monkeypatch.setattr(simplex, "LOSSES", {"huber": Huber()})
+    monkeypatch.setattr(tiny_simplex, "LOSSES", {"huber": Huber()})
 
     def early(rows, calibration, randomness):
         return release_simplex(rows, replace(calibration, tolerance=1e3), randomness)
 
-    monkeypatch.setattr(simplex, "release_simplex", early)
+    monkeypatch.setattr(tiny_simplex, "release_simplex", early)
     rows = audit_simplex(3.0, np.random.default_rng(1), trials=600, pairs=4)
     assert min(row.differs for row in rows) < 1e-6
 
@@ -100,7 +100,7 @@ def test_the_loss_of_a_real_release():
 def test_the_definition_and_the_release_agree(loss):
     first, _ = pair_of_rows()
     chosen = calibrate_simplex(SimplexFacts(40, 2, 1.0, 8.0, loss), PureDP(3.0))
-    ours = special.log_softmax(simplex.minimiser_logs(first, chosen))
+    ours = special.log_softmax(tiny_simplex.minimiser_logs(first, chosen))
     exact = exact_minimiser(first, chosen.problem)
     allowed = 2 * chosen.tolerance / chosen.problem.penalty
     assert np.abs(ours - exact).max() <= allowed * chosen.stability.kappa + 1e-9

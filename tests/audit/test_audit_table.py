@@ -13,23 +13,22 @@ import pytest
 from broken_mechanisms import calibrated, halved, kinds_of
 
 from privatelr import audit, cli
-from privatelr.audit import registered, settings
-from privatelr.audit.checks import Check, could_not
-from privatelr.audit.claims import label
-from privatelr.audit.faithful import release_pvalue
-from privatelr.audit.loss import loss_of
+from privatelr.audit import run_audit, settings
+from privatelr.audit.audit_table import Audit, Row
+from privatelr.audit.checks import Check, could_not, label
+from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.search import deep_pair
 from privatelr.audit.mutations import Score, Shown, score
-from privatelr.audit.search import deep_pair
+from privatelr.audit.sampling.distribution_tests import release_pvalue
 from privatelr.audit.settings import FULL, INTERCEPT_AND_SLOPE, ONE_COLUMN, QUICK, Effort, Setting
-from privatelr.audit.table import Audit, Row
 from privatelr.errors import ArgumentError, MissingDependencyError, NotConvergedError
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.mechanisms.request import Request
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.privacy.draws import FloatDraw
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise import NoNoise
+from privatelr.privacy.noise.exact_draws import FloatDraw
+from privatelr.privacy.noise.noise_laws import NoNoise
 
 BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 10_000, 1, 12, formulas=3)
 GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 0.9, 0.5)
@@ -99,7 +98,7 @@ def test_a_planted_mechanism_is_a_violation(monkeypatch):
     planted = Mechanism(lambda *args: halved(honest.calibrate(*args)), honest.release)
     # the same table, as others see it too
     monkeypatch.setitem(MECHANISMS, key, planted)
-    monkeypatch.setattr(registered, "MECHANISMS", {key: planted, other: MECHANISMS[other]})
+    monkeypatch.setattr(run_audit, "MECHANISMS", {key: planted, other: MECHANISMS[other]})
     found = audit.run(effort=replace(BRIEF, trials=20_000), losses=list(LOSSES), rng=rng())
     assert not found.ok
     assert found.checks == ()  # those are not about a loss
@@ -123,8 +122,8 @@ def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
     """Of every mechanism there is a line, and none of what the error said."""
     for key, honest in MECHANISMS.items():
         monkeypatch.setitem(MECHANISMS, key, Mechanism(breaking, honest.release))
-    monkeypatch.setattr("privatelr.audit.simplex.calibrate_simplex", breaking)
-    monkeypatch.setattr("privatelr.audit.programs.calibrate_program", breaking)
+    monkeypatch.setattr("privatelr.audit.enumeration.tiny_simplex.calibrate_simplex", breaking)
+    monkeypatch.setattr("privatelr.audit.enumeration.tiny_programs.calibrate_program", breaking)
     seen = []
     found = audit.run(effort=replace(BRIEF, formulas=1), rng=rng(), report=seen.append)
     assert not found.ok
@@ -356,7 +355,7 @@ def answer(monkeypatch, *rows):
             report(row)
         return Audit(rows)
 
-    monkeypatch.setattr(registered, "run", run)
+    monkeypatch.setattr(run_audit, "run", run)
     return asked
 
 
@@ -449,7 +448,7 @@ def test_an_audit_that_stops_shows_what_it_found(rows, status, capsys, monkeypat
             report(row)
         raise NotConvergedError("audit: a minimiser was not found.")
 
-    monkeypatch.setattr(registered, "run", run)
+    monkeypatch.setattr(run_audit, "run", run)
     if not rows:
         assert "was not found" in refused([], capsys)
         return
@@ -481,4 +480,4 @@ def test_twenty_seeds_of_the_quick_audit():
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_full_search(epsilon):
     effort = replace(FULL, trials=100_000, seeds=1)
-    assert registered.run(epsilon, effort=effort, rng=rng()).ok
+    assert run_audit.run(epsilon, effort=effort, rng=rng()).ok

@@ -22,7 +22,7 @@ import dask.dataframe as dd
 import numpy as np
 
 from privatelr import dplr
-from privatelr.numerics import dask_partitions
+from privatelr.numerics.rows import dask_partitions
 from tests.benchmarks.dask_rows import PART, write_table
 
 if TYPE_CHECKING:

@@ -29,16 +29,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.inference.evidence import quality
 from privatelr.inference.intervals import infer
+from privatelr.inference.noisy_moments import quality
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.stages import Plan, calibrate_all, draw_all, release_all
+from privatelr.mechanisms.stages import StagedCalibration, calibrate_all, draw_all, release_all
 from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.newton import Newton
+from privatelr.numerics.solve.newton import Newton
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.randomness import SeededRandomness
-from privatelr.privacy.simulation import draw_many
+from privatelr.privacy.noise.noise_laws import draw_many
+from privatelr.privacy.noise.randomness import SeededRandomness
 
 from .populations import POPULATIONS, population, truth
 
@@ -109,7 +109,7 @@ class Cell:
 
 
 @lru_cache(maxsize=64)
-def plan_of(cell: Cell) -> Plan:
+def plan_of(cell: Cell) -> StagedCalibration:
     """Calibration of a cell; raises `GuaranteeError` where no noise suffices."""
     source = population(cell.population, cell.d)
     rule: Any = FIXED_LAMBDA * source.radius**2

@@ -39,14 +39,14 @@ import pandas as pd
 from dask.callbacks import Callback
 
 from privatelr import dplr
-from privatelr.frames.dask_source import read_dask_design, read_dask_source
-from privatelr.frames.design import plan_design
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.schema import declare_schema
-from privatelr.numerics.dask_rows import DaskRows
+from privatelr.design.dask_design import read_dask_design, read_dask_source
+from privatelr.design.formula_design import plan_design
+from privatelr.formula.algebra import parse_formula
 from privatelr.numerics.losses import find_loss
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective, value_and_gradient
+from privatelr.numerics.rows.dask_rows import DaskRows
+from privatelr.numerics.solve.newton import Newton
+from privatelr.sources.schema import declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import privatelr
-from privatelr.numerics.newton import Newton
+from privatelr.numerics.solve.newton import Newton
 
 from .memory import as_frame
 
@@ -42,10 +42,10 @@ STAGES = {
         "release_all": "round",
         "diagnose": "diagnose",
     },
-    "privatelr.numerics.certified": {"gradient_bound": "certify"},
+    "privatelr.numerics.solve.certified": {"gradient_bound": "certify"},
 }
 PARTS = {
-    "privatelr.frames.design": {
+    "privatelr.design.formula_design": {
         "columns_of": "columns",
         "read_stretch": "read values",
         "read_values": "read values",
@@ -57,7 +57,7 @@ PARTS = {
         "labels": "labels",
         "read_labelled": "mark unusable",
     },
-    "privatelr.numerics.limits": {
+    "privatelr.numerics.rows.row_bounds": {
         "keep_rows": "check rows",
         "bounded_rows": "bound rows",
         "held_in_blocks": "hold in blocks",

@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from privatelr.numerics.objective import Objective, gradient_of
-from privatelr.numerics.threads import threads
+from privatelr.numerics.parallel import threads
 
 from .counted import passes
 from .peers import ours

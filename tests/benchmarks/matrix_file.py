@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from privatelr.cli.matrix_file import read_header, read_rows
-from privatelr.cli.published import LRSIMPLE, SVMSIMPLE
+from privatelr.cli.c_programs.c_models import LRSIMPLE, SVMSIMPLE
+from privatelr.cli.c_programs.matrix_text import read_header, read_rows
 
 BLOCK = 10_000
 

@@ -23,7 +23,7 @@ import pandas as pd
 
 import privatelr
 from privatelr.numerics.losses import Logistic
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
 
 from .peers import PEERS, Setting, ours
 from .problems import INTERCEPT, Problem

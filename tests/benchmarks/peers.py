@@ -12,8 +12,8 @@ import numpy as np
 from scipy import optimize, sparse
 
 from privatelr.numerics.losses import Logistic
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective
+from privatelr.numerics.solve.newton import Newton
 
 from .neutral import gradient_norm, value_and_gradient
 

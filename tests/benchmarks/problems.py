@@ -18,14 +18,14 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.numerics.losses import Huber, Logistic
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
 
 try:
     from sklearn.datasets import load_svmlight_file
 except ImportError:
     load_svmlight_file = None
 try:
-    from privatelr.numerics.sparse_rows import SparseRows
+    from privatelr.numerics.rows.sparse_rows import SparseRows
 except ImportError:
     SparseRows = None
 

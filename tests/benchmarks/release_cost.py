@@ -14,11 +14,11 @@ from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.release import draw, rounded_sum
 from privatelr.mechanisms.request import read_request
-from privatelr.numerics.certified import gradient_bound
 from privatelr.numerics.losses import LOSSES
 from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.randomness import SystemRandomness
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.solve.certified import gradient_bound
+from privatelr.privacy.noise.randomness import SystemRandomness
 from privatelr.types import Block
 
 WIDTHS = (10, 105, 200)

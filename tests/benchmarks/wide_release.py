@@ -19,9 +19,9 @@ from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.request import read_request
 from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
 from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.newton import Newton
-from privatelr.numerics.sparse_rows import SparseRows
-from privatelr.privacy.randomness import SystemRandomness
+from privatelr.numerics.rows.sparse_rows import SparseRows
+from privatelr.numerics.solve.newton import Newton
+from privatelr.privacy.noise.randomness import SystemRandomness
 
 LOGISTIC = LOSSES["logistic"]
 

@@ -10,9 +10,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from privatelr.cli import matrix_file
-from privatelr.cli.matrix_file import LONGEST, MatrixFileError, read_header, read_rows
-from privatelr.cli.published import (
+from privatelr.cli.c_programs import matrix_text
+from privatelr.cli.c_programs.c_models import (
     ALL,
     LRSIMPLE,
     NON_PRIVATE,
@@ -21,8 +20,9 @@ from privatelr.cli.published import (
     SVMSIMPLE,
     run_program,
 )
+from privatelr.cli.c_programs.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
 from privatelr.errors import GuaranteeError
-from privatelr.privacy.randomness import SystemRandomness
+from privatelr.privacy.noise.randomness import SystemRandomness
 
 READ, COMPUTED = 9_400, 600
 SECONDS, MEMORY = 2.0, 200e6
@@ -187,7 +187,7 @@ def test_the_reader(kind):
 
 
 def test_a_careless_reader_is_caught(monkeypatch):
-    monkeypatch.setattr(matrix_file, "_fits", lambda numbers, count, header: True)
+    monkeypatch.setattr(matrix_text, "_fits", lambda numbers, count, header: True)
     with pytest.raises((AssertionError, ValueError)):  # labels beyond -1 and 1, or too many
         survey("lr", random.Random(0), 500)
 

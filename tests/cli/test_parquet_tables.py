@@ -9,7 +9,7 @@ import pytest
 
 from privatelr import MissingDependencyError, load_dataset, load_schema
 from privatelr.cli.outcomes import InputError
-from privatelr.cli.tables import Wanted, by_levels, open_table
+from privatelr.cli.table_files import DeclaredColumn, by_levels, open_table
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -50,7 +50,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("type_", "value"), NUMBERS, ids=[str(t) for t, _ in NUMBERS])
 def test_a_null_does_not_change_a_type(type_, value, tmp_path):
-    wanted = {"x": Wanted("numbers")}
+    wanted = {"x": DeclaredColumn("numbers")}
     whole, readings = parquet(tmp_path, wanted, x=pa.array([value, value], type_))
     holed, _ = parquet(tmp_path, wanted, x=pa.array([value, None], type_))
     assert readings == {"x": "numbers"}
@@ -63,8 +63,8 @@ def test_a_null_does_not_change_a_type(type_, value, tmp_path):
 def test_truths(value, tmp_path):
     frame, readings = parquet(
         tmp_path,
-        {"plain": Wanted("numbers"), "spelled": Wanted("text", ("No", "Yes"))}
-        | {"text": Wanted("text", ("False", "True"))},
+        {"plain": DeclaredColumn("numbers"), "spelled": DeclaredColumn("text", ("No", "Yes"))}
+        | {"text": DeclaredColumn("text", ("False", "True"))},
         plain=pa.array([False, value]),
         spelled=pa.array([False, value]),
         text=pa.array([False, value]),
@@ -77,19 +77,19 @@ def test_truths(value, tmp_path):
 
 def test_whole_numbers_match_the_texts_that_spell_them(tmp_path):
     grades = pa.array([1, 2, 7, None])
-    wanted = {"x": Wanted("text", ("2", "1"))}
+    wanted = {"x": DeclaredColumn("text", ("2", "1"))}
     frame, _ = parquet(tmp_path, wanted, x=grades)
     assert list(frame["x"].cat.codes) == [1, 0, -1, -1]
     for levels in (("01", "2"), ("low", "2"), ("1.0", "2")):  # these spell no whole number
-        frame, readings = parquet(tmp_path, {"x": Wanted("text", levels)}, x=grades)
+        frame, readings = parquet(tmp_path, {"x": DeclaredColumn("text", levels)}, x=grades)
         assert readings == {"x": "numbers"}
-    frame, _ = parquet(tmp_path, {"x": Wanted("text")}, x=grades)
+    frame, _ = parquet(tmp_path, {"x": DeclaredColumn("text")}, x=grades)
     assert list(frame["x"][:3]) == ["1", "2", "7"]
 
 
 def test_a_dictionary_declares_no_levels(tmp_path):
     coded = pa.array(["a", "b", None]).dictionary_encode()
-    frame, readings = parquet(tmp_path, {"x": Wanted("numbers")}, x=coded)
+    frame, readings = parquet(tmp_path, {"x": DeclaredColumn("numbers")}, x=coded)
     assert frame["x"].dtype == "string"
     assert readings == {"x": "text"}
 
@@ -97,7 +97,7 @@ def test_a_dictionary_declares_no_levels(tmp_path):
 @pytest.mark.parametrize("type_", [pa.timestamp("s"), pa.list_(pa.int8()), pa.binary(), pa.null()])
 def test_other_types_are_refused(type_, tmp_path):
     with pytest.raises(InputError, match="column 'x' has the type"):
-        parquet(tmp_path, {"x": Wanted("numbers")}, x=pa.array([None], type_))
+        parquet(tmp_path, {"x": DeclaredColumn("numbers")}, x=pa.array([None], type_))
 
 
 def test_row_labels_of_pandas_are_no_column(tmp_path):
@@ -105,7 +105,7 @@ def test_row_labels_of_pandas_are_no_column(tmp_path):
     pd.DataFrame({"x.y": [1.0], "x": [2.0]}, index=["row"]).to_parquet(path)
     with open_table(str(path), None) as table:
         assert table.names == ("x.y", "x")
-        assert table.read({"x": Wanted("numbers")})[0]["x"][0] == 2
+        assert table.read({"x": DeclaredColumn("numbers")})[0]["x"][0] == 2
 
 
 def test_what_is_no_parquet(tmp_path):
@@ -127,7 +127,7 @@ def test_a_damaged_file(tmp_path):
     content[4:2000] = b"\xff" * 1996
     path.write_bytes(content)
     with open_table(str(path), None) as table, pytest.raises(InputError, match="is damaged"):
-        table.read({"x": Wanted("text")})
+        table.read({"x": DeclaredColumn("text")})
 
 
 def test_without_pyarrow_there_is_a_sentence(tmp_path, monkeypatch):
@@ -147,6 +147,6 @@ def test_bytes_that_are_no_text_are_missing(kind, levels, tmp_path):
     """One record may hold them, so the file is not refused for it."""
     stored = pa.large_binary() if kind == pa.large_string() else pa.binary()
     cells = pa.array([b"a", b"\xff", b"b", None], stored).view(kind)
-    frame, _ = parquet(tmp_path, {"s": Wanted("text", levels)}, s=cells)
+    frame, _ = parquet(tmp_path, {"s": DeclaredColumn("text", levels)}, s=cells)
     assert frame["s"].isna().tolist() == [False, True, False, True]
     assert frame["s"].dropna().tolist() == ["a", "b"]

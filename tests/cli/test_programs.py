@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from frames_for_laws import require_fresh
 
-from privatelr.cli import command, programs, published
-from privatelr.cli.matrix_file import MatrixFileError
-from privatelr.cli.programs import lrsimple, svmsimple
-from privatelr.cli.published import (
+from privatelr.cli import main_command
+from privatelr.cli.c_programs import c_commands, c_models
+from privatelr.cli.c_programs.c_commands import lrsimple, svmsimple
+from privatelr.cli.c_programs.c_models import (
     ALL,
     LRSIMPLE,
     NON_PRIVATE,
@@ -28,10 +28,11 @@ from privatelr.cli.published import (
     SVMSIMPLE,
     run_program,
 )
+from privatelr.cli.c_programs.matrix_text import MatrixFileError
 from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.privacy.draws import FloatDraw
-from privatelr.privacy.noise import SphericalLaplace
-from privatelr.privacy.randomness import SystemRandomness
+from privatelr.privacy.noise.exact_draws import FloatDraw
+from privatelr.privacy.noise.noise_laws import SphericalLaplace
+from privatelr.privacy.noise.randomness import SystemRandomness
 
 REPOSITORY = Path(__file__).parents[2]
 PUBLISHED = json.loads(
@@ -296,7 +297,7 @@ def test_private_lines_always_return_0(name, command_line, monkeypatch):
     def never(objective):
         raise NotConvergedError("never")
 
-    monkeypatch.setattr(published, "Newton", lambda: never)
+    monkeypatch.setattr(c_models, "Newton", lambda: never)
     status, out, err = command_line(lrsimple, data)
     assert (status, err) == (0, "")
     d = int(data.split()[1])
@@ -415,7 +416,7 @@ def test_json_has_no_nan(command_line, monkeypatch):
     def never(objective):
         raise NotConvergedError("never")
 
-    monkeypatch.setattr(published, "Newton", lambda: never)
+    monkeypatch.setattr(c_models, "Newton", lambda: never)
     line = json.loads(command_line(lrsimple, example(), "--json")[1])["lines"][0]
     assert (line["coefficients"], line["returned"]) == ([None] * 3, 1)
 
@@ -423,7 +424,7 @@ def test_json_has_no_nan(command_line, monkeypatch):
 def test_subcommands(command_line):
     data = example()
     direct = command_line(lrsimple, data, "--seed", "3")
-    below = command_line(lambda rest: command.main(["lrsimple", *rest]), data, "--seed", "3")
+    below = command_line(lambda rest: main_command.main(["lrsimple", *rest]), data, "--seed", "3")
     assert below[:2] == direct[:2]
     assert below[2] == direct[2].replace("lrsimple: ", "privatelr: ")
 
@@ -448,7 +449,7 @@ def test_an_interrupt_is_one_line(command_line, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(programs, "run_program", interrupted)
+    monkeypatch.setattr(c_commands, "run_program", interrupted)
     assert command_line(lrsimple, example()) == (130, "", "lrsimple: interrupted.\n")
 
 
@@ -456,7 +457,9 @@ def test_a_reader_that_leaves(tmp_path):
     """As in ``lrsimple data.txt | head -0``."""
     path = tmp_path / "data.txt"
     path.write_bytes(example())
-    code = "import sys; from privatelr.cli.programs import lrsimple; sys.exit(lrsimple())"
+    code = (
+        "import sys; from privatelr.cli.c_programs.c_commands import lrsimple; sys.exit(lrsimple())"
+    )
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:

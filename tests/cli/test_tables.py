@@ -15,18 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import MissingDependencyError, SchemaError, load_dataset, load_schema
-from privatelr.cli.csv_table import CsvTable, number
+from privatelr.cli.csv_files import CsvTable, number
 from privatelr.cli.outcomes import InputError
-from privatelr.cli.tables import Wanted, by_levels, by_variable, describe, open_table
-from privatelr.frames.variables import Variable
+from privatelr.cli.table_files import DeclaredColumn, by_levels, by_variable, describe, open_table
+from privatelr.design.variables import Variable
 
 WANTED = {
-    "a": Wanted("numbers"),
-    "b": Wanted("text", ("no", "yes", "NA")),
-    "c": Wanted("numbers", (0, 2.5)),
-    "d": Wanted("true or false"),
-    "e": Wanted("text"),
-    "f": Wanted("true or false", (True, False)),
+    "a": DeclaredColumn("numbers"),
+    "b": DeclaredColumn("text", ("no", "yes", "NA")),
+    "c": DeclaredColumn("numbers", (0, 2.5)),
+    "d": DeclaredColumn("true or false"),
+    "e": DeclaredColumn("text"),
+    "f": DeclaredColumn("true or false", (True, False)),
 }
 CELLS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r\n\0"), max_size=6)
 TELLING = st.sampled_from(["", "1", "-2.5e3", "1_0", "nan", "inf", "no", " yes ", "NA", "2.5", "x"])
@@ -107,19 +107,21 @@ def test_cells_are_what_they_were_declared_to_be():
 
 def test_windows_files_and_byte_order_marks():
     content = '\ufeffa,"größe, m"\r\n1,2\r\n3,4'.encode()
-    wanted = {"a": Wanted("numbers"), "größe, m": Wanted("numbers")}
+    wanted = {"a": DeclaredColumn("numbers"), "größe, m": DeclaredColumn("numbers")}
     assert read(content, wanted).to_numpy().tolist() == [[1, 2], [3, 4]]
 
 
 def test_columns_without_a_name_are_not_for_formulas():
     table = CsvTable(io.BytesIO(b'"",x,,y\n1,2,3,4\n'), "the file", ",")
     assert table.names == ("x", "y")
-    frame, _ = table.read({"x": Wanted("numbers"), "y": Wanted("numbers")})
+    frame, _ = table.read({"x": DeclaredColumn("numbers"), "y": DeclaredColumn("numbers")})
     assert frame.to_numpy().tolist() == [[2, 4]]
 
 
 def test_a_table_without_records_is_a_table():
-    frame = read(b"a,b\n", {"a": Wanted("numbers"), "b": Wanted("text", ("x", "y"))})
+    frame = read(
+        b"a,b\n", {"a": DeclaredColumn("numbers"), "b": DeclaredColumn("text", ("x", "y"))}
+    )
     assert frame.shape == (0, 2)
 
 
@@ -131,7 +133,7 @@ PACKED = {
     ".xz": lzma.compress,
     ".zst": lambda content: pytest.importorskip("pyarrow").compress(content, "zstd", asbytes=True),
 }
-SIZES = {"größe": Wanted("numbers"), "y": Wanted("numbers")}
+SIZES = {"größe": DeclaredColumn("numbers"), "y": DeclaredColumn("numbers")}
 
 
 def opened(path, wanted=SIZES, separator=None, **options):
@@ -158,7 +160,7 @@ def test_a_damaged_file_is_refused_without_a_byte_of_it(ending, tmp_path):
         path = tmp_path / f"damaged.csv{ending}"
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"damaged, or not of the kind that") as refusal:
-            opened(path, {"a": Wanted("numbers")})
+            opened(path, {"a": DeclaredColumn("numbers")})
         assert ending in str(refusal.value)
         assert "4711" not in str(refusal.value)
 
@@ -235,7 +237,7 @@ def test_text_in_another_encoding_is_refused_without_a_byte_of_it(encoding):
 )
 def test_a_decimal_comma(cell, value):
     table = CsvTable(io.BytesIO(f"a;b\n{cell};1\n".encode()), "the file", ";", decimal=",")
-    wanted = {"a": Wanted("numbers"), "b": Wanted("numbers", (1, 2))}
+    wanted = {"a": DeclaredColumn("numbers"), "b": DeclaredColumn("numbers", (1, 2))}
     assert same(table.read(wanted)[0]["a"][0], value)
 
 
@@ -310,19 +312,19 @@ def test_a_file_that_stops_being_readable():
 
 
 def test_what_a_column_holds_follows_from_its_levels():
-    assert by_levels("x", None) == Wanted("numbers")
-    assert by_levels("x", [1, 2.5]) == Wanted("numbers", (1, 2.5))
-    assert by_levels("x", [False, True]) == Wanted("true or false", (False, True))
-    assert by_levels("x", ["1", "2"]) == Wanted("text", ("1", "2"))
+    assert by_levels("x", None) == DeclaredColumn("numbers")
+    assert by_levels("x", [1, 2.5]) == DeclaredColumn("numbers", (1, 2.5))
+    assert by_levels("x", [False, True]) == DeclaredColumn("true or false", (False, True))
+    assert by_levels("x", ["1", "2"]) == DeclaredColumn("text", ("1", "2"))
     for levels in (["a", 1], [True, 1], [" a", "b"]):
         with pytest.raises(SchemaError, match=r"levels\['x'\]="):
             by_levels("x", levels)
 
 
 def test_what_a_column_holds_follows_from_the_model():
-    assert by_variable(Variable("x", "numeric")) == Wanted("numbers")
-    assert by_variable(Variable("x", "logical")) == Wanted("true or false")
-    assert by_variable(Variable("x", "text")) == Wanted("text")
+    assert by_variable(Variable("x", "numeric")) == DeclaredColumn("numbers")
+    assert by_variable(Variable("x", "logical")) == DeclaredColumn("true or false")
+    assert by_variable(Variable("x", "text")) == DeclaredColumn("text")
     assert by_variable(Variable("x", "categorical", levels=("a", "b"))) == by_levels("x", "ab")
 
 

@@ -8,23 +8,23 @@ import pytest
 from scipy import optimize, special, stats
 
 import privatelr.inference.bootstrap as subject
+from privatelr.design.formula_design import plan_design, read_covariates, read_design
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError
-from privatelr.frames.design import plan_design, read_covariates, read_design
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.schema import declare_schema
-from privatelr.inference import worlds
+from privatelr.formula.algebra import parse_formula
+from privatelr.inference import bootstrap
 from privatelr.inference.bootstrap import bootstrap_intervals
 from privatelr.inference.intervals import infer
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.request import Request
 from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
 from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.solve.newton import Newton
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise
-from privatelr.privacy.randomness import SeededRandomness
+from privatelr.privacy.noise.noise_laws import GaussianNoise
+from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.sources.schema import declare_schema
 
 FORMULA = "y ~ age + dose + arm"
 SCHEMA = declare_schema({"age": (20, 80), "dose": (0, 5)}, {"arm": ["a", "b"]})
@@ -145,7 +145,7 @@ def test_the_unshrunk_world_has_its_minimiser_where_it_was_released():
 
 
 def test_noise_that_is_left_out_is_caught(monkeypatch):
-    monkeypatch.setattr(worlds, "draw_many", lambda law, count, rng: np.zeros((count, SPEC.d)))
+    monkeypatch.setattr(bootstrap, "draw_many", lambda law, count, rng: np.zeros((count, SPEC.d)))
     with pytest.raises(AssertionError):
         check_coverage(shares_covered(PureDP(1.0), runs=25), 25)
 
@@ -193,10 +193,10 @@ def test_simulated_releases_are_those_of_the_mechanism(op):
     plan = plan_for(PureDP(1.0), 300, op=op)
     world = world_of(plan)
     rng = np.random.default_rng(5)
-    counts = worlds.sampled(world, 3, rng)
+    counts = bootstrap.sampled(world, 3, rng)
     assert (counts.positive + counts.negative).sum(axis=1) == pytest.approx(300)
     tilts = rng.normal(size=(3, SPEC.d)) * plan.coefficients.noise.scale
-    found = worlds.minimised(world.problem, ROWS, counts, tilts, np.zeros((3, SPEC.d)))
+    found = bootstrap.minimised(world.problem, ROWS, counts, tilts, np.zeros((3, SPEC.d)))
     for k in range(3):
         pair = (counts.positive[k], counts.negative[k])
         x = np.concatenate([np.repeat(ROWS, c.astype(int), axis=0) for c in pair])
@@ -211,10 +211,12 @@ def test_hard_worlds_are_minimised():
     plan = plan_for(PureDP(1.0), 300, lambda_="free")
     world = world_of(plan)
     rng = np.random.default_rng(5)
-    counts = worlds.sampled(world, 50, rng)
+    counts = bootstrap.sampled(world, 50, rng)
     tilts = 60 * rng.normal(size=(50, SPEC.d))
-    near = worlds.minimised(world.problem, ROWS, counts, tilts, np.zeros((50, SPEC.d)))
-    far = worlds.minimised(world.problem, ROWS, counts, tilts, rng.normal(size=(50, SPEC.d)) * 300)
+    near = bootstrap.minimised(world.problem, ROWS, counts, tilts, np.zeros((50, SPEC.d)))
+    far = bootstrap.minimised(
+        world.problem, ROWS, counts, tilts, rng.normal(size=(50, SPEC.d)) * 300
+    )
     scale = np.abs(near).max()
     np.testing.assert_allclose(far, near, atol=1e-3 * scale)
 

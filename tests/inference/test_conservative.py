@@ -9,20 +9,19 @@ from scipy import stats
 
 import privatelr.inference.conservative as subject
 from privatelr.inference.conservative import (
-    Limits,
+    NoiseLimits,
     _largest,
     heaviest_tail,
     limits_of,
     worst_errors,
     worst_p_values,
 )
-from privatelr.inference.evidence import evidence_of
 from privatelr.inference.intervals import infer
-from privatelr.inference.row_errors import row_errors
-from privatelr.mechanisms.moments import matrix_of
+from privatelr.inference.noisy_moments import evidence_of
+from privatelr.inference.prediction_errors import row_errors
+from privatelr.mechanisms.moments_release import matrix_of
 from privatelr.privacy.guarantees import ZCDP, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
-from privatelr.privacy.simulation import draw_many
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace, draw_many
 
 
 def random_truth(rng, d):
@@ -55,7 +54,7 @@ def evidence_with(curvature, floor):
 
 def check_bound(d, size):
     rng = np.random.default_rng(int(10 * d + 100 * size))
-    limits = Limits(across=1.2 * size, along=size, scores=0.0)
+    limits = NoiseLimits(across=1.2 * size, along=size, scores=0.0)
     for _ in range(60):
         truth, floor, form = random_truth(rng, d)
         a = rng.standard_normal(d)
@@ -76,10 +75,10 @@ def test_the_bound_is_attained_in_one_dimension():
     evidence, a = evidence_with(np.array([[1.0]]), 0.1), np.array([3.0])
     form = np.array([[2.0]])
     for limit, expected in ((0.4, 50), (5.0, 1800)):
-        assert _largest(form, evidence, Limits(limit, limit, 0), a)[0] == pytest.approx(
+        assert _largest(form, evidence, NoiseLimits(limit, limit, 0), a)[0] == pytest.approx(
             expected, rel=0.02
         )
-    assert _largest(form, evidence, Limits(0.0, 0.0, 0.0), a)[0] == pytest.approx(18)
+    assert _largest(form, evidence, NoiseLimits(0.0, 0.0, 0.0), a)[0] == pytest.approx(18)
 
 
 @pytest.mark.parametrize("d", [1, 4])
@@ -87,7 +86,7 @@ def test_noise_beyond_its_limits_leaves_the_floor(d):
     """A released curvature that no H within the limits can have been."""
     evidence = evidence_with(-0.5 * np.eye(d), 0.3)
     a = np.arange(1.0, d + 1)
-    bound, _ = _largest(np.eye(d), evidence, Limits(0.4, 0.3, 0.0), a)
+    bound, _ = _largest(np.eye(d), evidence, NoiseLimits(0.4, 0.3, 0.0), a)
     assert bound == pytest.approx(a @ a / 0.3**2)
 
 
@@ -161,7 +160,7 @@ def test_p_values_agree_with_intervals(op):
 
 def test_without_noise_there_is_nothing_to_be_worst():
     release = release_of(NonPrivate(), lambda_=1e-3)
-    assert limits_of(evidence_of(release), 0.005) == Limits(0.0, 0.0, 0.0)
+    assert limits_of(evidence_of(release), 0.005) == NoiseLimits(0.0, 0.0, 0.0)
     plain, wide = (infer(release, np.eye(3), mode=m) for m in ("plug-in", "conservative"))
     np.testing.assert_allclose(wide.sd, plain.sd, rtol=1e-6)
 

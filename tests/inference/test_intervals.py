@@ -8,10 +8,9 @@ from releases_for_inference import release_of, rows_of
 from scipy import stats
 
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.inference.evidence import evidence_of, quality
 from privatelr.inference.intervals import infer
-from privatelr.inference.joint_test import covariance, joint_test
-from privatelr.inference.matrices import plug_in
+from privatelr.inference.joint_tests import covariance, joint_test
+from privatelr.inference.noisy_moments import evidence_of, plug_in, quality
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
 
 EVERY = np.eye(3)

@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 from releases_for_inference import release_of
 
-from privatelr.inference.evidence import FRAGILE, Evidence, evidence_of, quality, relative_bias
-from privatelr.inference.matrices import _Cone, _posterior, floored, plausible, plug_in
-from privatelr.mechanisms.moments import matrix_of, vector_of
+from privatelr.inference.noisy_moments import (
+    FRAGILE,
+    NoisyMoments,
+    _Cone,
+    _posterior,
+    evidence_of,
+    floored,
+    plausible,
+    plug_in,
+    quality,
+    relative_bias,
+)
+from privatelr.mechanisms.moments_release import matrix_of, vector_of
 from privatelr.privacy.guarantees import ZCDP, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
 
 
 def test_floors_raise_and_leave_the_rest():
@@ -42,7 +52,7 @@ def one_dimensional(curvature, sd, *, laplace):
     base = evidence_of(release_of(PureDP(1.0), d=2))
     problem = replace(base.problem, d=1, lambda_=0.1)
     noise = SphericalLaplace(2, np.sqrt(3) / sd) if laplace else GaussianNoise(2, sd)
-    return Evidence(
+    return NoisyMoments(
         w=np.zeros(1),
         curvature=np.array([[curvature]]),
         scores=np.array([[10.0]]),

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from releases_for_inference import release_of, rows_of
 
-import privatelr.inference.row_errors as subject
+import privatelr.inference.prediction_errors as subject
 from privatelr import ArgumentError, GuaranteeError
-from privatelr.inference.conservative import Limits
-from privatelr.inference.evidence import evidence_of, quality
+from privatelr.inference.conservative import NoiseLimits
 from privatelr.inference.intervals import infer
-from privatelr.inference.row_errors import row_errors
-from privatelr.mechanisms.moments import matrix_of
+from privatelr.inference.noisy_moments import evidence_of, quality
+from privatelr.inference.prediction_errors import row_errors
+from privatelr.mechanisms.moments_release import matrix_of
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise
+from privatelr.privacy.noise.noise_laws import GaussianNoise
 
 RELEASES = {
     "spherical": {"target": PureDP(1.0)},
@@ -89,7 +89,7 @@ def check_bound_holds(bound, d):
         unit = v / np.linalg.norm(v)
         noise = rng.choice([0.05, 0.5]) * matrix_of(rng.standard_normal(d * (d + 1) // 2))
         along = abs(unit @ noise @ unit) * (1 + 1e-9)
-        limits = Limits(np.linalg.norm(noise @ unit) * (1 + 1e-9), along, 0.0)
+        limits = NoiseLimits(np.linalg.norm(noise @ unit) * (1 + 1e-9), along, 0.0)
         problem = replace(base.problem, d=d, lambda_=floor)
         calibration = replace(base.calibration, problem=problem)
         seen = replace(base, w=a, curvature=truth + noise, calibration=calibration)

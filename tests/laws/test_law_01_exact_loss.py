@@ -12,7 +12,7 @@ from broken_mechanisms import FreeIntercept
 from frames_for_laws import MODELS, SVMS
 
 from privatelr import audit, dplr, dpsvm
-from privatelr.audit.exact import tilt_losses
+from privatelr.audit.density.exact import tilt_losses
 from privatelr.privacy.guarantees import ZCDP
 
 N = 2001

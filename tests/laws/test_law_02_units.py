@@ -8,9 +8,9 @@ from privatelr.mechanisms.problem import Facts, Problem
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.solve.newton import Newton
 from privatelr.types import Block
 
 RADII = [0.1, 1.0, 12.0, 100.0]

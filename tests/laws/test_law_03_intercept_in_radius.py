@@ -5,13 +5,13 @@ import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import Newton
-from privatelr.frames.design import DesignSpec, read_design
-from privatelr.mechanisms import objective
+from privatelr.design.formula_design import DesignSpec, read_design
+from privatelr.mechanisms import perturbation
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
 from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
 
 
 def check_radius(**options):
@@ -75,4 +75,4 @@ def test_a_calibration_for_shorter_rows_is_refused(loss):
     small = calibrate(read_request(1.0, 0, None, None, True, None, "increase"), facts)
     rows = read_design(fit.spec, frame, DenseRows).rows
     with pytest.raises(ValueError, match="longer than the radius"):
-        objective.release(rows, small, np.zeros(rows.d), Newton())
+        perturbation.release_tilted_minimiser(rows, small, np.zeros(rows.d), Newton())

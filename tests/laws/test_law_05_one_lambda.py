@@ -7,13 +7,14 @@ import pytest
 from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, fixed_noise
 from scipy import optimize
 
-from privatelr.frames.design import read_design
-from privatelr.mechanisms import objective, output
-from privatelr.mechanisms.calibration.output import output_sensitivity
+from privatelr.design.formula_design import read_design
+from privatelr.mechanisms import perturbation
+from privatelr.mechanisms import perturbation as objective
+from privatelr.mechanisms.calibration.output_noise import output_sensitivity
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.draws import FloatDraw
+from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.privacy.guarantees import PureDP
+from privatelr.privacy.noise.exact_draws import FloatDraw
 
 
 def logistic(z):
@@ -124,7 +125,9 @@ def test_planted_output_noise_is_caught(monkeypatch, name):
 
     def meagre(rows, calibration, draws, solver):
         less = FloatDraw(0.9 * draws.noise.nearest())
-        return output.release(rows, calibration, replace(draws, noise=less), solver)
+        return perturbation.release_noisy_minimiser(
+            rows, calibration, replace(draws, noise=less), solver
+        )
 
     key = ("output", PureDP)
     monkeypatch.setitem(MECHANISMS, key, Mechanism(MECHANISMS[key].calibrate, meagre))
@@ -139,7 +142,9 @@ def test_planted_bug_is_caught(monkeypatch, name):
     def mismatched(rows, calibration, draws, solver):
         problem = replace(calibration.problem, lambda_=calibration.lambda_ / rows.n)
         broken = replace(calibration, problem=problem)
-        return replace(objective.release(rows, broken, draws, solver), calibration=calibration)
+        return replace(
+            objective.release_tilted_minimiser(rows, broken, draws, solver), calibration=calibration
+        )
 
     key = ("objective", PureDP)
     monkeypatch.setitem(MECHANISMS, key, Mechanism(MECHANISMS[key].calibrate, mismatched))

@@ -8,11 +8,11 @@ import pytest
 from frames_for_laws import clinic
 from raw_designs import raw_design
 
-import privatelr.numerics.limits
+import privatelr.numerics.rows.row_bounds
 from privatelr import dplr
-from privatelr.frames.design import read_design, read_values
-from privatelr.frames.projection import project
-from privatelr.numerics.rows import DenseRows
+from privatelr.design.formula_design import read_design, read_values
+from privatelr.design.scaling import project
+from privatelr.numerics.rows.dense_rows import DenseRows
 
 FORMULAS = [
     "y ~ age + dose + smoker",
@@ -83,6 +83,6 @@ def test_planted_bug_is_caught(monkeypatch):
         first = np.full((len(covariates), 1), intercept)
         return np.hstack([first, np.nan_to_num(covariates).clip(-1e3, 1e3)])
 
-    monkeypatch.setattr(privatelr.numerics.limits, "bounded_rows", unbounded)
+    monkeypatch.setattr(privatelr.numerics.rows.row_bounds, "bounded_rows", unbounded)
     with pytest.raises(AssertionError):
         check_lengths(FORMULAS[0], None, 2)

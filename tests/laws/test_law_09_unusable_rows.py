@@ -8,10 +8,10 @@ import pytest
 from case_names import case_name
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic, replaced
 
-import privatelr.frames.design
+import privatelr.design.formula_design
 import privatelr.mechanisms.stages
-from privatelr.frames.design import read_design
-from privatelr.numerics.rows import DenseRows
+from privatelr.design.formula_design import read_design
+from privatelr.numerics.rows.dense_rows import DenseRows
 
 BAD_NUMBERS = [np.nan, np.inf, -np.inf, None, pd.NA, "abc", [1, 2], {}, 10**400, 1j, object()]
 BAD_LEVELS = ["perhaps", None, np.nan, pd.NA, 3, ["no"], b"no"]
@@ -121,26 +121,26 @@ def test_undefined_values_of_a_term(formula):
 
 def test_planted_bug_is_caught(monkeypatch):
     """Dropping the record changes n."""
-    honest = privatelr.frames.design._covariates
+    honest = privatelr.design.formula_design._covariates
 
     def dropping(spec, frame, names):
         covariates, usable, values = honest(spec, frame, names)
         return covariates[usable], usable[usable], {k: v[usable] for k, v in values.items()}
 
-    monkeypatch.setattr(privatelr.frames.design, "_covariates", dropping)
+    monkeypatch.setattr(privatelr.design.formula_design, "_covariates", dropping)
     with pytest.raises(ValueError, match="do not fit"):
         check_zero_row("age", np.nan)
 
 
 def test_planted_imputation_is_caught(monkeypatch):
     """Keeping the record with an invented value is not a row of zeros."""
-    honest = privatelr.frames.design._covariates
+    honest = privatelr.design.formula_design._covariates
 
     def imputing(spec, frame, names):
         covariates, usable, values = honest(spec, frame, names)
         return np.nan_to_num(covariates), np.ones_like(usable), values
 
-    monkeypatch.setattr(privatelr.frames.design, "_covariates", imputing)
+    monkeypatch.setattr(privatelr.design.formula_design, "_covariates", imputing)
     with pytest.raises(AssertionError):
         check_zero_row("age", np.nan)
 

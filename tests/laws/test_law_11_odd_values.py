@@ -21,7 +21,7 @@ from frames_for_laws import fixed_noise, stored
 from scipy import sparse
 
 from privatelr import SchemaError, dplpsvm, dplr, dpsimplex, dpsvm
-from privatelr.cli.tables import by_levels, open_table
+from privatelr.cli.table_files import by_levels, open_table
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -523,6 +523,8 @@ def test_planted_bugs_are_caught(monkeypatch, where, planted, odd):
 
 @pytest.mark.parametrize("name", ["table", "masked table"])
 def test_planted_inference_of_a_table_is_caught(monkeypatch, name):
-    monkeypatch.setattr("privatelr.frames.source.of_array", lambda v: inferring("", np.asarray(v)))
+    monkeypatch.setattr(
+        "privatelr.sources.data_source.of_array", lambda v: inferring("", np.asarray(v))
+    )
     with pytest.raises(AssertionError):
         check_unseen(monkeypatch, OBJECTS[name], "usable", values=[7.5])

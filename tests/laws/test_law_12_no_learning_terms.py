@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from frames_for_laws import clinic
 
-import privatelr.frames.functions
+import privatelr.formula.functions
 from privatelr import SchemaError, dplr
-from privatelr.frames.design import plan_design, read_covariates
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.functions import RowFunction
-from privatelr.frames.schema import declare_schema
+from privatelr.design.formula_design import plan_design, read_covariates
+from privatelr.formula.algebra import parse_formula
+from privatelr.formula.functions import RowFunction
+from privatelr.sources.schema import declare_schema
 
 LEARNING = [
     ("scale(age)", "bounds="),
@@ -69,9 +69,9 @@ def test_row_wise(formula):
     check_row_wise(formula)
 
 
-@pytest.mark.parametrize("name", sorted(privatelr.frames.functions.ROW_FUNCTIONS))
+@pytest.mark.parametrize("name", sorted(privatelr.formula.functions.ROW_FUNCTIONS))
 def test_every_function_that_may_be_called_is_row_wise(name):
-    arity = privatelr.frames.functions.ROW_FUNCTIONS[name].arity
+    arity = privatelr.formula.functions.ROW_FUNCTIONS[name].arity
     arguments = ", ".join(["dose > 2", "age", "dose"][3 - arity :])
     check_row_wise(f"{name}({arguments})")
 
@@ -79,6 +79,6 @@ def test_every_function_that_may_be_called_is_row_wise(name):
 def test_planted_bug_is_caught(monkeypatch):
     """A function in the table that looks at its neighbours."""
     cheat = RowFunction(lambda x: x - x.mean(), lambda x: x)
-    monkeypatch.setitem(privatelr.frames.functions.ROW_FUNCTIONS, "demean", cheat)
+    monkeypatch.setitem(privatelr.formula.functions.ROW_FUNCTIONS, "demean", cheat)
     with pytest.raises(AssertionError):
         check_row_wise("demean(age)")

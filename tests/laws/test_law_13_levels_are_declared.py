@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, scores
 
-import privatelr.frames.variables
+import privatelr.design.variables
 from privatelr import SchemaError, dplr
 
 
@@ -52,9 +52,9 @@ def test_undeclared_numbers_as_levels_are_refused():
 
 def test_planted_bug_is_caught(monkeypatch):
     """An unseen level that becomes the reference level, as in formulaic."""
-    honest = privatelr.frames.variables._codes
+    honest = privatelr.design.variables._codes
     monkeypatch.setattr(
-        privatelr.frames.variables, "_codes", lambda s, levels: np.maximum(honest(s, levels), 0)
+        privatelr.design.variables, "_codes", lambda s, levels: np.maximum(honest(s, levels), 0)
     )
     with pytest.raises(AssertionError):
         check_unseen(fit_clinic(clinic()))

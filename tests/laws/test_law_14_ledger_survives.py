@@ -13,7 +13,7 @@ import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import GuaranteeError, PureDP
-from privatelr.privacy.ledger import Ledger, active_ledger
+from privatelr.privacy.accounting.ledger import Ledger, active_ledger
 
 EIGHTH = PureDP(0.125)
 
@@ -178,7 +178,7 @@ def test_another_process_is_refused():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_is_refused():
     """Even if the fork happens while another thread is charging, and never by waiting for it."""
-    from privatelr.privacy import ledger as module
+    from privatelr.privacy.accounting import ledger as module
 
     ledger = Ledger(1.0)
     held, release = threading.Event(), threading.Event()

@@ -11,7 +11,7 @@ import privatelr.mechanisms.stages
 import privatelr.model
 from privatelr import ZCDP, ApproxDP, Newton, NonPrivate, PrivacyWarning, PureDP
 from privatelr.mechanisms.release import draw
-from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 

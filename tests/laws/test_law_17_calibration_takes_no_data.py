@@ -11,21 +11,13 @@ from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 
 import privatelr.model
 import privatelr.model_data
-from privatelr.mechanisms import (
-    calibration,
-    problem,
-    registry,
-    request,
-    spending,
-    stages,
-    verification,
-)
-from privatelr.mechanisms.calibration import gaussian
+from privatelr.mechanisms import calibration, problem, registry, request, stages, verify
+from privatelr.mechanisms.calibration import gaussian_objective
 
 FILES = [found.name for found in pkgutil.iter_modules(calibration.__path__)]
 FORMULAS = (
     *(importlib.import_module(f"{calibration.__name__}.{name}") for name in FILES),
-    verification,
+    verify,
     problem,
 )
 DATA_TYPES = ("Rows", "Array", "DataFrame", "Series", "Design", "Any")
@@ -49,7 +41,7 @@ def check_same_calibration(frames, **options):
 
 
 def public_functions():
-    found = [registry.calibrate, stages.calibrate_all, spending.divide, spending.usual_shares]
+    found = [registry.calibrate, stages.calibrate_all, request.divide, request.usual_shares]
     for module in FORMULAS:
         members = [inspect.unwrap(member) for member in vars(module).values() if callable(member)]
         found += [f for f in members if inspect.isfunction(f) and f.__module__ == module.__name__]
@@ -81,8 +73,8 @@ def test_law_of_hinges(model, options):
 
 
 def test_formulas_import_neither_arrays_nor_frames():
-    for module in (*FORMULAS, request, spending, stages):
-        allowed = {"np"} if module is gaussian else set()  # adds up logarithms
+    for module in (*FORMULAS, request, request, stages):
+        allowed = {"np"} if module is gaussian_objective else set()  # adds up logarithms
         assert not {"np", "pd", "numpy", "pandas"} & set(vars(module)) - allowed
 
 
@@ -123,6 +115,6 @@ def test_planted_share_is_caught(monkeypatch):
 
     seen = {}
     monkeypatch.setattr(privatelr.model_data, "read_source", tuned)
-    monkeypatch.setattr(spending, "usual_shares", usual_shares)
+    monkeypatch.setattr(request, "usual_shares", usual_shares)
     with pytest.raises(AssertionError):
         check_same_calibration(frames(), spend="inference")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from privatelr import ZCDP, ApproxDP, PureDP
-from privatelr.mechanisms.calibration import gaussian
+from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.mechanisms.problem import Facts
 from privatelr.numerics.losses import LOSSES, Huber
 from privatelr.privacy.conversions import to_approximate, to_zcdp
-from privatelr.privacy.gaussian import gaussian_sd, log_delta
+from privatelr.privacy.noise.gaussian_delta import gaussian_sd, log_delta
 
 EPSILONS = np.logspace(-6, 3, 28)
 DELTAS = [1e-30, 1e-15, 1e-6, 1e-3, 0.1, 0.5]
@@ -51,10 +51,12 @@ def test_noise_of_every_loss_is_found(loss):
         for epsilon in np.logspace(-6, 3, 7):
             penalty = loss.curvature_bound / math.expm1(min(epsilon / 10, 1.0))
             problem = Facts(10**4, 3, loss, 1.0).with_lambda(penalty / 10**4)
-            sigma = gaussian.objective_sigma(problem, epsilon, delta)
-            reached = gaussian.objective_log_delta(problem, epsilon, sigma)
+            sigma = gaussian_objective.objective_sigma(problem, epsilon, delta)
+            reached = gaussian_objective.objective_log_delta(problem, epsilon, sigma)
             assert reached <= math.log(delta)
-            assert gaussian.objective_log_delta(problem, epsilon, sigma / 1.01) > math.log(delta)
+            assert gaussian_objective.objective_log_delta(
+                problem, epsilon, sigma / 1.01
+            ) > math.log(delta)
             assert sigma >= gaussian_sd(epsilon, delta, 2.0) * (1 - 1e-9)
             found.append(sigma)
         assert (np.diff(found) < 0).all()

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced
 
-import privatelr.results.record
+import privatelr.results.fit_record
 from privatelr import Newton
-from privatelr.frames.design import read_design
+from privatelr.design.formula_design import read_design
 from privatelr.mechanisms.registry import MECHANISMS
 from privatelr.mechanisms.release import draw
 from privatelr.numerics.objective import Objective, hessian
-from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.randomness import SystemRandomness
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.privacy.noise.randomness import SystemRandomness
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
@@ -91,9 +91,9 @@ def test_errors_of_objective_noise_are_an_upper_limit(model):
 
 
 def test_planted_small_errors_are_caught(monkeypatch):
-    honest = privatelr.results.record.FitRecord.privacy_sd.fget
+    honest = privatelr.results.fit_record.FitRecord.privacy_sd.fget
     monkeypatch.setattr(
-        privatelr.results.record.FitRecord, "privacy_sd", property(lambda fit: honest(fit) / 2)
+        privatelr.results.fit_record.FitRecord, "privacy_sd", property(lambda fit: honest(fit) / 2)
     )
     with pytest.raises(AssertionError):
         check_coverage(0.90, 0.99, op=False, delta=1e-6)

@@ -11,15 +11,15 @@ from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced
 from repeated_noise import drawn, trial
 
 import privatelr.results.effects
-import privatelr.results.inference_table
-import privatelr.results.summary
-import privatelr.results.tables
+import privatelr.results.fit_tables
+import privatelr.results.pages.inference_table
+import privatelr.results.pages.summary
 from privatelr import Newton, average_marginal_effects, dplr, dpsvm
-from privatelr.frames.design import read_design
+from privatelr.design.formula_design import read_design
 from privatelr.mechanisms.registry import MECHANISMS
 from privatelr.mechanisms.release import draw
-from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.randomness import SeededRandomness
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.privacy.noise.randomness import SeededRandomness
 
 REFERENCE = clinic(n=15, seed=8)
 NEIGHBOURS = [{"age": 89.0}, {"y": 1.0, "dose": 5.0}, {"age": np.nan}, {"smoker": "unknown"}]
@@ -85,7 +85,7 @@ def test_law_of_every_model(monkeypatch, options, model):
 
 def test_planted_errors_of_the_data_are_caught(monkeypatch):
     """Standard errors that a diagnostic of the training data enters."""
-    honest = privatelr.results.inference_table.infer_coefficients
+    honest = privatelr.results.pages.inference_table.infer_coefficients
 
     def curious(fit, *question):
         found = honest(fit, *question)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import privatelr.mechanisms.stages
 from privatelr import ZCDP, GuaranteeError, NonPrivate, PureDP
-from privatelr.mechanisms import spending
-from privatelr.mechanisms.spending import Parts
-from privatelr.privacy.decimals import exact
+from privatelr.mechanisms import request
+from privatelr.mechanisms.request import Parts
+from privatelr.privacy.accounting.ledger import Ledger
+from privatelr.privacy.accounting.shares import join, split
+from privatelr.privacy.events import exact
 from privatelr.privacy.guarantees import ApproxDP
-from privatelr.privacy.ledger import Ledger
-from privatelr.privacy.shares import join, split
 
 BUDGETS = [0.1, 0.3, 0.7, 1.0, 1.1, 3.0, 8.0, 1e-3, 123.456]
 SHARES = [
@@ -123,7 +123,7 @@ def doubled(target, spend, loss):
 
 def rounded(target, spend, loss):
     """Planted: products of floats."""
-    shares = spending.usual_shares(target, loss) if spend == "inference" else dict(spend)
+    shares = request.usual_shares(target, loss) if spend == "inference" else dict(spend)
     return Parts(*(replace(target, epsilon=target.epsilon * share) for share in shares.values()))
 
 

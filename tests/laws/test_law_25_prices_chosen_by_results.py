@@ -15,11 +15,11 @@ import pytest
 from scipy import special, stats
 
 from privatelr import GuaranteeError, Ledger, PureDP
-from privatelr.privacy import accounting_pld
-from privatelr.privacy.accounting import Entry, epsilon_of, fits
+from privatelr.privacy.accounting import loss_distributions
+from privatelr.privacy.accounting.composition_bounds import Entry, epsilon_of, fits
 from privatelr.privacy.events import GaussianEvent
-from privatelr.privacy.gaussian import gaussian_epsilon, log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP
+from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, log_delta
 
 COUNTEREXAMPLE = (3.402, 1.7e-3, 0.007, (3.3983, 1), (0.1, 126))
 """Budget, first price, and what follows it by its one bit: a price and how often."""
@@ -207,7 +207,7 @@ def test_one_dear_release_or_many_cheap_ones():
 
 def test_planted_least_of_accounts_is_caught_by_the_search(monkeypatch):
     """Already the least of sums and of all orders is none, without loss distributions."""
-    monkeypatch.setattr(accounting_pld, "_library", lambda: None)
+    monkeypatch.setattr(loss_distributions, "_library", lambda: None)
     with pytest.raises(AssertionError):
         check_one_or_many(LeastOfAccounts, 40)
 

@@ -16,24 +16,24 @@ from frames_for_laws import clinic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privatelr.numerics.limits
-import privatelr.numerics.sparse_rows
+import privatelr.numerics.rows.row_bounds
+import privatelr.numerics.rows.sparse_rows
 from privatelr import PrivacyWarning, SchemaWarning, audit, dplr, dpsvm
-from privatelr.audit.exact import tilt_losses
-from privatelr.audit.pairs import Pair, row_size
-from privatelr.audit.search import search
-from privatelr.frames.dask_source import read_dask_design, read_dask_source
-from privatelr.frames.design import plan_design, read_design
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.schema import declare_schema
-from privatelr.frames.sparse_design import read_sparse
-from privatelr.numerics.dask_rows import DaskRows
+from privatelr.audit.density.exact import tilt_losses
+from privatelr.audit.density.pairs import Pair, row_size
+from privatelr.audit.density.search import search
+from privatelr.design.dask_design import read_dask_design, read_dask_source
+from privatelr.design.formula_design import plan_design, read_design
+from privatelr.design.sparse_design import read_sparse
+from privatelr.formula.algebra import parse_formula
 from privatelr.numerics.losses import LOSSES, Huber
-from privatelr.numerics.rows import DenseRows
-from privatelr.numerics.sparse_rows import sparse_backend
-from privatelr.privacy.blocks import BlockLaplace
+from privatelr.numerics.rows.dask_rows import DaskRows
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.sparse_rows import sparse_backend
 from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise import SphericalLaplace, mean_square
+from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.privacy.noise.noise_laws import SphericalLaplace, mean_square
+from privatelr.sources.schema import declare_schema
 from privatelr.types import Block, euclidean_part
 
 BOUNDS, LEVELS = {"age": (18, 90)}, {"smoker": ["no", "yes"], "site": list("abc")}
@@ -157,13 +157,13 @@ def test_a_prediction_shortens_as_the_fit_did():
 def test_planted_rows_beyond_a_block_are_caught(monkeypatch, bug):
     spec = planned(["u", "age", "dose", "smoker"])
     frame = table([(40.0, 3.0, 4.0, "no", "a"), (90.0, -1e9, 1e9, "yes", "b")])
-    limits = privatelr.numerics.limits
+    limits = privatelr.numerics.rows.row_bounds
     if bug == "not shortened":
         monkeypatch.setattr(limits, "together_of", lambda blocks, intercept: None)
     elif bug == "each by itself":
         monkeypatch.setattr(limits, "_shortened", lambda x, bound: x.clip(-bound, bound))
     else:
-        monkeypatch.setattr(privatelr.numerics.sparse_rows, "_shorten_some", lambda *_: None)
+        monkeypatch.setattr(privatelr.numerics.rows.sparse_rows, "_shorten_some", lambda *_: None)
     read = sparse_rows if "sparse" in bug else dense_rows
     with pytest.raises(AssertionError):
         check_within(spec, read(spec, frame))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
 from privatelr.mechanisms.calibration import pure
-from privatelr.mechanisms.calibration.output import output_sensitivity
+from privatelr.mechanisms.calibration.output_noise import output_sensitivity
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import MECHANISMS, calibrate
 from privatelr.mechanisms.request import read_request
@@ -173,10 +173,10 @@ def test_every_registered_mechanism_calibrates(key):
 
 def test_privacy_sd_is_an_upper_limit():
     """Minimisers under many draws spread by no more than the calibration says."""
-    from privatelr.numerics.newton import Newton
     from privatelr.numerics.objective import Objective
-    from privatelr.numerics.rows import DenseRows
-    from privatelr.privacy.randomness import SeededRandomness
+    from privatelr.numerics.rows.dense_rows import DenseRows
+    from privatelr.numerics.solve.newton import Newton
+    from privatelr.privacy.noise.randomness import SeededRandomness
 
     rng = np.random.default_rng(1)
     for n, d in ((1, 1), (5, 3), (200, 3)):

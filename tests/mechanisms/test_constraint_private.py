@@ -10,22 +10,21 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from privatelr import (
-    ArgumentError,
-    GuaranteeError,
-    Ledger,
-    NonPrivate,
-    PrivacyWarning,
-    PureDP,
+from privatelr import ArgumentError, GuaranteeError, Ledger, NonPrivate, PrivacyWarning, PureDP
+from privatelr.audit.enumeration.discrete import loss_of_outcomes
+from privatelr.mechanisms.linear_programs import constraint_private
+from privatelr.mechanisms.linear_programs.constraint_private import (
+    calibrate_constraints,
+    constraint_private_lp,
 )
-from privatelr.audit.discrete import loss_of_outcomes
-from privatelr.mechanisms.programs import constraints
-from privatelr.mechanisms.programs.constraint_private import constraint_private_lp
-from privatelr.mechanisms.programs.constraints import calibrate_constraints
-from privatelr.mechanisms.programs.corners import held_bounds, private_corners, public_corners
-from privatelr.numerics.dense_weights import dense_projection
+from privatelr.mechanisms.linear_programs.constraint_vertices import (
+    held_bounds,
+    private_corners,
+    public_corners,
+)
+from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.randomness import SeededRandomness
+from privatelr.privacy.noise.randomness import SeededRandomness
 
 
 def solvable(n=2000, d=6, seed=0):
@@ -107,8 +106,8 @@ def test_exact_loss_is_never_above_the_claim(claim, number, private):
 
 
 def test_a_sensitivity_that_is_halved_twice_is_caught(monkeypatch):
-    honest = constraints.range_within
-    monkeypatch.setattr(constraints, "range_within", lambda *a: 4 * honest(*a))
+    honest = constraint_private.range_within
+    monkeypatch.setattr(constraint_private, "range_within", lambda *a: 4 * honest(*a))
     assert largest_loss(PureDP(1.0), "rows") > 1.0
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privatelr.mechanisms.calibration import gaussian
+from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.mechanisms.problem import Facts
 from privatelr.numerics.losses import LOSSES, Logistic
-from privatelr.privacy.gaussian import gaussian_sd, smallest
+from privatelr.privacy.noise.gaussian_delta import gaussian_sd, smallest
 
 FILE = Path(__file__).parents[1] / "reference" / "calibration.json"
 REFERENCE = json.loads(FILE.read_text(encoding="utf-8"))["gaussian"]
@@ -50,16 +50,18 @@ def problem_of(row):
 @pytest.mark.parametrize("row", REFERENCE, ids=lambda row: str(list(row.values())[:5]))
 def test_reference(row):
     problem, eps, delta = problem_of(row), row["epsilon"], row["delta"]
-    found = gaussian.objective_sigma(problem, eps, delta)
+    found = gaussian_objective.objective_sigma(problem, eps, delta)
     if row["sigma_best"] is None:
         assert math.isinf(found)
         return
     # the table takes the split from a grid, so ours may save a little more
     assert 0.997 * row["sigma_best"] <= found <= row["sigma_best"] * (1 + 1e-9)
-    assert gaussian.objective_log_delta(problem, eps, found) <= math.log(delta)
+    assert gaussian_objective.objective_log_delta(problem, eps, found) <= math.log(delta)
     unit = problem.radius
     one_log = unit * smallest(
-        lambda s: gaussian.any_loss_log_delta(problem, eps, 1 / s) <= math.log(delta), 1.0, 1e9
+        lambda s: gaussian_objective.any_loss_log_delta(problem, eps, 1 / s) <= math.log(delta),
+        1.0,
+        1e9,
     )
     assert one_log == pytest.approx(row["sigma_one_log"], rel=1e-9)
 
@@ -67,9 +69,11 @@ def test_reference(row):
 @pytest.mark.parametrize(("eps", "lambda_", "first", "best"), TABLE)
 def test_table(eps, lambda_, first, best):
     problem = Facts(10**4, 5, LOSSES["logistic"], 1.0).with_lambda(lambda_)
-    assert gaussian.objective_sigma(problem, eps, 1e-6) == pytest.approx(best, rel=1e-3)
+    assert gaussian_objective.objective_sigma(problem, eps, 1e-6) == pytest.approx(best, rel=1e-3)
     one_log = smallest(
-        lambda s: gaussian.any_loss_log_delta(problem, eps, 1 / s) <= math.log(1e-6), 1.0, 1e9
+        lambda s: gaussian_objective.any_loss_log_delta(problem, eps, 1 / s) <= math.log(1e-6),
+        1.0,
+        1e9,
     )
     assert one_log == pytest.approx(first, rel=5e-4)
 
@@ -80,7 +84,7 @@ def test_never_below_the_plain_gaussian_mechanism(log_eps, log_delta_, log_penal
     """Terminates, scales with the radius, and never promises more than sensitivity 2 R allows."""
     eps, delta, radius = 10.0**log_eps, 10.0**log_delta_, 10.0**log_radius
     facts = Facts(1, 5, LOSSES["logistic"], radius)
-    found = gaussian.objective_sigma(facts.with_lambda(10.0**log_penalty), eps, delta)
+    found = gaussian_objective.objective_sigma(facts.with_lambda(10.0**log_penalty), eps, delta)
     assert found >= gaussian_sd(eps, delta, 2 * radius) * (1 - 1e-9)
-    more = gaussian.objective_sigma(facts.with_lambda(10 * 10.0**log_penalty), eps, delta)
+    more = gaussian_objective.objective_sigma(facts.with_lambda(10 * 10.0**log_penalty), eps, delta)
     assert more <= found * (1 + 1e-6)

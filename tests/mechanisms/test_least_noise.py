@@ -7,18 +7,18 @@ from functools import cache
 import pytest
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
-from privatelr.mechanisms.calibration import gaussian, pure
-from privatelr.mechanisms.calibration.lambdas import expected_excess
-from privatelr.mechanisms.calibration.moments import calibrate_moments
+from privatelr.mechanisms.calibration import gaussian_objective, pure
+from privatelr.mechanisms.calibration.lambda_rules import expected_excess
+from privatelr.mechanisms.calibration.moment_noise import calibrate_moments
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
 from privatelr.mechanisms.stages import calibrate_all
-from privatelr.mechanisms.verification import achieved
+from privatelr.mechanisms.verify import achieved
 from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.blocks import BlockLaplace
 from privatelr.privacy.conversions import implies, pure_within
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace, mean_square
+from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace, mean_square
 from privatelr.types import Block
 
 RECORDS, COLUMNS, EPSILONS = (200, 1000, 10_000), (2, 5, 20, 100), (0.1, 1.0, 4.0)
@@ -127,7 +127,9 @@ def test_planted_gaussian_noise_is_caught(check, monkeypatch):
         if lambda_ is None:  # its free lambda, which balances noise and shrinkage here
             analysis = pure.proven(None, facts.loss)
             if kinds:
-                least = gaussian.free_penalty(facts, target, shield_ratio=0.2, analysis=analysis)
+                least = gaussian_objective.free_penalty(
+                    facts, target, shield_ratio=0.2, analysis=analysis
+                )
                 lambda_ = least / facts.n
         try:
             return calibrate(replace(asked(target, lambda_, op, small), kinds=kinds), facts)

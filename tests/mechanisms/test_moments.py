@@ -9,16 +9,16 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privatelr.mechanisms.moments
+import privatelr.mechanisms.moments_release
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Newton, NonPrivate, PureDP
-from privatelr.mechanisms.calibration.moments import (
+from privatelr.mechanisms.calibration.moment_noise import (
     MOST_COLUMNS,
     achieved_moments,
     calibrate_moments,
     moments_balance,
     moments_sensitivity,
 )
-from privatelr.mechanisms.moments import (
+from privatelr.mechanisms.moments_release import (
     Moments,
     matrix_of,
     mean_moments,
@@ -26,15 +26,14 @@ from privatelr.mechanisms.moments import (
     vector_of,
 )
 from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import read_request
-from privatelr.mechanisms.spending import divide, read_spend
+from privatelr.mechanisms.request import divide, read_request, read_spend
 from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
+from privatelr.numerics.rows.dense_rows import BLOCK_ROWS, DenseRows
 from privatelr.privacy.conversions import implies
 from privatelr.privacy.events import GaussianEvent
-from privatelr.privacy.noise import NoNoise, SphericalLaplace
-from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.noise.noise_laws import NoNoise, SphericalLaplace
+from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 from privatelr.types import RowLimit
 
 TARGETS = [PureDP(0.7), ZCDP(0.05), ApproxDP(0.7, 1e-6)]
@@ -120,7 +119,7 @@ def test_the_means_are_those_of_single_records(loss, n, d, unusable):
 
 def test_a_planted_mean_over_usable_rows_is_caught(monkeypatch):
     """It would tell how many rows are unusable."""
-    honest = privatelr.mechanisms.moments.mean_moments
+    honest = privatelr.mechanisms.moments_release.mean_moments
 
     def learned(rows, coef, calibration):
         return honest(rows, coef, calibration) * rows.n / np.count_nonzero(rows.y)
@@ -157,13 +156,13 @@ def test_the_release_is_the_mean_and_the_noise_on_the_grid(target, loss, n, d):
 
 
 def test_planted_noise_on_the_curvature_alone_is_caught(monkeypatch):
-    honest = privatelr.mechanisms.moments.rounded_sum
+    honest = privatelr.mechanisms.moments_release.rounded_sum
 
     def half(centre, noise, grid):
         silent = np.where(np.arange(len(centre)) < len(centre) // 2, noise.noise, 0.0)
         return honest(centre, Injected(silent), grid)
 
-    monkeypatch.setattr(privatelr.mechanisms.moments, "rounded_sum", half)
+    monkeypatch.setattr(privatelr.mechanisms.moments_release, "rounded_sum", half)
     with pytest.raises(AssertionError):
         test_the_release_is_the_mean_and_the_noise_on_the_grid(PureDP(0.7), "logistic", 50, 2)
 

@@ -26,8 +26,8 @@ from privatelr import (
     PrivacyWarning,
     ReleaseFileError,
 )
-from privatelr.mechanisms.online import calibration as online
-from privatelr.mechanisms.online.calibration import (
+from privatelr.mechanisms.online import online_calibration as online
+from privatelr.mechanisms.online.online_calibration import (
     OnlineProblem,
     calibrate_online,
     read_problem,
@@ -35,9 +35,9 @@ from privatelr.mechanisms.online.calibration import (
 )
 from privatelr.mechanisms.online.play import PrivateFTRL
 from privatelr.privacy import conversions
-from privatelr.privacy.accounting import epsilon_of
+from privatelr.privacy.accounting.composition_bounds import epsilon_of
 from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ZERO_OUT, ApproxDP, PureDP
-from privatelr.results.noise_file import restore_guarantee
+from privatelr.results.release_files.calibration_file import restore_guarantee
 
 EITHER = pytest.mark.parametrize("neighbours", ["replace", "zero-out"])
 

@@ -7,20 +7,24 @@ import pytest
 from scipy import optimize, sparse
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
-from privatelr.audit import enumerated
-from privatelr.audit import programs as audit
-from privatelr.audit.discrete import epsilon_of_outcomes, loss_of_outcomes
-from privatelr.audit.paths import path_log_probabilities, path_log_probability, path_loss
-from privatelr.mechanisms.programs import calibration as calibrating
-from privatelr.mechanisms.programs import release as releasing
-from privatelr.mechanisms.programs.calibration import calibrate_program
-from privatelr.mechanisms.programs.problem import ProgramFacts, WorstMargins
-from privatelr.mechanisms.programs.release import release_program
-from privatelr.numerics.dense_weights import dense_projection
-from privatelr.numerics.entries import EntryRows
+from privatelr.audit.enumeration import discrete
+from privatelr.audit.enumeration import tiny_programs as audit
+from privatelr.audit.enumeration.choice_paths import (
+    path_log_probabilities,
+    path_log_probability,
+    path_loss,
+)
+from privatelr.audit.enumeration.discrete import epsilon_of_outcomes, loss_of_outcomes
+from privatelr.mechanisms.linear_programs import lp_calibration as calibrating
+from privatelr.mechanisms.linear_programs import lp_rounds as releasing
+from privatelr.mechanisms.linear_programs.lp_calibration import calibrate_program
+from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts, WorstMargins
+from privatelr.mechanisms.linear_programs.lp_rounds import release_program
+from privatelr.numerics.rows.entries import EntryRows
+from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy.events import BoundedRangeEvent
 from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 
 CLAIMS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 0.01)]
 USUAL = ApproxDP(1.0, 1e-6)
@@ -179,7 +183,7 @@ def test_without_noise_there_is_one_path():
 def test_real_releases_have_the_law_of_all_paths(score):
     worst = audit.worst_pair(PureDP(1.0), score, np.random.default_rng(1), 3)
     found = audit._releases(worst.first, worst.calibration, 600)
-    assert enumerated.path_pvalue(found, worst.log_p) > 1e-6
+    assert discrete.path_pvalue(found, worst.log_p) > 1e-6
 
 
 def test_audit_rows():
@@ -214,7 +218,7 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
     rows = EntryRows(x, np.ones(4), x_bound=1.0)
     calibration = calibrate_program(ProgramFacts(4, 2, 1.0, 0.7), PureDP(8.0), 4, 2.0)
     log_p = path_log_probabilities(rows, calibration).reshape(-1)
-    assert enumerated.path_pvalue(audit._releases(rows, calibration, 1500), log_p) > 1e-6
+    assert discrete.path_pvalue(audit._releases(rows, calibration, 1500), log_p) > 1e-6
     kept = {}
 
     def projected(log_weights, s):
@@ -228,7 +232,7 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
     honest = releasing.lower
     monkeypatch.setattr(releasing, "dense_projection", projected)
     monkeypatch.setattr(releasing, "lower", fed_back)
-    assert enumerated.path_pvalue(audit._releases(rows, calibration, 4000), log_p) < 1e-9
+    assert discrete.path_pvalue(audit._releases(rows, calibration, 4000), log_p) < 1e-9
 
 
 # -- numbers, refusals ------------------------------------------------------------------------

@@ -8,37 +8,41 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from privatelr.audit.discrete import epsilon_of_outcomes, loss_of_outcomes, renyi_of_outcomes
-from privatelr.audit.simplex import exact_minimiser, histograms_of, log_chances
+from privatelr.audit.enumeration.discrete import (
+    epsilon_of_outcomes,
+    loss_of_outcomes,
+    renyi_of_outcomes,
+)
+from privatelr.audit.enumeration.tiny_simplex import exact_minimiser, histograms_of, log_chances
 from privatelr.errors import GuaranteeError, NoRelease
 from privatelr.mechanisms import simplex
-from privatelr.mechanisms.simplex import draws as affordable
-from privatelr.mechanisms.simplex import histogram
-from privatelr.mechanisms.simplex.calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.draws import (
+from privatelr.mechanisms.simplex import number_of_draws as affordable
+from privatelr.mechanisms.simplex import simplex_release
+from privatelr.mechanisms.simplex.number_of_draws import (
+    Stability,
     affordable_draws,
     draws_for_epsilon,
     epsilon_for_draws,
     min_lambda,
     rho_of_draw,
+    simplex_stability,
     stability_of,
     suggest_lambda,
 )
-from privatelr.mechanisms.simplex.histogram import Uniforms, draw_histogram
-from privatelr.mechanisms.simplex.problem import SimplexFacts
-from privatelr.mechanisms.simplex.release import release_simplex
-from privatelr.mechanisms.simplex.stability import Stability, simplex_stability
-from privatelr.numerics.entries import EntryRows
-from privatelr.numerics.entropic import entropic_minimum
+from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
+from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
+from privatelr.mechanisms.simplex.simplex_release import Uniforms, draw_histogram, release_simplex
 from privatelr.numerics.losses import LOSSES, Huber, Logistic
-from privatelr.numerics.simplex_objective import Entropic
-from privatelr.privacy.accounting import Entry, epsilon_of
-from privatelr.privacy.bounded_range import renyi_of_draw
+from privatelr.numerics.rows.entries import EntryRows
+from privatelr.numerics.solve.entropic import entropic_minimum
+from privatelr.numerics.solve.simplex_objective import Entropic
+from privatelr.privacy.accounting.composition_bounds import Entry, epsilon_of
 from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.draws import FloatDraw
 from privatelr.privacy.events import event_from_json, event_to_json
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.noise.exact_draws import FloatDraw
+from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.renyi_divergence import renyi_of_draw
 
 COD_RNA = 41_674  # records that the published numbers are about
 
@@ -423,10 +427,10 @@ def test_doubtful_draws_are_decided_by_further_bits(monkeypatch):
     """With doubles that decide nothing, the same numbers give the same options."""
     logs = np.random.default_rng(0).standard_normal(50) * 5
     draw = SystemRandomness().draw(Uniforms(500))
-    fast = histogram._options(logs, draw)
-    ends, error = histogram._ends(logs)
-    monkeypatch.setattr(histogram, "_ends", lambda _: (ends, 2.0))
-    np.testing.assert_array_equal(histogram._options(logs, draw), fast)
+    fast = simplex_release._options(logs, draw)
+    ends, error = simplex_release._ends(logs)
+    monkeypatch.setattr(simplex_release, "_ends", lambda _: (ends, 2.0))
+    np.testing.assert_array_equal(simplex_release._options(logs, draw), fast)
     assert error < 1e-12
 
 
@@ -438,7 +442,7 @@ def test_a_number_beside_an_end_is_on_its_side():
         for moved in (-1e-15, 1e-15):
             number = FloatDraw(np.array([ends[k] + moved]))
             exact = k if moved < 0 else k + 1
-            assert histogram._options(logs, number)[0] == exact
+            assert simplex_release._options(logs, number)[0] == exact
 
 
 def test_options_of_no_weight_in_doubles_are_never_hit_by_rounding():

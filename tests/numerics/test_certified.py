@@ -14,8 +14,6 @@ from scipy import special
 
 from privatelr import Newton
 from privatelr.errors import ArgumentError
-from privatelr.numerics import certified
-from privatelr.numerics.certified import certified_minimum, gradient_bound
 from privatelr.numerics.losses import (
     EVALUATION_ERROR,
     LOSSES,
@@ -24,10 +22,12 @@ from privatelr.numerics.losses import (
     Logistic,
     SoftplusHinge,
 )
-from privatelr.numerics.newton import Minimum
 from privatelr.numerics.objective import Objective, value_and_gradient
-from privatelr.numerics.precise import precise_minimum
-from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
+from privatelr.numerics.rows.dense_rows import BLOCK_ROWS, DenseRows
+from privatelr.numerics.solve import certified
+from privatelr.numerics.solve.ball_newton import precise_minimum
+from privatelr.numerics.solve.certified import certified_minimum, gradient_bound
+from privatelr.numerics.solve.newton import Minimum
 from privatelr.precision import working_precision
 
 LOGISTIC = LOSSES["logistic"]

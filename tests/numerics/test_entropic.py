@@ -8,11 +8,11 @@ from flint import arb
 from scipy import optimize, sparse, special
 
 from privatelr.errors import ArgumentError, NotConvergedError
-from privatelr.numerics import entropic
-from privatelr.numerics.entries import EntryRows
-from privatelr.numerics.entropic import entropic_minimum
 from privatelr.numerics.losses import LOSSES, Huber, Logistic, SoftplusHinge
-from privatelr.numerics.simplex_objective import (
+from privatelr.numerics.rows.entries import EntryRows
+from privatelr.numerics.solve import entropic
+from privatelr.numerics.solve.entropic import entropic_minimum
+from privatelr.numerics.solve.simplex_objective import (
     Entropic,
     coefficients,
     log_weights,

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from privatelr.numerics import preconditioned
 from privatelr.numerics.losses import LOSSES, Huber, Logistic
-from privatelr.numerics.newton import Newton, certificate, descend
 from privatelr.numerics.objective import Objective, hessian
-from privatelr.numerics.preconditioned import is_worth_steering, steered, thinned_rows
-from privatelr.numerics.products import rough_gram
-from privatelr.numerics.rows import DenseRows
-from privatelr.numerics.sparse_rows import SparseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.products import rough_gram
+from privatelr.numerics.rows.sparse_rows import SparseRows
+from privatelr.numerics.solve import lbfgs
+from privatelr.numerics.solve.lbfgs import is_worth_steering, lbfgs_minimum, thinned_rows
+from privatelr.numerics.solve.newton import Newton, certificate, descend
 
 
 def labels(margin, rng):
@@ -87,7 +87,7 @@ def test_gradients_alone_lead_there_for_smooth_losses(table):
     def no_newton(thin, start):
         return start
 
-    _, norm = steered(objective, no_newton, 1e-10)
+    _, norm = lbfgs_minimum(objective, no_newton, 1e-10)
     assert norm <= 1e-10
 
 
@@ -101,22 +101,22 @@ def test_a_column_that_thinned_rows_do_not_show_takes_one_more_curvature(monkeyp
     assert not objective.rows.thinned(few).x[:, 1].any()
 
     def left():
-        return steered(objective, lambda thin, start: start, 1e-10)[1]
+        return lbfgs_minimum(objective, lambda thin, start: start, 1e-10)[1]
 
     assert left() <= 1e-10
-    monkeypatch.setattr(preconditioned, "_AGAIN", 0)
+    monkeypatch.setattr(lbfgs, "_AGAIN", 0)
     assert left() > 1e-10
 
 
 @pytest.mark.parametrize("factor", [0.01, 100.0])
 def test_a_wrong_curvature_costs_time_and_no_digits(monkeypatch, factor):
     wrong = [True]
-    inverse = preconditioned._inverse
+    inverse = lbfgs._inverse
 
     def spoiled(matrix):
         return inverse(matrix * factor if wrong else matrix)
 
-    monkeypatch.setattr(preconditioned, "_inverse", spoiled)
+    monkeypatch.setattr(lbfgs, "_inverse", spoiled)
     objective = objective_of(powers, Logistic())
     assert Newton()(objective).gradient_norm <= 1e-10
 

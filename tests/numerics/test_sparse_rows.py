@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from privatelr import Newton
-from privatelr.mechanisms.calibration.moments import calibrate_moments
-from privatelr.mechanisms.moments import mean_moments
+from privatelr.mechanisms.calibration.moment_noise import calibrate_moments
+from privatelr.mechanisms.moments_release import mean_moments
 from privatelr.mechanisms.problem import Facts
-from privatelr.numerics import sparse_rows
-from privatelr.numerics.certified import certified_minimum, gradient_bound
 from privatelr.numerics.losses import LOSSES
 from privatelr.numerics.objective import (
     Objective,
@@ -25,11 +23,13 @@ from privatelr.numerics.objective import (
     mean_change,
     value_and_gradient,
 )
-from privatelr.numerics.precise import precise_minimum
-from privatelr.numerics.products import gram, short_margins, short_slopes
-from privatelr.numerics.rows import DenseRows, additions, block_rows
-from privatelr.numerics.sparse_rows import SparseRows, sparse_backend
-from privatelr.numerics.threads import threads
+from privatelr.numerics.parallel import threads
+from privatelr.numerics.rows import sparse_rows
+from privatelr.numerics.rows.dense_rows import DenseRows, additions, block_rows
+from privatelr.numerics.rows.products import gram, short_margins, short_slopes
+from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend
+from privatelr.numerics.solve.ball_newton import precise_minimum
+from privatelr.numerics.solve.certified import certified_minimum, gradient_bound
 from privatelr.precision import working_precision
 from privatelr.privacy.guarantees import PureDP
 from privatelr.types import Block

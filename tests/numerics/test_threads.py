@@ -11,16 +11,11 @@ import numpy as np
 import pytest
 
 from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.newton import CERTIFICATE, Newton, descend
-from privatelr.numerics.objective import (
-    Objective,
-    gradient_of,
-    hessian,
-    value_and_gradient,
-)
-from privatelr.numerics.preconditioned import thinned_rows
-from privatelr.numerics.rows import DenseRows, additions, block_rows
-from privatelr.numerics.threads import in_order, summed, threads
+from privatelr.numerics.objective import Objective, gradient_of, hessian, value_and_gradient
+from privatelr.numerics.parallel import in_order, summed, threads
+from privatelr.numerics.rows.dense_rows import DenseRows, additions, block_rows
+from privatelr.numerics.solve.lbfgs import thinned_rows
+from privatelr.numerics.solve.newton import CERTIFICATE, Newton, descend
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 

@@ -8,18 +8,18 @@ from flint import arb
 from scipy import linalg, sparse
 
 from privatelr import Newton
-from privatelr.mechanisms.calibration.shield import certified_norm
+from privatelr.mechanisms.calibration.approximate_minimum import certified_norm
 from privatelr.mechanisms.problem import Facts
-from privatelr.numerics import certified, wide
-from privatelr.numerics.certified import certified_minimum, gradient_bound, resolved_norm
 from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.newton import Minimum
 from privatelr.numerics.objective import Objective, hessian, value_and_gradient
-from privatelr.numerics.rows import DenseRows
-from privatelr.numerics.sparse_rows import SparseRows
-from privatelr.numerics.threads import threads
+from privatelr.numerics.parallel import threads
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.sparse_rows import SparseRows
+from privatelr.numerics.solve import certified, wide_newton
+from privatelr.numerics.solve.certified import certified_minimum, gradient_bound, resolved_norm
+from privatelr.numerics.solve.newton import Minimum
 from privatelr.precision import working_precision
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
 
 LOGISTIC = LOSSES["logistic"]
 EVERY_LOSS = [*LOSSES.values(), Huber(0.01), SoftplusHinge(0.01)]
@@ -78,27 +78,27 @@ class Folded:
 @pytest.mark.parametrize("pairs", [True, False])
 @pytest.mark.parametrize("reach", [0.0, 1.0])
 def test_steps_by_rows_are_newton_steps(kind, pairs, reach, monkeypatch):
-    monkeypatch.setattr(wide, "_ROWS", 1000 if pairs else 0)
-    monkeypatch.setattr(wide, "_LOOSE", 1e-12)
-    monkeypatch.setattr(wide, "_TIGHT", 1e-12)
+    monkeypatch.setattr(wide_newton, "_ROWS", 1000 if pairs else 0)
+    monkeypatch.setattr(wide_newton, "_LOOSE", 1e-12)
+    monkeypatch.setattr(wide_newton, "_TIGHT", 1e-12)
     objective = problem(100, 300, kind)
     w = np.random.default_rng(1).standard_normal(301)
     gradient = value_and_gradient(objective, w)[1]
     expected = -linalg.solve(hessian(objective, w, reach), gradient)
-    step = wide.wide_steps(objective)(w, gradient, reach)
+    step = wide_newton.wide_steps(objective)(w, gradient, reach)
     np.testing.assert_allclose(step, expected, atol=1e-9 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("rows", [DenseRows, SparseRows, Folded])
 def test_steps_by_columns_are_newton_steps(rows, monkeypatch):
-    monkeypatch.setattr(wide, "_LOOSE", 1e-12)
+    monkeypatch.setattr(wide_newton, "_LOOSE", 1e-12)
     objective = problem(500, 300, DenseRows if rows is DenseRows else SparseRows)
     if rows is Folded:
         objective = replace(objective, rows=Folded(objective.rows))
     w = np.random.default_rng(1).standard_normal(301)
     gradient = value_and_gradient(objective, w)[1]
     expected = -linalg.solve(hessian(objective, w), gradient)
-    step = wide.wide_steps(objective)(w, gradient, 0.0)
+    step = wide_newton.wide_steps(objective)(w, gradient, 0.0)
     np.testing.assert_allclose(step, expected, atol=1e-8 * np.abs(expected).max())
 
 
@@ -110,7 +110,7 @@ def test_conjugate_gradients_of_rows_leave_no_more_than_they_say(part):
     root = np.sqrt(np.random.default_rng(2).uniform(0, 0.25, n) / n)
     gradient = np.random.default_rng(3).standard_normal(200) @ x
     enough = part * np.linalg.norm(gradient)
-    v = wide._conjugate_rows(x, root, objective.lambda_, root * (x @ gradient), enough)
+    v = wide_newton._conjugate_rows(x, root, objective.lambda_, root * (x @ gradient), enough)
     step = ((root * v) @ x - gradient) / objective.lambda_
     left = (root**2 * (x @ step)) @ x + objective.lambda_ * step + gradient
     assert 0.01 * enough < np.linalg.norm(left) <= enough * (1 + 1e-9)
@@ -124,11 +124,11 @@ def test_conjugate_gradients_of_rows_leave_no_more_than_they_say(part):
 @pytest.mark.parametrize("pairs", [True, False])
 def test_minima_equal_those_of_the_matrix_of_columns(loss, shape, pairs, monkeypatch):
     objective = problem(*shape, loss=loss)
-    monkeypatch.setattr(wide, "_WIDE", 10**6)
+    monkeypatch.setattr(wide_newton, "_WIDE", 10**6)
     expected = Newton()(objective).w
-    monkeypatch.setattr(wide, "_ROWS", 2500 if pairs else 0)
-    monkeypatch.setattr(wide, "_COLUMNS", 300)
-    monkeypatch.setattr(wide, "_WIDE", 256)
+    monkeypatch.setattr(wide_newton, "_ROWS", 2500 if pairs else 0)
+    monkeypatch.setattr(wide_newton, "_COLUMNS", 300)
+    monkeypatch.setattr(wide_newton, "_WIDE", 256)
     for rows in (objective.rows, Folded(objective.rows)):
         found = Newton()(replace(objective, rows=rows)).w
         np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())

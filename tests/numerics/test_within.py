@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privatelr.numerics.within as within_module
+import privatelr.numerics.rows.rows_within_bounds as within_module
 from privatelr import dplr
-from privatelr.frames.design import read_design
-from privatelr.numerics.limits import Limits, bounded_rows, held_in_blocks
-from privatelr.numerics.rows import DenseRows
-from privatelr.numerics.within import (
+from privatelr.design.formula_design import read_design
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.row_bounds import RowBounds, bounded_rows, held_in_blocks
+from privatelr.numerics.rows.rows_within_bounds import (
     block_runs,
     keep_blocks,
     keep_length,
-    keep_rows,
+    keep_rows_within_bounds,
     largest_entries,
 )
 from privatelr.types import Block
@@ -45,7 +45,7 @@ def problems(draw):
         for size, ball in zip(sizes, balls, strict=False)
     )
     x = np.array(values).reshape(n, p)
-    return x, Limits(bound, intercept, blocks=draw(st.sampled_from([(), blocks])))
+    return x, RowBounds(bound, intercept, blocks=draw(st.sampled_from([(), blocks])))
 
 
 def in_full(x, limits):
@@ -83,9 +83,9 @@ def test_rows_at_the_bound_are_bounded():
     scales = 1 + rng.integers(-20, 20, 4000)[:, None] * 2.0**-53
     for shift in (1.0, 1 - 2.0**-40, 1 - 2.0**-39):
         x = directions * scales * shift
-        check_hold(x[:200], Limits(1.0, None), "C")
-        rows, _ = Limits(1.0, 1.0).hold(x, np.ones(len(x)))
-        np.testing.assert_array_equal(rows, in_full(x, Limits(1.0, 1.0)))
+        check_hold(x[:200], RowBounds(1.0, None), "C")
+        rows, _ = RowBounds(1.0, 1.0).hold(x, np.ones(len(x)))
+        np.testing.assert_array_equal(rows, in_full(x, RowBounds(1.0, 1.0)))
 
 
 def test_what_is_kept_is_kept_for_sure():
@@ -107,11 +107,11 @@ def test_columns_tell_what_is_kept_by_all_rows_only_where_no_entry_is_missing():
     largest, complete = largest_entries(x)
     assert largest.tolist() == [0.3, 0.2]
     assert not complete
-    assert keep_rows(x, 1.0, (), None).tolist() == [True, False, True]
-    assert keep_rows(x[::2], 1.0, (), None).all()
-    assert not keep_rows(x[::2], 0.1, (), None).any()
-    assert keep_rows(np.empty((2, 0)), 1.0, (), None).all()
-    assert keep_rows(np.empty((0, 2)), 1.0, (), None).shape == (0,)
+    assert keep_rows_within_bounds(x, 1.0, (), None).tolist() == [True, False, True]
+    assert keep_rows_within_bounds(x[::2], 1.0, (), None).all()
+    assert not keep_rows_within_bounds(x[::2], 0.1, (), None).any()
+    assert keep_rows_within_bounds(np.empty((2, 0)), 1.0, (), None).all()
+    assert keep_rows_within_bounds(np.empty((0, 2)), 1.0, (), None).shape == (0,)
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -120,7 +120,7 @@ def test_a_block_that_is_too_large_on_either_side_is_held(sign, size):
     blocks = (Block(1, 2.0), *([Block(1, 0.5)] * 2 if size == 1 else [Block(2, 0.5)]))
     x = sign * np.array([[0.4, 0.05], [0.6, 0.05], [0.05, 0.6]])
     for rows in (x, x[:1], x[1:2]):
-        check_hold(rows, Limits(1.0, 1.0, blocks=blocks), "F")
+        check_hold(rows, RowBounds(1.0, 1.0, blocks=blocks), "F")
 
 
 def test_runs_cover_the_columns_in_order():
@@ -140,7 +140,7 @@ def test_planted_bug_is_caught(monkeypatch, slack):
     """A limit without its margin for rounding, and blocks that nobody looks at."""
     if slack == "blocks":
         monkeypatch.setattr(within_module, "keep_blocks", lambda *_: np.True_)
-        x, limits = np.full((2, 2), 0.6), Limits(2.0, None, blocks=(Block(2, 1.0),))
+        x, limits = np.full((2, 2), 0.6), RowBounds(2.0, None, blocks=(Block(2, 1.0),))
         with pytest.raises(AssertionError):
             check_hold(x, limits, "C")
         return
@@ -169,7 +169,7 @@ def test_an_entry_at_its_bound_stays_there():
 
 
 def test_a_row_of_no_use_is_zero_without_covariates():
-    rows, y = Limits(1.0, 0.5).hold(np.empty((3, 0)), np.array([1.0, 0.0, -1.0]))
+    rows, y = RowBounds(1.0, 0.5).hold(np.empty((3, 0)), np.array([1.0, 0.0, -1.0]))
     assert rows.ravel().tolist() == [0.5, 0.0, 0.5]
     assert y.tolist() == [1.0, 0.0, -1.0]
 

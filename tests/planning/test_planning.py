@@ -21,11 +21,10 @@ from privatelr import (
     plan,
 )
 from privatelr.numerics.roc import c_index
-from privatelr.planning import needs
+from privatelr.planning import needed_records
 from privatelr.planning.forecast import kept_by_penalty, simulate
-from privatelr.planning.guesses import Guesses
-from privatelr.planning.population import spread_quantiles
-from privatelr.planning.study import population_of
+from privatelr.planning.made_up_records import Guesses, spread_quantiles
+from privatelr.planning.make_plan import population_of
 
 FORMULA = "chd ~ age + sbp + famhist"
 SHORT = "chd ~ age"  # its intervals are quick to come by
@@ -229,8 +228,10 @@ def test_all_covariates_are_meant_where_none_is_named():
 def test_the_search_begins_where_the_penalty_hides_nothing():
     study = planned_for(20, 0.1, spend="inference").study
     assert planned_for(20, 0.1).errors.kept[1] < 0.1
-    start = needs._beyond_conservative(lambda n: needs.at_size(study, int(n)), 20, needs.SIZES)
-    assert kept_by_penalty(simulate(needs.at_size(study, int(start))))[1] > 0.7
+    start = needed_records._beyond_conservative(
+        lambda n: needed_records.at_size(study, int(n)), 20, needed_records.SIZES
+    )
+    assert kept_by_penalty(simulate(needed_records.at_size(study, int(start))))[1] > 0.7
 
 
 UNATTAINABLE = [
@@ -343,6 +344,6 @@ def test_columns_without_bounds_take_row_norm():
 
 
 def test_searches_have_public_limits():
-    assert needs.SMALLEST_N < 30_000 < needs.LARGEST_N
+    assert needed_records.SMALLEST_N < 30_000 < needed_records.LARGEST_N
     with pytest.raises(ArgumentError, match=r"n takes a whole number from 1 to 1e\+08"):
         plan(FORMULA, 10**9, **PUBLIC)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from privatelr.planning.search import Axis, crossing, three_digits
+from privatelr.planning.needed_records import Axis, crossing, three_digits
 
 AXIS = Axis(10.0, 1e8, lambda x: float(round(three_digits(x))))
 

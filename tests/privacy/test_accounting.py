@@ -9,19 +9,22 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privatelr import PureDP
-from privatelr.privacy import accounting_pld
-from privatelr.privacy.accounting import Entry, delta_of, epsilon_of, fits
-from privatelr.privacy.composition import (
+from privatelr.privacy.accounting import loss_distributions
+from privatelr.privacy.accounting.composition_bounds import (
+    Entry,
     composition,
+    delta_of,
     epsilon_by_losses,
     epsilon_by_renyi,
     epsilon_by_sum,
+    epsilon_of,
+    fits,
 )
+from privatelr.privacy.accounting.ledger import Ledger
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.events import GaussianEvent, TiltEvent
-from privatelr.privacy.gaussian import gaussian_sd, log_delta
 from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.ledger import Ledger
+from privatelr.privacy.noise.gaussian_delta import gaussian_sd, log_delta
 
 M = 1 / 8.449
 MU = 2 * M
@@ -38,7 +41,7 @@ def gaussian(mu, guarantee=None, times=1):
 
 @pytest.fixture
 def without_library(monkeypatch):
-    monkeypatch.setattr(accounting_pld, "_library", lambda: None)
+    monkeypatch.setattr(loss_distributions, "_library", lambda: None)
 
 
 @pytest.fixture
@@ -125,7 +128,7 @@ def check_trap(total):
 def test_the_trap_is_caught(library, monkeypatch):
     from dp_accounting import NeighboringRelation
 
-    library_pld = accounting_pld._library()
+    library_pld = loss_distributions._library()
     honest = library_pld.from_gaussian_mechanism
 
     def doubled(**options):
@@ -138,7 +141,7 @@ def test_the_trap_is_caught(library, monkeypatch):
 
 def test_a_tilt_without_curvature_cost(library):
     event = TiltEvent(M, M**2 / 2, 0.25, 1.0)
-    assert accounting_pld.delta_at({event: 1}, 1.0) == pytest.approx(1.005e-6, rel=0.01)
+    assert loss_distributions.delta_at({event: 1}, 1.0) == pytest.approx(1.005e-6, rel=0.01)
     four = epsilon_by_losses(composition({event: 4}), 1e-6)
     assert 2.123 < four < 2.163
 
@@ -237,7 +240,7 @@ ENTRIES = st.lists(ENTRY, min_size=1, max_size=4)
 def test_bounds_are_sane(entries, more, delta, random):
     """Never negative, the same in any order, more for more entries, less for a larger delta."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accounting_pld, "_library", lambda: None)
+        patch.setattr(loss_distributions, "_library", lambda: None)
         epsilon = epsilon_of(entries, delta)
         assert epsilon >= 0
         shuffled = random.sample(entries, len(entries))

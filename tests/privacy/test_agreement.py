@@ -11,24 +11,18 @@ from hypothesis import strategies as st
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
 from privatelr.mechanisms.online.play import PrivateFTRL
 from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.simplex.calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.problem import SimplexFacts
-from privatelr.mechanisms.spending import read_spend
+from privatelr.mechanisms.request import Request, read_spend
+from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
+from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
 from privatelr.mechanisms.stages import calibrate_all
 from privatelr.numerics.losses import LOSSES, Huber
-from privatelr.privacy import ledger as ledger_module
-from privatelr.privacy import ledger_page
-from privatelr.privacy.accounting import Entry
-from privatelr.privacy.agreement import implied, in_agreement, require_agreement
+from privatelr.privacy.accounting import ledger as ledger_module
+from privatelr.privacy.accounting import ledger_page
+from privatelr.privacy.accounting.agreement import implied, in_agreement, require_agreement
+from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import (
-    BoundedRangeEvent,
-    GaussianEvent,
-    SimplexDrawEvent,
-    TiltEvent,
-)
-from privatelr.privacy.gaussian import gaussian_epsilon, gaussian_sd
+from privatelr.privacy.events import BoundedRangeEvent, GaussianEvent, SimplexDrawEvent, TiltEvent
+from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, gaussian_sd
 
 MU = 1 / gaussian_sd(1.0, 1e-6, 1.0)
 

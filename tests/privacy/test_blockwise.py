@@ -12,11 +12,11 @@ from scipy import stats
 
 from privatelr.mechanisms.release import distance_from, rounded_sum
 from privatelr.precision import working_precision
-from privatelr.privacy import blockwise
-from privatelr.privacy.blockwise import MANY, BlockwiseDraw
-from privatelr.privacy.draws import Balls, ExactDraw, FloatDraw
-from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
-from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.noise import blockwise
+from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
+from privatelr.privacy.noise.exact_draws import Balls, ExactDraw, FloatDraw
+from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 
 LAWS = [GaussianNoise(1000, 3.7), GaussianNoise(333, 1e-9), SphericalLaplace(400, 0.3)]
 LAWS += [SphericalLaplace(77, 1e6)]

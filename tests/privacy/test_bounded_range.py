@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize
 
 from privatelr import GuaranteeError, PureDP
-from privatelr.privacy.accounting import Entry, delta_of, epsilon_of
-from privatelr.privacy.bounded_range import (
-    epsilon_of_choices,
-    range_within,
-    renyi_of_draw,
-    renyi_of_range,
-)
+from privatelr.privacy.accounting.composition_bounds import Entry, delta_of, epsilon_of
+from privatelr.privacy.accounting.ledger import Ledger
 from privatelr.privacy.events import (
     BoundedRangeEvent,
     SimplexDrawEvent,
@@ -28,8 +23,14 @@ from privatelr.privacy.events import (
     renyi_curve,
 )
 from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.ledger import Ledger
-from privatelr.privacy.renyi import ORDERS, epsilon_of_curve
+from privatelr.privacy.renyi_divergence import (
+    ORDERS,
+    epsilon_of_choices,
+    epsilon_of_curve,
+    range_within,
+    renyi_of_draw,
+    renyi_of_range,
+)
 
 ETA = st.floats(-6, 1.5).map(lambda x: 10.0**x)
 EXCESS = st.floats(-3, 3).map(lambda x: 10.0**x)

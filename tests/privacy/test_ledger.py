@@ -12,21 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import GuaranteeError, NonPrivate, PureDP
-from privatelr.privacy import accounting_pld, ledger_page
-from privatelr.privacy import ledger as ledger_module
-from privatelr.privacy.accounting import Entry
+from privatelr.privacy.accounting import ledger as ledger_module
+from privatelr.privacy.accounting import ledger_page, loss_distributions
+from privatelr.privacy.accounting.composition_bounds import Entry
+from privatelr.privacy.accounting.ledger import Ledger, account_with, active_ledger
+from privatelr.privacy.accounting.statement import rounded_down, share
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.events import GaussianEvent, TiltEvent
-from privatelr.privacy.gaussian import gaussian_sd
 from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.ledger import Ledger, account_with, active_ledger
-from privatelr.privacy.statement import rounded_down, share
+from privatelr.privacy.noise.gaussian_delta import gaussian_sd
 
 
 @pytest.fixture(autouse=True)
 def without_library(monkeypatch):
     """The same numbers whether or not the extra is installed, and quick refusals."""
-    monkeypatch.setattr(accounting_pld, "_library", lambda: None)
+    monkeypatch.setattr(loss_distributions, "_library", lambda: None)
 
 
 def refusal(account, *arguments, **options):

@@ -8,10 +8,10 @@ import pytest
 from flint import arb
 
 from privatelr.precision import working_precision
-from privatelr.privacy import selection
-from privatelr.privacy.draws import ExactDraw
-from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
-from privatelr.privacy.selection import ExponentialMechanism, Gumbel
+from privatelr.privacy.noise import exponential_mechanism
+from privatelr.privacy.noise.exact_draws import ExactDraw
+from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
+from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 
 ODD = [0, 1, 2**10, 2**52, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2**20, 2**64 - 2, 2**64 - 1]
 
@@ -82,8 +82,8 @@ def test_scores_apart_by_less_than_doubles_see_are_left_to_balls():
 
 def test_too_bold_an_error_is_caught(monkeypatch):
     """The planted slip: no allowance for rounding, so that a tie goes to the first."""
-    monkeypatch.setattr(selection, "_ROUNDING", 0.0)
-    monkeypatch.setattr(selection, "_CELL", 2.0**-64)
+    monkeypatch.setattr(exponential_mechanism, "_ROUNDING", 0.0)
+    monkeypatch.setattr(exponential_mechanism, "_CELL", 2.0**-64)
     near = Gumbel.near
     monkeypatch.setattr(
         Gumbel, "near", staticmethod(lambda w: (near(w)[0] + [1e-13, 0], np.zeros(2)))

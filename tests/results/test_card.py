@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from frames_for_laws import clinic, fit_clinic
 
-import privatelr.results.card
+import privatelr.results.pages.card
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -23,7 +23,7 @@ from privatelr import (
     load,
 )
 from privatelr.privacy.conversions import to_approximate
-from privatelr.results.release_document import release_document
+from privatelr.results.release_files.document import release_document
 
 MECHANISMS = [
     {},
@@ -242,4 +242,4 @@ def test_the_card_is_read_from_the_record():
     other = replace(fit, release=replace(fit.release, coef=0 * fit.release.coef))
     assert fit.card() != other.card()
     assert "| age | 0 |" in other.card()
-    assert privatelr.results.card.write_card(other, "markdown") == other.card()
+    assert privatelr.results.pages.card.write_card(other, "markdown") == other.card()

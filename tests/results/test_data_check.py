@@ -11,7 +11,7 @@ import pytest
 from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic
 from scipy import sparse
 
-import privatelr.frames.steps
+import privatelr.design.column_plan
 from privatelr import (
     GuaranteeError,
     Ledger,
@@ -24,8 +24,8 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.numerics import rows as rows_module
-from privatelr.numerics.threads import threads
+from privatelr.numerics.parallel import threads
+from privatelr.numerics.rows import dense_rows as rows_module
 
 LEVELS = ["a", "b", "c"]
 
@@ -121,7 +121,7 @@ def test_counts_are_those_of_a_look_at_each_value(formula, bounds, monkeypatch):
 
 
 def test_counts_that_miss_clipped_values_are_caught(monkeypatch):
-    monkeypatch.setattr(privatelr.frames.steps, "_count_clipped", lambda *_: None)
+    monkeypatch.setattr(privatelr.design.column_plan, "_count_clipped", lambda *_: None)
     with pytest.raises(AssertionError):
         check_counts(check("y ~ .", odd(), **DECLARED).counts, odd(), **DECLARED)
 

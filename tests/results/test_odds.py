@@ -8,7 +8,7 @@ from frames_for_laws import fit_clinic
 from repeated_noise import drawn, trial
 
 from privatelr import ArgumentError, GuaranteeError, dplpsvm, dplr, dpsimplex, dpsvm
-from privatelr.results.summary_odds import _cells, _places
+from privatelr.results.pages.odds_ratios import _cells, _places
 
 
 @lru_cache

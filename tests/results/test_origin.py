@@ -9,8 +9,8 @@ import pytest
 from frames_for_laws import clinic, fit_clinic
 
 from privatelr import ZCDP, Ledger, PrivacyWarning, PureDP, dplpsvm, dpsimplex, load
-from privatelr.results import origin as origin_module
-from privatelr.results.release_format import content_hash
+from privatelr.results.release_files import origin as origin_module
+from privatelr.results.release_files.release_format import content_hash
 from privatelr.results.selected import SelectedFit
 
 FITS = {
@@ -135,7 +135,7 @@ def test_planted_silence_is_caught(tmp_path, monkeypatch):
     """Views that leave out what no reader can check."""
     honest = origin_module.stated
     monkeypatch.setattr(
-        "privatelr.results.release_file.stated",
+        "privatelr.results.release_files.release_file.stated",
         lambda fit: tuple(s for s in honest(fit) if "operating system" not in s),
     )
     with pytest.raises((AssertionError, StopIteration)):

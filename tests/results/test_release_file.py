@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privatelr.model_data
-import privatelr.results.release_document
+import privatelr.results.release_files.document
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -38,20 +38,20 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.frames.design import plan_design
+from privatelr.design.formula_design import plan_design
 from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
-from privatelr.results.design_limits import (
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.results.release_files.design_limits import (
     MOST_COLUMNS,
     expansion_work,
     least_columns,
     read_tokens,
 )
-from privatelr.results.json_values import MOST_MARKS, parse
-from privatelr.results.moments_file import restore_moments
-from privatelr.results.release_document import release_document, restore
-from privatelr.results.release_file import release_bytes
-from privatelr.results.release_format import content_hash
+from privatelr.results.release_files.document import release_document, restore
+from privatelr.results.release_files.json_values import MOST_MARKS, parse
+from privatelr.results.release_files.moments_file import restore_moments
+from privatelr.results.release_files.release_file import release_bytes
+from privatelr.results.release_files.release_format import content_hash
 
 N = 60
 RNG = np.random.default_rng(5)
@@ -958,7 +958,7 @@ def test_columns_are_counted_before_they_are_made(formula, options):
 def test_planted_trust_in_the_noise_is_caught(tmp_path, monkeypatch):
     """A reader that takes the guarantee from the file."""
     data = json.dumps(changed("calibration", "noise", "rate", to=lambda r: 2 * r)).encode()
-    trusting = privatelr.results.calibration_file
+    trusting = privatelr.results.release_files.calibration_file
     monkeypatch.setattr(trusting, "_require_consistent", lambda calibration: None)
     with pytest.raises(pytest.fail.Exception):
         refusal(tmp_path / "model.json", data)
@@ -968,7 +968,7 @@ def test_planted_trust_in_the_noise_of_moments_is_caught(tmp_path, monkeypatch):
     data = json.dumps(
         changed("inference", "noise", "rate", to=lambda r: 2 * r, document=INFERRED)
     ).encode()
-    trusting = privatelr.results.moments_file
+    trusting = privatelr.results.release_files.moments_file
     monkeypatch.setattr(trusting, "_require_consistent", lambda calibration: None)
     with pytest.raises(pytest.fail.Exception):
         refusal(tmp_path / "model.json", data)
@@ -977,7 +977,7 @@ def test_planted_trust_in_the_noise_of_moments_is_caught(tmp_path, monkeypatch):
 def test_planted_trust_in_the_sum_is_caught(tmp_path, monkeypatch):
     """A reader that looks at each part and believes what the file says of both."""
     data = json.dumps(changed("guarantee", "epsilon", to=0.65, document=INFERRED)).encode()
-    trusting = privatelr.results.release_document
+    trusting = privatelr.results.release_files.document
     monkeypatch.setattr(trusting, "_is_sum", lambda given, total: True)
     monkeypatch.setattr(trusting, "require_same", lambda *_: None)
     with pytest.raises(pytest.fail.Exception):
@@ -986,13 +986,13 @@ def test_planted_trust_in_the_sum_is_caught(tmp_path, monkeypatch):
 
 def test_planted_loss_of_a_bit_is_caught(tmp_path, monkeypatch):
     """A writer that rounds."""
-    honest = privatelr.results.release_document.restore_plan
+    honest = privatelr.results.release_files.document.restore_plan
 
     def rounded(value):
         spec = honest(value)
         scale = np.nextafter(spec.columns.scale, np.inf)
         return replace(spec, columns=replace(spec.columns, scale=scale))
 
-    monkeypatch.setattr(privatelr.results.release_document, "restore_plan", rounded)
+    monkeypatch.setattr(privatelr.results.release_files.document, "restore_plan", rounded)
     with pytest.raises(ReleaseFileError, match="would not be read back"):
         fit_clinic(clinic()).save(tmp_path / "model.json")

@@ -17,20 +17,20 @@ from frames_for_laws import SCHEMA as DECLARED
 from frames_for_laws import clinic
 
 from privatelr import ZCDP, GuaranteeError, NonPrivate, ReleaseFileError, dplr, load
-from privatelr.mechanisms.calibration.moments import achieved_moments
-from privatelr.mechanisms.verification import achieved
+from privatelr.mechanisms.calibration.moment_noise import achieved_moments
+from privatelr.mechanisms.verify import achieved
 from privatelr.privacy.conversions import compose, from_json, implies, to_json
-from privatelr.results import (
+from privatelr.results.release_files import (
     calibration_file,
     design_file,
     moments_file,
     release_file,
     release_format,
 )
-from privatelr.results import release_document as release_document_module
-from privatelr.results.json_values import canonical
-from privatelr.results.release_document import release_document
-from privatelr.results.release_format import content_hash
+from privatelr.results.release_files import document as release_document_module
+from privatelr.results.release_files.document import release_document
+from privatelr.results.release_files.json_values import canonical
+from privatelr.results.release_files.release_format import content_hash
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

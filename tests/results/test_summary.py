@@ -12,7 +12,7 @@ from frames_for_laws import clinic, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privatelr.results.summary
+import privatelr.results.pages.summary
 from privatelr import (
     ZCDP,
     ArgumentError,
@@ -26,8 +26,8 @@ from privatelr import (
     load_schema,
 )
 from privatelr.inference.intervals import Inference
-from privatelr.results import summary_table
-from privatelr.results.bars import bars_of, drawings
+from privatelr.results.pages import summary_table
+from privatelr.results.plots.forest_axis import bars_of, drawings
 
 OPTIONS = [
     {},
@@ -108,7 +108,7 @@ def test_a_page_that_looks_is_caught(monkeypatch):
     def talkative(fit, computed, *, has_below):
         return [f"C-index {fit.diagnostics.c_index:.3f}."]
 
-    monkeypatch.setattr(privatelr.results.summary, "above", talkative)
+    monkeypatch.setattr(privatelr.results.pages.summary, "above", talkative)
     with pytest.raises(AssertionError, match="looked at"):
         test_no_number_of_the_training_data_is_on_a_page_that_nobody_asked_for({})
 

@@ -9,9 +9,8 @@ import scipy
 import statsmodels.formula.api as smf
 
 from privatelr import ArgumentError, dplr
-from privatelr.results.contrasts import WaldTest
 from privatelr.results.equations import Vocabulary, vocabulary_of
-from privatelr.results.hypotheses import read_hypotheses
+from privatelr.results.hypotheses import WaldTest, read_hypotheses
 
 RACES = ["white", "black", "other"]
 PUBLIC = {"bounds": {"age": (15, 45)}, "levels": {"race": RACES, "smoke": ["no", "yes"]}}

@@ -35,25 +35,25 @@ from privatelr.mechanisms.calibration.pure import penalty_costing
 from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate
 from privatelr.mechanisms.request import read_request
-from privatelr.mechanisms.simplex.calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.histogram import draw_histogram
-from privatelr.mechanisms.simplex.problem import SimplexFacts
-from privatelr.numerics.entries import EntryRows
-from privatelr.numerics.entropic import entropic_minimum
+from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
+from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
+from privatelr.mechanisms.simplex.simplex_release import draw_histogram
 from privatelr.numerics.losses import Huber
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows import DenseRows
-from privatelr.numerics.simplex_objective import Entropic
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.entries import EntryRows
+from privatelr.numerics.solve.entropic import entropic_minimum
+from privatelr.numerics.solve.newton import Newton
+from privatelr.numerics.solve.simplex_objective import Entropic
 from privatelr.privacy.guarantees import ApproxDP
-from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
-from privatelr.privacy.randomness import SeededRandomness
+from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.privacy.noise.randomness import SeededRandomness
 
 from .stored import store
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.record import Calibration
-    from privatelr.privacy.noise import NoiseLaw
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.privacy.noise.noise_laws import NoiseLaw
     from privatelr.types import FloatArray
 
 H = 0.5

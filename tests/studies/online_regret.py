@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.mechanisms.online.calibration import (
+from privatelr.mechanisms.online.online_calibration import (
     calibrate_online,
     read_problem,
     read_promise,
@@ -25,7 +25,7 @@ from privatelr.mechanisms.online.calibration import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privatelr.mechanisms.online.calibration import OnlineCalibration
+    from privatelr.mechanisms.online.online_calibration import OnlineCalibration
     from privatelr.types import FloatArray
 
 DELTA = 1e-6

@@ -28,26 +28,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privatelr.frames.design import plan_design, read_design
-from privatelr.frames.formula import parse_formula
-from privatelr.frames.schema import declare_schema
-from privatelr.inference.evidence import quality
+from privatelr.design.formula_design import plan_design, read_design
+from privatelr.formula.algebra import parse_formula
 from privatelr.inference.intervals import infer
+from privatelr.inference.noisy_moments import quality
 from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.stages import draw_all, release_all
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.roc import c_index
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.solve.newton import Newton
 from privatelr.planning import plan
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.randomness import SeededRandomness
+from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.sources.schema import declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.frames.design import Design
-    from privatelr.mechanisms.stages import Plan
-    from privatelr.planning.record import StudyPlan
+    from privatelr.design.formula_design import Design
+    from privatelr.mechanisms.stages import StagedCalibration
+    from privatelr.planning.study_plan import StudyPlan
     from privatelr.privacy.guarantees import Promise
     from privatelr.types import FloatArray
 
@@ -152,7 +152,9 @@ def planned(cell: Cell) -> StudyPlan:
     return plan(formula(cell), cell.n, cell.target, **declared(cell), **options)
 
 
-def realised_sd(cell: Cell, calibrated: Plan, releases: int, seed: int = 1) -> FloatArray:
+def realised_sd(
+    cell: Cell, calibrated: StagedCalibration, releases: int, seed: int = 1
+) -> FloatArray:
     """Deviation of each coefficient over releases of the same dataset.
 
     The releases are those that `dplr` and `dpsvm` make, but for noise that can be repeated.
@@ -170,7 +172,7 @@ def realised_sd(cell: Cell, calibrated: Plan, releases: int, seed: int = 1) -> F
 
 
 def realised_width(
-    cell: Cell, calibrated: Plan, fits: int, seed: int = 1
+    cell: Cell, calibrated: StagedCalibration, fits: int, seed: int = 1
 ) -> tuple[FloatArray, list[str]]:
     """Median widths over fits of a dataset each, and how their intervals were made."""
     data, randomness = np.random.default_rng(seed), SeededRandomness(seed)

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.mechanisms.simplex.calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.problem import SimplexFacts
-from privatelr.mechanisms.simplex.release import release_simplex
-from privatelr.numerics.entries import EntryRows
+from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
+from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
+from privatelr.mechanisms.simplex.simplex_release import release_simplex
 from privatelr.numerics.losses import Huber, Logistic
+from privatelr.numerics.rows.entries import EntryRows
 from privatelr.privacy.guarantees import ApproxDP, NonPrivate
-from privatelr.privacy.randomness import SeededRandomness
+from privatelr.privacy.noise.randomness import SeededRandomness
 
 from .high_dimension import simplex_cells, standard_table
 from .stored import store

@@ -22,9 +22,9 @@ import pandas as pd
 from scipy import optimize
 
 from privatelr.numerics.losses import Huber
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective, value_and_gradient
-from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.solve.newton import Newton
 
 from .tables import ADULT, HOME, adult_files, data_home, labels_of
 

@@ -8,11 +8,10 @@ from studies.stored import stored
 from studies.tables import HOME, data_home
 
 from privatelr.numerics.losses import Huber
-from privatelr.numerics.newton import Newton
 from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
-from privatelr.privacy.simulation import draw_many
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.solve.newton import Newton
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace, draw_many
 
 needs_data = pytest.mark.skipif(data_home() is None, reason=f"{HOME} names no folder of tables")
 

@@ -11,27 +11,41 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from privatelr.audit.mutations.looks import CHOICES, LEDGER, SIMPLEX, TABLES, noise
-from privatelr.audit.mutations.planted import Mutation, Swap, everywhere
+from privatelr.audit.mutations.planted import (
+    CHOICES,
+    LEDGER,
+    SIMPLEX,
+    TABLES,
+    Mutation,
+    Swap,
+    everywhere,
+    noise,
+)
 from privatelr.errors import GuaranteeError
-from privatelr.frames.columns import of_array
-from privatelr.mechanisms.online import calibration as online
+from privatelr.mechanisms.linear_programs import (
+    constraint_private,
+    lp_calibration,
+    lp_rounds,
+    thesis_svm,
+)
+from privatelr.mechanisms.linear_programs import lp_calibration as programs
+from privatelr.mechanisms.online import online_calibration as online
 from privatelr.mechanisms.online.play import PrivateFTRL
-from privatelr.mechanisms.programs import calibration as programs
-from privatelr.mechanisms.programs import choices, constraint_private, constraints, release, thesis
-from privatelr.mechanisms.simplex import calibration as draws
-from privatelr.mechanisms.simplex import release as simplex
-from privatelr.mechanisms.simplex import stability
-from privatelr.numerics.dask_rows import DaskRows
-from privatelr.numerics.dense_weights import dense_projection
-from privatelr.numerics.simplex_objective import Entropic
-from privatelr.privacy import bounded_range, ledger_page
-from privatelr.privacy.accounting import Entry, fits
-from privatelr.privacy.agreement import require_agreement
-from privatelr.privacy.filters import kept_delta
-from privatelr.privacy.ledger import Account, Ledger, Part, account_with
-from privatelr.privacy.selection import ExponentialMechanism, Gumbel
-from privatelr.privacy.statement import is_within
+from privatelr.mechanisms.simplex import number_of_draws
+from privatelr.mechanisms.simplex import simplex_calibration as draws
+from privatelr.mechanisms.simplex import simplex_release as simplex
+from privatelr.numerics.rows.dask_rows import DaskRows
+from privatelr.numerics.solve.dense_weights import dense_projection
+from privatelr.numerics.solve.simplex_objective import Entropic
+from privatelr.privacy import renyi_divergence
+from privatelr.privacy.accounting import ledger_page
+from privatelr.privacy.accounting.agreement import require_agreement
+from privatelr.privacy.accounting.composition_bounds import Entry, fits
+from privatelr.privacy.accounting.filters import kept_delta
+from privatelr.privacy.accounting.ledger import Account, Ledger, PartAccount, account_with
+from privatelr.privacy.accounting.statement import is_within
+from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
+from privatelr.sources.columns import of_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,17 +57,17 @@ if TYPE_CHECKING:
 
 
 def _ranges_doubled() -> Iterable[Swap]:
-    honest = bounded_range.range_within
+    honest = renyi_divergence.range_within
     yield from everywhere(honest, lambda target, times: 2 * honest(target, times))
 
 
 def _one_round_paid() -> Iterable[Swap]:
-    honest = bounded_range.range_within
+    honest = renyi_divergence.range_within
     yield Swap(online, "range_within", lambda target, times: honest(target, 1))
 
 
 def _published_cheaper() -> Iterable[Swap]:
-    honest = thesis.true_epsilon
+    honest = thesis_svm.true_epsilon
     yield from everywhere(honest, lambda *given: honest(*given) / 1.1)
 
 
@@ -68,7 +82,7 @@ def _one_way() -> Iterable[Swap]:
     def choice(made: Any) -> ExponentialMechanism:
         return ExponentialMechanism(made.eta, made.sensitivity)
 
-    yield Swap(choices.Choices, "choice", property(choice))
+    yield Swap(lp_calibration.SequentialChoices, "choice", property(choice))
 
 
 def _gumbels_halved() -> Iterable[Swap]:
@@ -104,10 +118,10 @@ def _fed_back() -> Iterable[Swap]:
             weights = dense_projection(log_weights, pace.s)
             path[turn] = choice.choose(score(weights), randomness)
             log_weights = np.log(weights)
-            release.lower(log_weights, given, int(path[turn]), pace.step)
+            lp_rounds.lower(log_weights, given, int(path[turn]), pace.step)
         return path
 
-    yield from everywhere(release.play, play)
+    yield from everywhere(lp_rounds.play, play)
 
 
 def _corners_fed_back() -> Iterable[Swap]:
@@ -122,7 +136,7 @@ def _corners_fed_back() -> Iterable[Swap]:
 
 
 def _reach_halved() -> Iterable[Swap]:
-    honest = constraints.calibrate_constraints
+    honest = constraint_private.calibrate_constraints
 
     def calibrated(*given: Any, reach: float, **named: Any) -> Any:
         return honest(*given, reach=reach / 2, **named)
@@ -185,7 +199,7 @@ def _draws_times_four() -> Iterable[Swap]:
 
 
 def _half_as_far() -> Iterable[Swap]:
-    honest = stability.simplex_stability
+    honest = number_of_draws.simplex_stability
 
     def halved(*given: Any) -> Any:
         found = honest(*given)
@@ -243,7 +257,7 @@ def _blocks_ignored() -> Iterable[Swap]:
 def _parts_apart() -> Iterable[Swap]:
     """Two charges to one part count as if they were to two."""
     apart = property(lambda part: ((part._ledger, f"{part._name} {uuid.uuid4().hex}"),))
-    yield Swap(Part, "places", apart)
+    yield Swap(PartAccount, "places", apart)
 
 
 def _named_alone() -> Iterable[Swap]:

@@ -6,23 +6,23 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from privatelr.audit.mutations.looks import noise, row
-from privatelr.audit.mutations.planted import Mutation, Swap, everywhere
-from privatelr.mechanisms.calibration import concentrated, moments, output, pure
+from privatelr.audit.mutations.planted import Mutation, Swap, everywhere, noise, row
+from privatelr.mechanisms.calibration import moment_noise, output_noise, pure, zcdp
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.mechanisms.spending import Parts, divide
+from privatelr.mechanisms.request import Parts, divide
 from privatelr.numerics.losses import Huber
-from privatelr.privacy import conversions, gaussian
-from privatelr.privacy.blocks import BlockLaplace
+from privatelr.privacy import conversions
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.privacy.noise import gaussian_delta
+from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from privatelr.mechanisms.calibration.record import Calibration
-    from privatelr.privacy.noise import NoiseLaw
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.privacy.noise.noise_laws import NoiseLaw
     from privatelr.types import Placement
 
 
@@ -92,7 +92,7 @@ def _hiding(sd_of: Callable[[float, ZCDP], float]) -> Callable[[], Iterable[Swap
         def hiding(sensitivity: float, d: int, target: ZCDP) -> NoiseLaw:
             return GaussianNoise(d, sd_of(sensitivity, target))
 
-        yield from everywhere(output.gaussian_within, hiding)
+        yield from everywhere(output_noise.gaussian_within, hiding)
 
     return swaps
 
@@ -119,11 +119,11 @@ def _one_log_free() -> Iterable[Swap]:
 
 
 def _first_order() -> Iterable[Swap]:
-    yield Swap(concentrated, "_FIRST_ORDER", 0.0)
+    yield Swap(zcdp, "_FIRST_ORDER", 0.0)
 
 
 def _profile() -> Iterable[Swap]:
-    honest = gaussian.log_delta
+    honest = gaussian_delta.log_delta
     yield from everywhere(honest, lambda epsilon, mu: honest(epsilon, mu / 1.2))
 
 
@@ -131,7 +131,7 @@ def _curvature_alone() -> Iterable[Swap]:
     def largest(problem: Problem) -> float:
         return problem.loss.curvature_bound
 
-    yield Swap(moments, "_largest_pair", largest)
+    yield Swap(moment_noise, "_largest_pair", largest)
 
 
 def _both_get_all() -> Iterable[Swap]:
@@ -225,7 +225,7 @@ OF_NOISE = (
     ),
     Mutation(
         "replacement counts once in the sensitivity of the minimiser",
-        lambda: _times(output.output_sensitivity, lambda problem: 0.5),
+        lambda: _times(output_noise.output_sensitivity, lambda problem: 0.5),
         (noise("output, epsilon = 1"),),
     ),
     Mutation("c R stands for c R squared", _kappa, (row("objective"),)),
@@ -235,12 +235,12 @@ OF_NOISE = (
     Mutation("the profile of a Gaussian is that of a smaller mu", _profile, (noise(_SMALL_DELTA),)),
     Mutation(
         "moments lack the root of two of a replacement",
-        lambda: _times(moments.moments_sensitivity, lambda problem: 1 / math.sqrt(2)),
+        lambda: _times(moment_noise.moments_sensitivity, lambda problem: 1 / math.sqrt(2)),
         (_MOMENTS,),
     ),
     Mutation(
         "moments take R for R squared",
-        lambda: _times(moments.moments_sensitivity, lambda problem: 1 / problem.radius),
+        lambda: _times(moment_noise.moments_sensitivity, lambda problem: 1 / problem.radius),
         (_MOMENTS,),
     ),
     Mutation("moments pay for one of two matrices", _curvature_alone, (_MOMENTS,)),

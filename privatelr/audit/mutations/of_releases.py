@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.mutations.looks import DRAWS, RELEASES, row
-from privatelr.audit.mutations.planted import Mutation, Swap, everywhere
-from privatelr.mechanisms import moments as second
-from privatelr.mechanisms import objective, stages
+from privatelr.audit.mutations.planted import DRAWS, RELEASES, Mutation, Swap, everywhere, row
+from privatelr.mechanisms import moments_release as second
+from privatelr.mechanisms import perturbation, stages
 from privatelr.mechanisms.registry import MECHANISMS, Mechanism
 from privatelr.mechanisms.release import draw, rounded_sum
-from privatelr.mechanisms.stages import AllDraws
-from privatelr.numerics.certified import certified_minimum
+from privatelr.mechanisms.stages import StagedNoise
 from privatelr.numerics.objective import Objective, gradient_of, value_and_gradient
-from privatelr.privacy import blocks, noise
-from privatelr.privacy import draws as recipes
-from privatelr.privacy.draws import FloatDraw
+from privatelr.numerics.solve.certified import certified_minimum
 from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.randomness import SystemRandomness
+from privatelr.privacy.noise import block_norms, noise_laws
+from privatelr.privacy.noise import exact_draws as recipes
+from privatelr.privacy.noise.exact_draws import FloatDraw
+from privatelr.privacy.noise.randomness import SystemRandomness
 from privatelr.types import parts_of
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def _one_exponential() -> Iterable[Swap]:
         gamma = recipes.exponentials(uniforms[:1], arithmetic)[0] / law.rate
         return [x * gamma / length for x in direction]
 
-    yield Swap(noise.SphericalLaplace, "transform", transform)
+    yield Swap(noise_laws.SphericalLaplace, "transform", transform)
 
 
 def _from_a_cube() -> Iterable[Swap]:
@@ -58,24 +57,24 @@ def _from_a_cube() -> Iterable[Swap]:
         gamma = recipes.total(recipes.exponentials(uniforms[:d], arithmetic)) / law.rate
         return [x * gamma / length for x in direction]
 
-    yield Swap(noise.SphericalLaplace, "transform", transform)
+    yield Swap(noise_laws.SphericalLaplace, "transform", transform)
 
 
 def _block_reach() -> Iterable[Swap]:
     """The reach of a draw in blocks has shape d, and not d + 1."""
-    honest = blocks.BlockLaplace.transform
+    honest = block_norms.BlockLaplace.transform
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         sizes = recipes.exponentials(uniforms[: law.dimension + 1], arithmetic)
         shrink = recipes.total(sizes[:-1]) / recipes.total(sizes)
         return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
 
-    yield Swap(blocks.BlockLaplace, "transform", transform)
+    yield Swap(block_norms.BlockLaplace, "transform", transform)
 
 
 def _on_the_surface() -> Iterable[Swap]:
     """Columns that have a length together are drawn on the surface of their ball."""
-    honest = blocks.BlockLaplace.transform
+    honest = block_norms.BlockLaplace.transform
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         drawn = honest(law, uniforms, signs, arithmetic)
@@ -89,7 +88,7 @@ def _on_the_surface() -> Iterable[Swap]:
             drawn[column] = drawn[column] * (ball.bound * reach / law.rate / length)
         return drawn
 
-    yield Swap(blocks.BlockLaplace, "transform", transform)
+    yield Swap(block_norms.BlockLaplace, "transform", transform)
 
 
 def _one_normal() -> Iterable[Swap]:
@@ -101,7 +100,7 @@ def _one_normal() -> Iterable[Swap]:
     def scaled(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         return [x * law.sd for x in transform(law, uniforms, signs, arithmetic)]
 
-    yield Swap(noise.GaussianNoise, "transform", scaled)
+    yield Swap(noise_laws.GaussianNoise, "transform", scaled)
 
 
 def _drawn_once() -> Iterable[Swap]:
@@ -118,15 +117,15 @@ def _drawn_once() -> Iterable[Swap]:
 def _shared_draw() -> Iterable[Swap]:
     """The noise of the moments repeats that of the coefficients."""
 
-    def both(plan: Any, randomness: Any) -> AllDraws:
+    def both(plan: Any, randomness: Any) -> StagedNoise:
         first = draw(plan.coefficients, randomness)
         if plan.moments is None:
-            return AllDraws(first, None)
+            return StagedNoise(first, None)
         unit = first.noise.nearest() / plan.coefficients.noise.scale
         law = plan.moments.noise
         fresh = randomness.draw(law).nearest()
         fresh[: len(unit)] = unit * law.scale
-        return AllDraws(first, FloatDraw(fresh))
+        return StagedNoise(first, FloatDraw(fresh))
 
     yield from everywhere(stages.draw_all, both)
 
@@ -151,7 +150,7 @@ def _minimised(penalty: Callable[[FloatArray], FloatArray]) -> Callable[[], Iter
             found = optimize.minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-9})
             return np.asarray(found.x)
 
-        yield Swap(objective, "certified_minimum", minimum)
+        yield Swap(perturbation, "certified_minimum", minimum)
 
     return swaps
 
@@ -171,7 +170,7 @@ def _one_step() -> Iterable[Swap]:
             w -= gradient_of(given, w) / bend
         return w
 
-    yield Swap(objective, "certified_minimum", minimum)
+    yield Swap(perturbation, "certified_minimum", minimum)
 
 
 def _tilt_halved() -> Iterable[Swap]:
@@ -186,8 +185,8 @@ def _tilt_halved() -> Iterable[Swap]:
 
         return honest(given, solver, tau, half, None)
 
-    yield Swap(objective, "Objective", halved)
-    yield Swap(objective, "certified_minimum", minimum)
+    yield Swap(perturbation, "Objective", halved)
+    yield Swap(perturbation, "certified_minimum", minimum)
 
 
 # -- what is released ---------------------------------------------------------------------------
@@ -237,7 +236,7 @@ def _grid_of_data() -> Iterable[Swap]:
         coarse = grid * 2.0 ** round(np.log2(max(size / grid, 1.0) * 1e-4 + 1.0))
         return np.asarray(np.round(found / coarse) * coarse)
 
-    yield Swap(objective, "rounded_sum", rounded)
+    yield Swap(perturbation, "rounded_sum", rounded)
 
 
 # -- moments ------------------------------------------------------------------------------------

@@ -11,20 +11,19 @@ import numpy as np
 from scipy import sparse
 
 from privatelr import model_data
-from privatelr.audit.mutations.looks import FRONT, rows
-from privatelr.audit.mutations.planted import Mutation, Swap, everywhere
-from privatelr.frames import design
-from privatelr.frames.terms import plan_columns
-from privatelr.numerics import entries, limits, sparse_rows
-from privatelr.numerics import rows as dense
-from privatelr.numerics.dask_partitions import Work
-from privatelr.numerics.limits import Limits
+from privatelr.audit.mutations.planted import FRONT, Mutation, Swap, everywhere, rows
+from privatelr.design import formula_design
+from privatelr.design.terms import plan_columns
+from privatelr.numerics.rows import dense_rows as dense
+from privatelr.numerics.rows import entries, row_bounds, sparse_rows
+from privatelr.numerics.rows.dask_partitions import Work
+from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from privatelr.numerics.rows import DenseRows
+    from privatelr.numerics.rows.dense_rows import DenseRows
     from privatelr.types import Block, FloatArray
 
 
@@ -33,8 +32,8 @@ def _intercept_forgotten() -> Iterable[Swap]:
 
 
 def _not_shortened() -> Iterable[Swap]:
-    yield Swap(limits, "_shortened", lambda x, bound: x)
-    yield Swap(Limits, "_kept", lambda held, covariates: np.isfinite(covariates).all(axis=1))
+    yield Swap(row_bounds, "_shortened", lambda x, bound: x)
+    yield Swap(RowBounds, "_kept", lambda held, covariates: np.isfinite(covariates).all(axis=1))
 
 
 def _sparse_not_shortened() -> Iterable[Swap]:
@@ -42,7 +41,7 @@ def _sparse_not_shortened() -> Iterable[Swap]:
 
 
 def _images_not_shortened() -> Iterable[Swap]:
-    honest = limits.bounded_rows
+    honest = row_bounds.bounded_rows
 
     def bounded(
         covariates: FloatArray,
@@ -105,28 +104,28 @@ def _partitions_not_bounded() -> Iterable[Swap]:
 
 
 def _bound_from_data() -> Iterable[Swap]:
-    honest = Limits.hold
+    honest = RowBounds.hold
 
-    def hold(held: Limits, covariates: FloatArray, labels: FloatArray, out: Any = None) -> Any:
+    def hold(held: RowBounds, covariates: FloatArray, labels: FloatArray, out: Any = None) -> Any:
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm(covariates, axis=1)
         longest = float(np.max(lengths[np.isfinite(lengths)], initial=held.bound))
         return honest(replace(held, bound=longest), covariates, labels, out)
 
-    yield Swap(Limits, "hold", hold)
+    yield Swap(RowBounds, "hold", hold)
 
 
 def _blocks_not_held() -> Iterable[Swap]:
-    honest = vars(design.DesignSpec)["blocks"].fget
+    honest = vars(formula_design.DesignSpec)["blocks"].fget
     halved = property(lambda spec: tuple(replace(b, bound=b.bound / 2) for b in honest(spec)))
-    yield Swap(design.DesignSpec, "blocks", halved)
-    yield Swap(limits, "held_in_blocks", lambda x, blocks: x)
-    yield Swap(Limits, "_kept", lambda held, x: np.zeros(len(x), dtype=bool))
+    yield Swap(formula_design.DesignSpec, "blocks", halved)
+    yield Swap(row_bounds, "held_in_blocks", lambda x, blocks: x)
+    yield Swap(RowBounds, "_kept", lambda held, x: np.zeros(len(x), dtype=bool))
 
 
 def _unbounded_with_the_rest() -> Iterable[Swap]:
     """Columns without bounds are shortened with all others, and their noise is for fewer."""
-    yield from everywhere(limits.together_of, lambda blocks, intercept: None)
+    yield from everywhere(row_bounds.together_of, lambda blocks, intercept: None)
 
 
 def _sparse_unbounded_with_the_rest() -> Iterable[Swap]:
@@ -135,8 +134,8 @@ def _sparse_unbounded_with_the_rest() -> Iterable[Swap]:
 
 def _interactions_trusted() -> Iterable[Swap]:
     """A row is taken to be as long as its declared terms say, which forget an interaction."""
-    yield Swap(limits, "_shortened", lambda x, bound: x)
-    yield Swap(Limits, "_kept", lambda held, x: np.isfinite(x).all(axis=1))
+    yield Swap(row_bounds, "_shortened", lambda x, bound: x)
+    yield Swap(RowBounds, "_kept", lambda held, x: np.isfinite(x).all(axis=1))
     honest = plan_columns
 
     def plan(formula: Any, variables: Any) -> Any:
@@ -151,7 +150,7 @@ def _interactions_trusted() -> Iterable[Swap]:
 
 
 def _unusable_dropped() -> Iterable[Swap]:
-    honest = design.read_design
+    honest = formula_design.read_design
 
     def read(spec: Any, frame: Any, backend: Any) -> Any:
         used = list(spec.formula.variables)
@@ -161,7 +160,7 @@ def _unusable_dropped() -> Iterable[Swap]:
 
 
 def _missing_imputed() -> Iterable[Swap]:
-    honest = design.read_labelled
+    honest = formula_design.read_labelled
 
     def read(spec: Any, frame: Any) -> Any:
         covariates, label = honest(spec, frame)
@@ -178,7 +177,7 @@ def _missing_imputed() -> Iterable[Swap]:
 def _scaled_by_largest() -> Iterable[Swap]:
     honest = dense.DenseRows.held.__func__  # type: ignore[attr-defined]
 
-    def held(cls: Any, reader: Any, limit: Limits) -> Any:
+    def held(cls: Any, reader: Any, limit: RowBounds) -> Any:
         made = honest(cls, reader, limit)
         largest = np.abs(made.x).max(axis=0, initial=0.0)
         unit = np.where(largest > 0, largest, 1.0) * math.sqrt(made.d)

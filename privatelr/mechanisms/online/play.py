@@ -14,28 +14,28 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
 from privatelr.locks import ForkSafeLock
-from privatelr.mechanisms.deltas import USUAL_DELTA
 from privatelr.mechanisms.online import state_file
-from privatelr.mechanisms.online.calibration import (
+from privatelr.mechanisms.online.online_calibration import (
     OnlineCalibration,
     calibrate_online,
     read_problem,
     read_promise,
 )
-from privatelr.mechanisms.private_numbers import private_numbers
+from privatelr.mechanisms.read_numbers import private_numbers
+from privatelr.mechanisms.request import USUAL_DELTA
+from privatelr.privacy.accounting.ledger import Account, account_with
+from privatelr.privacy.accounting.statement import price
 from privatelr.privacy.guarantees import REPLACE_ONE, NonPrivate, void
-from privatelr.privacy.ledger import Account, account_with
-from privatelr.privacy.randomness import SeededRandomness, SystemRandomness
-from privatelr.privacy.statement import price
+from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import ArrayLike
 
-    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.accounting.composition_bounds import Entry
     from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.randomness import Randomness
+    from privatelr.privacy.noise.randomness import Randomness
     from privatelr.types import IntArray
 
 _LOCK = ForkSafeLock()

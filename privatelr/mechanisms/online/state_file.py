@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import ArgumentError, GuaranteeError, show
-from privatelr.mechanisms.online.calibration import (
+from privatelr.mechanisms.online.online_calibration import (
     OnlineCalibration,
     OnlineProblem,
     calibrate_online,
@@ -23,11 +23,11 @@ from privatelr.mechanisms.online.calibration import (
     read_promise,
 )
 from privatelr.privacy import conversions
+from privatelr.privacy.accounting.ledger_page import entry_from_json, entry_to_json
 from privatelr.privacy.guarantees import NEIGHBOURS, NonPrivate
-from privatelr.privacy.ledger_page import entry_from_json, entry_to_json
 
 if TYPE_CHECKING:
-    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.accounting.composition_bounds import Entry
     from privatelr.privacy.guarantees import Guarantee
     from privatelr.types import IntArray
 

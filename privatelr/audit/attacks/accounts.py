@@ -1,0 +1,227 @@
+"""A ledger through its front: what it says was spent, against what really is, and what it refuses.
+
+Nothing is looked at but `charge`, `spent`, `left` and `part`, so any way to keep accounts can be
+put to the test. What is really spent is a lower bound that exists: the exact composition of
+randomised responses, of Gaussians, or of both.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from privatelr.audit.checks import Check, guarded
+from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
+from privatelr.audit.recalculation.worth import epsilon_of_gaussian
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.online.play import PrivateFTRL
+from privatelr.model import dplr
+from privatelr.privacy.accounting.ledger import Ledger
+from privatelr.privacy.events import GaussianEvent
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise.gaussian_delta import log_delta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from privatelr.privacy.events import Event
+    from privatelr.privacy.guarantees import Guarantee
+
+PART = "ledger"
+_LARGE, _DELTA = 1000.0, 1e-6
+_SEVERAL = 9
+_TOLD = 1e-4
+"""What an epsilon at a delta may be rounded by."""
+
+
+def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
+    """Checks of sums, of compositions at a delta, of parts, of budgets, and of who is charged."""
+    for subject, work in (
+        ("pure releases", _sums),
+        ("pure releases at a delta", _responses),
+        ("zCDP at a delta", _gaussians),
+        ("parts", _parts),
+        ("budgets", _budgets),
+        ("what is left", _rests),
+        ("prices chosen by results", _chosen),
+        ("events", _false_events),
+        ("deltas of both kinds", _deltas),
+    ):
+        yield from guarded(PART, subject, work, rng)
+    yield from guarded(PART, "fits", _fits)
+
+
+def _share(subject: str, spent: float, said: float) -> Check:
+    over = spent / said if said > 0 else math.inf
+    return Check(PART, f"{subject}: epsilon that is spent over what is counted", over, 1 + _TOLD)
+
+
+def _sums(rng: np.random.Generator) -> Iterator[Check]:
+    ledger, prices = Ledger(_LARGE), rng.uniform(0.1, 2.0, _SEVERAL).tolist()
+    for price in prices:
+        ledger.charge(PureDP(price), (), "audit")
+    yield _share("pure releases", math.fsum(prices), ledger.spent())
+    ledger.charge(PureDP(0.5), (), "audit", times=7)
+    yield _share("one release many times", math.fsum(prices) + 3.5, ledger.spent())
+
+
+def _responses(rng: np.random.Generator) -> Iterator[Check]:
+    ledger, prices = Ledger(_LARGE, _DELTA), rng.uniform(0.1, 1.0, _SEVERAL).tolist()
+    log_p, log_q = np.zeros(1), np.zeros(1)
+    for price in prices:
+        ledger.charge(PureDP(price), (), "audit")
+        truth, lie = -math.log1p(math.exp(-price)), -math.log1p(math.exp(price))
+        log_p = np.concatenate([log_p + truth, log_p + lie])
+        log_q = np.concatenate([log_q + lie, log_q + truth])
+    exact = epsilon_of_outcomes(log_p, log_q, _DELTA)
+    yield _share("pure releases at a delta", exact, ledger.spent())
+
+
+def _gaussians(rng: np.random.Generator) -> Iterator[Check]:
+    # the account of a large budget is rough for small prices
+    ledger, prices = Ledger(15.0, _DELTA), rng.uniform(0.01, 0.2, _SEVERAL).tolist()
+    for price in prices:
+        ledger.charge(ZCDP(price), (), "audit")
+    exact = epsilon_of_gaussian(math.sqrt(2 * math.fsum(prices)), _DELTA)
+    yield _share("zCDP at a delta", exact, ledger.spent())
+
+
+def _parts(rng: np.random.Generator) -> Iterator[Check]:
+    ledger = Ledger(_LARGE)
+    ledger.part("first").charge(PureDP(1.0), (), "audit")
+    ledger.part("second").charge(PureDP(2.0), (), "audit")
+    ledger.charge(PureDP(0.5), (), "audit")
+    ledger.part("second").charge(PureDP(1.0), (), "audit")
+    yield _share("parts", 3.5, ledger.spent())
+
+
+def _budgets(rng: np.random.Generator) -> Iterator[Check]:
+    beyond = 0.0
+    for delta, charges in (*((0.0, 40) for _ in range(10)), (_DELTA, 8)):
+        ledger, sum_of_pure = Ledger(1.0, delta), 0.0
+        for _ in range(charges):
+            price = float(rng.uniform(0.02, 0.4))
+            try:
+                ledger.charge(PureDP(price), (), "audit")
+            except GuaranteeError:
+                continue
+            sum_of_pure += price
+        spent = sum_of_pure if delta == 0 else ledger.spent()
+        beyond = max(beyond, spent)
+    yield Check(PART, "budgets: what was charged over the budget", beyond, 1.0)
+    ledger = Ledger(1.0)
+    accepted = sum(_accepts(ledger, NonPrivate("audit")) for _ in range(3))
+    yield Check(PART, "budgets: releases without a guarantee that were accepted", accepted)
+
+
+def _accepts(
+    ledger: Ledger, guarantee: Guarantee, *, events: tuple[Event, ...] = (), times: int = 1
+) -> bool:
+    try:
+        ledger.charge(guarantee, events, "audit", times=times)
+    except GuaranteeError:
+        return False
+    return True
+
+
+def _rests(rng: np.random.Generator) -> Iterator[Check]:
+    refused = accepted = 0
+    for _ in range(10):
+        ledger = Ledger(2.0)
+        ledger.charge(PureDP(float(rng.uniform(0.1, 1.5))), (), "audit")
+        refused += not _accepts(ledger, PureDP(ledger.left()))
+        accepted += _accepts(ledger, PureDP(1e-3))
+    yield Check(PART, "what is left: charges of it that were refused", refused)
+    yield Check(PART, "what is left: charges beyond it that were accepted", accepted)
+
+
+def _fits() -> Iterator[Check]:
+    """A fit and a play charge their price, where a ledger is named and where a block is open."""
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
+    box = {"x": (-1.0, 1.0)}
+    named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dplr("y ~ x", frame, 0.75, bounds=box, spend="inference", ledger=named)
+        PrivateFTRL(2, 4, 0.5, 0.0, ledger=named)
+        with opened:
+            dplr("y ~ x", frame, 0.75, bounds=box, spend="inference")
+            PrivateFTRL(2, 4, 0.5, 0.0)
+            dplr("y ~ x", frame, 0.25, bounds=box, ledger=both)
+    yield _share("fits beside a ledger", 1.25, named.spent())
+    yield _share("fits in a block", 1.5, opened.spent())
+    yield _share("fits beside a ledger in the block of another", 0.25, both.spent())
+
+
+def _chosen(rng: np.random.Generator) -> Iterator[Check]:
+    """The game that the least of several accounts, taken after the prices, lets through.
+
+    The bit of a first release decides whether one dear release follows or many cheap ones. What
+    a ledger accepts of either is composed exactly, and so is the game.
+    """
+    epsilon, delta, first = 3.402, 1.7e-3, 0.007
+    branches = []
+    for price, times in ((3.3983, 1), (0.1, 126)):
+        ledger, taken = Ledger(epsilon, delta), 0
+        ledger.charge(PureDP(first), (), "audit")
+        for some in 2 ** np.arange(int(math.log2(times)), -1, -1):
+            more = min(int(some), times - taken)
+            if more > 0 and _accepts(ledger, PureDP(price), times=more):
+                taken += more
+        branches.append((price, taken))
+    truth = 1 / (1 + math.exp(-first))
+    shown = max(
+        truth * _delta_of(*one, epsilon - first) + (1 - truth) * _delta_of(*other, epsilon + first)
+        for one, other in (branches, branches[::-1])
+    )
+    yield Check(PART, "prices chosen by results: delta over that of the budget", shown / delta, 1.0)
+
+
+def _delta_of(price: float, times: int, epsilon: float) -> float:
+    """Delta of so many randomised responses."""
+    truths = np.arange(times + 1)
+    chances = stats.binom.pmf(truths, times, 1 / (1 + math.exp(-price)))
+    losses = (2 * truths - times) * price
+    return float(chances @ np.maximum(0.0, -np.expm1(epsilon - losses)))
+
+
+def _false_events(rng: np.random.Generator) -> Iterator[Check]:
+    """Events that are cheaper than the guarantee that they stand beside, and are not believed."""
+    believed, cheap = 0, float(10 ** rng.uniform(-6, -2))
+    for guarantee in (PureDP(50.0), ApproxDP(50.0, _DELTA), ZCDP(10.0)):
+        for event in (GaussianEvent(cheap), PureDP(cheap)):
+            believed += _accepts(Ledger(_LARGE, _DELTA), guarantee, events=(event,))
+    yield Check(PART, "events: cheap ones that were believed", believed)
+    written = Ledger(_LARGE, _DELTA)
+    written.charge(ApproxDP(50.0, _DELTA / 100), (), "audit")
+    document = written.to_json()
+    document["entries"][0]["events"] = [
+        {"kind": "gaussian", "mu": cheap, "neighbours": written.neighbours.name}
+    ]
+    try:
+        Ledger.from_json(document)
+        read = 1
+    except GuaranteeError:
+        read = 0
+    yield Check(PART, "events: cheap ones that were read from a file", read)
+
+
+def _deltas(rng: np.random.Generator) -> Iterator[Check]:
+    """Releases that say all with a small chance, beside Gaussians: both take from one delta."""
+    epsilon, delta = 2.0, 1e-3
+    ledger, chance, squares = Ledger(epsilon, delta, account="renyi"), 0.0, 0.0
+    ledger.charge(ZCDP(1e-6), (), "audit")
+    for share in 2.0 ** -np.arange(12):
+        price = ApproxDP(1e-9, float(share) * delta)
+        chance += price.delta * _accepts(ledger, price)
+    for share in 2.0 ** -np.arange(12):
+        rho = float(share) * epsilon
+        squares += 2 * rho * _accepts(ledger, ZCDP(rho))
+    below = math.exp(log_delta(epsilon, math.sqrt(squares))) if squares > 0 else 0.0
+    shown = chance + (1 - chance) * below
+    yield Check(PART, "deltas of both kinds: delta over that of the budget", shown / delta, 1.0)

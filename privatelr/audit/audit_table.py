@@ -1,0 +1,308 @@
+"""What an audit found, as a table and as a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from privatelr.audit.checks import OK, VIOLATION, could_not, short, table_of
+from privatelr.audit.density.loss import claimed_number
+from privatelr.errors import ArgumentError, MissingDependencyError, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from privatelr.audit.checks import Check
+    from privatelr.privacy.guarantees import Guarantee
+
+
+CHOICES = ("selection", "simplex")
+"""Placements of mechanisms that choose columns."""
+DIFFERS = "DIFFERS"
+_DIFFERS = 1e-6
+_SLACK = 1e-6
+_LEGEND = """\
+exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
+of claim  exact over the claim; above 1 the claim is wrong
+of bound  the same without the hundredth that covers the distance to the exact minimiser
+sampled   lower bound from outputs alone, wrong once in 1,000 audits"""
+_LEGEND_BOTH = """\
+moments   share of what was paid for the moments that they alone show; above 1 it is too little"""
+_LEGEND_CHOICES = """\
+choices   exact over all outcomes of tiny cases, on random neighbours that are not the worst"""
+_LEGEND_DIFFERS = """\
+DIFFERS   real releases do not have the law that was audited"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One mechanism, one loss, one claim.
+
+    Attributes
+    ----------
+    placement : str
+    loss : str
+        Its name, and in brackets its parameters.
+    claim : str
+    claimed : float
+        Its epsilon, rho or delta.
+    exact : float
+        The largest that was found, from densities.
+    attained : float
+        Share of its bound that the tilt (or the noise on the minimiser) reached.
+    where : str
+        The setting and the kind of pair.
+    sampled : float
+        Lower bound from outputs alone, at the pair of `Setting` 1.
+    differs : float
+        p-value of real releases against modelled ones; small means that they differ.
+    moments : float
+        NaN for a release of coefficients alone. Else `exact` is of coefficients and moments
+        together, `attained` is the share of their part of the claim that the coefficients
+        reached, and this is the share that the moments did: the ledger composes the parts, so
+        each has to hold.
+    failure : str
+        Why there are no numbers; empty where there are.
+    """
+
+    placement: str
+    loss: str
+    claim: str
+    claimed: float
+    exact: float
+    attained: float
+    where: str
+    sampled: float
+    differs: float
+    moments: float = math.nan
+    failure: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """``exact / claimed``."""
+        return self.exact / self.claimed
+
+    @property
+    def buys(self) -> str:
+        """``"coefficients"``, ``"inference"`` for a release with the moments, or ``"choices"``."""
+        if self.placement in CHOICES:
+            return "choices"
+        return "coefficients" if math.isnan(self.moments) else "inference"
+
+    @property
+    def verdict(self) -> str:
+        """``"ok"``, ``"VIOLATION"``, ``"DIFFERS"``, or why it could not be audited.
+
+        It differs if real releases do not have the law that was audited.
+        """
+        if self.failure:
+            return self.failure
+        holds = all(share <= 1 + _SLACK for share in (self.ratio, *self._shares))
+        if not holds or self.sampled > self.claimed:
+            return VIOLATION
+        return DIFFERS if self.differs < _DIFFERS else OK
+
+    @property
+    def _shares(self) -> tuple[float, ...]:
+        """Of their parts of the claim, if there are two."""
+        return () if math.isnan(self.moments) else (self.attained, self.moments)
+
+    def __str__(self) -> str:
+        return self.line()
+
+    def line(self, wide: int = 14) -> str:
+        """The row as a line, with so many places for the loss."""
+        if self.failure:
+            none = f"{'-':>9}" * 4
+            return f"{self.placement:<10}{self.loss:<{wide}}{self.claim:<29}{none}  {self.verdict}"
+        share = (self.attained, *self._shares)[-1]
+        sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
+        return (
+            f"{self.placement:<10}{self.loss:<{wide}}{self.claim:<29}{self.exact:>9.3g}"
+            f"{self.ratio:>9.4f}{share:>9.4f}{sampled:>9}  {self.verdict}"
+        )
+
+
+def failed(
+    placement: str, loss: str, claim: Guarantee, failure: Exception, moments: float = math.nan
+) -> Row:
+    """The row of what could not be audited."""
+    none, why = math.nan, could_not(failure)
+    number = claimed_number(claim)
+    return Row(placement, loss, short(claim), number, none, none, "", none, none, moments, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found; prints as a table."""
+
+    rows: tuple[Row, ...]
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row is, and every check holds."""
+        return all(row.verdict == OK for row in self.rows) and all(
+            check.holds for check in self.checks
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per mechanism, loss and claim."""
+        return pd.DataFrame(self._records())
+
+    def to_json(self) -> str:
+        """Rows and checks as a list of objects: null for no number, ``"inf"`` for no limit."""
+        checked = [{**asdict(check), "verdict": check.verdict} for check in self.checks]
+        records = [
+            {key: _in_json(value) for key, value in record.items()}
+            for record in [*self._records(), *checked]
+        ]
+        return json.dumps(records, indent=1, allow_nan=False)
+
+    def plot(self, path: str | Path) -> None:
+        """Write a picture of the table as .pdf, .png or .svg; takes matplotlib."""
+        write_plot(self.rows, path)
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [
+            {**asdict(row), "buys": row.buys, "ratio": row.ratio, "verdict": row.verdict}
+            for row in self.rows
+        ]
+
+    def __str__(self) -> str:
+        alone = [row for row in self.rows if row.buys == "coefficients"]
+        both = [row for row in self.rows if row.buys == "inference"]
+        chosen = [row for row in self.rows if row.buys == "choices"]
+        legend = [_LEGEND] if self.rows else []
+        if both:
+            legend.append(_LEGEND_BOTH)
+        if chosen:
+            legend.append(_LEGEND_CHOICES)
+        if any(row.verdict == DIFFERS for row in self.rows):
+            legend.append(_LEGEND_DIFFERS)
+        tables = [
+            *_table("coefficients", "of bound", alone),
+            *_table("inference", "moments", both),
+            *_table("choices", "of bound", chosen),
+            *table_of(self.checks),
+        ]
+        return "\n".join([*tables, *legend])
+
+
+def _table(buys: str, share: str, rows: list[Row]) -> list[str]:
+    """Lines, the last one empty; none without rows."""
+    if not rows:
+        return []
+    wide = max(14, *(len(row.loss) + 1 for row in rows))
+    head = (
+        f"{'mechanism':<10}{'loss':<{wide}}{f'claim for {buys}':<29}{'exact':>9}{'of claim':>9}"
+        f"{share:>9}{'sampled':>9}  verdict"
+    )
+    lines = [row.line(wide) for row in rows]
+    return [head, "-" * max(map(len, [head, *lines])), *lines, ""]
+
+
+def _in_json(value: Any) -> Any:
+    """JSON has no number that is none and none that is infinite."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)
+
+
+FORMATS = (".pdf", ".png", ".svg")
+_FINE, _BROKEN, _QUIET = "#20639b", "#c0392b", "#9aa5b1"
+
+
+def require_format(path: str | Path) -> Path:
+    """The path, if a picture can be written under its name."""
+    target = Path(path)
+    if target.suffix.lower() not in FORMATS:
+        raise ArgumentError(f"plot={show(str(path))}: plot takes a name in {', '.join(FORMATS)}.")
+    return target
+
+
+def require_plot(path: str | Path) -> Path:
+    """The path, if a picture can be written there: the check before the work.
+
+    Raises
+    ------
+    ArgumentError
+        If the name has another format, or its directory does not exist.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    target = require_format(path)
+    if not target.parent.is_dir():
+        raise ArgumentError(
+            f"plot={show(str(path))}: plot takes a name in a directory that exists."
+        )
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "plot: takes matplotlib; install it, or privatelr[plots]."
+        ) from missing
+    return target
+
+
+def write_plot(rows: Sequence[Row], path: str | Path) -> None:
+    """Draw what was found over what was claimed, one line per row.
+
+    Raises
+    ------
+    ArgumentError, MissingDependencyError
+        As `require_plot`.
+    """
+    target = require_plot(path)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 1.5 + 0.28 * len(rows)), layout="constrained")
+    FigureCanvasAgg(figure)
+    _draw(figure.subplots(), rows)
+    figure.savefig(target, dpi=150)
+
+
+def _draw(axes: Axes, rows: Sequence[Row]) -> None:
+    heights = range(len(rows), 0, -1)
+    axes.axvline(1.0, color="black", linewidth=1.0)
+    finite = [row.ratio for row in rows if math.isfinite(row.ratio)]
+    edge = max([1.15, *(1.05 * ratio for ratio in finite)])
+    for height, row in zip(heights, rows, strict=True):
+        colour = _FINE if row.verdict == "ok" else _BROKEN
+        sampled = row.sampled / row.claimed
+        found, marker = (row.ratio, "o") if math.isfinite(row.ratio) else (edge, ">")
+        axes.plot([0, found], [height, height], color=_QUIET, linewidth=0.8, zorder=1)
+        axes.plot(found, height, marker, color=colour, markersize=6, zorder=3, clip_on=False)
+        if found != row.ratio:  # no place on the axis
+            axes.annotate(
+                f"{row.ratio:g}",
+                (found, height),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                color=colour,
+            )
+        axes.plot(sampled, height, "o", mfc="white", mec=colour, markersize=5, zorder=2)
+    axes.plot([], [], "o", color=_FINE, label="exact, from densities")
+    axes.plot([], [], "o", mfc="white", mec=_FINE, label="sampled, from outputs alone")
+    axes.set_yticks(list(heights), [_title(row) for row in rows])
+    axes.set_ylim(0.4, len(rows) + 0.6)
+    axes.set_xlim(0, edge)
+    axes.set_xlabel("privacy loss over claim (right of the line: violation)")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def _title(row: Row) -> str:
+    inference = " and inference" if row.buys == "inference" else ""
+    return f"{row.placement}, {row.loss}{inference}: {row.claim}"

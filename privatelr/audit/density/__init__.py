@@ -1,0 +1,1 @@
+"""Exact privacy losses, from densities at outputs."""

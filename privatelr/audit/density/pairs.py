@@ -1,0 +1,350 @@
+"""Neighbours as a few weighted rows: pairs that attain the bounds, and pairs at an angle.
+
+The sensitivity of the coefficients is attained by opposite records, and that of the moments by
+orthogonal ones, whose squares differ most. Between the two angles lies the pair that is worst for
+both together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.audit.density.exact import margin_at
+from privatelr.errors import ArgumentError
+from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.types import parts_of
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.mechanisms.problem import Problem
+    from privatelr.types import FloatArray
+
+
+RIGHT = math.pi / 2
+WIDER = math.radians(110)
+"""About where a pair is worst for coefficients and moments together."""
+_STEEP = 0.98
+"""Of the largest slope: steep, and yet inside the bend of any loss."""
+_PINNED = 1000
+"""One in so many records is a copy of the old one, where copies pin the minimiser."""
+
+
+def usual_pair(calibration: Calibration, angle: float) -> tuple[Pair, FloatArray]:
+    """Neighbours at an angle where both records are steep; tilts do not move their minimiser."""
+    problem = calibration.problem
+    if problem.d == 1:
+        return straight_pair(calibration, margin_at(problem.loss, _STEEP))
+    copies = problem.n / _PINNED if calibration.placement == "objective" else 0.0
+    return crossed_pair(calibration, angle, margin_at(problem.loss, _STEEP), copies=copies)
+
+
+def crossed_pair(
+    calibration: Calibration,
+    angle: float,
+    margin: float,
+    *,
+    copies: float = 0.0,
+    turns: float = 4.0,
+) -> tuple[Pair, FloatArray]:
+    """Neighbours at an angle that both have a margin at an output, and that output.
+
+    Rows between the two records hold the minimiser there. Copies of the two pin it, if there are
+    many, whatever the tilt is; rows along their difference turn the tilt towards it.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With d > 1.
+    angle : float
+        Between the records, in radians; the nearest there is, if rows come in blocks.
+    margin : float
+        Where the loss has a slope, and at ``-margin`` too.
+    copies : float
+        Of each record.
+    turns : float
+        Number of rows that turn the tilt.
+
+    Returns
+    -------
+    Pair
+        The other records up to n are zero rows.
+    ndarray of shape (d,)
+        The output w.
+    """
+    old, new = _records(calibration, angle)
+    problem, middle = calibration.problem, (old + new) / 2
+    square = float(middle @ middle)
+    w = margin / square * middle
+    slope, back = (-float(problem.loss.slope(np.array([z]))[0]) for z in (margin, -margin))
+    turning = (new - old) / row_size(calibration, new - old)
+    pull = (2 * copies + 1) * slope - problem.penalty * margin / square
+    holds = pull / back if pull > 0 else -pull / slope
+    rows = np.array([old, new, -np.sign(pull) * middle, turning])
+    return Pair(rows, np.array([copies, copies, holds, turns]), old, new), w
+
+
+def _records(calibration: Calibration, angle: float) -> tuple[FloatArray, FloatArray]:
+    """Two admissible rows of length R at this angle, or near it."""
+    noise, old = calibration.noise, longest_row(calibration)
+    if isinstance(noise, BlockLaplace):
+        return old, _at_angle(noise, old, math.cos(angle))
+    across = np.roll(old, 1)
+    half = angle / 2
+    return (
+        np.cos(half) * old + np.sin(half) * across,
+        np.cos(half) * old - np.sin(half) * across,
+    )
+
+
+def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray:
+    """The corner after the largest parts have turned about, or to another of their columns."""
+    turned = row.copy()
+    missing = (1 - cosine) * float(row @ row)
+    for part in sorted(parts_of(noise.blocks), key=lambda part: -part.bound):
+        square, own = part.bound**2, row[part.columns]
+        ways = {0.0: own, 2 * square: -own}
+        if part.size > 1:
+            ways[square] = np.roll(own, 1)
+        gone = min(ways, key=lambda change: abs(missing - change))
+        turned[part.columns] = ways[gone]
+        missing -= gone
+    return turned
+
+
+PULL = 0.5
+"""Margin of the rows that hold the minimiser where it is: every loss has a slope there."""
+TURN = -40.0
+"""Margin of the rows that turn the tilt: no loss has a curvature there."""
+_DEEPEST = 4000.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedRows:
+    """A dataset as the losses see it: ``u = y x``, with equal records counted.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (k, d)
+    counts : ndarray of shape (k,)
+        Not negative; they may be so large that the records could not be listed.
+    """
+
+    rows: FloatArray
+    counts: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.rows.ndim != 2 or self.counts.shape != (len(self.rows),):
+            raise ArgumentError(
+                f"rows of shape {self.rows.shape} and counts of shape {self.counts.shape}: takes "
+                "(k, d) and (k,)."
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Two datasets that differ in one record.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (k, d)
+        Signed rows that both have.
+    counts : ndarray of shape (k,)
+    old, new : ndarray of shape (d,)
+        The signed row of the record that is replaced, before and after.
+    """
+
+    rows: FloatArray
+    counts: FloatArray
+    old: FloatArray
+    new: FloatArray
+
+    @property
+    def d(self) -> int:
+        return len(self.old)
+
+    @property
+    def n(self) -> int:
+        return round(float(self.counts.sum())) + 1
+
+    def swapped(self) -> Pair:
+        """The same neighbours the other way round."""
+        return Pair(self.rows, self.counts, self.new, self.old)
+
+    def shared(self) -> SignedRows:
+        """The records that both have."""
+        return SignedRows(self.rows, self.counts)
+
+    def first(self) -> SignedRows:
+        """The dataset with the old record."""
+        return self._with(self.old)
+
+    def second(self) -> SignedRows:
+        """The dataset with the new record."""
+        return self._with(self.new)
+
+    def _with(self, record: FloatArray) -> SignedRows:
+        return SignedRows(np.vstack([self.rows, record]), np.append(self.counts, 1.0))
+
+
+def signed_rows(x: FloatArray, y: FloatArray) -> SignedRows:
+    """Rows ``(n, d)`` and labels ``(n,)`` as distinct signed rows with counts."""
+    rows, counts = np.unique(x * y[:, None], axis=0, return_counts=True)
+    return SignedRows(rows, counts.astype(np.float64))
+
+
+def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
+    """Split two datasets into what they share and the record in which they differ.
+
+    The order of records does not matter to the objective, and so not here.
+
+    Raises
+    ------
+    ArgumentError
+        If they differ in their number of records, or in more than one.
+    """
+    rows, place = np.unique(np.vstack([data.rows, neighbour.rows]), axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    k = len(data.rows)
+    before, after = np.zeros(len(rows)), np.zeros(len(rows))
+    np.add.at(before, place[:k], data.counts)
+    np.add.at(after, place[k:], neighbour.counts)
+    gone, come = np.maximum(before - after, 0), np.maximum(after - before, 0)
+    if gone.sum() != come.sum() or gone.sum() > 1:
+        raise ArgumentError(
+            "data and neighbour: takes two datasets of one size that differ in one record."
+        )
+    if gone.sum() == 0:
+        shared = before.copy()
+        shared[0] -= 1
+        return Pair(rows, shared, rows[0], rows[0])
+    old, new = rows[int(np.argmax(gone))], rows[int(np.argmax(come))]
+    return Pair(rows, np.minimum(before, after), old, new)
+
+
+def opposed_pair(
+    calibration: Calibration,
+    *,
+    old: float,
+    new: float,
+    turns: float = 0.0,
+) -> tuple[Pair, FloatArray]:
+    """Neighbours that point opposite ways and yet are both on the wrong side; and an output.
+
+    At the output w the old record has margin `old` and the new one margin `new`, although the
+    two rows are opposite but for a small angle: w is long, and nearly orthogonal to both. So
+    their gradients differ by ``2 L R`` where neither adds to the curvature. Rows along w hold
+    the minimiser there; misclassified rows turn the tilt towards the difference of the records.
+    Every bound of the package for d > 1 is attained on such pairs as n grows.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With d > 1.
+    old, new : float
+        Margins at the output.
+    turns : float
+        Number of rows that turn the tilt.
+
+    Returns
+    -------
+    Pair
+        At most n records; the others are zero rows, which add nothing to the objective.
+    ndarray of shape (d,)
+        The output w.
+    """
+    problem = calibration.problem
+    slopes = problem.loss.slope(np.array([PULL, old, TURN]))
+    depth = _depth(problem, float(-slopes[0]))
+    axis = longest_row(calibration)
+    length = float(np.linalg.norm(axis))
+    across = _across(axis)
+    w = depth / length * across
+
+    def at(margin: float, sign: float) -> FloatArray:
+        """The longest admissible row along the axis that has this margin at w."""
+        size = 1.0
+        for _ in range(30):
+            row = sign * axis + size * margin / depth * length * across
+            size = row_size(calibration, row)
+        return row / size
+
+    record, replacement = at(old, -1.0), at(new, 1.0)
+    turning, hold = at(TURN, 1.0), PULL / depth * length * across
+    others = slopes[1] * record + turns * slopes[2] * turning + problem.penalty * w
+    count = float(others @ across) / float(-slopes[0] * hold @ across)
+    counts = np.array([max(np.ceil(count), 0.0), turns])
+    return Pair(np.array([hold, turning]), counts, record, replacement), w
+
+
+def straight_pair(
+    calibration: Calibration, old: float, turns: float = 2.0
+) -> tuple[Pair, FloatArray]:
+    """Neighbours that point exactly opposite ways, and an output at which the old has a margin.
+
+    The output lies along the records, so the new one has margin ``-old``, and nothing but the
+    penalty holds the minimiser. `turns` records like the new one turn the tilt. Losses that are
+    straight up to a sharp bend attain their bound here, in any d and for any n.
+    """
+    axis = longest_row(calibration)
+    w = old * axis / float(axis @ axis)
+    return Pair(-axis[None], np.array([turns]), axis, -axis), w
+
+
+def _depth(problem: Problem, slope: float) -> float:
+    """``R |w|`` such that half of the n records hold w there; the angle shrinks as it grows."""
+    return min(_DEEPEST, math.sqrt(problem.n / 2 * problem.kappa * slope * PULL))
+
+
+def longest_row(calibration: Calibration) -> FloatArray:
+    """An admissible row ``(d,)`` of length R: a corner, if rows come in blocks."""
+    noise = calibration.noise
+    if isinstance(noise, BlockLaplace):
+        row = np.zeros(noise.dimension)
+        for part in parts_of(noise.blocks):
+            row[part.columns[0]] = part.bound
+        return row
+    return np.asarray(calibration.problem.radius * np.eye(1, calibration.problem.d)[0])
+
+
+def row_size(calibration: Calibration, row: FloatArray) -> float:
+    """At most 1 if the row is one that the noise was calibrated for."""
+    size = float(np.linalg.norm(row)) / calibration.problem.radius
+    noise = calibration.noise
+    return max(size, noise.norm(row)) if isinstance(noise, BlockLaplace) else size
+
+
+def _across(axis: FloatArray) -> FloatArray:
+    """A unit vector orthogonal to the axis, among its own coordinates where it has two."""
+    order = np.argsort(-np.abs(axis), kind="stable")
+    first, second = order[:2]
+    across = np.zeros(len(axis))
+    across[first], across[second] = -axis[second], axis[first]
+    return across / np.linalg.norm(across)
+
+
+def pinned_boundary(n: int, t: float = 0.9133, gap: float = 0.0229, scale: float = 1.0) -> Pair:
+    """Rows on both sides of ``x = t`` pin a steep boundary in one covariate (privacy.md 11).
+
+    The old record (x = 1, y = +1) and the new one (x = 2 t - 1, y = -1) are both misclassified
+    with confidence; the first column is an intercept of size `scale`.
+    """
+    half = (n - 1) / 2
+    rows = np.array([[scale, t - gap], [-scale, -(t + gap)]])
+    old, new = np.array([scale, 1.0]), np.array([-scale, -(2 * t - 1)])
+    return Pair(rows, np.array([half, half]), old, new)
+
+
+def random_pair(rng: np.random.Generator, calibration: Calibration, size: int = 5) -> Pair:
+    """A small dataset near the edge of the admissible rows, and a record to replace."""
+    d = calibration.problem.d
+    rows = rng.standard_normal((size + 2, d))
+    if rng.uniform() < 0.5 and d > 1:
+        rows[-1] = -rows[-2] + 0.3 * rng.standard_normal(d)
+    rows = np.array([row / row_size(calibration, row) for row in rows])
+    rows[:size] *= rng.uniform(size=(size, 1)) ** rng.choice([0.0, 0.5])
+    counts = rng.choice([1.0, 3.0, 100.0], size=size)
+    return Pair(rows[:size], counts, rows[-2], rows[-1])

@@ -1,0 +1,1 @@
+"""Exact privacy losses of tiny cases, of which every outcome is listed."""

@@ -1,0 +1,278 @@
+"""What noise is worth, by formulas that are written a second time and share no code with the first.
+
+A search finds how much of a claim a pair of datasets shows, and where that is much less than the
+claim a wrong factor could hide. So each law of noise is also put back into the theorem that it
+comes from: with the slope and the curvature of its loss measured on a grid, and with SciPy's
+normal law. The result is the share of its claim that a calibration spends.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special, stats
+
+from privatelr.audit.density.exact import candidate_margins
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration
+    from privatelr.mechanisms.problem import Problem
+    from privatelr.numerics.losses import Loss
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.types import FloatArray
+
+_JOINT_ROUNDING = 1e-9
+_SPLITS = np.linspace(0.5, 1.0, 4001)
+
+
+def share_spent(calibration: Calibration) -> float:
+    """Share of its claim that a calibration of coefficients spends; above 1 it is wrong."""
+    if calibration.placement == "output":
+        distance = 2 * (_steepest(calibration.problem.loss) * calibration.problem.radius)
+        moved = (distance + 2 * calibration.tau) / calibration.problem.penalty
+        return _share(calibration.noise, calibration.target, moved)
+    return _share_of_tilt(calibration)
+
+
+def share_of_moments(moments: MomentsCalibration) -> float:
+    """Share of their claim that moments spend: two records at a right angle, each at its worst."""
+    problem = moments.problem
+    margins = candidate_margins(problem.loss)
+    bend, steep = problem.loss.curvature(margins), problem.loss.slope(margins) ** 2
+    heaviest = float(np.hypot(bend, moments.balance * steep).max())
+    apart = math.sqrt(2) if problem.d > 1 else 1.0
+    return _share(moments.noise, moments.target, apart * heaviest * problem.radius**2 / problem.n)
+
+
+def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
+    """The numbers of the parts, added up, over that of the whole; the largest of them."""
+    match whole:
+        case PureDP():
+            return sum(part.epsilon for part in parts if isinstance(part, PureDP)) / whole.epsilon
+        case ZCDP():
+            return sum(part.rho for part in parts if isinstance(part, ZCDP)) / whole.rho
+        case ApproxDP():
+            epsilon = sum(part.epsilon for part in parts if isinstance(part, PureDP | ApproxDP))
+            delta = sum(part.delta for part in parts if isinstance(part, ApproxDP))
+            return max(epsilon / whole.epsilon, delta / whole.delta)
+    return math.inf
+
+
+# -- noise on a vector that moves ---------------------------------------------------------------
+
+
+def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
+    """Share of a claim that noise spends on hiding a vector that moves so far."""
+    match noise, target:
+        case SphericalLaplace(), PureDP() | ApproxDP():
+            return moved * noise.rate / target.epsilon
+        case BlockLaplace(), PureDP() | ApproxDP():
+            roots = [1.0 if b.norm == "l2" else math.sqrt(b.size) for b in noise.blocks]
+            widest = max(root / b.bound for root, b in zip(roots, noise.blocks, strict=True))
+            return moved * noise.rate * widest / target.epsilon
+        case GaussianNoise(), ZCDP():
+            return (moved / noise.sd) ** 2 / 2 / target.rho
+        case SphericalLaplace(), ZCDP():
+            return rho_of_pure(moved * noise.rate) / target.rho
+        case GaussianNoise(), ApproxDP():
+            return _delta(target.epsilon, moved / noise.sd) / target.delta
+    return math.inf
+
+
+def _delta(epsilon: float, mu: float) -> float:
+    """Delta of a Gaussian release of this mu (Balle and Wang 2018), by SciPy's normal law."""
+    return float(_deltas(np.array([epsilon]), np.array([mu]))[0])
+
+
+def _deltas(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
+    """The same ``(m,)`` of many."""
+    ratio = np.maximum(mu, 1e-300)
+    first, second = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
+    found = special.ndtr(first) - np.exp(epsilon + special.log_ndtr(second))
+    return np.where(mu > 0, found, 0.0)
+
+
+def rho_of_pure(epsilon: float) -> float:
+    """Largest Renyi divergence over its order of randomised response, by a look at orders."""
+    orders = 1 + np.geomspace(1e-4, 1e4, 2001)
+    log_p = -np.log1p(np.exp(-epsilon))
+    log_q = log_p - epsilon
+    terms = np.stack([orders * log_p - (orders - 1) * log_q, orders * log_q - (orders - 1) * log_p])
+    return float((special.logsumexp(terms, axis=0) / (orders - 1) / orders).max())
+
+
+def share_of_choices(eta: float, times: int, target: Guarantee) -> float:
+    """Share of a claim that so many choices of bounded range eta spend.
+
+    Of a delta it is a lower bound: the exact composition of the choice between two options that
+    shows most, which exists.
+    """
+    match target:
+        case PureDP():
+            return times * eta / target.epsilon
+        case ZCDP():
+            return times * eta * eta / 8 / target.rho
+        case ApproxDP():
+            tilts = eta * np.linspace(0.02, 0.98, 49)
+            return max(_epsilon_of_two(t, eta, times, target.delta) for t in tilts) / target.epsilon
+    return math.inf
+
+
+def epsilon_beside(pure: float, eta: float, times: int, delta: float) -> float:
+    """Epsilon at delta that a pure release and so many choices of bounded range show at least."""
+    return _epsilon_of_two(eta / 2, eta, times, delta, pure)
+
+
+def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: float = 0.0) -> float:
+    """Epsilon at delta of so many choices whose log ratio is `tilt` or ``tilt - eta``.
+
+    And of a randomised response of this pure epsilon.
+    """
+    share = math.expm1(eta - tilt) / math.expm1(eta)  # of the first option, without the record
+    ups = np.arange(times + 1)
+    losses = times * (tilt - eta) + ups * eta
+    log_q = stats.binom.logpmf(ups, times, share)
+    truth = special.expit(pure)
+    chances = (np.exp(log_q + losses)[:, None] * [truth, 1 - truth]).ravel()
+    losses = (losses[:, None] + [pure, -pure]).ravel()
+    low, high = 0.0, times * eta + pure
+    for _ in range(60):
+        middle = (low + high) / 2
+        beyond = np.maximum(-np.expm1(np.minimum(middle - losses, 0.0)), 0.0)
+        low, high = (middle, high) if float(chances @ beyond) > delta else (low, middle)
+    return high
+
+
+# -- a tilt -------------------------------------------------------------------------------------
+
+
+def _share_of_tilt(calibration: Calibration) -> float:
+    noise, target = calibration.noise, calibration.target
+    apart = 2 * calibration.tau / calibration.problem.penalty
+    if isinstance(noise, GaussianNoise):
+        mu = apart / calibration.shield.scale if calibration.shield.scale else math.inf
+        if isinstance(target, ZCDP):
+            return (_rho_of_gaussian(calibration.problem, noise.sd) + mu * mu / 2) / target.rho
+        if isinstance(target, ApproxDP):
+            found = _delta_of_gaussian(calibration.problem, noise.sd, target.epsilon, mu)
+            return found / target.delta
+        return math.inf
+    epsilon = epsilon_of_laplace(calibration.problem, noise)
+    if isinstance(calibration.shield, SphericalLaplace):
+        epsilon, mu = epsilon + apart * calibration.shield.rate, 0.0
+    else:
+        mu = apart / calibration.shield.scale if calibration.shield.scale else math.inf
+    match target:
+        case PureDP():
+            return epsilon / target.epsilon if mu == 0 else math.inf
+        case ZCDP():
+            return (rho_of_pure(epsilon) + mu * mu / 2) / target.rho
+        case ApproxDP():
+            rest = target.epsilon - epsilon
+            if mu == 0:
+                return epsilon / target.epsilon
+            return _delta(rest, mu) / target.delta if rest >= 0 else math.inf
+    return math.inf
+
+
+def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
+    """Largest log ratio of a Laplace tilt: over all margins of the old record and of the new."""
+    margins = candidate_margins(problem.loss)
+    slopes = np.abs(problem.loss.slope(margins))
+    bends = np.log1p(problem.radius**2 / problem.penalty * problem.loss.curvature(margins))
+    charge = _charge(problem, noise)
+    return float((charge * slopes + bends).max() + charge * slopes.max())
+
+
+def _charge(problem: Problem, noise: NoiseLaw) -> float:
+    """What the noise charges at most for a row, at a slope of one."""
+    if isinstance(noise, SphericalLaplace):
+        return noise.rate * problem.radius
+    if not isinstance(noise, BlockLaplace) or not problem.blocks:
+        return math.inf
+    # a row has so much of the noise's norm in a block, and in all its blocks under "l2" together
+    charges, squares = [0.0], {"l1": 0.0, "l2": 0.0}
+    for shape, block in zip(noise.blocks, problem.blocks, strict=True):
+        if shape.norm == "l1":
+            most = 1.0 if block.norm == "l1" else math.sqrt(block.size)
+            charges.append(most * block.bound / shape.bound)
+        elif block.norm == "l1":
+            squares["l1"] += (block.bound / shape.bound) ** 2
+        else:  # these have one length together
+            squares["l2"] = max(squares["l2"], (block.bound / shape.bound) ** 2)
+    return noise.rate * max(*charges, math.sqrt(sum(squares.values())))
+
+
+def _steepest(loss: Loss) -> float:
+    return float(np.abs(loss.slope(candidate_margins(loss))).max())
+
+
+def _sharpest(loss: Loss) -> float:
+    return float(loss.curvature(candidate_margins(loss)).max())
+
+
+def joint_factor(loss: Loss) -> float | None:
+    """The k that the loss states, if its curvature is at most ``k s (1 - s)`` on a grid."""
+    if loss.joint_factor is None:
+        return None
+    margins = candidate_margins(loss)
+    s = np.abs(loss.slope(margins))
+    allowed = loss.joint_factor * s * (1 - s)
+    holds = np.all(loss.curvature(margins) <= allowed * (1 + _JOINT_ROUNDING) + 1e-12)
+    return loss.joint_factor if holds else None
+
+
+def _rho_of_gaussian(problem: Problem, sd: float) -> float:
+    """``2 m^2 + m sqrt(2 / pi)``, and the curvature unless it vanishes where the slope is one."""
+    m = _steepest(problem.loss) * problem.radius / sd
+    found = 2 * m * m + math.sqrt(2 / math.pi) * m
+    factor, kappa = joint_factor(problem.loss), problem.radius**2 / problem.penalty
+    if factor is not None and factor * kappa <= m * m / 2:
+        return found
+    return found + math.log1p(_sharpest(problem.loss) * kappa)
+
+
+def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -> float:
+    """The smallest of the three bounds of privacy.md 4.2, each as it is stated there."""
+    m = _steepest(problem.loss) * problem.radius / sd
+    kappa = problem.radius**2 / problem.penalty
+    one, two = math.hypot(m, mu), math.hypot(2 * m, mu)
+    bounds = [1.0]
+    paid = epsilon - math.log1p(_sharpest(problem.loss) * kappa)
+    if paid >= 0:
+        bounds.append(_delta(paid, two) + 2 * _delta(paid, one) + _delta(paid, mu))
+    factor = joint_factor(problem.loss)
+    if factor is None:
+        return min(bounds)
+    worst, gap = math.log1p(factor * kappa / 4), max(0.0, factor * kappa - m * m / 2)
+    if epsilon >= worst:
+        rest, still = epsilon - worst, _delta(epsilon - worst, mu)
+        if epsilon >= gap:
+            split = _delta(rest, one) + _delta(epsilon - gap, one)
+            bounds.append(_delta(epsilon, two) + split + still)
+        bounds.append(float(_by_splits(m, factor * kappa, epsilon, mu, rest).min()) + still)
+    return min(bounds)
+
+
+def _by_splits(m: float, kappa: float, epsilon: float, mu: float, rest: float) -> FloatArray:
+    paid = epsilon - np.log1p(kappa * _SPLITS * (1 - _SPLITS))
+    part, two = np.hypot((1 + _SPLITS) * m, mu), np.full(len(_SPLITS), math.hypot(2 * m, mu))
+    split = _deltas(np.full(len(_SPLITS), rest), part)
+    whole = _deltas(paid, two) + _deltas(paid, part) + split
+    return np.asarray(whole + 2 * _delta(rest, math.hypot(m, mu)))
+
+
+def epsilon_of_gaussian(mu: float, delta: float) -> float:
+    """Epsilon of a Gaussian release of this mu at delta, by bisection."""
+    low, high = 0.0, 10 * (mu * mu + mu * math.sqrt(-2 * math.log(delta)))
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _delta(middle, mu) > delta else (low, middle)
+    return high

@@ -1,0 +1,1 @@
+"""What sampled outputs show: laws of releases, and lower bounds on the loss."""

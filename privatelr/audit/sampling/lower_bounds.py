@@ -1,0 +1,223 @@
+"""Lower bounds on the privacy loss from outputs alone, for any mechanism (privacy.md 11).
+
+The outputs of each dataset are split in two. The first halves choose a score, an event
+``score >= t`` and which dataset it speaks for; the second halves count the event. The bound
+holds except with probability alpha, whatever the score is (Clopper and Pearson 1934).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from privatelr.audit.sampling.outputs import Outputs, gather, learn, observe, require_outputs
+from privatelr.errors import ArgumentError, require_number, show
+
+if TYPE_CHECKING:
+    from privatelr.audit.sampling.outputs import Mechanism, Score
+    from privatelr.types import FloatArray, IntArray
+
+_THRESHOLDS = 1000
+_FEWEST_TRIALS = 20
+_CAUTION = 0.1
+"""The choice of an event is made at this part of alpha, or luck would favour small ones."""
+
+Evidence = Callable[["FloatArray", "FloatArray"], "FloatArray"]
+"""What is proven by an event of probability at least p on one side, at most q on the other."""
+
+
+def epsilon_lower_bound(
+    mechanism: Mechanism,
+    data: Any,
+    neighbour: Any,
+    *,
+    trials: int,
+    alpha: float = 1e-3,
+    score: Score | None = None,
+    rng: np.random.Generator | None = None,
+) -> float:
+    """Epsilon that a mechanism has at least, from its outputs.
+
+    Parameters
+    ----------
+    mechanism : callable
+        ``mechanism(data, rng)`` returns a number, a vector, or a fit, which counts as its
+        coefficients in scaled units and the moments if it bought them. An exception, a warning
+        and a NaN are outputs like any other.
+    data, neighbour
+        What the mechanism takes; they should differ in one record.
+    trials : int
+        Runs on each of the two.
+    alpha : float
+        Probability that the bound is wrong.
+    score : callable, optional
+        Log likelihood ratio ``(m,)`` of outputs ``(m, k)``, data over neighbour, where it is
+        known. By default a classifier is learned.
+    rng : Generator, optional
+
+    Returns
+    -------
+    float
+        A lower bound on the epsilon of pure differential privacy, 0 if nothing was seen.
+
+    Raises
+    ------
+    ArgumentError
+        If the mechanism never returns and always raises the same, or if its outputs are
+        nearly all different and neither numbers nor vectors.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: whatever pair is
+    given. *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
+    """
+    first, second = run_both(mechanism, data, neighbour, trials, rng)
+    return epsilon_from_outputs(first, second, alpha=alpha, score=score)
+
+
+def delta_lower_bound(
+    mechanism: Mechanism,
+    data: Any,
+    neighbour: Any,
+    *,
+    epsilon: float,
+    trials: int,
+    alpha: float = 1e-3,
+    score: Score | None = None,
+    rng: np.random.Generator | None = None,
+) -> float:
+    """Delta that a mechanism has at least at this epsilon; as `epsilon_lower_bound`.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: whatever pair is
+    given. *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
+    """
+    require_number(ArgumentError, "epsilon", epsilon, "a number from 0", at_least=0)
+    first, second = run_both(mechanism, data, neighbour, trials, rng)
+    return delta_from_outputs(first, second, epsilon, alpha=alpha, score=score)
+
+
+def run_both(
+    mechanism: Mechanism, data: Any, neighbour: Any, trials: int, rng: np.random.Generator | None
+) -> tuple[Outputs, Outputs]:
+    """Outputs of the mechanism on the two datasets."""
+    takes = f"a whole number from {_FEWEST_TRIALS}"
+    number = require_number(ArgumentError, "trials", trials, takes, at_least=_FEWEST_TRIALS)
+    if not number.is_integer():
+        raise ArgumentError(f"trials={trials!r}: trials takes {takes}.")
+    if not callable(mechanism):
+        raise ArgumentError(
+            f"mechanism={show(mechanism)}: mechanism takes a function of (data, rng)."
+        )
+    if not (rng is None or isinstance(rng, np.random.Generator)):
+        raise ArgumentError(f"rng={show(rng)}: rng takes None or a numpy Generator.")
+    source = np.random.default_rng() if rng is None else rng
+    first = observe(mechanism, data, int(number), source)
+    second = observe(mechanism, neighbour, int(number), source)
+    require_outputs(first, second)
+    return gather(first, second)
+
+
+def epsilon_from_outputs(
+    first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
+) -> float:
+    """`epsilon_lower_bound` for outputs that are already there."""
+    return _bound(first, second, lambda p, q: np.log(p) - np.log(q), alpha, score)
+
+
+def delta_from_outputs(
+    first: Outputs,
+    second: Outputs,
+    epsilon: float,
+    *,
+    alpha: float = 1e-3,
+    score: Score | None = None,
+) -> float:
+    """`delta_lower_bound` for outputs that are already there."""
+    return _bound(first, second, lambda p, q: p - np.exp(epsilon) * q, alpha, score)
+
+
+def rho_from_outputs(
+    first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
+) -> float:
+    """Rho of zero-concentrated privacy, at least.
+
+    The divergence of the two laws of one event is at most that of the outputs, and of order 1
+    it is at most rho.
+    """
+
+    def divergence(p: FloatArray, q: FloatArray) -> FloatArray:
+        found = special.rel_entr(p, q) + special.rel_entr(1 - p, 1 - q)
+        return np.asarray(np.where(p > q, found, 0.0))
+
+    return _bound(first, second, divergence, alpha, score)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Event:
+    """``sign * score >= threshold``; `sign` says which dataset it speaks for."""
+
+    sign: int
+    threshold: float
+
+
+def _bound(
+    first: Outputs, second: Outputs, evidence: Evidence, alpha: float, known: Score | None
+) -> float:
+    require_number(ArgumentError, "alpha", alpha, "a number between 0 and 1", above=0, at_most=0.5)
+    half = (len(first) // 2, len(second) // 2)
+    learned = learn(first.take(slice(half[0])), second.take(slice(half[1])), known)
+    scores = learned(first), learned(second)
+    choosing = [side[:cut] for side, cut in zip(scores, half, strict=True)]
+    event = _best_event(choosing[0], choosing[1], evidence, _CAUTION * alpha)
+    held = [event.sign * side[cut:] for side, cut in zip(scores, half, strict=True)]
+    if event.sign < 0:
+        held.reverse()
+    hits = [np.array([np.count_nonzero(side >= event.threshold)]) for side in held]
+    found = _evidence(evidence, hits[0], len(held[0]), hits[1], len(held[1]), alpha)
+    return max(0.0, float(found[0]))
+
+
+def _best_event(first: FloatArray, second: FloatArray, evidence: Evidence, alpha: float) -> _Event:
+    """The event that proves most on the outputs that choose it."""
+    best, most = _Event(1, 0.0), -np.inf
+    for sign, numerator, denominator in ((1, first, second), (-1, -second, -first)):
+        thresholds = _thresholds(numerator, denominator)
+        hits = _at_least(numerator, thresholds)
+        misses = _at_least(denominator, thresholds)
+        proven = _evidence(evidence, hits, len(numerator), misses, len(denominator), alpha)
+        at = int(np.argmax(proven))
+        if proven[at] > most:
+            best, most = _Event(sign, float(thresholds[at])), float(proven[at])
+    return best
+
+
+def _thresholds(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Values of the scores, evenly over their ranks and closer together in the upper tail."""
+    pooled = np.sort(np.concatenate([numerator, denominator]))[::-1]
+    even = np.linspace(0, len(pooled) - 1, _THRESHOLDS)
+    tail = np.geomspace(1, len(pooled), _THRESHOLDS) - 1
+    return np.unique(pooled[np.concatenate([even, tail]).astype(int)])
+
+
+def _at_least(scores: FloatArray, thresholds: FloatArray) -> IntArray:
+    return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left")
+
+
+def _evidence(
+    evidence: Evidence, hits: IntArray, trials: int, misses: IntArray, others: int, alpha: float
+) -> FloatArray:
+    """What the counts prove, each of the two probabilities wrong with at most alpha / 2."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low = np.where(hits > 0, special.betaincinv(hits, trials - hits + 1.0, alpha / 2), 0.0)
+        high = np.where(
+            misses < others,
+            special.betaincinv(misses + 1.0, np.maximum(others - misses, 1), 1 - alpha / 2),
+            1.0,
+        )
+        return np.asarray(evidence(low, high))

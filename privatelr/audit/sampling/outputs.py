@@ -1,0 +1,314 @@
+"""What a mechanism put out, trial by trial, and scores that order its outputs.
+
+Any score gives valid bounds, because it is fixed before the outputs that are counted are
+seen; a good one gives large bounds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from privatelr.errors import ArgumentError, show
+from privatelr.results.fit_record import FitRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privatelr.types import FloatArray, IntArray
+
+
+Mechanism = Callable[[Any, np.random.Generator], Any]
+"""``mechanism(data, rng)`` returns a number, a vector or a fit, or raises: all are outputs."""
+
+Observation = tuple[str, "FloatArray | None"]
+"""A symbol, and the vector that came with it."""
+
+VALUE = "value"
+_ATOM = 0.01
+"""A vector with this share of the outputs is a symbol of its own."""
+_REFUSED, _SAID = "refused: ", "said: "
+_NEARLY_ALL = 0.9
+_ADDRESS = " at 0x"
+"""In the text of an object that has no text of its own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outputs:
+    """Outputs of repeated runs.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (trials,)
+        Positions in `names`.
+    names : tuple of str
+        Symbols: ``"value"``, or in words what came in its place or with it, such as an
+        exception, a warning, or what is not a number.
+    values : ndarray of shape (trials, k)
+        The vectors, zeros where there was none.
+    """
+
+    codes: IntArray
+    names: tuple[str, ...]
+    values: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, index: slice) -> Outputs:
+        """Some of the trials."""
+        return Outputs(self.codes[index], self.names, self.values[index])
+
+    def by_symbol(self) -> dict[str, IntArray]:
+        """Trials of each symbol that occurs."""
+        found = {name: np.flatnonzero(self.codes == at) for at, name in enumerate(self.names)}
+        return {name: trials for name, trials in found.items() if trials.size}
+
+
+def observe(
+    mechanism: Mechanism, data: Any, trials: int, rng: np.random.Generator
+) -> list[Observation]:
+    """Run the mechanism again and again; nothing that it does stops the audit."""
+    return [_observe_once(mechanism, data, rng) for _ in range(trials)]
+
+
+def _observe_once(mechanism: Mechanism, data: Any, rng: np.random.Generator) -> Observation:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            symbol, vector = _read(mechanism(data, rng))
+        except Exception as refusal:  # whatever it is, whoever calls the mechanism sees it
+            symbol, vector = f"{_REFUSED}{type(refusal).__name__}: {refusal}", None
+    warned = {f"warned: {type(w.message).__name__}: {w.message}" for w in caught}
+    return "; ".join([symbol, *sorted(warned)]), vector
+
+
+def _read(found: Any) -> Observation:
+    if isinstance(found, FitRecord):
+        moments = found.release.moments
+        parts = [found.release.coef, *([] if moments is None else [moments.values])]
+        found = np.concatenate(parts)
+    try:
+        vector = np.atleast_1d(np.asarray(found, dtype=np.float64)).reshape(-1)
+    except (TypeError, ValueError):
+        return f"{_SAID}{found!r}", None
+    finite = np.isfinite(vector)
+    if finite.all():
+        return VALUE, vector
+    entries = ", ".join(f"{at}: {vector[at]}" for at in np.flatnonzero(~finite))
+    return f"{VALUE} with {{{entries}}}", np.where(finite, vector, 0.0)
+
+
+def require_outputs(first: Sequence[Observation], second: Sequence[Observation]) -> None:
+    """Refuse runs from which no attacker learns anything, whatever the mechanism is.
+
+    Raises
+    ------
+    ArgumentError
+        If the mechanism never returned, on either dataset and in one way, or if what it
+        returned is nearly always new and neither a number nor a vector.
+    """
+    symbols = {symbol for symbol, _ in [*first, *second]}
+    refused = all(symbol.startswith(_REFUSED) for symbol in symbols)
+    if refused and (len(symbols) == 1 or all(map(_is_about_arguments, symbols))):
+        raise ArgumentError(
+            "mechanism never returned on either dataset, and always raised "
+            f"{min(symbols).removeprefix(_REFUSED)!r}: mechanism takes (data, rng)."
+        )
+    for side in (first, second):
+        words = [symbol for symbol, vector in side if vector is None]
+        shown = [symbol for symbol in words if _ADDRESS not in symbol]
+        if len(set(shown)) + len(words) - len(shown) >= _NEARLY_ALL * len(side):
+            raise ArgumentError(
+                "mechanism gave an output of its own in nearly every run: an output is a number, "
+                "a vector, a fit, or one of few words or exceptions."
+            )
+
+
+def _is_about_arguments(symbol: str) -> bool:
+    return symbol.startswith(f"{_REFUSED}TypeError: ") and "argument" in symbol
+
+
+def gather(first: Sequence[Observation], second: Sequence[Observation]) -> tuple[Outputs, Outputs]:
+    """Two lists of observations as outputs of one width, that of most vectors."""
+    widths = Counter(len(vector) for _, vector in [*first, *second] if vector is not None)
+    width = widths.most_common(1)[0][0] if widths else 0
+    return _collect(first, width), _collect(second, width)
+
+
+def _collect(observed: Sequence[Observation], width: int) -> Outputs:
+    names: dict[str, int] = {}
+    codes = np.zeros(len(observed), dtype=np.intp)
+    values = np.zeros((len(observed), width))
+    for at, (symbol, vector) in enumerate(observed):
+        if vector is not None and len(vector) == width:
+            values[at] = vector
+        elif vector is not None:
+            symbol = f"{symbol} of {len(vector)} numbers"
+        codes[at] = names.setdefault(symbol, len(names))
+    return Outputs(codes, tuple(names), values)
+
+
+def outputs_of(vectors: FloatArray) -> Outputs:
+    """Outputs that are already there: numbers ``(trials,)`` or vectors ``(trials, k)``."""
+    try:
+        values = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.zeros(0)
+    if values.ndim not in (1, 2) or not values.size:
+        raise ArgumentError(
+            f"vectors={show(vectors)}: vectors takes numbers (trials,) or vectors (trials, k)."
+        )
+    values = values.reshape(len(values), -1)
+    if not np.isfinite(values).all():
+        return _collect([_read(value) for value in values], values.shape[1])
+    return Outputs(np.zeros(len(values), dtype=np.intp), (VALUE,), values)
+
+
+def find_atoms(first: Outputs, second: Outputs) -> FloatArray:
+    """Vectors ``(m, k)`` that occur again and again on either side."""
+    found = [np.zeros((0, first.values.shape[1]))]
+    for side in (first, second):
+        enough = max(_ATOM * len(side), 5)
+        if all(_repeats(column, enough) for column in side.values.T):
+            vectors, counts = np.unique(side.values, axis=0, return_counts=True)
+            found.append(vectors[counts >= enough])
+    return np.asarray(np.unique(np.concatenate(found), axis=0))
+
+
+def _repeats(column: FloatArray, enough: float) -> bool:
+    return bool(np.unique(column, return_counts=True)[1].max() >= enough)
+
+
+def name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
+    """Give each atom a symbol of its own."""
+    codes, names = outputs.codes.copy(), list(outputs.names)
+    for number, atom in enumerate(atoms):
+        here = (outputs.values == atom).all(axis=1)
+        for code, name in enumerate(outputs.names):
+            codes[here & (outputs.codes == code)] = len(names)
+            names.append(f"{name} at atom {number}")
+    return Outputs(codes, tuple(names), outputs.values)
+
+
+Score = Callable[["FloatArray"], "FloatArray"]
+"""Scores ``(m,)`` of output vectors ``(m, k)``: the log likelihood ratio where it is known."""
+
+_TRAINING = 40_000
+_FEWEST = 50
+_RIDGE = 1e-3
+_FAR = 6.0
+_FEW, _MODERATE = 3, 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedScore:
+    """Log odds of the symbol, plus within a symbol what its vector adds.
+
+    Attributes
+    ----------
+    atoms : ndarray of shape (m, k)
+    odds : dict
+        Symbol to log odds.
+    within : dict
+        Symbol to a score of vectors.
+    """
+
+    atoms: FloatArray
+    odds: dict[str, float]
+    within: dict[str, Score]
+
+    def __call__(self, outputs: Outputs) -> FloatArray:
+        """Scores ``(trials,)``."""
+        named = name_atoms(outputs, self.atoms)
+        scores = np.zeros(len(named))
+        for symbol, trials in named.by_symbol().items():
+            scores[trials] = self.odds.get(symbol, 0.0)
+            if symbol in self.within:
+                scores[trials] += self.within[symbol](named.values[trials])
+        return scores
+
+
+def learn(first: Outputs, second: Outputs, known: Score | None) -> LearnedScore:
+    """Learn from outputs of both datasets; `known` stands in for the classifier."""
+    width = first.values.shape[1]
+    atoms = np.zeros((0, width)) if known is not None else find_atoms(first, second)
+    first, second = name_atoms(first, atoms), name_atoms(second, atoms)
+    here, there = first.by_symbol(), second.by_symbol()
+    odds, within = {}, {}
+    for symbol in {**here, **there}:
+        a, b = (
+            side.values[trials.get(symbol, [])] for side, trials in ((first, here), (second, there))
+        )
+        odds[symbol] = float(np.log((len(a) + 0.5) / (len(b) + 0.5)))
+        if known is not None and symbol == VALUE:
+            odds[symbol], within[symbol] = 0.0, known
+        elif min(len(a), len(b)) >= _FEWEST and np.ptp(np.vstack([a, b]), axis=0).any():
+            within[symbol] = train_classifier(a[:_TRAINING], b[:_TRAINING])
+    return LearnedScore(atoms, odds, within)
+
+
+def train_classifier(first: FloatArray, second: FloatArray) -> Score:
+    """Logistic regression of the dataset on polynomials of the whitened output."""
+    whiten = _whitening(np.vstack([first, second]))
+    features = np.vstack([_features(whiten(first)), _features(whiten(second))])
+    labels = np.repeat([1.0, 0.0], [len(first), len(second)])
+    weights = _logistic(features, labels)
+    prior = float(np.log(len(first) / len(second)))
+    return lambda values: _features(whiten(values)) @ weights - prior
+
+
+def _whitening(values: FloatArray) -> Score:
+    """A linear map to coordinates of one size without correlation, from the central outputs."""
+    centre = np.median(values, axis=0)
+    spread = np.median(np.abs(values - centre), axis=0)
+    spread = np.where(spread > 0, spread, values.std(axis=0))
+    kept = np.flatnonzero(spread > 0)
+    scaled = (values[:, kept] - centre[kept]) / spread[kept]
+    central = scaled[np.abs(scaled).max(axis=1) <= _FAR]
+    central = central if len(central) > len(kept) else scaled
+    sizes, axes = np.linalg.eigh(central.T @ central / len(central))
+    usable = sizes > 1e-14 * sizes.max()
+    turn = axes[:, usable] / np.sqrt(sizes[usable])
+
+    def whiten(outputs: FloatArray) -> FloatArray:
+        shifted = (outputs[:, kept] - centre[kept]) / spread[kept] @ turn
+        return np.asarray(np.clip(shifted, -_FAR, _FAR))
+
+    return whiten
+
+
+def _features(z: FloatArray) -> FloatArray:
+    """Polynomials of the coordinates and of their squashed values, fewer where there are many."""
+    count, width = z.shape
+    squashed = np.tanh(z)
+    columns = [np.ones(count), *z.T, *squashed.T, *(z * z).T]
+    if width <= _MODERATE:
+        for i, j in itertools.combinations(range(width), 2):
+            columns += [z[:, i] * z[:, j], squashed[:, i] * squashed[:, j]]
+    if width <= _FEW:
+        for triple in itertools.combinations_with_replacement(range(width), 3):
+            columns.append(squashed[:, triple].prod(axis=1))
+    return np.column_stack(columns)
+
+
+def _logistic(features: FloatArray, labels: FloatArray) -> FloatArray:
+    """Ridge logistic regression, by damped Newton steps."""
+    weights = np.zeros(features.shape[1])
+    ridge = _RIDGE * len(labels) * np.eye(len(weights)) * np.mean(features**2, axis=0)
+    for _ in range(20):
+        chance = special.expit(features @ weights)
+        slope = features.T @ (labels - chance) - ridge @ weights
+        curvature = (features * (chance * (1 - chance) + 1e-9)[:, None]).T @ features + ridge
+        step = np.linalg.solve(curvature, slope)
+        weights = weights + step
+        if np.abs(features @ step).max() < 1e-4:
+            break
+    return weights

@@ -1,0 +1,1 @@
+"""The commands ``lrsimple`` and ``svmsimple``, and the files that they read."""

@@ -1,0 +1,81 @@
+"""The parser of ``privatelr``, and what its subcommands have in common.
+
+A module of commands has ``add_commands(commands)``. Each of its parsers has a default ``run``:
+a function that takes the parsed arguments, prints, and returns an exit status. Errors are
+raised; `run_safely` turns them into one line and a status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from privatelr import __version__
+from privatelr.cli import audit_command, check_command, fit_command, model_commands, plan_command
+from privatelr.cli.c_programs import c_commands
+from privatelr.cli.outcomes import DONE, STATUSES, Parser, in_shell, run_safely
+from privatelr.datasets import load_dataset, load_schema
+from privatelr.model import dplr
+from privatelr.results.release_files.release_file import release_bytes
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+DEMO_FORMULA = "Species != 'setosa' ~ ."
+_EXAMPLE = """\
+examples:
+  privatelr demo
+  privatelr fit data.csv "y ~ age + smoker" --bounds age=18:90 \\
+      --levels smoker=no,yes --out model.json
+  privatelr predict model.json new.csv
+
+privatelr COMMAND --help tells about a command.
+"""
+_MODULES = (plan_command, check_command, fit_command, model_commands, c_commands, audit_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run_safely("privatelr", lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser, commands = _parser()
+    chosen, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        meant = commands.choices[chosen.command] if chosen.command else parser
+        meant.refuse(unknown)
+    if chosen.command is None:
+        parser.print_help()
+        return DONE
+    status: int = chosen.run(chosen)
+    return status
+
+
+def demo(chosen: argparse.Namespace) -> int:
+    """Fit iris with its public schema and print the summary."""
+    model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
+    print(release_bytes(model).decode().removesuffix("\n") if chosen.json else in_shell(model))
+    return DONE
+
+
+def _parser() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
+    parser = Parser(
+        prog="privatelr",
+        description="Differentially private logistic regression and linear SVMs from a formula.",
+        epilog=f"{_EXAMPLE}\n{STATUSES}",
+    )
+    parser.add_argument("--version", action="version", version=f"privatelr {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    shown = commands.add_parser(
+        "demo",
+        help="fit iris with its public bounds at eps=1 and print the summary",
+        description=f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at '
+        "eps=1, and print the summary.",
+        epilog="example:\n  privatelr demo",
+    )
+    shown.add_argument("--json", action="store_true", help="print the model file, not the summary")
+    shown.set_defaults(run=demo)
+    for module in _MODULES:
+        module.add_commands(commands)
+    return parser, commands

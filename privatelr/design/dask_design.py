@@ -1,0 +1,189 @@
+"""Dask collections as data: the public facts of a frame, and its partitions.
+
+Names and types come from the collection's empty frame, which Dask keeps beside the graph, so
+nothing of the data is looked at to plan a fit. The number of records is counted, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from privatelr.design.formula_design import Design, FrameReader
+from privatelr.errors import SchemaError
+from privatelr.sources.dask_collections import (
+    chosen,
+    empty,
+    is_array,
+    lengths_of,
+    partitions,
+    unlisted,
+    whole_rows,
+)
+from privatelr.sources.data_source import as_frame, dispatch, is_dask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from privatelr.design.formula_design import DesignSpec
+    from privatelr.types import Block, FloatArray, Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DaskTable:
+    """A frame in partitions, of which names, types and the number of records are known.
+
+    Attributes
+    ----------
+    typed : DataFrame
+        The columns and their types, without a row: what a plan is made from.
+    collections : tuple
+        One collection, or those of y and X, in equal partitions.
+    """
+
+    typed: pd.DataFrame
+    collections: tuple[Any, ...]
+    _counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """The number of records, which is public; one pass, over one column, at the first call."""
+        n = sum(self.lengths)
+        if n == 0:
+            raise SchemaError("data is empty: a fit takes at least one record.")
+        return n
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Records of each partition."""
+        if "lengths" not in self._counted:
+            counts = [lengths_of(collection) for collection in self.collections]
+            if counts[0] != counts[-1]:
+                raise SchemaError(
+                    f"y has {sum(counts[0])} values and X has {sum(counts[-1])} rows, or other "
+                    "partitions: a fit of (y, X) takes one value per row, partition by partition."
+                )
+            self._counted["lengths"] = counts[0]
+        return self._counted["lengths"]
+
+    def parts(self, names: Sequence[str]) -> list[Any]:
+        """For each partition a Delayed that holds the columns `names`, and maybe others."""
+        from dask.delayed import delayed
+
+        if len(self.collections) == 1:
+            return partitions(chosen(self.collections[0], names))
+        both = zip(*map(partitions, self.collections), strict=True)
+        return [delayed(_pair, pure=False)(y, x) for y, x in both]
+
+
+def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple[str, DaskTable]:
+    """Formula and table of a call of which an argument is a Dask collection; see `dispatch`."""
+    given = tuple(whole_rows(data) for data in (first, second) if is_dask(data))
+    if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
+        eager, lazy = ("X", "y") if is_dask(first) else ("y", "X")
+        raise SchemaError(
+            f"{eager} is in memory and {lazy} is a Dask collection: a fit of (y, X) takes two of "
+            "a kind, such as dask.array.from_array(y, chunks=X.chunks[0])."
+        )
+    formula, typed = dispatch(empty(first), empty(second), target)
+    typed = typed.assign(**{name: typed[name].astype(object) for name in unlisted(typed)})
+    return formula, DaskTable(typed, _aligned(given))
+
+
+def read_dask_design(
+    spec: DesignSpec, table: DaskTable, backend: PartitionsBackend, *, bar: bool = False
+) -> Design:
+    """Read the rows of a table under a plan, as `read_design` reads those of a frame.
+
+    Parameters
+    ----------
+    backend
+        Makes bounded rows of what a `PartitionReader` reads.
+    bar : bool
+        Whether a line shows how far each pass is.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records
+    and how many of them are in each partition, names, types, bounds and levels. *Not covered*:
+    time and memory, and what Dask shows and logs of them.
+    """
+    filled = [
+        (part, length)
+        for part, length in zip(table.parts(spec.formula.variables), table.lengths, strict=True)
+        if length > 0
+    ]
+    rows = backend.of(
+        PartitionReader(spec, tuple(part for part, _ in filled), tuple(n for _, n in filled), bar),
+        bound=spec.bound,
+        intercept=spec.intercept,
+        projection=spec.projection,
+        blocks=spec.blocks,
+    )
+    return Design(rows, spec)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PartitionReader:
+    """The labelled covariates of a table, partition by partition."""
+
+    spec: DesignSpec
+    parts: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    bar: bool
+
+    @property
+    def p(self) -> int:
+        return self.spec.p
+
+    @property
+    def open(self) -> OpenPartition:
+        return OpenPartition(self.spec)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OpenPartition:
+    """Makes a reader of a partition, or of its rows `start`, `start + stride`, ...; no data."""
+
+    spec: DesignSpec
+
+    def __call__(self, part: Any, start: int = 0, stride: int = 1) -> FrameReader:
+        y, x = part if isinstance(part, tuple) else (None, part)
+        frame = as_frame(x) if y is None else dispatch(y, x, None)[1]
+        return FrameReader(self.spec, frame if stride == 1 else frame.iloc[start::stride])
+
+
+class PartitionsBackend(Protocol):
+    """What turns the partitions of a table into `Rows`; this layer is handed one."""
+
+    def of(
+        self,
+        reader: PartitionReader,
+        *,
+        bound: float,
+        intercept: float | None,
+        projection: FloatArray | None,
+        blocks: tuple[Block, ...],
+    ) -> Rows: ...
+
+
+def _pair(y: Any, x: Any) -> tuple[Any, Any]:
+    return y, x
+
+
+def _aligned(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The collections of y and X, in as many partitions each."""
+    if len(given) < 2:
+        return given
+    y, x = given
+    if is_array(y) and is_array(x) and y.shape[0] == x.shape[0]:  # NaN equals nothing
+        y = y.rechunk({0: x.chunks[0]})
+    parts = [data.numblocks[0] if is_array(data) else data.npartitions for data in (y, x)]
+    if parts[0] != parts[1]:
+        raise SchemaError(
+            f"y has {parts[0]} partitions and X has {parts[1]}: a fit of (y, X) takes partitions "
+            "of the same records, or one frame that holds both."
+        )
+    return y, x

@@ -1,0 +1,296 @@
+"""Sparse matrices as designs, bounded by their entries or by the length of their rows.
+
+Where rows are held to a length they are shortened, as those of a formula are, and no name of a
+column is kept, because there may be millions.
+
+A formula is worth its price for columns that people name. A matrix of a hundred thousand
+columns has numbers for names and nothing to code. `EntryBoundedMatrix` holds entries to one,
+`NormBoundedMatrix` rows to a length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from privatelr.design.formula_design import read_values
+from privatelr.design.response import Response, labels, plan_response
+from privatelr.design.terms import INTERCEPT
+from privatelr.design.variables import Variable, as_numbers, describe_variables
+from privatelr.errors import FormulaError, SchemaError, show
+from privatelr.formula.algebra import Formula
+from privatelr.formula.expression import parse_expression
+from privatelr.formula.lexer import tokenize
+from privatelr.sources.columns import tally_of
+from privatelr.sources.data_source import as_frame, quote, read_source
+from privatelr.sources.validate_sparse import validated_sparse
+from privatelr.types import RowLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privatelr.design.coding import Factor
+    from privatelr.sources.columns import RowSlice
+    from privatelr.sources.schema import Schema
+    from privatelr.types import Block, FloatArray
+
+
+LARGEST = 1.0
+"""Size of an entry that is not cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedNames(Sequence[str]):
+    """``(Intercept)``, X1 to Xp, each made when it is asked for: there may be millions."""
+
+    p: int
+
+    def __len__(self) -> int:
+        return self.p + 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        places = range(self.p + 1)[index]
+        if isinstance(places, range):
+            return tuple(self[place] for place in places)
+        return f"X{places}" if places else INTERCEPT
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedColumns:
+    """Columns X1 to Xp behind an intercept."""
+
+    p: int
+
+    @property
+    def names(self) -> NumberedNames:
+        return NumberedNames(self.p)
+
+    @property
+    def has_intercept(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberedSpec:
+    """What is public about a matrix of numbered columns and its response.
+
+    It answers what a `DesignSpec` is asked by whoever reads coefficients.
+
+    Attributes
+    ----------
+    formula : Formula
+        The response, and words for the matrix.
+    variables : mapping
+        The response alone.
+    response : Response
+    columns : NumberedColumns
+    intercept : float
+        The constant in the intercept column.
+    """
+
+    formula: Formula
+    variables: Mapping[str, Variable]
+    response: Response
+    columns: NumberedColumns
+    intercept: float
+
+    @property
+    def p(self) -> int:
+        """Number of columns of the matrix."""
+        return self.columns.p
+
+    @property
+    def d(self) -> int:
+        """Number of design columns, intercept included."""
+        return self.columns.p + 1
+
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Terms without a declared range: the matrix."""
+        return (f"the {self.p} columns of X",)
+
+    @property
+    def scaled_by_data(self) -> bool:
+        return False
+
+    def user_map(self) -> Any:
+        """Sparse matrix ``(d, d)`` that takes design coefficients to the units of the matrix."""
+        return sparse.diags_array(np.append(self.intercept, np.ones(self.p)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryBoundedMatrix(NumberedSpec):
+    """A matrix whose entries are held to one, for mechanisms that choose columns."""
+
+    @property
+    def x_bound(self) -> float:
+        """Largest size of an entry of a design row."""
+        return max(LARGEST, self.intercept)
+
+
+def plan_matrix(name: str, column: pd.Series[Any], p: int, schema: Schema) -> EntryBoundedMatrix:
+    """Describe a design of p numbered columns from types and declarations.
+
+    Parameters
+    ----------
+    name
+        Of the response.
+    column : Series
+        The response; only its type is looked at.
+    p
+        Columns of the matrix, public.
+    schema
+        Declarations about the response.
+    """
+    return EntryBoundedMatrix(*describe_numbered(name, column, p, schema))
+
+
+def describe_numbered(
+    name: str, column: pd.Series[Any], p: int, schema: Schema
+) -> tuple[Formula, Mapping[str, Variable], Response, NumberedColumns, float]:
+    """What a `NumberedSpec` consists of; see `plan_matrix`."""
+    variables = describe_variables(pd.DataFrame({name: column}), [name], schema)
+    expression = parse_expression(tokenize(quote(name)))
+    response = plan_response(expression, variables)
+    formula = Formula(f"{expression.label} ~ X1 + ... + X{p}", expression, "", ())
+    return formula, variables, response, NumberedColumns(p), schema.intercept_scale
+
+
+def read_matrix_labels(spec: NumberedSpec, frame: pd.DataFrame | RowSlice) -> FloatArray:
+    """Labels ``(n,)``: -1 or 1, and 0 where the response is not usable."""
+    values, usable = read_values(spec.variables, frame, tuple(spec.variables))
+    label, labelled = labels(spec.response, values, tally_of(frame))
+    return np.where(usable & labelled, label, 0.0)
+
+
+def as_matrix(spec: NumberedSpec, data: Any) -> Any:
+    """A matrix to predict for ``(n, p)``, sparse, of the columns that the fit was of."""
+    if sparse.issparse(data) and data.ndim != 2:
+        raise SchemaError(f"data of shape {data.shape}: a sparse matrix takes two dimensions.")
+    given = validated_sparse(data) if sparse.issparse(data) else _dense(data)
+    rows = sparse.csr_array(given, dtype=np.float64)
+    if rows.shape[1] != spec.p:
+        raise SchemaError(f"data of {rows.shape[1]} columns: the fit was of {spec.p} columns.")
+    return rows
+
+
+def _dense(data: Any) -> FloatArray:
+    """Entries of an array or a frame, NaN where they are no number."""
+    frame = as_frame(data)
+    found = np.empty(frame.shape)
+    for index, name in enumerate(frame.columns):
+        found[:, index] = as_numbers(frame[name])
+    return found
+
+
+_NORM = 1.0
+"""Length that rows are held to where none is declared."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MatrixTable:
+    """A response, in a frame of its own, and a sparse matrix of as many rows."""
+
+    name: str
+    frame: pd.DataFrame
+    matrix: Any
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def columns(self) -> list[str]:
+        return [self.name]
+
+
+def read_matrix_source(first: Any, second: Any, target: Any) -> MatrixTable:
+    """The table of a call ``dplr(y, X)`` with a SciPy sparse X."""
+    if second.ndim != 2:
+        raise SchemaError(f"X of shape {second.shape}: a sparse matrix takes two dimensions.")
+    if isinstance(first, str) or first is None:
+        raise FormulaError(
+            f"formula={show(first)}: a sparse matrix has no names for a formula; the first "
+            "argument is the response beside it, one value per row."
+        )
+    _, frame = read_source(first, np.zeros((second.shape[0], 1)), target)
+    name = str(frame.columns[-1])
+    return MatrixTable(name, frame[[name]], validated_sparse(second))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormBoundedMatrix(NumberedSpec):
+    """A matrix whose rows are held to a length; public, and free of data.
+
+    Attributes
+    ----------
+    bound : float
+        Largest length of the covariates of a row; longer rows are shortened to it.
+    """
+
+    bound: float
+
+    @property
+    def radius(self) -> float:
+        """R, the largest length of a design row, the intercept entry included."""
+        return RowLimit(self.bound, self.intercept).radius
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return ()
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        return ()
+
+    @property
+    def bound_source(self) -> Literal["row_norm"]:
+        return "row_norm"
+
+    @property
+    def projection(self) -> None:
+        return None
+
+
+def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> NormBoundedMatrix:
+    """Describe a design as `plan_matrix` does, with a bound on the length of a row.
+
+    It is ``schema.row_norm``, or 1 where none is declared.
+
+    Raises
+    ------
+    SchemaError
+        If the columns of the matrix are given bounds or levels.
+    """
+    extra = sorted({*schema.bounds, *schema.levels} - {name})
+    if extra:
+        raise SchemaError(
+            f"bounds or levels of {extra[0]!r}: the columns of a matrix are bounded by row_norm= "
+            "alone."
+        )
+    bound = _NORM if schema.row_norm is None else schema.row_norm
+    return NormBoundedMatrix(*describe_numbered(name, column, p, schema), bound)
+
+
+def read_wide(
+    spec: NormBoundedMatrix, matrix: Any, frame: pd.DataFrame | RowSlice
+) -> tuple[Any, FloatArray]:
+    """Covariates ``(n, p)`` and labels ``(n,)``: -1 or 1, and 0 for a response of no use.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
+    *Neighbours*: changing one record changes one row. *Assumed public*: n, p, the type and the
+    levels of the response. *Not covered*: time and memory.
+    """
+    if matrix.ndim != 2 or matrix.shape[1] != spec.p:
+        raise SchemaError(f"data of shape {matrix.shape}: the fit was of {spec.p} columns.")
+    return matrix, read_matrix_labels(spec, frame)

@@ -1,0 +1,167 @@
+"""Two-class responses: a comparison, a factor, a boolean or the numbers 0 and 1."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privatelr.design.evaluation import Columns, evaluate
+from privatelr.design.type_checks import foreign_constants
+from privatelr.design.variables import level_codes, remedy, require_content
+from privatelr.errors import FormulaError, SchemaError
+from privatelr.formula.expression import (
+    Expression,
+    coded_column,
+    coded_contrast,
+    coded_levels,
+    coding_call,
+    is_logical,
+    unwrap,
+)
+from privatelr.sources.counting import Unread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privatelr.design.variables import Variable
+    from privatelr.sources.counting import Tally
+    from privatelr.types import BoolArray, FloatArray
+
+ResponseKind = Literal["logical", "factor", "binary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """How labels come out of the left-hand side.
+
+    Attributes
+    ----------
+    expression : Expression
+        What is evaluated.
+    kind : str
+        ``logical`` (true is the positive class), ``factor`` (first level against the
+        others, as in R) or ``binary`` (the numbers 0, or -1, and 1).
+    classes : tuple
+        What ``predict(type="classes")`` returns for the negative and the positive class.
+    levels : tuple
+        The values that count; the first is the negative class.
+    remark : str
+        What is odd about the response, as far as that is public.
+    """
+
+    expression: Expression
+    kind: ResponseKind
+    classes: tuple[Any, Any]
+    levels: tuple[Any, ...]
+    remark: str = ""
+
+    def describe(self) -> str:
+        """A sentence part on the coding; it depends on public facts only."""
+        negative, positive = self.classes
+        against = f"{self.expression.label}: {positive} (positive) against {negative}"
+        return f"{against}; {self.remark}" if self.remark else against
+
+
+def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> Response:
+    """Decide the coding from the form of the expression and the kinds of its variables."""
+    name = coded_column(expression)
+    variable = variables[name] if name is not None else None
+    if coded_contrast(expression) is not None:
+        raise FormulaError(f"formula: the response {expression.label!r} takes no contrast.")
+    logical = is_logical(expression) or (variable is not None and variable.kind == "logical")
+    levels = coded_levels(expression)
+    if logical and not levels:
+        foreign = foreign_constants(expression, variables)
+        remarks = [f"{value!r} is not a declared level of {v.name}" for v, value in foreign]
+        both = (False, True)
+        return Response(expression, "logical", both, both, remark="; ".join(remarks))
+    levels = levels or (variable.levels if variable is not None else ())
+    if levels and (logical or variable is not None):
+        if variable is not None:
+            require_content(variable.name, variable.content, levels)
+        return Response(expression, "factor", _factor_classes(expression.label, levels), levels)
+    if coding_call(expression) is not None or (variable is not None and variable.kind == "text"):
+        missing = None if variable is None else remedy(variable, "first, second", "0, 1")
+        raise SchemaError(
+            f"response {expression.label!r}: its levels would be read off the data; "
+            f"{missing or 'code a column instead'}, or compare, as in \"{name} == 'yes' ~ ...\"."
+        )
+    if variable is not None and variable.is_bounded and not set(variable.bounds) <= {0.0, 1.0}:
+        low, high = variable.bounds
+        raise SchemaError(
+            f"response {expression.label!r}: a numeric response takes the values 0 and 1, and "
+            f"this one is declared on ({low:g}, {high:g}); compare it with a public constant, as "
+            f'in "{name} > {(low + high) / 2:g} ~ ...".'
+        )
+    if not _keeps_zero_and_one(expression, unwrap(expression)):
+        raise SchemaError(
+            f"response {expression.label!r}: a numeric response takes the values 0 and 1, which "
+            "this expression has no reason to; compare it with a public constant, as in "
+            '"y > 3 ~ ...".'
+        )
+    clipped = variable is not None and variable.is_bounded
+    remark = (
+        "values beyond (0, 1) are clipped" if clipped else "-1 counts as 0, other values as missing"
+    )
+    return Response(expression, "binary", (0, 1), (0, 1), remark=remark)
+
+
+def _keeps_zero_and_one(expression: Expression, node: ast.expr) -> bool:
+    """Whether the form is one that people code 0 and 1 with: ``y``, ``1 - y``, ``ifelse(...)``."""
+    match node:
+        case ast.Name():
+            return True
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=ast.Constant(), right=inner):
+            return _keeps_zero_and_one(expression, inner)
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=inner, right=ast.Constant()):
+            return _keeps_zero_and_one(expression, inner)
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            called = expression.aliases[name]
+            if called == "ifelse":
+                choices = [c.value for c in arguments[1:] if isinstance(c, ast.Constant)]
+                return len(choices) == 2 and set(choices) <= {0, 1}
+            inner_is_fine = called in ("I", "as.numeric", "as.integer", "round")
+            return inner_is_fine and _keeps_zero_and_one(expression, arguments[0])
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return True
+    return False
+
+
+def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
+    numeric = all(
+        isinstance(level, int | float) and not isinstance(level, bool) for level in levels
+    )
+    if numeric and len(levels) != 2:
+        raise SchemaError(
+            f"response {name!r}: a numeric response takes two values, and this one "
+            f"declares {len(levels)} ({', '.join(map(str, levels))}); compare it with a public "
+            f'constant, as in "{name} > {levels[0]} ~ ...".'
+        )
+    if len(levels) < 2:
+        raise SchemaError(f"response {name!r}: a response takes two or more levels.")
+    return (levels[0], levels[1] if len(levels) == 2 else f"not {levels[0]}")
+
+
+def labels(
+    response: Response, columns: Columns, tally: Tally | None = None
+) -> tuple[FloatArray, BoolArray]:
+    """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value.
+
+    A tally counts numbers of a column that are of neither class.
+    """
+    name = coded_column(response.expression)
+    values = columns[name] if name is not None else evaluate(response.expression, columns)
+    if response.kind == "binary":
+        positive = np.equal(values, 1)
+        # labels of support vector machines are often -1 and 1
+        usable = positive | np.equal(values, 0) | np.equal(values, -1)
+        if tally is not None and name is not None:
+            # what is missing stands as the middle of (0, 1), if it does not stand as 0
+            odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
+            tally.add(name, Unread(undeclared=int(odd)))
+        return np.where(positive, 1.0, -1.0), usable
+    codes = level_codes(values, response.levels)
+    return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)

@@ -1,0 +1,93 @@
+"""How long a row of terms can be, together and in each, from declared bounds and a length."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from privatelr.errors import SchemaError
+from privatelr.types import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privatelr.design.coding import Factor
+    from privatelr.design.terms import Columns, Term
+    from privatelr.design.variables import Variable
+    from privatelr.formula.algebra import Formula
+
+BoundSource = Literal["declared bounds", "row_norm", "declared bounds and row_norm"]
+_MAPPED = 1 + 2.0**-40
+"""Mapping a value onto [-1, 1] rounds, and a block must hold what comes out."""
+_LENGTH = 1.0
+"""What unbounded terms are shortened to where no length is declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBound:
+    """What `DesignSpec` says of the length of its rows; see there."""
+
+    bound: float
+    source: BoundSource
+    unbounded: tuple[str, ...]
+    unbounded_norm: float | None
+
+
+def bound_of(columns: Columns, row_norm: float | None) -> RowBound:
+    """Length of the covariates of a row.
+
+    Where some terms are bounded and others not, the length is for those that are not. It is for
+    whole rows where all or none are, and where a term is empty, so that rows have no blocks.
+    """
+    covariates = columns.terms[int(columns.has_intercept) :]
+    unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
+    given = _LENGTH if row_norm is None and unbounded else row_norm
+    limit = math.inf if given is None else given
+    if 0 < len(unbounded) < len(covariates) and _is_product(columns):
+        lengths = [term.radius for term in covariates if math.isfinite(term.radius)]
+        bound = math.sqrt(sum(length**2 for length in lengths) + limit**2)
+        return RowBound(bound, "declared bounds and row_norm", unbounded, limit)
+    declared = math.sqrt(sum(term.radius**2 for term in covariates))
+    source: BoundSource = "row_norm" if limit < declared else "declared bounds"
+    return RowBound(min(declared, limit), source, unbounded, None)
+
+
+def blocks_of(
+    columns: Columns, intercept: float | None, unbounded_norm: float | None
+) -> tuple[Block, ...]:
+    """The intercept and the terms, with what a row has in each at most; empty if one is empty."""
+    if not _is_product(columns):
+        return ()
+
+    def block(term: Term) -> Block:
+        size = len(term.columns)
+        if intercept is not None and term.columns == (0,):
+            return Block(size, intercept * _MAPPED)
+        if unbounded_norm is not None and not math.isfinite(term.radius):
+            return Block(size, unbounded_norm, "l2")
+        return Block(size, term.absolute * _MAPPED)
+
+    return tuple(map(block, columns.terms))
+
+
+def _is_product(columns: Columns) -> bool:
+    """Whether every term has columns, and one of them may differ from zero."""
+    return all(term.columns and term.absolute > 0 for term in columns.terms)
+
+
+def require_boundable(
+    formula: Formula, variables: Mapping[str, Variable], factors: tuple[Factor, ...]
+) -> None:
+    """Refuse a term that stays unbounded although all its variables are bounded."""
+    for factor in factors:
+        names = factor.expression.names
+        finite = all(math.isfinite(end) for end in factor.interval)
+        if factor.is_categorical or finite or not all(variables[n].is_bounded for n in names):
+            continue
+        boxes = " and ".join(f"{name} in {variables[name].bounds}" for name in names)
+        raise SchemaError(
+            f"term '{factor.expression.label}' has no finite range for {boxes}; move the bound "
+            "away from where the term is undefined, rewrite the term, or give row_norm= to limit "
+            "the length of all that has none."
+        )

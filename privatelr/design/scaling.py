@@ -1,0 +1,161 @@
+"""Changes of the columns before a fit: a public projection, and R's scaling by the data."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from privatelr.arguments import suggests_arguments
+from privatelr.design.formula_design import DesignSpec, plan_design, read_covariates
+from privatelr.errors import FormulaError, PrivacyWarning, SchemaError, show
+from privatelr.formula.algebra import parse_formula
+from privatelr.sources.data_source import as_frame
+from privatelr.sources.schema import Schema, declare_schema
+
+if TYPE_CHECKING:
+    from privatelr.types import FloatArray
+
+
+def projection_width(rp_dim: object, n: int) -> int:
+    """Number of columns to project to; 0 for none.
+
+    A negative `rp_dim` asks for R's rule, ``round(0.5 * 0.5**-2 * log(n))``, which depends
+    on the number of records only.
+    """
+    if isinstance(rp_dim, bool) or not isinstance(rp_dim, int | np.integer):
+        raise SchemaError(
+            f"rp_dim={show(rp_dim)}: rp_dim takes a whole number, 0 for no projection, below 0 for "
+            "R's rule."
+        )
+    return int(rp_dim) if rp_dim >= 0 else max(1, round(0.5 * 0.5**-2 * math.log(n)))
+
+
+def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
+    """Project the covariates onto a random subspace.
+
+    Parameters
+    ----------
+    normals : ndarray of shape (p, q)
+        Independent standard normal numbers, drawn without the data.
+
+    Notes
+    -----
+    The columns are orthonormal up to ``sqrt(p / q)``, so lengths are kept on average; the
+    rows are bounded again afterwards, whatever the matrix did to them.
+    """
+    p, q = normals.shape
+    basis, _ = np.linalg.qr(normals)
+    # unbounded columns are mixed with the others, so all are shortened together before
+    return replace(spec.as_whole_rows(), projection=basis * math.sqrt(p / q))
+
+
+class ScaledData(NamedTuple):
+    """What `scaled` returns; computed from the data, hence not private.
+
+    Attributes
+    ----------
+    data : DataFrame
+        Standardised covariates, the longest row of length 1, and the response's columns.
+    scale : float
+        One over the largest length among the standardised rows.
+    """
+
+    data: pd.DataFrame
+    scale: float
+
+
+def scale_by_data(spec: DesignSpec, frame: pd.DataFrame) -> tuple[DesignSpec, float]:
+    """Standardise every covariate column, then shrink all rows into the unit ball.
+
+    Returns the plan with the map that was learned (so that prediction reuses it), and the
+    factor that brought the longest row to length 1.
+    """
+    plain = replace(spec, columns=_unmapped(spec))
+    raw, usable, _ = read_covariates(plain, frame, spec.formula.covariates)
+    raw = raw[usable]
+    first = int(spec.columns.has_intercept)
+    with np.errstate(all="ignore"):
+        mean = raw.mean(axis=0) if len(raw) and first else np.zeros(raw.shape[1])
+        deviation = raw.std(axis=0, ddof=1) if len(raw) > 1 else np.ones(raw.shape[1])
+        deviation = np.where((deviation > 0) & np.isfinite(deviation), deviation, 1.0)
+        mean = np.where(np.isfinite(mean), mean, 0.0)
+        longest = float(np.linalg.norm((raw - mean) / deviation, axis=1).max(initial=0.0))
+    factor = 1.0 / longest if longest > 0 and math.isfinite(longest) else 1.0
+    columns = spec.columns
+    parent, centre, scale = columns.parent.copy(), columns.centre.copy(), columns.scale.copy()
+    parent[first:], centre[first:], scale[first:] = first - 1, mean, deviation / factor
+    learned = replace(columns, parent=parent, centre=centre, scale=scale)
+    whole = spec.as_whole_rows()
+    bound = 1.0 if whole.bound_source == "declared bounds" else whole.bound
+    scaled_spec = replace(
+        whole,
+        columns=learned,
+        bound=bound,
+        bound_source="row_norm",
+        unbounded=(),
+        scaled_by_data=True,
+    )
+    return scaled_spec, factor
+
+
+def _unmapped(spec: DesignSpec) -> Any:
+    columns = spec.columns
+    size = len(columns.names)
+    return replace(columns, parent=np.full(size, -1), centre=np.zeros(size), scale=np.ones(size))
+
+
+@suggests_arguments
+def scaled(formula: str, data: Any, *, levels: Any = None) -> ScaledData:
+    """Standardise the covariates of a formula and shrink the rows into the unit ball.
+
+    What R's ``scaled`` does: each column minus its mean, over its standard deviation, then
+    everything over the largest row length.
+
+    Parameters
+    ----------
+    formula : str
+        As for `dplr`.
+    data : DataFrame or mapping of columns
+    levels : mapping, optional
+        As for `dplr`.
+
+    Returns
+    -------
+    ScaledData
+        ``(data, scale)``.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing; a `PrivacyWarning` says so. *Neighbours*: one record moves
+    every row of the result. *Assumed public*: names, types and levels. *Not covered*: the
+    result, the scale, and any fit to the result, whatever its epsilon. Declare ``bounds=`` to
+    `dplr` instead.
+    """
+    frame = as_frame(data)
+    warnings.warn(
+        "scaled() computes means, standard deviations and a row length from the data: its result, "
+        "and any fit to it, is not private.",
+        PrivacyWarning,
+        stacklevel=3,
+    )
+    schema: Schema = declare_schema(levels=levels)
+    parsed = parse_formula(formula, list(frame.columns))
+    for name in parsed.response.names:
+        if name in parsed.covariates:
+            raise FormulaError(
+                f"formula: scaled() returns {name!r} once, and it is in the response and among the "
+                "covariates; take it out of one."
+            )
+    spec, factor = scale_by_data(plan_design(parsed, frame, schema), frame)
+    covariates, usable, _ = read_covariates(spec, frame, parsed.covariates)
+    covariates[~usable] = np.nan
+    names = spec.columns.names[int(spec.columns.has_intercept) :]
+    result = pd.DataFrame(covariates, columns=list(names), index=frame.index)
+    for name in parsed.response.names:
+        result[name] = frame[name]
+    return ScaledData(result, factor)

@@ -1,0 +1,221 @@
+"""Declarations against types and formula: what is refused, and what is doubtful."""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from privatelr.design.evaluation import interval
+from privatelr.design.variables import TYPED
+from privatelr.errors import FormulaError, SchemaWarning, show
+from privatelr.formula.expression import (
+    Expression,
+    coded_column,
+    coded_levels,
+    core,
+    literal_values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from privatelr.design.variables import Variable
+    from privatelr.sources.schema import Schema
+
+
+def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> None:
+    """Refuse arithmetic on categories, and comparisons that are always false by their types.
+
+    Columns of categories or strings may stand alone, be coded as a factor, or be compared for
+    equality with constants.
+    """
+    _visit(expression, core(expression), variables, True)
+    for variable, value in _compared(expression, variables):
+        _require_value(expression, variable, value)
+
+
+def foreign_constants(
+    expression: Expression, variables: Mapping[str, Variable]
+) -> list[tuple[Variable, object]]:
+    """Constants that a column is compared with and that are not among its declared levels."""
+    return [
+        (variable, value)
+        for variable, value in _compared(expression, variables)
+        if variable is not None and variable.kind == "categorical" and value not in variable.levels
+    ]
+
+
+def _visit(
+    expression: Expression, node: ast.expr, variables: Mapping[str, Variable], allowed: bool
+) -> None:
+    variable = _variable(expression, node, variables)
+    if variable is not None and _is_textual(variable) and not allowed:
+        if variable.kind == "text" and variable.content == "anything":
+            raise FormulaError(
+                f"formula: {expression.label!r} computes with {variable.name!r}, which may hold "
+                f'anything; declare bounds={{"{variable.name}": (lo, hi)}}, or {TYPED}.'
+            )
+        raise FormulaError(
+            f"formula: {expression.label!r} computes with {variable.name!r}, which holds "
+            "categories; compare it, as in I(x == 'a'), or use it by itself."
+        )
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            _visit(expression, child, variables, _is_equality(node))
+
+
+def _is_equality(node: ast.AST) -> bool:
+    return isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In)
+
+
+def _compared(
+    expression: Expression, variables: Mapping[str, Variable]
+) -> Iterator[tuple[Variable | None, object]]:
+    """Each constant of an equality with the column on its other side, if that is a column."""
+    for node in ast.walk(core(expression)):
+        if not isinstance(node, ast.Compare) or not _is_equality(node):
+            continue
+        left, right = node.left, node.comparators[0]
+        pairs = [(left, right)]
+        if not isinstance(node.ops[0], ast.In):
+            pairs = [(a, b) for a, b in (*pairs, (right, left)) if isinstance(b, ast.Constant)]
+        for side, constants in pairs:
+            for value in literal_values(expression, constants, expression.label):
+                yield _variable(expression, side, variables), value
+
+
+def _require_value(expression: Expression, variable: Variable | None, value: object) -> None:
+    textual = variable is not None and _is_textual(variable)
+    if isinstance(value, str) and not textual:
+        raise FormulaError(
+            f"formula: {expression.label!r} compares numbers with the text {value!r}."
+        )
+    if variable is None or not textual:
+        return
+    if variable.content == "strings" and not isinstance(value, str):
+        raise FormulaError(
+            f"formula: {expression.label!r} compares {variable.name!r}, which holds strings, with "
+            f"the number {value!r}."
+        )
+
+
+def _variable(
+    expression: Expression, node: ast.AST, variables: Mapping[str, Variable]
+) -> Variable | None:
+    return variables.get(expression.aliases[node.id]) if isinstance(node, ast.Name) else None
+
+
+def _is_textual(variable: Variable) -> bool:
+    return variable.kind in ("text", "categorical")
+
+
+_MOST_NAMED = 6
+
+
+def warn_of_doubts(spec: Any, frame: pd.DataFrame, schema: Schema, stacklevel: int) -> None:
+    """A `SchemaWarning` for each of `doubts`."""
+    for doubt in doubts(spec, frame, schema):
+        warnings.warn(f"{doubt}.", SchemaWarning, stacklevel=stacklevel + 1)
+
+
+def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
+    """What a plan has that its user hardly meant, each as a sentence without its full stop.
+
+    Parameters
+    ----------
+    spec : DesignSpec or NumberedSpec
+    frame : DataFrame
+        Of which only the types are looked at.
+    schema : Schema
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the sentences are functions of public facts. *Neighbours*: all have
+    the same. *Assumed public*: names, types, declared bounds and levels. *Not covered*: nothing.
+    """
+    return [*_bounds(spec, schema), *_response(spec), *_levels(spec, frame, schema)]
+
+
+def _bounds(spec: Any, schema: Schema) -> Iterator[str]:
+    """Columns without bounds, unless a length of rows was declared in their place."""
+    if not spec.unbounded or spec.scaled_by_data or schema.row_norm is not None:
+        return
+    names = [
+        name
+        for factor in getattr(spec, "factors", ())
+        if not factor.is_categorical and not all(math.isfinite(end) for end in factor.interval)
+        for name in factor.expression.names
+        if not spec.variables[name].is_bounded
+    ]
+    if names:
+        names = list(dict.fromkeys(names))
+        yield (
+            f"no bounds are declared for {_listed(names)}, so values are shortened in the columns' "
+            "own units, which usually costs more than the noise does; declare bounds="
+            f"{{{names[0]!r}: (lo, hi)}} from what is publicly known, which need not be exact"
+        )
+
+
+def _response(spec: Any) -> Iterator[str]:
+    response = spec.response
+    label = response.expression.label
+    if response.kind == "factor" and len(response.levels) > 2:
+        first = response.levels[0]
+        yield (
+            f"the response {label!r} has {len(response.levels)} declared levels, and {first!r} is "
+            f'fitted against all the others; compare it, as in "{label} == {first!r} ~ ...", to '
+            "say which one is meant"
+        )
+    for variable, value in foreign_constants(response.expression, spec.variables):
+        yield (
+            f"the response {label!r} compares {variable.name!r} with {show(value)}, which is not "
+            f"one of its declared levels {_listed(variable.levels)}, so no record has it"
+        )
+    if response.kind == "binary":
+        bounds = {name: spec.variables[name].bounds for name in response.expression.names}
+        low, high = interval(response.expression, bounds)
+        if math.isfinite(low) and math.isfinite(high) and not {low, high} <= {-1.0, 0.0, 1.0}:
+            yield (
+                f"the response {label!r} takes the values 0 and 1, and its declared bounds give it "
+                f"({low:g}, {high:g}), of which all but 0 and 1 count as missing; compare it with "
+                "a public constant"
+            )
+
+
+def _levels(spec: Any, frame: pd.DataFrame, schema: Schema) -> Iterator[str]:
+    """Levels that one declaration has and another has not."""
+    for name, variable in spec.variables.items():
+        dtype = frame[name].dtype if name in frame.columns else None
+        if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
+            listed = dtype.categories.tolist()
+            strange = [level for level in variable.levels if level not in listed]
+            if strange:
+                yield (
+                    f"levels[{name!r}] has {_listed(strange)}, which the column's type does not "
+                    f"list ({_listed(listed)}), so no record has it"
+                )
+    factors = [factor.expression for factor in getattr(spec, "factors", ())]
+    for expression in (spec.response.expression, *factors):
+        yield from _coded(spec, expression)
+
+
+def _coded(spec: Any, expression: Expression) -> Iterator[str]:
+    """Levels written into the formula that the column is not declared to have."""
+    name = coded_column(expression)
+    known = spec.variables[name].levels if name is not None else ()
+    strange = [level for level in coded_levels(expression) if known and level not in known]
+    if strange:
+        yield (
+            f"the term {expression.label!r} has {_listed(strange)}, which is none of the declared "
+            f"levels of {name!r} ({_listed(known)}), so no record has it"
+        )
+
+
+def _listed(values: Sequence[object]) -> str:
+    more = len(values) - _MOST_NAMED
+    shown = ", ".join(show(value) for value in values[:_MOST_NAMED])
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,295 @@
+"""Columns of a frame, each with a kind that follows from its type and the schema alone.
+
+Reading a column never fails and never warns because of a value: what cannot be used is
+marked invalid, and the design turns an invalid row into a row of zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from privatelr.cells import constant, number_or_spelled
+from privatelr.errors import SchemaError, listed, or_meant, show
+from privatelr.formula.functions import EVERYTHING, Interval
+from privatelr.sources.counting import Unread, beyond, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable
+
+    from privatelr.sources.counting import Tally
+    from privatelr.sources.schema import Schema
+    from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
+
+VariableKind = Literal["numeric", "logical", "categorical", "text"]
+Content = Literal["numbers", "strings", "anything"]
+TYPED = "pass a column with a type, such as numpy.asarray(x, dtype=float) or a categorical one"
+"""What else to do about a list or a column of objects, which may hold anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A column and what is public about it.
+
+    `levels` is set for the kinds ``logical`` and ``categorical``; ``text`` is a column of
+    strings, or of any objects, of which nothing is declared, usable in comparisons only.
+    `content` is what the column's type allows it to hold.
+    """
+
+    name: str
+    kind: VariableKind
+    bounds: Interval = EVERYTHING
+    levels: tuple[Hashable, ...] = ()
+    content: Content = "anything"
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.kind != "numeric" or all(math.isfinite(end) for end in self.bounds)
+
+
+def remedy(variable: Variable, levels: str = "...", bounds: str = "lo, hi") -> str:
+    """What an error asks for where levels are wanted and none are declared."""
+    declare = f'declare levels={{"{variable.name}": [{levels}]}}'
+    if variable.kind == "numeric":
+        return declare
+    if variable.content == "strings":
+        return f"{declare}, or pass pandas' categorical type"
+    return f'{declare} or bounds={{"{variable.name}": ({bounds})}}, or {TYPED}'
+
+
+def describe_variables(
+    frame: pd.DataFrame, names: Iterable[str], schema: Schema
+) -> dict[str, Variable]:
+    """The kind of each column, from its dtype and the declared bounds and levels."""
+    for argument, declared in (("bounds", schema.bounds), ("levels", schema.levels)):
+        for name in declared:
+            if name not in frame.columns:
+                raise SchemaError(
+                    f"{argument} names {name!r}, which is not a column of the data; it has "
+                    f"{listed(frame.columns)}{or_meant(name, frame.columns)}"
+                )
+    return {name: _describe(name, frame[name].dtype, schema) for name in names}
+
+
+def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
+    bounds, levels = schema.bounds.get(name), schema.levels.get(name)
+    categorical = isinstance(dtype, pd.CategoricalDtype)
+    if bounds is not None and categorical:
+        raise SchemaError(
+            f"bounds[{name!r}] describes a numeric variable, but the column {name!r} is "
+            "categorical; drop the bound or pass the column as numbers."
+        )
+    content = _content(name, dtype)
+    if bounds is not None:
+        return Variable(name, "numeric", bounds, content=content)
+    if levels is not None:
+        require_content(name, content, levels)
+        if categorical and not set(levels) & set(dtype.categories):
+            raise SchemaError(
+                f"levels[{name!r}]={show(list(levels))}: the column {name!r} is categorical and "
+                f"has none of these levels; its type lists {show(dtype.categories.tolist())}."
+            )
+        return Variable(name, "categorical", levels=levels, content=content)
+    if categorical:
+        declared = tuple(dtype.categories.tolist())
+        return Variable(name, "categorical", levels=declared, content=content)
+    if pd.api.types.is_bool_dtype(dtype):
+        return Variable(name, "logical", (0.0, 1.0), (False, True), content)
+    return Variable(name, "numeric" if content == "numbers" else "text", content=content)
+
+
+def _content(name: str, dtype: Any) -> Content:
+    """What a column of this type can hold; refuses what no model takes."""
+    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
+        return "anything"
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+        return "numbers"
+    if pd.api.types.is_bool_dtype(dtype):  # Arrow's are no numbers to pandas
+        return "numbers"
+    if pd.api.types.is_string_dtype(dtype):
+        return "strings"
+    raise SchemaError(
+        f"column {name!r} has the type {dtype}; a model takes numbers, booleans, categories "
+        "and strings with declared levels."
+    )
+
+
+def require_content(name: str, content: Content, levels: Collection[Hashable]) -> None:
+    """Refuse levels that no value of the column's type can equal."""
+    texts = all(isinstance(level, str) for level in levels)
+    numbers = all(isinstance(level, int | float) for level in levels)
+    if (texts and content == "numbers") or (numbers and content == "strings"):
+        raise SchemaError(
+            f"levels[{name!r}]={list(levels)!r}: the column {name!r} holds {content}, so no value "
+            "can equal one of these levels; declare them in the column's own type."
+        )
+
+
+def read_variable(
+    variable: Variable,
+    series: pd.Series[Any] | np.ndarray[Any, Any],
+    tally: Tally | None = None,
+) -> tuple[FloatArray | ObjectArray, BoolArray]:
+    """Values and validity of a column, each of shape ``(n,)``.
+
+    Numbers are clipped to the declared bounds; infinite, missing or unreadable numbers,
+    missing values and undeclared levels are invalid and replaced by a public constant. A tally
+    counts them all.
+    """
+    if variable.kind == "numeric":
+        # a zero loses its sign, which clipping may take from it or not
+        values = np.add(as_numbers(series), 0.0, dtype=np.float64)
+        valid = np.isfinite(values)
+        low, high = variable.bounds
+        held = np.where(valid, values, stand_in(variable))
+        if tally is not None:
+            missing = len(valid) - int(np.count_nonzero(valid))
+            tally.add(variable.name, Unread(missing, clipped=beyond(held, low, high)))
+        np.minimum(np.maximum(held, low, out=held), high, out=held)
+        return held, valid
+    if isinstance(series, np.ndarray):
+        if variable.kind == "logical" and series.dtype == np.bool_:
+            return series.astype(np.float64), np.ones(len(series), dtype=bool)
+        series = pd.Series(series)
+    if variable.kind == "text":
+        found, valid = _texts(_objects(series))
+        if tally is not None:
+            missing = len(valid) - int(np.count_nonzero(valid))
+            tally.add(variable.name, Unread(missing=missing))
+        return found, valid
+    coded, valid = _read_levels(variable, series, tally)
+    if variable.kind == "logical":
+        return np.maximum(coded.codes, 0).astype(np.float64), valid
+    return np.asarray(coded), valid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column of declared levels, as positions among them; an array of levels to NumPy.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n,)
+        -1 where the value is none of the levels; the first one stands for it in the array.
+    """
+
+    codes: IntArray
+    levels: tuple[Hashable, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> Coded:
+        return Coded(self.codes[rows], self.levels)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> ObjectArray:
+        levels = np.empty(len(self.levels), dtype=object)
+        levels[:] = self.levels
+        return levels[np.maximum(self.codes, 0)]
+
+
+def read_column(
+    variable: Variable,
+    series: pd.Series[Any] | np.ndarray[Any, Any],
+    tally: Tally | None = None,
+) -> tuple[FloatArray | ObjectArray | Coded, BoolArray]:
+    """As `read_variable`, but levels as their positions, which is what most terms take."""
+    if variable.kind != "categorical":
+        return read_variable(variable, series, tally)
+    column = pd.Series(series) if isinstance(series, np.ndarray) else series
+    return _read_levels(variable, column, tally)
+
+
+def _read_levels(
+    variable: Variable, column: pd.Series[Any], tally: Tally | None
+) -> tuple[Coded, BoolArray]:
+    coded = Coded(_codes(column, variable.levels), variable.levels)
+    known = coded.codes >= 0
+    if tally is not None:
+        tally.add(variable.name, unknown(column, known))
+    return coded, known
+
+
+def stand_in(variable: Variable) -> float:
+    """What is put for a number that is missing or infinite."""
+    low, high = variable.bounds
+    return (low + high) / 2 if variable.is_bounded else 0.0
+
+
+def as_numbers(series: pd.Series[Any] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers ``(n,)``, NaN for what is none; those of an array as they are, doubles or shorter."""
+    return series if isinstance(series, np.ndarray) else _numbers(series)
+
+
+def _numbers(series: pd.Series[Any]) -> FloatArray:
+    if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype):
+        if pd.api.types.is_complex_dtype(series.dtype):
+            return np.full(len(series), np.nan)
+        with np.errstate(all="ignore"), suppress(Exception):
+            return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    values = _objects(series)
+    return np.fromiter(map(number_or_spelled, values), dtype=np.float64, count=len(values))
+
+
+def _objects(series: pd.Series[Any]) -> ObjectArray:
+    """The values of a column as objects, None for what its own library cannot make one of."""
+    with suppress(Exception):
+        return np.asarray(series.to_numpy(dtype=object))
+    # such as bytes that are no text: whether there are any is a fact about the data
+    found = np.empty(len(series), dtype=object)
+    for index in range(len(series)):
+        with suppress(Exception):
+            found[index] = series.iloc[index]
+    return found
+
+
+def _texts(objects: ObjectArray) -> tuple[ObjectArray, BoolArray]:
+    """Constants as they are, and an empty text in the place of anything else."""
+    found = np.fromiter(map(constant, objects), dtype=object, count=len(objects))
+    valid = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
+    found[~valid] = ""
+    return found, valid
+
+
+def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
+    """Position of each value among `levels`, -1 where it is none of them."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        position = {level: index for index, level in enumerate(levels)}
+        table = [position.get(category, -1) for category in series.cat.categories]
+        positions: IntArray = np.asarray([*table, -1], dtype=np.intp)
+        return positions.take(np.asarray(series.cat.codes))
+    if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
+        with suppress(Exception):  # of text that cannot be encoded; the same is found below
+            return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
+    position = {_as_stored(level, series.dtype): index for index, level in enumerate(levels)}
+    values = _objects(series)
+    known = (position.get(constant(value), -1) for value in values)  # None is no level
+    return np.fromiter(known, dtype=np.intp, count=len(values))
+
+
+def _as_stored(level: Hashable, dtype: Any) -> Hashable:
+    """A level as a column of short floats holds it: 0.1 is another number there."""
+    short = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
+    return dtype.type(level).item() if short and isinstance(level, float) else level
+
+
+def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable, ...]) -> IntArray:
+    """Position of each value that was read among `levels`, or -1."""
+    if isinstance(values, Coded):
+        position = {level: index for index, level in enumerate(levels)}
+        table = [position.get(level, -1) for level in values.levels]
+        found: IntArray = np.asarray(table, dtype=np.intp).take(np.maximum(values.codes, 0))
+        return found
+    if values.dtype == object:
+        position = {level: index for index, level in enumerate(levels)}
+        known = (position.get(value, -1) for value in values)
+        return np.fromiter(known, dtype=np.intp, count=len(values))
+    codes = np.full(len(values), -1, dtype=np.intp)
+    for index, level in enumerate(levels):
+        np.copyto(codes, index, where=values == level)
+    return codes

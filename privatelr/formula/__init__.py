@@ -1,0 +1,1 @@
+"""R's formula dialect: text becomes terms and expressions that work row by row."""

@@ -1,0 +1,267 @@
+"""R's formula dialect, split into a response and a right-hand side for formulaic.
+
+formulaic owns the algebra of terms (``*``, ``:``, ``^``, ``/``, ``-1``), the coding of
+factors and the naming of columns. What R allows and formulaic does not is translated here:
+comparisons as responses, ``.`` next to them, dotted names inside calls. Each factor of the
+right-hand side becomes a numbered column, so formulaic never evaluates an expression.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from formulaic.errors import FormulaicError
+from formulaic.formula import SimpleFormula
+
+from privatelr.errors import FormulaError, listed, nearest, show
+from privatelr.formula.expression import Expression, parse_expression
+from privatelr.formula.lexer import Token, closing_index, spell, tokenize
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+_ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
+_LARGEST_POWER = 10
+_POWERS = frozenset(map(str, range(1, _LARGEST_POWER + 1)))
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
+_KEY = re.compile("\ue000(\\d+)\ue001")
+_PRODUCT = re.compile("`\ue000\\d+\ue001`(:`\ue000\\d+\ue001`)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula read against the column names of a frame.
+
+    Attributes
+    ----------
+    text : str
+        R spelling with ``.`` expanded.
+    response : Expression
+        Left-hand side.
+    terms : str
+        Right-hand side for formulaic: a sum of products of factors, each by its key.
+    factors : tuple of Expression
+        ``factors[i]`` is what the key ``factor_key(i)`` stands for.
+    covariates : tuple of str
+        Columns that the right-hand side reads, in order of appearance.
+    variables : tuple of str
+        All columns that the formula reads, the response's first.
+    """
+
+    text: str
+    response: Expression
+    terms: str
+    factors: tuple[Expression, ...]
+    covariates: tuple[str, ...] = field(init=False, repr=False)
+    variables: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # asked for with every piece of a table
+        covariates = dict.fromkeys(name for factor in self.factors for name in factor.names)
+        object.__setattr__(self, "covariates", tuple(covariates))
+        variables = tuple(dict.fromkeys((*self.response.names, *covariates)))
+        object.__setattr__(self, "variables", variables)
+
+
+def factor_key(index: int) -> str:
+    """Column name under which formulaic sees a factor; private-use characters frame it."""
+    return f"\ue000{index}\ue001"
+
+
+def factor_index(text: str) -> int | None:
+    """Inverse of `factor_key` for a text that mentions one key."""
+    match = _KEY.search(text)
+    return int(match.group(1)) if match else None
+
+
+def factor_indices(text: str) -> set[int]:
+    """The numbers of all factors whose keys a text mentions."""
+    return {int(number) for number in _KEY.findall(text)}
+
+
+def balanced_sum(text: str) -> str:
+    """A sum of products of factors with brackets, which change what formulaic does in no way.
+
+    It adds terms one by one to a set that it copies each time; by halves, that is not quadratic.
+    """
+    first, *others = text.split(" + ")
+    if not all(_PRODUCT.fullmatch(term) for term in others):
+        return text
+    return f"{first} + {_halved(others)}" if others else first
+
+
+def _halved(terms: Sequence[str]) -> str:
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return f"({_halved(terms[:middle])} + {_halved(terms[middle:])})"
+
+
+def parse_formula(text: str, columns: Sequence[str]) -> Formula:
+    """Read an R formula for a frame with these column names.
+
+    Raises
+    ------
+    FormulaError
+        A sentence naming what cannot be read or which column is unknown.
+    """
+    if not isinstance(text, str):
+        raise FormulaError(
+            f'formula={show(text)}: formula takes a text such as "y ~ age + dose", a data frame, '
+            "an array, or a response followed by its covariates."
+        )
+    known = dict.fromkeys(columns)  # each factor looks its columns up, and there may be many
+    left, right = _split(tokenize(text), text)
+    if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
+        left = left[1:-1]
+    response = parse_expression(left)
+    if not response.names:
+        raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
+    _require_columns(response, known)
+    right = _expand_dot(right, [name for name in columns if name not in response.names])
+    text = f"{spell(left)} ~ {spell(right)}"
+    algebra, factors = _factorise(right)
+    for factor in factors:
+        _require_columns(factor, known)
+    terms, kept = _expand_terms(algebra, text)
+    for factor in (factors[index] for index in kept):
+        if factor.label == response.label or factor.bare() == (response.bare() or ""):
+            raise FormulaError(
+                f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
+            )
+    return Formula(text, response, terms, tuple(factors[index] for index in kept))
+
+
+def _split(tokens: Sequence[Token], text: str) -> tuple[list[Token], list[Token]]:
+    tildes = [index for index, token in enumerate(tokens) if token.is_operator("~")]
+    if len(tildes) != 1 or tildes[0] == 0 or tildes[0] == len(tokens) - 1:
+        raise FormulaError(
+            f"formula {text!r}: a formula has one '~' with a response before it and terms "
+            'after it, as in "y ~ age + dose".'
+        )
+    return list(tokens[: tildes[0]]), list(tokens[tildes[0] + 1 :])
+
+
+def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
+    """Replace ``.`` by the sum of all columns that the response does not read."""
+    expanded: list[Token] = []
+    for index, token in enumerate(tokens):
+        if token != Token("name", "."):
+            expanded.append(token)
+            continue
+        if not others:
+            raise FormulaError(
+                "formula: '.' stands for no column, the data holds only the response."
+            )
+        total = [Token("quoted", others[0])]
+        for name in others[1:]:
+            total += [Token("operator", "+"), Token("quoted", name)]
+        alone = all(
+            neighbour.is_operator("+", "-")
+            for neighbour in [*tokens[max(index - 1, 0) : index], *tokens[index + 1 : index + 2]]
+        ) and not (index and tokens[index - 1].is_operator("-"))
+        expanded += total if alone else [Token("operator", "("), *total, Token("operator", ")")]
+    return expanded
+
+
+def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
+    """Right-hand side with keys for factors, and the factors."""
+    factors: list[Expression] = []
+    keys: dict[str, str] = {}
+    parts: list[str] = []  # a text that grows is copied again and again
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        after = index + 1
+        calls = after < len(tokens) and tokens[after].is_operator("(")
+        if token.is_operator("{"):
+            after = closing_index(tokens, index) + 1
+            parts.append(_factor(tokens[index + 1 : after - 1], factors, keys))
+        elif token.is_name:
+            after = closing_index(tokens, after) + 1 if calls else after
+            parts.append(_factor(tokens[index:after], factors, keys))
+        elif token.kind == "number":
+            parts.append(_number(tokens, index))
+        else:
+            parts.append(_algebra(token))
+        index = after
+    return "".join(parts), factors
+
+
+def _factor(tokens: Sequence[Token], factors: list[Expression], keys: dict[str, str]) -> str:
+    label = spell(tokens)
+    if label not in keys:
+        keys[label] = f"`{factor_key(len(factors))}`"
+        factors.append(parse_expression(tokens, term=label))
+        if not factors[-1].names:
+            raise FormulaError(f"formula: the term {label!r} reads no column.")
+    return keys[label]
+
+
+def _expand_terms(algebra: str, text: str) -> tuple[str, list[int]]:
+    """Resolve the algebra to a sum of terms, and number anew the factors that are left in it."""
+    try:
+        terms = list(SimpleFormula.from_spec(balanced_sum(algebra)))
+    except (FormulaicError, ValueError, TypeError, AttributeError):
+        raise FormulaError(
+            f"formula {text!r}: the right-hand side takes terms joined by + - : * / and ^."
+        ) from None
+    indices = [[factor_index(factor.expr) for factor in term.factors] for term in terms]
+    kept = sorted({index for term in indices for index in term if index is not None})
+    new = {index: f"`{factor_key(position)}`" for position, index in enumerate(kept)}
+    intercept = "1" if [None] in indices else "0"
+    products = [":".join(new[i] for i in term if i is not None) for term in indices]
+    return " + ".join([intercept, *(product for product in products if product)]), kept
+
+
+def _number(tokens: Sequence[Token], index: int) -> str:
+    """A power, or the intercept as 0 or 1; the latter is about the whole formula."""
+    text = tokens[index].text
+    before, after = tokens[index - 1] if index else None, tokens[index + 1 : index + 2]
+    if before is not None and before.is_operator("^", "**"):
+        if text in _POWERS:
+            return text
+        shown = text if len(text) <= 20 else f"{text[:17]}..."
+        raise FormulaError(
+            f"formula: the power {shown} of terms takes a whole number from 1 to {_LARGEST_POWER}; "
+            f"write I(x^{shown}) for a power of x."
+        )
+    inside = sum(t.is_operator("(") - t.is_operator(")") for t in tokens[:index]) > 0
+    summed = (before is None or before.is_operator("+", "-")) and (
+        not after or after[0].is_operator("+", "-")
+    )
+    if text not in ("0", "1"):
+        raise FormulaError(
+            f"formula: the number {text} is not a term; write I({text} * x) for a multiple of x."
+        )
+    if inside or not summed:
+        raise FormulaError(
+            f"formula: {text} stands for the intercept and is added to, or subtracted from, the "
+            "whole right-hand side, not inside brackets."
+        )
+    return text
+
+
+def _algebra(token: Token) -> str:
+    if token.is_operator("%in%"):
+        raise FormulaError("formula: %in% does not join terms; write a:b for b nested in a.")
+    if token.is_operator(*_ALGEBRA):
+        return f" {token.text} "
+    if token.is_operator(*_COMPARISONS):
+        raise FormulaError(
+            f"formula: {token.text!r} cannot combine terms; wrap a comparison, as in I(x > 3.2)."
+        )
+    raise FormulaError(f"formula: {token.text} is not a term of a model.")
+
+
+def _require_columns(expression: Expression, columns: Collection[str]) -> None:
+    for name in expression.names:
+        if name not in columns:
+            close = nearest(name, columns)
+            hint = f"the nearest name is {close!r}." if close else f"it has {listed(columns)}."
+            raise FormulaError(
+                f"formula: {expression.label!r} reads the column {name!r}, which the data does "
+                f"not have; {hint}"
+            )

@@ -1,1 +1,0 @@
-"""What the user holds: formula, frame and public schema become bounded rows."""

@@ -1,0 +1,232 @@
+"""The law of the error of combinations of coefficients: sampling error plus privacy noise.
+
+Given the matrices, ``a.(w - w*)`` is a normal number plus a linear function of the noise that was
+drawn, whose exact law is public (inference.md 3.2 and 3.3). Spherical Laplace noise is a scale
+mixture of normals; any other that is not normal is taken as points of its law. So every law here
+is a mixture of normal laws, and every tail a mean of normal tails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace, draw_many
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privatelr.inference.noisy_moments import NoisyMoments
+    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.types import BoolArray, FloatArray
+
+PUBLIC_SEED = 20_190_901
+"""Of points that stand for known laws; they are no secret, and the same at every call."""
+_NODES = 40
+_FEW_NODES = 12
+"""Enough where there are many matrices, which spread the scales by themselves."""
+_LARGEST_ORDER = 100.0
+"""Of Laguerre polynomials, whose weights overflow beyond."""
+_POINTS = 8192
+_WIDE = 60.0
+_STEPS = 34
+SMALLEST = 1e-290
+"""Variance of what does not vary at all, as in a plain fit to one record."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrices:
+    """Curvatures and scores that are taken to be equally likely.
+
+    Attributes
+    ----------
+    curvature : ndarray of shape (k, d, d)
+        H, penalty included.
+    scores : ndarray of shape (k, d, d)
+        S.
+    """
+
+    curvature: FloatArray
+    scores: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorLaw:
+    """A mixture of normal laws for the errors of m combinations.
+
+    Attributes
+    ----------
+    centre, sd : ndarray of shape (c, m)
+        Of the components.
+    weight : ndarray of shape (c,)
+        Sums to 1.
+    sampling, privacy : ndarray of shape (m,)
+        Mean variances: what the sample contributes, and what the noise does.
+    is_symmetric : bool
+        Whether errors up and down are equally likely.
+    """
+
+    centre: FloatArray
+    sd: FloatArray
+    weight: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+    is_symmetric: bool
+
+    def below(self, limit: FloatArray) -> FloatArray:
+        """Probability ``(m,)`` of an error up to `limit` ``(m,)``."""
+        return np.asarray(self.weight @ scipy.special.ndtr((limit - self.centre) / self.sd))
+
+    def above(self, limit: FloatArray) -> FloatArray:
+        """Probability ``(m,)`` of an error of at least `limit` ``(m,)``, small ones with digits."""
+        return np.asarray(self.weight @ scipy.special.ndtr((self.centre - limit) / self.sd))
+
+    def beyond(self, size: FloatArray) -> FloatArray:
+        """Probability ``(m,)`` of an error of at least `size` ``(m,)``, up or down."""
+        up = self.weight @ scipy.special.ndtr((self.centre - size) / self.sd)
+        if self.is_symmetric:
+            return np.asarray(2 * up)
+        return np.asarray(up + self.weight @ scipy.special.ndtr((-self.centre - size) / self.sd))
+
+    def half_width(self, level: float) -> FloatArray:
+        """Sizes ``(m,)`` that errors stay within with probability `level`."""
+        squares = self.weight @ (self.centre**2 + self.sd**2)
+        reach = np.sqrt(squares / (1 - level))  # by Chebyshev's inequality
+        return bisect(lambda size: self.beyond(size) > 1 - level, reach * 0, reach)
+
+    def quantile(self, share: float) -> FloatArray:
+        """Errors ``(m,)`` that are exceeded with probability ``1 - share``."""
+        return bisect(lambda limit: self.below(limit) < share, -self._reach, self._reach)
+
+    @property
+    def _reach(self) -> FloatArray:
+        return np.asarray((np.abs(self.centre) + _WIDE * self.sd).max(axis=0))
+
+
+def bisect(
+    is_short: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Where a condition that holds for small numbers ends, for each of ``(m,)``; from above."""
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        short = is_short(middle)
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return high
+
+
+def carriers(evidence: NoisyMoments, solved: FloatArray, contrasts: FloatArray) -> FloatArray:
+    """What the noise of the coefficients is multiplied by, ``(k, d, m)``.
+
+    Under objective perturbation a tilt of the sum form moves the minimiser by ``-H^-1 b / n``;
+    output noise is added to it.
+
+    Parameters
+    ----------
+    solved : ndarray of shape (k, d, m)
+        ``H^-1 a``.
+    contrasts : ndarray of shape (m, d)
+    """
+    if evidence.calibration.placement == "objective":
+        return solved / evidence.problem.n
+    return np.broadcast_to(contrasts.T, solved.shape)
+
+
+def solved_for(curvature: FloatArray, contrasts: FloatArray) -> FloatArray:
+    """``H^-1 a`` ``(k, d, m)`` for curvatures ``(k, d, d)`` and combinations ``(m, d)``."""
+    right = np.broadcast_to(contrasts.T, (len(curvature), *contrasts.T.shape))
+    found: FloatArray = np.linalg.solve(curvature, right).astype(np.float64)
+    return found
+
+
+def error_law(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> ErrorLaw:
+    """The law of the errors of combinations ``(m, d)`` under equally likely matrices."""
+    solved = solved_for(matrices.curvature, contrasts)
+    return law_of(evidence, solved, carriers(evidence, solved, contrasts), matrices, contrasts)
+
+
+def law_of(
+    evidence: NoisyMoments,
+    solved: FloatArray,
+    carried: FloatArray,
+    matrices: Matrices,
+    contrasts: FloatArray,
+    centre: FloatArray | float = 0.0,
+) -> ErrorLaw:
+    """The mixture, from what multiplies the mean gradient and what multiplies the noise.
+
+    Parameters
+    ----------
+    solved, carried : ndarray of shape (k, d, m)
+    centre : ndarray of shape (k, m), optional
+        Where each pair of matrices centres the errors.
+    """
+    noise, shield = evidence.calibration.noise, evidence.calibration.shield
+    spread = np.einsum("kdm,kde,kem->km", solved, matrices.scores, solved)
+    sampling = np.maximum(spread, 0.0) / evidence.problem.n
+    fixed = sampling + (contrasts**2 @ shield.variances)[None, :]
+    privacy = np.einsum("kdm,d->km", carried**2, noise.variances) + fixed - sampling
+    means = np.broadcast_to(centre, sampling.shape)[:, None, :]
+    scales = mixture_of(noise, _NODES if len(solved) == 1 else _FEW_NODES)
+    if scales is not None:
+        nodes, weight = scales
+        squared = np.einsum("kdm,kdm->km", carried, carried)
+        variances = fixed[:, None, :] + squared[:, None, :] * nodes[None, :, None]
+        centres = np.broadcast_to(means, variances.shape)
+    else:
+        points = points_of(noise, len(solved))
+        weight = np.full(points.shape[1], 1 / points.shape[1])
+        centres = means + np.einsum("kpd,kdm->kpm", points, carried)
+        variances = np.broadcast_to(fixed[:, None, :], centres.shape)
+    m = contrasts.shape[0]
+    return ErrorLaw(
+        centre=centres.reshape(-1, m),
+        sd=np.sqrt(np.maximum(variances, SMALLEST)).reshape(-1, m),
+        weight=np.tile(weight / len(solved), len(solved)),
+        sampling=sampling.mean(axis=0),
+        privacy=privacy.mean(axis=0),
+        is_symmetric=not np.any(centre),
+    )
+
+
+def mixture_of(noise: NoiseLaw, count: int = _NODES) -> tuple[FloatArray, FloatArray] | None:
+    """Variances and weights ``(j,)`` of the normal laws that a spherical law mixes, if it does.
+
+    At most `count` of them stand for all.
+    """
+    match noise:
+        case NoNoise():
+            return np.zeros(1), np.ones(1)
+        case GaussianNoise():
+            return np.array([noise.sd**2]), np.ones(1)
+        case SphericalLaplace():
+            nodes, weight = _gamma_nodes((noise.dimension + 1) / 2, count)
+            return nodes * (2 / noise.rate / noise.rate), weight
+    return None
+
+
+@lru_cache(maxsize=64)
+def _gamma_nodes(shape: float, count: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights that stand for a Gamma variable of scale 1."""
+    if shape - 1 <= _LARGEST_ORDER:
+        nodes, weight = scipy.special.roots_genlaguerre(count, shape - 1)
+        return nodes, weight / weight.sum()
+    middles = (np.arange(count) + 0.5) / count  # nearly constant: any fine rule will do
+    return scipy.special.gammaincinv(shape, middles), np.full(count, 1 / count)
+
+
+def points_of(noise: NoiseLaw, groups: int) -> FloatArray:
+    """Points ``(groups, p, d)`` of a noise law and their mirror images."""
+    per_group = max(8, _POINTS // groups // 2)
+    drawn = _points(noise, per_group * groups).reshape(groups, per_group, -1)
+    return np.concatenate([drawn, -drawn], axis=1)
+
+
+@lru_cache(maxsize=8)
+def _points(noise: NoiseLaw, count: int) -> FloatArray:
+    found = draw_many(noise, count, np.random.default_rng(PUBLIC_SEED))
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,309 @@
+"""What a release says of its own error, and which true moments its noise leaves possible.
+
+A flat prior on the feasible cone and the known law of the noise give a posterior; where the noise
+is small it is that of the noise alone, carried back into the cone (inference.md 5).
+
+Conventions are those of inference.md with its 2c written as the package's lambda: H is the
+curvature of the mean objective, penalty included, and S the covariance of one record's gradient.
+All of it is in scaled units.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.linalg import lapack
+
+from privatelr.errors import GuaranteeError
+from privatelr.inference.error_distribution import PUBLIC_SEED, Matrices
+from privatelr.mechanisms.moments_release import matrix_of, vector_of
+from privatelr.privacy.noise.noise_laws import NoNoise, SphericalLaplace
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.mechanisms.moments_release import Moments
+    from privatelr.mechanisms.problem import Problem
+    from privatelr.mechanisms.release import Release
+    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.types import BoolArray, FloatArray
+
+
+Mode = Literal["posterior", "conservative", "plug-in"]
+MODES: tuple[Mode, ...] = ("posterior", "conservative", "plug-in")
+FRAGILE = 0.3
+"""Ratio of noise to signal from which the noise in H is not small any more (inference.md 9.0)."""
+
+_FLAT = 1e-13
+"""Of the largest curvature: eigenvalues below are rounding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMoments:
+    """Noisy matrices and the law of their noise.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+        Released coefficients.
+    curvature : ndarray of shape (d, d)
+        Noisy H, penalty included. H itself is at least ``lambda_`` times the identity.
+    scores : ndarray of shape (d, d)
+        Noisy S, ``lambda_**2 w w'`` taken off. S itself is positive semidefinite.
+    curvature_sd : float
+        Standard deviation of the noise on a diagonal entry of H.
+    balance : float
+        eta: the noise in S is smaller by it.
+    calibration : Calibration
+        Of the coefficients.
+    noise : NoiseLaw
+        Of the moments, on ``(svec H, eta svec S)``.
+    """
+
+    w: FloatArray
+    curvature: FloatArray
+    scores: FloatArray
+    curvature_sd: float
+    balance: float
+    calibration: Calibration
+    noise: NoiseLaw
+
+    @property
+    def problem(self) -> Problem:
+        return self.calibration.problem
+
+    @property
+    def scores_sd(self) -> float:
+        """Standard deviation of the noise on a diagonal entry of S."""
+        return self.curvature_sd / self.balance
+
+    @property
+    def floor(self) -> float:
+        """lambda: H is nowhere flatter."""
+        return self.problem.lambda_
+
+    @property
+    def largest_trace(self) -> float:
+        """Of H without its penalty: ``c R^2``."""
+        return self.problem.loss.curvature_bound * self.problem.radius**2
+
+    @property
+    def largest_scores(self) -> float:
+        """Of S: ``L^2 R^2``."""
+        return self.problem.reach**2
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How far the released matrices can be trusted; all of it is a function of the release.
+
+    Attributes
+    ----------
+    noise_to_signal : float
+        Typical size of the noise in H over its smallest eigenvalue.
+    relative_bias : float
+        Length of what the penalty shrinks the coefficients by, over their length; infinite
+        where the data hardly bends the objective.
+    is_fragile : bool
+        Whether H may be near its floor and the noise is not small (inference.md 9.0).
+    mode : str
+        What intervals are made by, unless asked for otherwise.
+    """
+
+    noise_to_signal: float
+    relative_bias: float
+    is_fragile: bool
+
+    @property
+    def mode(self) -> Mode:
+        if self.noise_to_signal == 0:
+            return "plug-in"  # there is nothing to average over
+        return "conservative" if self.is_fragile else "posterior"
+
+
+def require_moments(release: Release) -> Moments:
+    """The moments of a release; raises `GuaranteeError` if they were not requested."""
+    if release.moments is None:
+        raise GuaranteeError(
+            "spend: standard errors were not requested with this fit, and cannot be added to it; "
+            "fit with spend='inference', which divides eps between the coefficients and inference."
+        )
+    return release.moments
+
+
+def evidence_of(release: Release) -> NoisyMoments:
+    """Read a release; raises `GuaranteeError` if inference was not requested."""
+    moments = require_moments(release)
+    problem = release.calibration.problem
+    w, calibration = release.coef, moments.calibration
+    return NoisyMoments(
+        w=w,
+        curvature=moments.curvature + problem.lambda_ * np.eye(problem.d),
+        scores=moments.scores - problem.lambda_**2 * np.outer(w, w),
+        curvature_sd=calibration.entry_sd,
+        balance=calibration.balance,
+        calibration=release.calibration,
+        noise=calibration.noise,
+    )
+
+
+def quality(release: Release) -> Quality:
+    """Noise and bias of what was released, and the mode of inference that they call for."""
+    evidence = evidence_of(release)
+    values = np.linalg.eigvalsh(evidence.curvature)
+    smallest, sd = float(values[0]), evidence.curvature_sd
+    ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
+    fragile = ratio > FRAGILE and smallest < evidence.floor + 2 * sd
+    return Quality(ratio, relative_bias(evidence), fragile)
+
+
+def relative_bias(evidence: NoisyMoments) -> float:
+    """``|lambda H0^-1 w| / |w|`` with H0 the curvature without its penalty (inference.md 3.4)."""
+    bare = evidence.curvature - evidence.floor * np.eye(len(evidence.w))
+    length = float(np.linalg.norm(evidence.w))
+    if float(np.linalg.eigvalsh(bare)[0]) <= _FLAT * evidence.largest_trace:
+        return math.inf
+    if length == 0:
+        return 0.0
+    return evidence.floor * float(np.linalg.norm(np.linalg.solve(bare, evidence.w))) / length
+
+
+def is_exact(evidence: NoisyMoments) -> bool:
+    """Whether the matrices are without noise, as those of a plain fit."""
+    return isinstance(evidence.noise, NoNoise)
+
+
+_CHAINS = 64
+_WARM_UP = 60
+_KEPT, _APART = 6, 8
+_SHRINKS = 60
+_SHORTEST = 1e-9
+_INSIDE = 0.05
+"""Where chains start, in deviations of the noise above the floor."""
+
+
+def floored(matrices: FloatArray, floor: float) -> FloatArray:
+    """Symmetric matrices ``(..., d, d)`` with eigenvalues below `floor` raised to it."""
+    values, vectors = np.linalg.eigh(matrices)
+    raised = np.maximum(values, floor)[..., None, :]
+    return np.asarray((vectors * raised) @ np.swapaxes(vectors, -1, -2))
+
+
+def plug_in(evidence: NoisyMoments, scores_floor: float = 0.0) -> Matrices:
+    """The released matrices, carried into the feasible cone (inference.md 4.4)."""
+    return Matrices(
+        floored(evidence.curvature, evidence.floor)[None],
+        floored(evidence.scores, scores_floor)[None],
+    )
+
+
+def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
+    """Draws from the posterior of both matrices; the same at every call."""
+    if is_exact(evidence):
+        return plug_in(evidence)
+    if noise_to_signal < FRAGILE:
+        return _perturbed(evidence)
+    return _posterior(evidence)
+
+
+def _noise_scales(evidence: NoisyMoments, count: int, rng: np.random.Generator) -> FloatArray:
+    """Deviations ``(count,)`` of the normal laws that the noise of the moments mixes."""
+    noise = evidence.noise
+    if isinstance(noise, SphericalLaplace):
+        shape = (noise.dimension + 1) / 2
+        return np.sqrt(rng.gamma(shape, 2 / noise.rate / noise.rate, count))
+    return np.full(count, noise.scale)
+
+
+def _perturbed(evidence: NoisyMoments) -> Matrices:
+    """What the release could have been made from if all were possible, carried into the cone."""
+    rng = np.random.default_rng(PUBLIC_SEED)
+    count = _CHAINS * _KEPT
+    sd = _noise_scales(evidence, count, rng)[:, None]
+    k = evidence.noise.dimension // 2
+    curvature = evidence.curvature - matrix_of(sd * rng.standard_normal((count, k)))
+    scores = evidence.scores - matrix_of(sd / evidence.balance * rng.standard_normal((count, k)))
+    return Matrices(floored(curvature, evidence.floor), floored(scores, 0.0))
+
+
+def _posterior(evidence: NoisyMoments) -> Matrices:
+    """Elliptical slice sampling in the cone, the scale of Laplace noise sampled along.
+
+    Many chains run side by side. Given the scale, the noise is normal (Murray, Adams and MacKay
+    2010); given the noise, the reciprocal of the squared scale is inverse Gaussian.
+    """
+    rng = np.random.default_rng(PUBLIC_SEED)
+    balance, d = evidence.balance, len(evidence.w)
+    curvature = _Cone(evidence.curvature - evidence.floor * np.eye(d), evidence.largest_trace)
+    scores = _Cone(evidence.scores, evidence.largest_scores)
+    x = np.tile(curvature.start(evidence.curvature_sd), (_CHAINS, 1))
+    y = np.tile(scores.start(evidence.scores_sd), (_CHAINS, 1))
+    kept = []
+    for step in range(_WARM_UP + _KEPT * _APART):
+        sd = _scales_given(evidence, np.hstack([x, balance * y]), rng)[:, None]
+        x = _sliced(x, sd * rng.standard_normal(x.shape), curvature, rng)
+        y = _sliced(y, sd / balance * rng.standard_normal(y.shape), scores, rng)
+        if step >= _WARM_UP and (step - _WARM_UP) % _APART == _APART - 1:
+            kept.append((x, y))
+    xs, ys = (np.concatenate(part) for part in zip(*kept, strict=True))
+    return Matrices(evidence.curvature + matrix_of(xs), evidence.scores + matrix_of(ys))
+
+
+def _scales_given(
+    evidence: NoisyMoments, noise: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Deviations ``(c,)`` of the normal laws, given noise ``(c, 2 k)`` that they made."""
+    law = evidence.noise
+    if isinstance(law, SphericalLaplace):
+        length = np.maximum(np.linalg.norm(noise, axis=1), _SHORTEST / law.rate)
+        return np.asarray(1 / np.sqrt(rng.wald(law.rate / length, law.rate**2)))
+    return np.full(len(noise), law.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cone:
+    """Offsets from a noisy matrix ``(d, d)`` to positive definite ones of bounded trace."""
+
+    noisy: FloatArray
+    largest_trace: float
+
+    def start(self, sd: float) -> FloatArray:
+        """An offset ``(k,)`` well inside, near the noisy matrix."""
+        least = min(_INSIDE * sd, self.largest_trace / (2 * len(self.noisy)))
+        inside = floored(self.noisy, least)
+        excess = float(np.trace(inside)) / (0.99 * self.largest_trace)
+        return vector_of(inside / max(excess, 1.0) - self.noisy)
+
+    def holds(self, offset: FloatArray) -> BoolArray:
+        """Whether noisy matrix plus offset ``(c, k)`` is in the cone."""
+        matrices = self.noisy + matrix_of(offset)
+        small = np.trace(matrices, axis1=1, axis2=2) <= self.largest_trace
+        # a factor for each matrix by itself, because one failure ends a stack of them
+        return np.array(
+            [
+                ok and lapack.dpotrf(one, clean=0)[1] == 0
+                for ok, one in zip(small, matrices, strict=True)
+            ]
+        )
+
+
+def _sliced(x: FloatArray, y: FloatArray, cone: _Cone, rng: np.random.Generator) -> FloatArray:
+    """One step for each chain: a point of the ellipse through x and y that is in the cone."""
+    angle = rng.uniform(0, 2 * math.pi, len(x))
+    low, high = angle - 2 * math.pi, angle.copy()
+    found, left = x.copy(), np.arange(len(x))
+    for _ in range(_SHRINKS):
+        turn = angle[left, None]
+        proposal = x[left] * np.cos(turn) + y[left] * np.sin(turn)
+        inside = cone.holds(proposal)
+        found[left[inside]] = proposal[inside]
+        left = left[~inside]
+        if left.size == 0:
+            break
+        beyond = angle[left] < 0
+        low[left] = np.where(beyond, angle[left], low[left])
+        high[left] = np.where(beyond, high[left], angle[left])
+        angle[left] = rng.uniform(low[left], high[left])
+    return found

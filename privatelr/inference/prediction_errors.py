@@ -1,0 +1,289 @@
+"""Errors of any number of combinations at once, as those of the rows of a new frame.
+
+A combination costs `infer` a law of its own. Here one matrix bounds the variances of all of them,
+and one factor takes standard errors to half widths. Neither depends on the combinations, so that
+the interval of a row is the same whatever rows stand next to it. In the posterior mode it is never
+shorter than the one that `infer` finds; in the conservative one both are bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from privatelr.inference.conservative import SHARE, WorstErrors, limits_of
+from privatelr.inference.error_distribution import mixture_of
+from privatelr.inference.inference_choices import matrices_for, read_choices, read_level
+from privatelr.inference.noisy_moments import evidence_of, floored, is_exact
+from privatelr.mechanisms.moments_release import vector_of
+from privatelr.privacy.noise.noise_laws import SphericalLaplace
+
+if TYPE_CHECKING:
+    from privatelr.inference.conservative import NoiseLimits
+    from privatelr.inference.error_distribution import Matrices
+    from privatelr.inference.noisy_moments import NoisyMoments
+    from privatelr.mechanisms.release import Release
+    from privatelr.types import FloatArray
+
+_PORTIONS = np.linspace(0.0, 1.0, 9)
+_HALVINGS = 16
+_RATIOS = 120
+_TINY = 1e-300
+_FIRST = np.log([2.0, 2e-3, 2e-3, 2e-3])
+_SEARCHES = 3
+_FAR = 50.0
+"""Multipliers are within this many powers of e of where the search begins."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowErrors:
+    """Half widths of the intervals of ``a.w``, for any combination a.
+
+    Attributes
+    ----------
+    roots : tuple of ndarray of shape (d, d)
+        ``|a' root|`` is a standard error for each of them; the smallest counts.
+    factor : float
+        Half width of an interval over the standard error.
+    level : float
+    mode : str
+    """
+
+    roots: tuple[FloatArray, ...]
+    factor: float
+    level: float
+    mode: str
+
+    def sd(self, rows: FloatArray) -> FloatArray:
+        """Standard errors ``(n,)`` of combinations ``(n, d)``, each by itself to the last bit."""
+        found = [_lengths(rows, root) for root in self.roots]
+        return np.asarray(np.min(found, axis=0))
+
+    def half_width(self, rows: FloatArray) -> FloatArray:
+        """Half widths ``(n,)`` for combinations ``(n, d)``."""
+        return self.factor * self.sd(rows)
+
+
+def _lengths(rows: FloatArray, root: FloatArray) -> FloatArray:
+    """Lengths of ``rows @ root``, summed in an order that the batch does not change."""
+    total = np.zeros(len(rows))
+    for column in root.T:
+        image = np.zeros(len(rows))
+        for entry, weight in zip(rows.T, column, strict=True):
+            image += entry * weight
+        total += image * image
+    return np.sqrt(total)
+
+
+def row_errors(release: Release, *, level: float, mode: str | None = None) -> RowErrors:
+    """What bounds the errors of all combinations of the design coefficients.
+
+    Parameters
+    ----------
+    release : Release
+        With moments.
+    level : float
+        Of confidence, for each combination by itself.
+    mode : {None, "posterior", "conservative", "plug-in"}
+        As in `infer`.
+
+    Raises
+    ------
+    GuaranteeError, ArgumentError
+        As `infer`.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: a function of the release, free to repeat. *Neighbours*, *Assumed
+    public*: those of the release. *Not covered*: nothing.
+    """
+    choices = read_choices(release, mode, "penalised", "sandwich")
+    return _row_errors(release, read_level(level), choices.mode)
+
+
+@lru_cache(maxsize=16)
+def _row_errors(release: Release, level: float, mode: str) -> RowErrors:
+    evidence = evidence_of(release)
+    if mode == "conservative" and not is_exact(evidence):
+        return _worst(evidence, level)
+    choices = read_choices(release, mode, "penalised", "sandwich")
+    return _averaged(evidence, matrices_for(release, choices), level, mode)
+
+
+# -- over equally likely matrices ------------------------------------------------------------
+
+
+def _averaged(evidence: NoisyMoments, matrices: Matrices, level: float, mode: str) -> RowErrors:
+    """The mean covariance, and the factor of the worst combination.
+
+    Let r be the variance that one of the equally likely matrices gives a combination, over the
+    mean of them all. Its mean is 1, and it lies between the extreme eigenvalues of the whitened
+    covariances. Its variance is at most the largest eigenvalue of their covariance.
+    """
+    noise, n = evidence.calibration.noise, evidence.problem.n
+    solved = np.linalg.inv(matrices.curvature)
+    sampling = solved @ matrices.scores @ solved / n
+    added = np.broadcast_to(np.diag(noise.variances), solved.shape)
+    if evidence.calibration.placement == "objective":
+        added = solved @ added @ solved / n**2
+    total = sampling + added + np.diag(evidence.calibration.shield.variances)
+    values, vectors = np.linalg.eigh(total.mean(axis=0))
+    root = np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    ratios, spread = (1.0, 1.0), 0.0
+    if len(total) > 1:
+        white = vectors / np.sqrt(values)
+        relative = white.T @ total @ white
+        eigenvalues = np.linalg.eigvalsh(relative)
+        ratios = float(eigenvalues.min()), float(eigenvalues.max())
+        spread = float(
+            np.linalg.eigvalsh(np.atleast_2d(np.cov(vector_of(relative).T, bias=True)))[-1]
+        )
+    tail = _Tail(*_noise_scales(evidence), _largest_portion(total, added))
+    return RowErrors((root,), _factor(tail, ratios, spread, 1 - level), level, mode)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tail:
+    """How often an error exceeds a number of standard errors, whatever its portion of noise.
+
+    Attributes
+    ----------
+    nodes, weight : ndarray of shape (j,)
+        The noise mixes normal laws of these variances, whose mean is 1.
+    largest_portion : float
+        Of the noise in a variance.
+    """
+
+    nodes: FloatArray
+    weight: FloatArray
+    largest_portion: float
+
+    def beyond(self, size: float, ratios: FloatArray) -> FloatArray:
+        """Probability ``(c,)`` of an error of `size` where variances are `ratios` ``(c,)``."""
+        portion = self.largest_portion * _PORTIONS[:, None, None]
+        variances = ratios[:, None] * (1 - portion + portion * self.nodes)
+        found = 2 * scipy.special.ndtr(-size / np.sqrt(variances)) @ self.weight
+        return np.asarray(found.max(axis=0))
+
+
+def _noise_scales(evidence: NoisyMoments) -> tuple[FloatArray, FloatArray]:
+    """Variances, of mean 1, of the normal laws that the noise mixes, and their weights.
+
+    Noise that mixes none is taken as a Laplace number, the heaviest tails that a log-concave law
+    can have.
+    """
+    noise = evidence.calibration.noise
+    mixed = mixture_of(noise) or mixture_of(SphericalLaplace(1, 1.0))
+    assert mixed is not None
+    nodes, weight = mixed
+    mean = float(weight @ nodes)
+    return (nodes / mean if mean > 0 else np.ones(1)), weight
+
+
+def _largest_portion(total: FloatArray, added: FloatArray) -> float:
+    """The largest share of the noise in the variance of any combination; ``(k, d, d)`` each."""
+    if not added.any():
+        return 0.0
+    root = np.linalg.cholesky(total)
+    half = np.linalg.solve(root, added)
+    relative = np.linalg.solve(root, np.swapaxes(half, 1, 2))
+    return min(1.0, float(np.linalg.eigvalsh(relative).max()))
+
+
+def _factor(tail: _Tail, limits: tuple[float, float], spread: float, miss: float) -> float:
+    """Standard errors that an error exceeds with probability `miss`, for the worst law of r."""
+    ratios = np.unique([1.0, *np.geomspace(max(limits[0], _TINY), limits[1], _RATIOS)])
+
+    def misses(size: float) -> float:
+        chance = tail.beyond(size, ratios)
+        if spread == 0:
+            return float(chance[ratios == 1.0][0])
+        worst = scipy.optimize.linprog(
+            -chance / miss,
+            A_eq=np.array([np.ones_like(ratios), ratios]),
+            b_eq=np.ones(2),
+            A_ub=(ratios - 1)[None, :] ** 2,
+            b_ub=np.array([spread]),
+        )
+        return float(-worst.fun) * miss
+
+    low, high = 0.0, 1 / np.sqrt(miss)  # Chebyshev's inequality
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if misses(middle) > miss else (low, middle)
+    return float(high)
+
+
+# -- over all matrices that the noise leaves possible ----------------------------------------
+
+
+def _worst(evidence: NoisyMoments, level: float) -> RowErrors:
+    """Matrices that bound the variance of each combination within the limits of the noise."""
+    miss = 1 - level
+    limits, n = limits_of(evidence, SHARE * miss), evidence.problem.n
+    noise = np.diag(evidence.calibration.noise.variances)
+    fixed = np.diag(evidence.calibration.shield.variances)
+    form = floored(evidence.scores + limits.scores * np.eye(len(evidence.w)), 0.0) / n
+    if evidence.calibration.placement == "objective":
+        form = form + noise / n**2
+    else:
+        fixed = fixed + noise
+    references = (np.eye(len(form)), floored(evidence.curvature, evidence.floor))
+    roots = tuple(
+        _root(_bound(form, evidence, limits, reference) + fixed) for reference in references
+    )
+    portions = WorstErrors(evidence, np.zeros((len(_PORTIONS), 1)), 1 - _PORTIONS, _PORTIONS)
+    factor = float(portions.half_width((1 - SHARE) * miss).max())
+    return RowErrors(roots, factor, level, "conservative")
+
+
+def _root(form: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(form)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _bound(
+    form: FloatArray, evidence: NoisyMoments, limits: NoiseLimits, reference: FloatArray
+) -> FloatArray:
+    """A matrix M with ``v' form v <= a' M a`` for all a and what ``v = H^-1 a`` can be.
+
+    With the inequalities of `conservative` and any multipliers for which their sum with the form
+    is concave in v, the largest value of the sum is a quadratic form in a. The multipliers are
+    those that make the trace of M times `reference` small.
+    """
+    h, floor, identity = evidence.curvature, evidence.floor, np.eye(len(form))
+    across, along = limits.across, limits.along
+    top = max(float(np.linalg.eigvalsh(form)[-1]), _TINY)
+    # alone, the first inequality gives |form| |a|^2 / floor^2
+    size = np.array([1 / floor, 1 / across**2, 1 / along, 1 / along]) * top
+
+    def bound(logs: FloatArray) -> FloatArray | None:
+        m = np.exp(np.clip(logs, -_FAR, _FAR)) * size
+        concave = (
+            m[0] * floor * identity
+            - m[1] * (across**2 * identity - h @ h)
+            - m[2] * (along * identity - h)
+            - m[3] * (along * identity + h)
+            - form
+        )
+        try:
+            np.linalg.cholesky(concave)
+        except np.linalg.LinAlgError:
+            return None
+        linear = (m[0] + m[2] - m[3]) / 2 * identity + m[1] * h
+        return np.asarray(linear @ np.linalg.solve(concave, linear) - m[1] * identity)
+
+    def size_of(logs: FloatArray) -> float:
+        found = bound(logs)
+        return np.inf if found is None else float(np.sum(found * reference)) / top
+
+    logs = _FIRST
+    for _ in range(_SEARCHES):
+        logs = scipy.optimize.minimize(size_of, logs, method="Nelder-Mead").x
+    found = bound(logs)
+    assert found is not None
+    return found

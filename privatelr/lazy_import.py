@@ -1,0 +1,46 @@
+"""The one door to a module that is imported when it is first used.
+
+An import at the top of a file is the rule. The door is for modules without which a model can be
+asked for, and with which ``import privatelr`` would take half as long again: flint, which draws
+noise, and the pages, files, cards, inference, audits and plans. Such a module is named twice,
+for the reader of types and for Python::
+
+    if TYPE_CHECKING:
+        from privatelr.results.pages import card
+    else:
+        card = lazy_import("privatelr.results.pages.card")
+
+SciPy needs no door: after ``import scipy`` it loads ``scipy.special`` and the like by itself
+when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+class _Later:
+    """Stands for a module, whose attributes it has."""
+
+    __slots__ = ("_found", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._found: ModuleType | None = None
+
+    def __getattr__(self, attribute: str) -> Any:
+        if self._found is None:
+            self._found = import_module(self._name)
+        return getattr(self._found, attribute)
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, imported when first used>"
+
+
+def lazy_import(name: str) -> Any:
+    """A stand-in for the module `name`, such as ``"privatelr.results.pages.card"``."""
+    return _Later(name)

@@ -1,0 +1,274 @@
+"""A mechanism with all its numbers, how it reads, and its page."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from privatelr.arguments import suggests_arguments
+from privatelr.mechanisms.calibration import pure
+from privatelr.mechanisms.calibration.objective_noise import relative_rate
+from privatelr.mechanisms.calibration.output_noise import output_sensitivity
+from privatelr.privacy.events import GaussianEvent, TiltEvent
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon
+from privatelr.privacy.noise.noise_laws import GaussianNoise, NoiseLaw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from privatelr.mechanisms.problem import Problem
+    from privatelr.privacy.events import Event
+    from privatelr.privacy.guarantees import Guarantee, Neighbours
+    from privatelr.types import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Noise that was not chosen: what it is, and its root mean square length over the chosen."""
+
+    title: str
+    ratio: float
+
+    def __str__(self) -> str:
+        if math.isinf(self.ratio):
+            return f"{self.title}: not possible at this lambda"
+        return f"{self.title}: {self.ratio:.3g} times the noise"
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, repr=False)
+class Calibration:
+    """A mechanism with all its numbers, computed before any data is touched.
+
+    Attributes
+    ----------
+    problem : Problem
+        With the lambda that is used.
+    target : Guarantee
+        What the release will satisfy.
+    placement : str
+        ``"objective"`` or ``"output"``.
+    analysis : str
+        The proof that fixed the size of the noise; see `dplr`.
+    noise : NoiseLaw
+        Law of the tilt b of the sum form, or of what is added to the minimiser.
+    shield : NoiseLaw
+        Law of what is added to the minimiser of a tilted objective, because it is known only
+        to within ``tau / Lambda``; no noise for output perturbation, whose own noise does it.
+    tau : float
+        Certified norm of the gradient of the sum form; 0 for the plain fit.
+    grid : float
+        Power of two whose multiples are released; 0 for the plain fit.
+    lambda_origin : str
+        Where lambda comes from, in words.
+    lambda_rules : tuple of (str, float)
+        What each automatic rule would choose.
+    alternatives : tuple of Alternative
+        What other noise would cost at this lambda.
+    """
+
+    problem: Problem
+    target: Guarantee
+    placement: Placement
+    analysis: str
+    noise: NoiseLaw
+    shield: NoiseLaw
+    tau: float
+    grid: float
+    lambda_origin: str
+    lambda_rules: tuple[tuple[str, float], ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def lambda_(self) -> float:
+        return self.problem.lambda_
+
+    @property
+    def bound(self) -> str:
+        """What fixed the size of the noise, as pages say it: an argument if there is one."""
+        if self.placement == "objective":
+            return f"analysis={self.analysis!r}"
+        return f"{self.analysis} bound"
+
+    @property
+    def proven(self) -> Guarantee:
+        """What the noise is proven to give: pure epsilon where (epsilon, delta) met Laplace noise.
+
+        This is what a ledger composes and what an audit tries to break; it implies the target.
+        """
+        return proven_by(self.noise, self.target)
+
+    @property
+    def distance(self) -> float:
+        """``2 tau / Lambda``: how much further apart neighbours may be for want of exactness."""
+        return 2 * self.tau / self.problem.penalty
+
+    @property
+    def epsilon_effective(self) -> float:
+        """The part of epsilon that buys noise; the rest pays for the curvature.
+
+        NaN under zCDP, which has no epsilon, and 0 for the plain fit.
+        """
+        target, problem = self.target, self.problem
+        if isinstance(target, NonPrivate) or self.placement == "output":
+            return target.epsilon if isinstance(target, PureDP | ApproxDP) else _none(target)
+        if isinstance(target, ZCDP):
+            return math.nan
+        if isinstance(target, PureDP) or not isinstance(self.noise, GaussianNoise):
+            tilt = 2 * problem.loss.slope_bound * relative_rate(self.noise, problem)
+            return min(target.epsilon, tilt + self.distance / self.shield.scale)
+        mu = math.hypot(2 * self._m, self.distance / self.shield.scale)
+        return min(target.epsilon, gaussian_epsilon(mu, target.delta))
+
+    @property
+    def _m(self) -> float:
+        return self.problem.reach / self.noise.scale
+
+    @property
+    def coefficient_sd(self) -> float:
+        """Standard deviation that the noise gives a design coefficient, at most.
+
+        Exact for output perturbation. Under objective perturbation the coefficients are a
+        function of the noise with slope at most ``1 / Lambda``, so their deviation is at most
+        the noise's `lipschitz_sd` over Lambda; how much smaller it is depends on the data and
+        is not free. The same holds for a combination of coefficients of length one.
+        """
+        if self.placement == "output" or self.noise.scale == 0:
+            return math.sqrt(float(self.noise.variances.max()))
+        shield = math.sqrt(float(self.shield.variances.max()))
+        return math.hypot(self.noise.lipschitz_sd / self.problem.penalty, shield)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What a ledger composes for this release."""
+        target = self.proven
+        if isinstance(target, PureDP | NonPrivate):
+            return (target,) if isinstance(target, PureDP) else ()
+        problem, noise = self.problem, self.noise
+        if self.placement == "output":
+            reach = output_sensitivity(problem, self.tau)
+            return (event_of(noise, reach, target.neighbours),)
+        shield = GaussianEvent(self.distance / self.shield.scale, target.neighbours)
+        if not isinstance(noise, GaussianNoise):
+            rate = relative_rate(self.noise, problem)
+            spent = pure.objective_epsilon(rate, problem, pure.named(self.analysis))
+            return (PureDP(spent, target.neighbours), shield)
+        loss = problem.loss
+        m, kappa = self._m, problem.kappa
+        tilt = TiltEvent(m, kappa, loss.curvature_bound, loss.joint_factor, target.neighbours)
+        return (tilt, shield)
+
+    def __repr__(self) -> str:
+        return f"<Calibration: {self.placement} perturbation, {self.noise.title}, {self.target}>"
+
+    def _repr_html_(self) -> str:
+        return calibration_html(self)
+
+    def __str__(self) -> str:
+        problem = self.problem
+        lines = [
+            f"{self.placement} perturbation, {self.noise.title}",
+            f"target {self.target}",
+            f"n = {problem.n}, d = {problem.d}, R = {problem.radius:.6g}",
+            f"lambda = {self.lambda_:.6g}",
+            f"  {self.lambda_origin}",
+        ]
+        if self.noise.scale > 0:
+            effective = self.epsilon_effective
+            bought = "" if math.isnan(effective) else f", effective epsilon {effective:.6g}"
+            lines += [
+                f"noise scale {self.noise.scale:.6g} ({self.bound}){bought}",
+                f"minimum certified to a gradient of {self.tau:.3g}, released as multiples of "
+                f"{self.grid:.3g}",
+            ]
+        if self.alternatives:
+            lines.append(f"alternatives at this lambda and d = {problem.d}:")
+            lines += [f"  {other}" for other in self.alternatives]
+        if self.lambda_rules:
+            listed = ", ".join(f"{name} {value:.4g}" for name, value in self.lambda_rules)
+            lines.append(f"lambda by rule: {listed}")
+        return "\n".join(lines)
+
+
+def proven_by(noise: NoiseLaw, target: Guarantee) -> Guarantee:
+    """The target, or the pure guarantee of its epsilon if that is what the noise was made for."""
+    if isinstance(target, ApproxDP) and not isinstance(noise, GaussianNoise):
+        return PureDP(target.epsilon, target.neighbours)
+    return target
+
+
+def event_of(noise: NoiseLaw, reach: float, neighbours: Neighbours) -> Event:
+    """What a ledger composes for spherical noise that hides a vector moved by `reach`."""
+    if isinstance(noise, GaussianNoise):
+        return GaussianEvent(reach / noise.sd, neighbours)
+    return PureDP(reach / noise.scale, neighbours)
+
+
+def _none(target: Guarantee) -> float:
+    return math.nan if isinstance(target, ZCDP) else 0.0
+
+
+_CELL = "text-align:left;vertical-align:top"
+
+
+def calibration_html(calibration: Calibration) -> str:
+    """The facts of ``str(calibration)`` as tables."""
+    noisy = calibration.noise.scale > 0
+    rules = ", ".join(f"{name} {value:.4g}" for name, value in calibration.lambda_rules)
+    problem = calibration.problem
+    facts = [
+        ("Target", str(calibration.target)),
+        ("Size", f"n = {problem.n}, d = {problem.d}"),
+        ("Rows", f"radius R = {problem.radius:.6g}"),
+        ("Lambda", f"{calibration.lambda_:.6g}, {calibration.lambda_origin}"),
+        *([("Lambda by rule", rules)] if rules else []),
+        *(_noise(calibration) if noisy else []),
+    ]
+    shown = facts_html(f"{calibration.placement} perturbation, {calibration.noise.title}", facts)
+    others = [
+        (other.title, "not possible" if math.isinf(other.ratio) else f"{other.ratio:.3g}")
+        for other in calibration.alternatives
+    ]
+    if not others:
+        return shown
+    chosen = f"{calibration.noise.title} noise, {calibration.bound} (chosen)"
+    heading = f"<p>Length of the noise at this lambda and d = {problem.d}, the chosen being 1:</p>"
+    return f"{shown}{heading}{table_html([(chosen, '1'), *others])}"
+
+
+def _noise(calibration: Calibration) -> list[tuple[str, str]]:
+    effective = calibration.epsilon_effective
+    bought = [] if math.isnan(effective) else [("Effective epsilon", f"{effective:.6g}")]
+    return [
+        ("Noise", f"scale {calibration.noise.scale:.6g} ({calibration.bound})"),
+        *bought,
+        (
+            "Coefficients",
+            f"moved by a standard deviation of {calibration.coefficient_sd:.3g}"
+            + (" at most" if calibration.placement == "objective" else "")
+            + ", in units that have declared bounds at -1 and 1",
+        ),
+        (
+            "Precision",
+            f"minimum certified to a gradient of {calibration.tau:.3g}, released as multiples of "
+            f"{calibration.grid:.3g}",
+        ),
+    ]
+
+
+def facts_html(title: str, facts: Iterable[tuple[str, str]]) -> str:
+    """A title above a table of labels and sentences."""
+    return f"<p><strong>{html.escape(title)}</strong></p>{table_html(facts)}"
+
+
+def table_html(rows: Iterable[tuple[str, str]]) -> str:
+    """Two columns, the first in bold."""
+    lines = (
+        f"<tr><th style='{_CELL}'>{html.escape(label)}</th>"
+        f"<td style='{_CELL}'>{html.escape(text)}</td></tr>"
+        for label, text in rows
+    )
+    return f"<table>{''.join(lines)}</table>"

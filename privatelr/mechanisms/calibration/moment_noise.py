@@ -1,0 +1,170 @@
+"""Noise for the two matrices that inference is made of, before any data is touched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration.approximate_minimum import grid_for
+from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
+from privatelr.mechanisms.calibration.output_noise import laws_hiding, worth_hiding
+from privatelr.numerics.rows.dense_rows import additions
+from privatelr.privacy.guarantees import NonPrivate, PureDP
+from privatelr.privacy.noise.noise_laws import NoiseLaw, NoNoise, shortest
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.problem import Problem
+    from privatelr.privacy.events import Event
+    from privatelr.privacy.guarantees import Guarantee
+
+MOST_COLUMNS = 1000
+"""Beyond, the ``d (d + 1)`` numbers of the moments would not fit into a release file."""
+_JOINT_BALANCE = 0.25
+_JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
+"""Where ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest on [0, 1]."""
+_ROUNDING = 1e-9
+"""Far above what doubles lose in slopes and curvatures, whose error `Loss` limits."""
+_UNIT = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsCalibration:
+    """Noise for the curvature and the score covariance at released coefficients w.
+
+    Attributes
+    ----------
+    problem : Problem
+        That of the coefficients.
+    target : Guarantee
+        What the release of the moments will satisfy, given the coefficients.
+    balance : float
+        eta, the weight of the score covariance beside the curvature.
+    noise : NoiseLaw
+        On ``(svec H, eta svec S)``, of dimension ``d (d + 1)``; the upper triangle by rows,
+        entries off the diagonal times the root of 2.
+    grid : float
+        Power of two whose multiples are released; 0 without noise.
+    """
+
+    problem: Problem
+    target: Guarantee
+    balance: float
+    noise: NoiseLaw
+    grid: float
+
+    @property
+    def proven(self) -> Guarantee:
+        """What the noise is proven to give; see `Calibration.proven`."""
+        return proven_by(self.noise, self.target)
+
+    @property
+    def entry_sd(self) -> float:
+        """Standard deviation of the noise on a diagonal entry of H; that of S is 1/eta of it.
+
+        On an entry off the diagonal it is smaller by the root of 2.
+        """
+        return math.sqrt(float(self.noise.variances[0]))
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What a ledger composes for this release."""
+        target = self.proven
+        if isinstance(target, NonPrivate):
+            return ()
+        if isinstance(target, PureDP):
+            return (target,)
+        return (event_of(self.noise, moments_sensitivity(self.problem), target.neighbours),)
+
+    def __str__(self) -> str:
+        return (
+            f"moments for inference, {self.noise.title} noise on {self.noise.dimension} numbers\n"
+            f"target {self.target}\n"
+            f"noise scale {self.noise.scale:.6g}, sd {self.entry_sd:.3g} of an entry of the "
+            "curvature"
+        )
+
+
+def moments_balance(problem: Problem) -> float:
+    """Weight eta of the score covariance, so that one noise serves both (inference.md 4.3).
+
+    The two together then cost little more than one of them alone.
+    """
+    loss = problem.loss
+    if loss.joint_factor is not None:
+        return _JOINT_BALANCE * loss.joint_factor / loss.slope_bound**2
+    return loss.curvature_bound / (2 * loss.slope_bound**2)
+
+
+def moments_sensitivity(problem: Problem) -> float:
+    """How far ``(svec H, eta svec S)`` moves in Euclidean length when one record is replaced.
+
+    A record adds ``(l'' svec xx', eta l'^2 svec xx') / n``, of length at most ``K R^2 / n``; the
+    vectors of two records never point apart, so that they differ by at most the root of 2 times
+    that (inference.md 4.1 and 4.3). Holds for any coefficients. What the sums lose in doubles
+    moves them further by a small multiple of ``K R^2`` that no data can exceed.
+    """
+    largest = _largest_pair(problem) * (1 + _ROUNDING) * problem.radius**2
+    lost = 2 * additions(problem.n, problem.d) * _UNIT
+    return largest * (math.sqrt(2) / problem.n + 2 * lost)
+
+
+def _largest_pair(problem: Problem) -> float:
+    """K: the largest length of ``(l'', eta l'^2)`` over all margins."""
+    loss = problem.loss
+    if loss.joint_factor is not None:
+        p = _JOINT_SHARE
+        return loss.joint_factor * math.hypot(p * (1 - p), _JOINT_BALANCE * p * p)
+    return loss.curvature_bound * math.sqrt(1.25)
+
+
+def calibrate_moments(
+    problem: Problem, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = ()
+) -> MomentsCalibration:
+    """The smallest noise for a target, if given of one of these kinds; takes no data.
+
+    Raises
+    ------
+    GuaranteeError
+        If the coefficients have no penalty, without which no curvature is bounded from below;
+        or if there are more than a thousand of them.
+    """
+    if problem.d > MOST_COLUMNS:
+        raise GuaranteeError(
+            f"spend: inference takes a design of at most {MOST_COLUMNS} columns, and this one has "
+            f"{problem.d}; spend=None requests the coefficients alone."
+        )
+    if problem.lambda_ <= 0:
+        raise GuaranteeError(
+            "lambda_=0: inference takes lambda_ above 0, since the curvature of an unpenalised "
+            "fit may be zero."
+        )
+    size = problem.d * (problem.d + 1)
+    if isinstance(target, NonPrivate):
+        return MomentsCalibration(problem, target, moments_balance(problem), NoNoise(size), 0.0)
+    noise = shortest(laws_hiding(moments_sensitivity(problem), size, target), kinds)
+    if noise is None:
+        raise GuaranteeError(f"{target}: no noise of that kind is proven for it.")
+    return MomentsCalibration(problem, target, moments_balance(problem), noise, grid_for(noise))
+
+
+def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
+    """What the noise of a calibration is worth for its problem, from its numbers alone.
+
+    Raises
+    ------
+    GuaranteeError
+        If the noise or the balance is none that a proof speaks of.
+    """
+    target, noise = calibration.target, calibration.noise
+    if isinstance(target, NonPrivate):
+        return target
+    reach = moments_sensitivity(calibration.problem)
+    known = calibration.balance == moments_balance(calibration.problem)
+    found = worth_hiding(noise, reach, target) if known else None
+    if found is None:
+        raise GuaranteeError(
+            f"moments with {noise.title} noise under {target}: nothing is proven about it."
+        )
+    return found

@@ -1,0 +1,296 @@
+"""A fit by multiplicative weights with all its numbers, from public facts alone.
+
+After T rounds with the best step, the mean of the s worst margins is below the largest possible by
+at most ``width sqrt(2 log(n / s) / T)`` for want of rounds, and by about ``2 sensitivity / eta
+log(options)`` for noise, where eta is the bounded range that the target leaves for one round.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from privatelr.errors import ArgumentError, require_choice, require_number, show
+from privatelr.mechanisms.calibration.calibration_record import facts_html
+from privatelr.numerics.solve.dense_weights import projection_error
+from privatelr.privacy.events import BoundedRangeEvent
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
+from privatelr.privacy.renyi_divergence import range_within
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
+    from privatelr.privacy.events import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequentialChoices:
+    """Rounds of choices by scores, and their price.
+
+    Attributes
+    ----------
+    target : Guarantee
+        What all choices together satisfy.
+    rounds : int
+        T, how many choices there are.
+    sensitivity : float
+        By how much a score moves at most with one record.
+    eta : float
+        Bounded range of one choice; infinite without a guarantee.
+    """
+
+    target: Guarantee
+    rounds: int
+    sensitivity: float
+    eta: float
+
+    @property
+    def choice(self) -> ExponentialMechanism | None:
+        """How a round chooses, by its scores; None for the largest score without noise."""
+        if math.isinf(self.eta):
+            return None
+        # a score moves up or down, so that all scores move within twice the sensitivity
+        return ExponentialMechanism(self.eta, 2 * self.sensitivity)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What a ledger composes for all rounds."""
+        if isinstance(self.target, NonPrivate):
+            return ()
+        return (BoundedRangeEvent(self.eta, self.rounds, self.target.neighbours),)
+
+
+MOST_AUTOMATIC = 1000
+
+
+def balanced_rounds(target: Guarantee, n: int, s: float, options: int) -> int:
+    """The T at which the two errors are about equal, from 1 to 1000.
+
+    The range of a round is about ``eps / T`` for pure epsilon, ``sqrt(8 rho / T)`` for zCDP, and
+    ``eps sqrt(2 / (T log(1 / delta)))`` for an approximate target.
+    """
+    spread, log_options = math.log(n / s), math.log(options)
+    best: float
+    match target:
+        case PureDP(epsilon=epsilon):
+            best = (s * epsilon * math.sqrt(2 * spread) / (4 * log_options)) ** (2 / 3)
+        case ZCDP(rho=rho):
+            best = s * math.sqrt(rho * spread) / log_options
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            rarity = math.sqrt(max(-math.log(delta), 1e-9))
+            best = s * epsilon * math.sqrt(spread) / (2 * log_options * rarity)
+        case _:
+            return MOST_AUTOMATIC
+    return max(1, round(min(best, MOST_AUTOMATIC)))
+
+
+def best_step(width: float, n: int, s: float, rounds: int) -> float:
+    """The step at which the bound on the want of rounds is smallest; scores are up to `width`."""
+    return math.sqrt(2 * math.log(n / s) / rounds) / width
+
+
+def convergence_gap(width: float, n: int, s: float, rounds: int, step: float) -> float:
+    """How far the mean of the s worst may stay behind for want of rounds, at any step.
+
+    The relative entropy from the uniform weights to any dense ones is at most ``log(n / s)``, and
+    falls in each round by the step times what is gained, up to ``step**2 width**2 / 2``.
+    """
+    return math.log(n / s) / (step * rounds) + step * width**2 / 2
+
+
+SCORES = ("margin", "count")
+MOST_ROUNDS = 10**6
+_LARGEST_STEP = 1e6
+"""Times the bound of an entry."""
+_INFLATION = 1e-9
+"""Of a sensitivity, at least: for what rounding does to a score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramCalibration(SequentialChoices):
+    """Rounds, step and choice of a column in each, computed before any data is touched.
+
+    Attributes
+    ----------
+    problem : ProgramFacts
+    step : float
+        By how much the log weight of a record falls for a unit of margin.
+    score : str
+        What a round compares: ``"margin"``, weighted sums of margins; or ``"count"``, the weight
+        of the records that a column classifies by `threshold` or more.
+    slack : float
+        Only for counts, see `threshold`.
+    rounds_origin : str
+        Where the number of rounds comes from, in words.
+    """
+
+    problem: ProgramFacts
+    step: float
+    score: str
+    slack: float
+    rounds_origin: str
+
+    @property
+    def title(self) -> str:
+        return self.problem.loss.title
+
+    @property
+    def mechanism(self) -> str:
+        return "multiplicative weights"
+
+    @property
+    def unit(self) -> float:
+        """Size of a coefficient whose column is chosen in every round."""
+        return 1.0
+
+    @property
+    def threshold(self) -> float:
+        """Margin from which a record counts."""
+        return (1 - self.slack) * self.problem.x_bound
+
+    def shortfall(self, failure: float = 0.05) -> float:
+        """How far the mean of the s worst margins may be below the best there is, at most.
+
+        For margins as scores; it fails with no more than this probability over the choices. The
+        best is taken over coefficients whose sizes add up to one.
+        """
+        problem = self.problem
+        behind = convergence_gap(problem.x_bound, problem.n, problem.s, self.rounds, self.step)
+        if math.isinf(self.eta):
+            return behind
+        tail = math.log(2 * problem.d * self.rounds / failure)
+        return behind + 2 * self.sensitivity / self.eta * tail
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Labels and sentences for the printed page."""
+        problem = self.problem
+        scored = "weighted margins"
+        if self.score == "count":
+            scored = f"weight of the records with a margin from {self.threshold:.4g}"
+        noise = "each of the largest score"
+        if self.choice is not None:
+            noise = f"each of bounded range {self.eta:.4g}"
+            scored = f"{scored}, sensitivity {self.sensitivity:.4g}"
+        columns = "1 column" if self.rounds == 1 else f"{self.rounds} columns"
+        return (
+            ("Choices", f"{columns}, {self.rounds_origin}; {noise}"),
+            ("Scores", scored),
+            (
+                "Weights",
+                f"spread over {problem.s:.6g} records or more (density {problem.density:.4g}), "
+                f"step {self.step:.4g}",
+            ),
+        )
+
+    def _repr_html_(self) -> str:
+        return facts_html(self.title, (("Target", str(self.target)), *self.facts))
+
+    def __str__(self) -> str:
+        problem = self.problem
+        lines = [
+            f"{self.title}, dense multiplicative weights",
+            f"target {self.target}",
+            f"n = {problem.n}, d = {problem.d}, entries up to {problem.x_bound:.6g}",
+            f"density = {problem.density:.6g}: no weight above 1/{problem.s:.6g}",
+            f"rounds = {self.rounds} ({self.rounds_origin}), step = {self.step:.6g}",
+            f"score = {self.score!r}, sensitivity {self.sensitivity:.6g}",
+        ]
+        if self.choice is not None:
+            lines.append(f"each choice of bounded range {self.eta:.6g}")
+        if self.score == "margin" and self.shortfall() < problem.x_bound:  # or it says nothing
+            lines.append(
+                f"mean of the {problem.s:.6g} worst margins within {self.shortfall():.4g} of the "
+                "best, but for a chance of 0.05"
+            )
+        return "\n".join(lines)
+
+
+def calibrate_program(
+    facts: ProgramFacts,
+    target: Guarantee,
+    rounds: Any = "auto",
+    step: Any = "auto",
+    score: Any = "margin",
+    slack: Any = 0.0,
+) -> ProgramCalibration:
+    """Settle all numbers; takes no data.
+
+    Parameters
+    ----------
+    facts
+    target
+        `NonPrivate` takes the largest score in every round.
+    rounds
+        A whole number, or ``"auto"`` for `balanced_rounds`.
+    step
+        A number above 0, or ``"auto"`` for `best_step`.
+    score
+        ``"margin"`` or ``"count"``.
+    slack
+        From 0 to below 1.
+
+    Raises
+    ------
+    ArgumentError, GuaranteeError
+        One sentence on public facts.
+    """
+    require_choice(ArgumentError, "score", score, SCORES)
+    allowance = require_number(
+        ArgumentError,
+        "slack",
+        slack,
+        "a number from 0 and below 1, or entries of zero would count",
+        at_least=0,
+        at_most=math.nextafter(1.0, 0.0),
+    )
+    automatic = isinstance(rounds, str) and rounds == "auto"
+    times = balanced_rounds(target, facts.n, facts.s, 2 * facts.d) if automatic else rounds
+    require_rounds(times)
+    sensitivity = score_sensitivity(facts, score)
+    eta = math.inf if isinstance(target, NonPrivate) else range_within(target, times)
+    return ProgramCalibration(
+        problem=facts,
+        target=target,
+        rounds=times,
+        step=_read_step(step, facts, times),
+        score=score,
+        slack=allowance,
+        sensitivity=sensitivity,
+        eta=eta,
+        rounds_origin="automatic from public facts" if automatic else "as given",
+    )
+
+
+def score_sensitivity(facts: ProgramFacts, score: str) -> float:
+    """By how much a score moves at most when one record is replaced, with room for rounding.
+
+    A score is ``sum_i q_i a_i``, where ``a_i`` depends on record i and lies in an interval of
+    length c, ``2 x_bound`` for margins and 1 for counts, and q is the nearest dense law to weights
+    of which only one differs. The bound is ``c / s``. (Since q adds up to one, the interval may be
+    centred at 0. Cutting weights off at a common level makes all other probabilities move one
+    way, together by as much as the one, say up to ``q_i``: the score moves by at most ``c / 2``
+    times that, and ``c / 2`` times ``q_i`` plus the old one for the record itself, in sum
+    ``c q_i``, and no probability is above ``1 / s``.)
+    """
+    width = 2 * facts.x_bound if score == "margin" else 1.0
+    # rounding moves both scores of a pair by as much as half of the interval times this
+    rounding = 2 * projection_error(facts.n) * facts.s
+    return width / facts.s * (1 + max(_INFLATION, rounding))
+
+
+def require_rounds(rounds: Any) -> None:
+    """Refuse what is not a number of rounds."""
+    if type(rounds) is not int or not 1 <= rounds <= MOST_ROUNDS:
+        raise ArgumentError(
+            f"rounds={show(rounds)}: rounds takes 'auto' or a whole number from 1 to {MOST_ROUNDS}."
+        )
+
+
+def _read_step(step: Any, facts: ProgramFacts, rounds: int) -> float:
+    if isinstance(step, str) and step == "auto":
+        return best_step(facts.x_bound, facts.n, facts.s, rounds)
+    most = _LARGEST_STEP / facts.x_bound
+    takes = f"'auto' or a number above 0 and up to {most:g}"
+    return require_number(ArgumentError, "step", step, takes, above=0, at_most=most)

@@ -1,0 +1,294 @@
+"""How many draws a guarantee affords, from how stable the minimiser on the simplex is.
+
+One draw from the minimiser costs what `simplex_stability` says that neighbours' minimisers
+differ by; draws are independent, so costs add up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.errors import GuaranteeError, NoRelease, require_number, show
+from privatelr.numerics.solve.simplex_objective import smallest_tolerance
+from privatelr.privacy import renyi_divergence
+from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, Neighbours, Promise, PureDP
+from privatelr.privacy.renyi_divergence import ORDERS, epsilon_of_curve, renyi_of_draw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
+    from privatelr.types import FloatArray
+
+
+_STABILITY_ROUNDING = 1e-12
+"""Of a dozen operations, relative, on the safe side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """Bounds between the minimisers theta and theta' of neighbours; all of them hold.
+
+    Attributes
+    ----------
+    largest : float
+        No ``|log theta_k / theta'_k|`` is above it.
+    width : float
+        All ``log theta_k / theta'_k`` lie in one interval of this length.
+    sd : float
+        On the path from one objective to the other, the speed of ``log theta`` has at most this
+        standard deviation under the theta of the moment.
+    kappa : float
+        What the rows can add to the curvature, relative to that of the entropy.
+    """
+
+    largest: float
+    width: float
+    sd: float
+    kappa: float
+
+
+def simplex_stability(
+    n: int,
+    lambda_: float,
+    slope_bound: float,
+    curvature_bound: float,
+    width: float,
+    slack: float = 0.0,
+    neighbours: Neighbours = REPLACE_ONE,
+) -> Stability:
+    """Stability of ``argmin (1/n) sum_i loss_i(<x_i, theta>) + lambda sum theta_k log theta_k``.
+
+    Parameters
+    ----------
+    n
+        Records, public.
+    lambda_
+        Penalty of the mean objective. Papers that penalise the sum of losses, Jain and Thakurta
+        (2014) among them, write ``lam = n lambda_``, and so do the formulas below.
+    slope_bound, curvature_bound
+        L and c: largest slope and curvature of the losses where they can be evaluated. Only
+        Lipschitz slopes are needed, with constant c.
+    width
+        W: the largest difference of two entries of a row x over the options; the bounds do not
+        see a constant that is added to a row.
+    slack
+        The tolerance of the solver. A point whose KKT conditions spread over an interval of this
+        length is the exact minimiser with a linear term of that range added.
+    neighbours
+        Replace one record.
+
+    Notes
+    -----
+    With ``G = 2 L W + 2 slack``, ``kappa = n c W**2 / (4 lam)``:
+
+    - ``largest = G / lam (1 + sqrt(1 + kappa)) / 2``;
+    - ``width = G / lam (1 + sqrt(kappa) / 2)``, and for kappa below one
+      ``G / lam (1 + kappa / (1 + kappa))``;
+    - ``sd = G / (2 lam)``.
+
+    Proof. Let F_t go linearly from the one objective to the other, theta its minimiser and u the
+    derivative of ``log theta`` by t, which exists almost everywhere. The derivative of the KKT
+    conditions reads ``lam u_k + sum_j D_j x_jk v_j + g_k = const`` for all options k. Here D_j is
+    a curvature, in [0, c], the weights of the sum are worth n records, ``v_j = Cov(x_j, u)`` under
+    theta, ``E u = 0``, and g is what the replaced record changes in the gradient, of range G at
+    most. With q and s the standard deviations of u and g, and ``E = sum D_j v_j**2``, the
+    covariance of this equation with u gives ``E + lam q**2 <= s q``. So ``q <= s / lam``, and
+    s is at most ``G / 2``: that is `sd`. Also ``E <= s**2 / (4 lam)``, and as
+    ``|v_j| <= W q / 2`` also ``E <= kappa lam q**2``, which is the better bound if kappa < 1. By
+    Cauchy and Schwarz, ``|sum_j D_j (x_jk - x_jl) v_j| <= sqrt(n c E) W``; with ``s <= G / 2``
+    the difference of two entries of the equation gives `width`. For `largest`, take the
+    equation's distance to its mean: if g_k lies ``a G`` from the mean of g, then
+    ``s <= G sqrt(a (1 - a))`` (Bhatia and Davis 2000), and ``a + sqrt(kappa a (1 - a))`` is at
+    most ``(1 + sqrt(1 + kappa)) / 2``. All bounds are integrated over t. The slack adds to g
+    the difference of two linear terms, of range ``2 slack`` at most.
+    """
+    if neighbours is not REPLACE_ONE:
+        raise GuaranteeError("neighbours: simplex_stability takes REPLACE_ONE, n being public.")
+    above, least = "a finite number above 0", "a finite number from 0"
+    require_number(GuaranteeError, "n", n, "an integer from 1", at_least=1)
+    require_number(GuaranteeError, "lambda_", lambda_, above, above=0)
+    require_number(GuaranteeError, "slope_bound", slope_bound, above, above=0)
+    require_number(GuaranteeError, "curvature_bound", curvature_bound, least, at_least=0)
+    require_number(GuaranteeError, "width", width, above, above=0)
+    require_number(GuaranteeError, "slack", slack, least, at_least=0)
+    lam = n * lambda_
+    rate = (2 * slope_bound * width + 2 * slack) / lam * (1 + _STABILITY_ROUNDING)
+    kappa = n * curvature_bound * width**2 / (4 * lam) * (1 + _STABILITY_ROUNDING)
+    bent = math.sqrt(kappa) / 2 if kappa >= 1 else kappa / (1 + kappa)
+    largest = rate * (1 + math.sqrt(1 + kappa)) / 2
+    return Stability(largest, rate * (1 + bent), rate / 2, kappa)
+
+
+MOST_DRAWS = 1_000_000
+"""More would only make coefficients finer than their error is anyway."""
+_TOLERANCE = 1e-6
+"""Of ``L W``: how exact the minimiser is, where doubles allow it."""
+_CLOSE = 1e-10
+"""Relative, of a lambda that is searched for."""
+_LARGEST_LAMBDA = 1e100
+_ROUNDING = 1e-12
+_GRID = 40
+
+
+def tolerance_of(problem: SimplexProblem) -> float:
+    """The spread to which the minimiser is computed, fixed by public facts."""
+    facts = (problem.n, problem.d, problem.x_bound, problem.loss, problem.radius)
+    wanted = _TOLERANCE * problem.slope_bound * problem.width
+    return max(wanted, smallest_tolerance(*facts, problem.penalty))
+
+
+def stability_of(problem: SimplexProblem) -> Stability:
+    """`simplex_stability` of the minimiser as it is computed."""
+    return simplex_stability(
+        problem.n,
+        problem.lambda_,
+        problem.slope_bound,
+        problem.loss.curvature_bound,
+        problem.width,
+        tolerance_of(problem),
+    )
+
+
+def epsilon_for_draws(draws: int, stability: Stability, delta: float = 0.0) -> float:
+    """Epsilon of so many draws at this delta; 0 asks for a pure one."""
+    require_draws(draws)
+    curve = _curve(stability) if delta > 0 else None
+    return _epsilon(draws, stability, delta, curve)
+
+
+def draws_for_epsilon(epsilon: float, stability: Stability, delta: float = 0.0) -> int:
+    """The most draws whose `epsilon_for_draws` is no more than this; 0 if not one is affordable.
+
+    At most 1,000,000.
+    """
+    require_number(GuaranteeError, "epsilon", epsilon, "a finite number from 0", at_least=0)
+    curve = _curve(stability) if delta > 0 else None
+    return _most(lambda draws: _epsilon(draws, stability, delta, curve) <= epsilon)
+
+
+def affordable_draws(target: Promise, stability: Stability) -> int:
+    """The most draws that keep a guarantee, up to 1,000,000; 0 if not one does."""
+    match target:
+        case PureDP(epsilon=epsilon):
+            return draws_for_epsilon(epsilon, stability)
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return draws_for_epsilon(epsilon, stability, delta)
+        case ZCDP(rho=rho):
+            each = rho_of_draw(stability)
+            return _most(lambda draws: draws * each * (1 + _ROUNDING) <= rho)
+
+
+def rho_of_draw(stability: Stability) -> float:
+    """The zCDP of one draw."""
+    found = renyi_divergence.rho_of_draw(stability.largest, stability.width, stability.sd)
+    return found * (1 + _ROUNDING)
+
+
+def min_lambda(facts: SimplexFacts, target: Promise, draws: int = 1) -> float:
+    """Smallest lambda of the mean objective at which so many draws are affordable, rounded up.
+
+    Raises
+    ------
+    GuaranteeError
+        If there is none.
+    """
+    require_draws(draws)
+
+    def enough(lambda_: float) -> bool:
+        return affordable_draws(target, stability_of(facts.with_lambda(lambda_))) >= draws
+
+    low, high = 0.0, facts.width / facts.n
+    while not enough(high):
+        low, high = high, 4 * high
+        if high > _LARGEST_LAMBDA:
+            raise GuaranteeError(f"target: no lambda_ affords draws={draws} under {target}.")
+    while low == 0.0 and enough(high / 4):
+        high /= 4
+    low = low or high / 4
+    while high - low > _CLOSE * high:
+        middle = math.sqrt(low * high)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def suggest_lambda(facts: SimplexFacts, target: Promise) -> float:
+    """The lambda that balances a bound on what the entropy costs with one on what drawing does.
+
+    ``lambda log(2 d) + min(c W**2 / (8 m), L W / (2 sqrt(m)))`` for m affordable draws. A
+    function of public facts; it is not tuned to any data.
+    """
+    least = min_lambda(facts, target)
+    highest = max(4 * least, 4 * facts.slope_bound * facts.reach / math.log(facts.options))
+    grid = np.geomspace(least, highest, _GRID)
+    best = _best(facts, target, grid)
+    around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
+    finer = np.geomspace(*around, _GRID // 2)
+    return float(finer[_best(facts, target, finer)])
+
+
+def refuse(facts: SimplexFacts, target: Promise, lambda_: float) -> NoRelease:
+    """What to raise where not one draw is affordable."""
+    least = min_lambda(facts, target)
+    shown = _rounded_up(least)
+    return NoRelease(
+        f"lambda_={lambda_:g} affords not one draw under {target}; take lambda_ from {shown}, or "
+        "lambda_='auto'.",
+        least,
+    )
+
+
+def require_draws(draws: int) -> None:
+    """Refuse what is no number of draws."""
+    if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= MOST_DRAWS:
+        raise GuaranteeError(
+            f"draws={show(draws)}: draws takes 'auto' or an integer from 1 to {MOST_DRAWS}."
+        )
+
+
+def _rounded_up(value: float) -> str:
+    """Six digits, no less than the value."""
+    grain = 10.0 ** (math.floor(math.log10(value)) - 5)
+    text = f"{value:.6g}"
+    return text if float(text) >= value else f"{value + grain:.6g}"
+
+
+def _curve(stability: Stability) -> FloatArray:
+    return renyi_of_draw(stability.largest, stability.width, stability.sd, ORDERS)
+
+
+def _epsilon(draws: int, stability: Stability, delta: float, curve: FloatArray | None) -> float:
+    pure = draws * stability.largest * (1 + _ROUNDING)
+    return pure if curve is None else min(pure, epsilon_of_curve(draws * curve, delta))
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """Largest number of draws that fits, by doubling and bisection; costs grow with the number."""
+    low, high = 0, 1
+    while high <= MOST_DRAWS and fits(high):
+        low, high = high, 2 * high
+    high = min(high, MOST_DRAWS + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _best(facts: SimplexFacts, target: Promise, grid: FloatArray) -> int:
+    """Position of the lambda with the smallest bound on the risk."""
+    slope, curvature, width = facts.slope_bound, facts.loss.curvature_bound, facts.width
+    risks = []
+    for lambda_ in grid.tolist():
+        m = affordable_draws(target, stability_of(facts.with_lambda(lambda_)))
+        if m == 0:
+            risks.append(math.inf)
+            continue
+        drawn = min(curvature * width**2 / (8 * m), slope * width / (2 * math.sqrt(m)))
+        risks.append(lambda_ * math.log(facts.options) + drawn)
+    return int(np.argmin(risks))

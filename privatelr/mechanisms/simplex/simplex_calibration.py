@@ -1,0 +1,218 @@
+"""The simplex mechanism with all its numbers, computed before any data is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from privatelr.errors import GuaranteeError, require_number, show
+from privatelr.mechanisms.calibration.calibration_record import facts_html
+from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
+from privatelr.mechanisms.simplex.number_of_draws import (
+    affordable_draws,
+    epsilon_for_draws,
+    min_lambda,
+    refuse,
+    require_draws,
+    rho_of_draw,
+    stability_of,
+    suggest_lambda,
+    tolerance_of,
+)
+from privatelr.numerics.losses import describe
+from privatelr.privacy.accounting.agreement import in_agreement
+from privatelr.privacy.events import SimplexDrawEvent
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, Promise, PureDP
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.simplex.number_of_draws import Stability
+    from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
+    from privatelr.privacy.events import Event
+    from privatelr.privacy.guarantees import Guarantee
+
+_AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class SimplexCalibration:
+    """Draws from the minimiser of an entropy-penalised objective on the simplex.
+
+    Attributes
+    ----------
+    problem : SimplexProblem
+        With the lambda that is used.
+    target : Guarantee
+        What the release will satisfy.
+    draws : int
+        How many options are drawn; 0 for the plain fit, whose minimiser is the release.
+    stability : Stability or None
+        How far the minimisers of neighbours are apart; None for the plain fit.
+    tolerance : float
+        Spread of the KKT conditions of the sum form to which the minimiser is computed.
+    lambda_origin : str
+        Where lambda comes from, in words.
+    """
+
+    problem: SimplexProblem
+    target: Guarantee
+    draws: int
+    stability: Stability | None
+    tolerance: float
+    lambda_origin: str
+
+    @property
+    def lambda_(self) -> float:
+        return self.problem.lambda_
+
+    @property
+    def unit(self) -> float:
+        """Size of a coefficient whose column is always drawn."""
+        return self.problem.radius
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What a ledger composes; nothing if it is far below what was promised."""
+        target, bounds = self.target, self.stability
+        if bounds is None or isinstance(target, NonPrivate):
+            return ()
+        sizes = (bounds.largest, bounds.width, bounds.sd)
+        event = SimplexDrawEvent(*sizes, times=self.draws, neighbours=target.neighbours)
+        return in_agreement(target, (event,))
+
+    @property
+    def title(self) -> str:
+        return f"entropy-penalised {self.problem.loss.name} loss on the simplex"
+
+    @property
+    def mechanism(self) -> str:
+        return "simplex draws"
+
+    @property
+    def cost(self) -> float:
+        """Epsilon, or rho under zCDP, of the draws that are made; 0 for the plain fit."""
+        bounds = self.stability
+        if bounds is None:
+            return 0.0
+        if isinstance(self.target, ZCDP):
+            return self.draws * rho_of_draw(bounds)
+        delta = self.target.delta if isinstance(self.target, ApproxDP) else 0.0
+        return epsilon_for_draws(self.draws, bounds, delta)
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Labels and sentences for the printed page."""
+        problem = self.problem
+        lines = [
+            ("Loss", f"{describe(problem.loss)}, at margins up to {problem.reach:.6g} in size"),
+            ("Radius", f"the sizes of the coefficients sum to at most {problem.radius:.6g}"),
+            ("Lambda", f"{problem.lambda_:.6g}; {self.lambda_origin}"),
+        ]
+        if self.stability is None:
+            return (*lines, ("Draws", "none: the minimiser itself, which nothing protects"))
+        unit = "rho" if isinstance(self.target, ZCDP) else "epsilon"
+        each = problem.radius / self.draws
+        drawn = f"{self.draws} signed columns, with replacement, worth {each:.6g} each"
+        if self.draws == 1:
+            drawn = f"1 signed column, worth {each:.6g}"
+        return (
+            *lines,
+            ("Draws", drawn),
+            ("Cost", f"{unit} {self.cost:.6g}"),
+        )
+
+    def _repr_html_(self) -> str:
+        return facts_html(self.title, (("Target", str(self.target)), *self.facts))
+
+    def __str__(self) -> str:
+        problem, bounds = self.problem, self.stability
+        lines = [
+            self.title,
+            f"target {self.target}",
+            f"n = {problem.n}, d = {problem.d}, x_bound = {problem.x_bound:.6g}, "
+            f"radius = {problem.radius:.6g}",
+            f"lambda = {self.lambda_:.6g} (n lambda = {problem.penalty:.6g})",
+            f"  {self.lambda_origin}",
+            f"KKT conditions of the sum to within {self.tolerance:.3g}",
+        ]
+        if bounds is None:
+            return "\n".join([*lines, "no draws: the minimiser itself"])
+        return "\n".join(
+            [
+                *lines,
+                f"draws = {self.draws}",
+                f"log chances move by at most {bounds.largest:.6g}, within {bounds.width:.6g}, "
+                f"at a speed of sd {bounds.sd:.6g} (kappa = {bounds.kappa:.6g})",
+            ]
+        )
+
+
+def calibrate_simplex(
+    facts: SimplexFacts, target: Guarantee, lambda_: Any = _AUTO, draws: Any = _AUTO
+) -> SimplexCalibration:
+    """Lambda and the number of draws for a guarantee, from public facts.
+
+    Parameters
+    ----------
+    facts : SimplexFacts
+    target : Guarantee
+        `NonPrivate` for the minimiser itself, by default at lambda 0.001.
+    lambda_ : float or "auto"
+        Penalty of the mean objective. By default the one of `suggest_lambda`; if draws are
+        given, the smallest that affords them.
+    draws : int or "auto"
+        By default as many as the guarantee affords, up to 1,000,000.
+
+    Raises
+    ------
+    NoRelease
+        If not one draw is affordable at this lambda. The number is never rounded up to one.
+    GuaranteeError
+        If more draws are asked for than there are, or an argument is none.
+    """
+    if not _is_auto(draws):
+        require_draws(draws)
+    if not _is_auto(lambda_):
+        takes = "'auto' or a finite number above 0"
+        require_number(GuaranteeError, "lambda_", lambda_, takes, above=0)
+    if isinstance(target, NonPrivate):
+        return _plain(facts, target, lambda_, draws)
+    if not isinstance(target, PureDP | ZCDP | ApproxDP):
+        raise GuaranteeError(f"target={show(target)}: target takes a guarantee.")
+    problem, origin = _with_lambda(facts, target, lambda_, draws)
+    bounds = stability_of(problem)
+    most = affordable_draws(target, bounds)
+    if most == 0:
+        raise refuse(facts, target, problem.lambda_)
+    if not _is_auto(draws) and draws > most:
+        there = "there is 1 draw" if most == 1 else f"there are {most} draws"
+        raise GuaranteeError(
+            f"draws={draws}: at lambda_={problem.lambda_:g} {there} under {target}; take "
+            f"draws={most}{' or fewer' if most > 1 else ''}, or lambda_='auto'."
+        )
+    made = most if _is_auto(draws) else cast("int", draws)
+    return SimplexCalibration(problem, target, made, bounds, tolerance_of(problem), origin)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == _AUTO
+
+
+def _plain(facts: SimplexFacts, target: NonPrivate, lambda_: Any, draws: Any) -> SimplexCalibration:
+    if not _is_auto(draws):
+        raise GuaranteeError(
+            f"draws={draws}: without a guarantee the minimiser itself is released; leave draws."
+        )
+    chosen, origin = (PLAIN_LAMBDA, "the default") if _is_auto(lambda_) else (lambda_, "as given")
+    problem = facts.with_lambda(float(chosen))
+    return SimplexCalibration(problem, target, 0, None, tolerance_of(problem), origin)
+
+
+def _with_lambda(
+    facts: SimplexFacts, target: Promise, lambda_: Any, draws: Any
+) -> tuple[SimplexProblem, str]:
+    """The problem with the lambda that is used, and where that comes from."""
+    if not _is_auto(lambda_):
+        return facts.with_lambda(float(lambda_)), "as given"
+    if not _is_auto(draws):
+        return facts.with_lambda(min_lambda(facts, target, draws)), "the smallest for these draws"
+    return facts.with_lambda(suggest_lambda(facts, target)), "a balance of public bounds"

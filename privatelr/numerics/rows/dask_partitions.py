@@ -1,0 +1,324 @@
+"""Work on the partitions of a Dask collection, where they are, and graphs of it.
+
+These functions are the tasks of a graph. They and all that they are given can travel.
+
+Tasks are named by chance and by their place, never by what they read. One that fails returns
+why: a scheduler that hears of an exception writes the arguments of the task to its log.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from privatelr.dask_cluster import Bar, client_in_charge, evaluated, wait_for
+from privatelr.errors import PrivateLRError, SchemaError, redact_errors
+from privatelr.numerics.parallel import in_order, threads
+from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, DenseRows, added, block_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from privatelr.numerics.rows.row_bounds import RowBounds
+    from privatelr.types import FloatArray, IntArray, Kernel, Reader
+
+
+T = TypeVar("T")
+_UNREAD = "a partition could not be read or summed"
+_FAN = 8
+"""Results that one task adds up, in pairs."""
+
+
+class Failure(NamedTuple):
+    """What a task returns that could not be done; public facts only."""
+
+    kind: type[PrivateLRError]
+    message: str
+
+
+def guarded(compute: Callable[[], T]) -> T | Failure:
+    """What `compute` returns, or its failure, in words that quote no data.
+
+    A task has one thread: others are busy with other partitions.
+    """
+    try:
+        with np.errstate(all="ignore"), threads(1), redact_errors(_UNREAD):
+            return compute()
+    except PrivateLRError as error:
+        return Failure(type(error), str(error))
+
+
+def new_name(purpose: str) -> str:
+    """A name for the tasks of one graph."""
+    return f"privatelr-{purpose}-{uuid.uuid4().hex}"
+
+
+def constant(value: Any, purpose: str) -> Any:
+    """A node that holds `value`, which every task of a graph can share."""
+    from dask.delayed import delayed
+
+    return delayed(value, name=new_name(purpose), pure=False, traverse=False)
+
+
+def task(function: Callable[..., Any], name: str, place: tuple[int, ...], *given: Any) -> Any:
+    """The node that calls a function, under a name and its place in the graph."""
+    from dask.delayed import delayed
+
+    return delayed(function, pure=False)(*given, dask_key_name="-".join([name, *map(str, place)]))
+
+
+def tree_sum(nodes: Sequence[Any], name: str) -> Any:
+    """A node that adds up tuples: a term goes through the logarithm to base 2 of additions.
+
+    Who adds what to what is fixed, so the sum does not depend on who is done first.
+    """
+    level = 0
+    while len(nodes) > 1:
+        level += 1
+        groups = [nodes[start : start + _FAN] for start in range(0, len(nodes), _FAN)]
+        nodes = [task(_pairwise, name, (level, i), *group) for i, group in enumerate(groups)]
+    return nodes[0]
+
+
+def _pairwise(*given: Any) -> Any:
+    results = list(given)
+    failed = next((result for result in results if isinstance(result, Failure)), None)
+    if failed is not None:
+        return failed
+    while len(results) > 1:
+        pairs = [results[start : start + 2] for start in range(0, len(results), 2)]
+        results = [added(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return results[0]
+
+
+def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
+    """What the nodes evaluate to on the scheduler in charge, in one graph.
+
+    Raises
+    ------
+    PrivateLRError
+        If a task failed: the first failure, in the order of the nodes.
+    """
+
+    def run(_: int) -> Sequence[Any]:
+        return evaluated(nodes, bar=bar)
+
+    # the library's threads are held back here and not in each task: a process has one setting
+    with redact_errors(_UNREAD):
+        (results,) = in_order(run, (0,))
+    for result in results:
+        if isinstance(result, Failure):
+            raise result.kind(result.message)
+    return list(results)
+
+
+def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
+    """The nodes, whose values stay where they are computed."""
+    import dask
+
+    client = client_in_charge()
+
+    def run(_: int) -> Sequence[Any]:
+        with Bar() if bar and client is None else nullcontext():
+            return tuple(dask.persist(*nodes))
+
+    with redact_errors(_UNREAD):
+        (found,) = in_order(run, (0,))
+        if bar and client is not None:
+            wait_for(client, _futures(found), bar=True)
+    return tuple(found)
+
+
+def _futures(nodes: Sequence[Any]) -> Any:
+    from distributed import futures_of
+
+    return futures_of(nodes)
+
+
+_PIECE = 2**15
+"""Rows of a partition that are bounded at once, at least, where they are not kept."""
+_LANES, _LABEL_LANES = (1021, 1019), (1013, 1009)
+"""Prime numbers: a first choice, and one for rows that the first divides."""
+_WEIGHTS: IntArray = np.cumprod(np.full(2 * 1021, 0x9E3779B97F4A7C15, dtype=np.uint64))
+"""Odd, so that no product forgets a bit."""
+_CHANGED = (
+    "data: they changed while they were read; a fit takes data that stay as they are and come in "
+    "the same order, as persist() or a copy keeps them, and a charge that was made for this fit "
+    "stands."
+)
+
+
+class PartOpener(Protocol):
+    """Makes a reader of a partition, or of the rows `start`, `start + stride`, ... of it."""
+
+    def __call__(self, part: Any, start: int = 0, stride: int = 1) -> Reader: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """Bounded rows that stay with a worker, and tell it how large they are.
+
+    `checksum` is that of all of them, and None for a part that is looked at once.
+    """
+
+    rows: DenseRows
+    checksum: IntArray | None = None
+
+    def __sizeof__(self) -> int:
+        return int(self.rows.x.nbytes + self.rows.y.nbytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """How a partition is made into bounded rows; public, and free of data."""
+
+    open: PartOpener
+    limits: RowBounds
+
+    def rows(self, reader: Reader) -> DenseRows:
+        return DenseRows.held(reader, self.limits)
+
+    def pieces(self, part: Any, length: int) -> Iterator[DenseRows]:
+        """The rows of a partition; a few at a time, unless they are in memory anyway."""
+        if isinstance(part, Held):
+            yield part.rows
+            return
+        reader = self._reader(part, length)
+        # whole groups of blocks, so that a term goes through no more additions than in one piece
+        group = SUMMED_BLOCKS * block_rows(self.limits.width(reader.p))
+        size = -(-_PIECE // group) * group
+        for start in range(0, length, size):
+            yield self.rows(_Piece(reader, start, min(start + size, length)))
+
+    def whole(self, part: Any, length: int) -> DenseRows:
+        """All rows of a partition at once."""
+        return part.rows if isinstance(part, Held) else self.rows(self._reader(part, length))
+
+    def thin(self, part: Any, length: int, start: int, stride: int) -> DenseRows:
+        """The rows `start`, `start + stride`, ... of a partition; no other is read."""
+        if isinstance(part, Held):
+            rows = part.rows
+            return rows.with_table(rows.x[start::stride].copy(), rows.y[start::stride].copy())
+        self._reader(part, length)
+        return self.rows(self.open(part, start, stride))
+
+    def _reader(self, part: Any, length: int) -> Reader:
+        reader = self.open(part)
+        if reader.n != length:
+            raise changed()
+        return reader
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """The records from `first` to `stop` of a reader."""
+
+    reader: Reader
+    first: int
+    stop: int
+
+    @property
+    def n(self) -> int:
+        return self.stop - self.first
+
+    @property
+    def p(self) -> int:
+        return self.reader.p
+
+    def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        return self.reader.read(self.first + start, self.first + stop)
+
+
+def hold(work: Work, part: Any, length: int) -> Held | Failure:
+    """All rows of a partition, to be kept."""
+    if isinstance(part, Failure | Held):
+        return part
+    return guarded(lambda: _kept(work.whole(part, length)))
+
+
+def _kept(rows: DenseRows) -> Held:
+    return Held(rows, rows.fold(_checksum_only)[0])
+
+
+def fold(work: Work, kernel: Kernel, part: Any, length: int) -> tuple[Any, ...] | Failure:
+    """The sum of what a kernel returns over the blocks of a partition, and their checksum."""
+    if isinstance(part, Failure):
+        return part
+    if isinstance(part, Held):
+        return guarded(lambda: (*part.rows.fold(kernel), part.checksum))
+
+    def both(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
+        # while a block is in the cache, where reading it again costs least
+        return (*kernel(x, y), checksum(x, y))
+
+    return guarded(lambda: reduce(added, (rows.fold(both) for rows in work.pieces(part, length))))
+
+
+def thin(work: Work, part: Any, length: int, start: int, stride: int) -> Held | Failure:
+    """Some rows of a partition, at equal distances."""
+    if isinstance(part, Failure):
+        return part
+    return guarded(lambda: Held(work.thin(part, length, start, stride)))
+
+
+def score(
+    work: Work, coef: FloatArray, part: Any, length: int
+) -> tuple[FloatArray, FloatArray, IntArray] | Failure:
+    """Linear predictor and label of each usable row of a partition, and its checksum."""
+    if isinstance(part, Failure):
+        return part
+    return guarded(lambda: _scored(work.pieces(part, length), coef))
+
+
+def _scored(
+    pieces: Iterable[DenseRows], coef: FloatArray
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    found = [(*rows.scores(coef), rows.fold(_checksum_only)[0]) for rows in pieces]
+    link, label, checksums = zip(*found, strict=True)
+    return np.concatenate(link), np.concatenate(label), reduce(np.add, checksums)
+
+
+def changed() -> SchemaError:
+    """What is said of data that are not the same in two passes: that, and not how."""
+    return SchemaError(_CHANGED)
+
+
+def checksum(x: FloatArray, y: FloatArray) -> IntArray:
+    """A number ``(1,)`` of a block of rows; those of blocks are added modulo ``2**64``.
+
+    The bits of the entries are added in lanes, of which there are a prime number, so that the
+    entries of a column go to all of them, and what changes places changes lanes. Labels have
+    another prime number, so that rows which change places change lanes in one of the two. That
+    is about as fast as the block can be read. It finds accidents; whoever can choose the data
+    twice does not need a collision. Whole numbers give the same sum on every machine, which
+    doubles do not.
+    """
+    words: Any = np.concatenate([_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)])
+    words ^= words >> np.uint64(32)  # an even number of signs that change would add up to nothing
+    return np.asarray(np.add.reduce(words * _WEIGHTS[: len(words)], keepdims=True))
+
+
+def _in_lanes(entries: FloatArray, primes: tuple[int, int]) -> IntArray:
+    # not as many lanes as divide the rows: each would hold as many entries of a column as the
+    # others, and an even number of signs that change would leave all of them as they are
+    lanes = primes[len(entries) % primes[0] == 0]
+    words = np.ascontiguousarray(entries).reshape(-1).view(np.uint64)
+    full = len(words) // lanes * lanes
+    sums = np.add.reduce(words[:full].reshape(-1, lanes), axis=0)
+    sums[: len(words) - full] += words[full:]
+    return np.asarray(sums)
+
+
+def _checksum_only(x: FloatArray, y: FloatArray) -> tuple[IntArray]:
+    return (checksum(x, y),)
+
+
+def stacked(pieces: list[DenseRows]) -> DenseRows:
+    """Rows below each other, which stay as long as they are."""
+    x = np.concatenate([rows.x for rows in pieces])
+    return pieces[0].with_table(x, np.concatenate([rows.y for rows in pieces]))

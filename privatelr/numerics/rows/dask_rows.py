@@ -1,0 +1,242 @@
+"""Rows in the partitions of a Dask collection: one fold is one graph.
+
+A partition becomes bounded rows by itself, under one plan, and they become one tuple of sums;
+only sums travel. Rows that fit into memory are kept there, or else read anew for every fold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+
+from privatelr.dask_cluster import memory_for_rows
+from privatelr.errors import SchemaError
+from privatelr.numerics.parallel import alone
+from privatelr.numerics.rows.dask_partitions import (
+    Work,
+    changed,
+    computed,
+    constant,
+    fold,
+    hold,
+    new_name,
+    persisted,
+    score,
+    stacked,
+    task,
+    thin,
+    tree_sum,
+)
+from privatelr.numerics.rows.dense_rows import DenseRows, added
+from privatelr.numerics.rows.row_bounds import RowBounds
+from privatelr.types import RowLimit
+
+if TYPE_CHECKING:
+    from privatelr.numerics.rows.dask_partitions import PartOpener
+    from privatelr.types import Block, FloatArray, IntArray, Kernel
+
+MOST_PARTITIONS = 2**16
+"""The tree of sums is no deeper than `numerics.rows.additions` allows for."""
+MOST_SCORED = 5_000_000
+"""Rows beyond which nobody should ask for the score of each."""
+
+
+class PartReader(Protocol):
+    """Labelled covariates in the partitions of a Dask collection.
+
+    Attributes
+    ----------
+    p : int
+        Number of covariates.
+    lengths : tuple of int
+        Records of each partition, all above 0.
+    parts : tuple of Delayed
+    open : PartOpener
+        Travels to the tasks, and so holds no data.
+    bar : bool
+        Whether to show how far a graph is.
+    """
+
+    @property
+    def p(self) -> int: ...
+
+    @property
+    def lengths(self) -> tuple[int, ...]: ...
+
+    @property
+    def parts(self) -> tuple[Any, ...]: ...
+
+    @property
+    def open(self) -> PartOpener: ...
+
+    @property
+    def bar(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What is public of rows: all that is left of `DaskRows` when they are copied to a task."""
+
+    n: int
+    d: int
+    radius: float
+    blocks: tuple[Block, ...]
+
+    def fold(self, kernel: Kernel) -> NoReturn:
+        """Refuse: a kernel sees blocks, and no more of the rows than these facts."""
+        raise SchemaError("rows: a kernel may not fold the rows that it is folded over.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DaskRows:
+    """Labelled rows in partitions, bounded where they are.
+
+    Attributes
+    ----------
+    parts : tuple of Delayed
+        Partitions, or what is kept of them.
+    lengths : tuple of int
+        Rows of each.
+    work : Delayed
+        How a partition is made into bounded rows.
+    d : int
+    radius : float
+        No row is longer, the intercept entry included.
+    blocks : tuple of Block
+    bar : bool
+        Whether to show how far a graph is.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records,
+    and how many of them are in each partition. *Not covered*: time and memory, and what Dask
+    shows and logs of them.
+    """
+
+    parts: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    work: Any
+    d: int
+    radius: float
+    blocks: tuple[Block, ...]
+    bar: bool
+    _thin: list[DenseRows] = field(default_factory=list)
+    _seen: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        reader: PartReader,
+        *,
+        bound: float,
+        intercept: float | None,
+        projection: FloatArray | None = None,
+        blocks: tuple[Block, ...] = (),
+    ) -> DaskRows:
+        """Rows of what a reader reads; see `DenseRows` for what they are held to.
+
+        They are kept where they fit into the memory that `memory_for_rows` tells.
+        """
+        if len(reader.parts) > MOST_PARTITIONS:
+            raise SchemaError(
+                f"data in {len(reader.parts)} partitions: a fit takes at most {MOST_PARTITIONS}; "
+                "call repartition() on it first."
+            )
+        limits = RowBounds(bound, intercept, projection, blocks)
+        d, work = limits.width(reader.p), constant(Work(reader.open, limits), "plan")
+        parts = reader.parts
+        if sum(reader.lengths) * (d + 1) * 8 <= memory_for_rows():
+            name = new_name("rows")
+            sized = enumerate(zip(parts, reader.lengths, strict=True))
+            kept = [task(hold, name, (i,), work, part, length) for i, (part, length) in sized]
+            parts = persisted(kept, reader.bar)
+        radius = RowLimit(bound, intercept).radius
+        return cls(tuple(parts), tuple(reader.lengths), work, d, radius, blocks, reader.bar)
+
+    @property
+    def n(self) -> int:
+        return sum(self.lengths)
+
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what `kernel` returns over blocks of rows, partition by partition, in a fixed tree.
+
+        Under ``threads(1)`` the rows come to the kernel instead: one that nobody else may help
+        with, such as a kernel of balls, cannot travel. Each fold compares a checksum of all rows
+        with that of the first, so data that change end a fit in the first pass that meets them.
+
+        Raises
+        ------
+        SchemaError
+            If the rows are not those of the first fold, or could not be read.
+        """
+        if alone():
+            return self._folded_here(kernel)
+        name, shared = new_name("fold"), constant(kernel, "kernel")
+        leaves = [
+            task(fold, name, (0, i), self.work, shared, part, length)
+            for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
+        ]
+        ((*sums, checksum),) = computed([tree_sum(leaves, name)], self.bar)
+        self._require_unchanged(checksum)
+        return tuple(sums)
+
+    def _require_unchanged(self, checksum: IntArray) -> None:
+        found = int(checksum[0])
+        if not self._seen:
+            self._seen.append(found)
+        elif found != self._seen[0]:
+            raise changed()
+
+    def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
+        """The same sum in this thread, with one partition in memory at a time."""
+        heights: list[tuple[int, tuple[Any, ...]]] = []
+        for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
+            (held,) = computed([task(hold, new_name("rows"), (i,), self.work, part, length)])
+            height, sums = 0, (*held.rows.fold(kernel), held.checksum)
+            while heights and heights[-1][0] == height:
+                height, sums = height + 1, added(heights.pop()[1], sums)
+            heights.append((height, sums))
+        last_first = (sums for _, sums in reversed(heights))
+        *sums, checksum = reduce(lambda last, before: added(before, last), last_first)
+        self._require_unchanged(checksum)
+        return tuple(sums)
+
+    def thinned(self, m: int) -> DenseRows:
+        """About m of the rows, at equal distances, in the memory of this process.
+
+        One pass, and none for fewer rows than an earlier call took.
+        """
+        if not self._thin or self._thin[0].n < min(m, self.n):
+            self._thin[:] = [self._thinned(max(self.n // m, 1))]
+        return self._thin[0].thinned(m) if self._thin[0].n >= 2 * m else self._thin[0]
+
+    def _thinned(self, stride: int) -> DenseRows:
+        name, first, tasks = new_name("thin"), 0, []
+        for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
+            start = -first % stride
+            if start < length:
+                tasks.append(task(thin, name, (i,), self.work, part, length, start, stride))
+            first += length
+        return stacked([held.rows for held in computed(tasks, self.bar)])
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row, all of them in this process."""
+        name, shared = new_name("scores"), constant(coef, "coef")
+        found = computed(
+            [
+                task(score, name, (i,), self.work, shared, part, length)
+                for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
+            ],
+            self.bar,
+        )
+        link, label, checksums = zip(*found, strict=True)
+        self._require_unchanged(reduce(np.add, checksums))
+        return np.concatenate(link), np.concatenate(label)
+
+    def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
+        # kernels travel, with all that their closures hold: the data may not
+        return RowFacts, (self.n, self.d, self.radius, self.blocks)

@@ -1,0 +1,252 @@
+"""Rows of which only the entries that differ from zero are held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from privatelr.numerics.rows.dense_rows import DenseRows, added
+from privatelr.numerics.rows.row_bounds import together_of
+from privatelr.types import RowLimit
+
+if TYPE_CHECKING:
+    from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
+
+_ROWS = 2**16
+"""Rows of a block, at least; SciPy holds the interpreter, so that more blocks gain nothing."""
+_SHARE = 8
+"""A block has no fewer rows than a column in so many: its sums are as long as the columns."""
+_SAFETY = 1.0 - 2.0**-40
+_UNIT = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class SparseRows:
+    """Labelled rows in memory without their zeros, bounded on construction.
+
+    They fold blocks of type `scipy.sparse.csr_array`; `privatelr.numerics.rows.products` has the
+    products that kernels take of both kinds.
+
+    Parameters
+    ----------
+    covariates : SciPy sparse array or matrix of shape (n, p)
+        Anything at all. A row that is too long is scaled down along its direction; one with a
+        missing or infinite entry becomes a row of zeros, its intercept entry included. It is
+        neither changed nor kept.
+    labels : ndarray of shape (n,)
+        -1 or +1; anything else makes a row of zeros.
+    bound : float
+        Largest length of the covariates of a row.
+    intercept : float or None
+        Constant of the intercept column, which is one entry more of each row.
+    blocks : tuple of Block, optional
+        Blocks of the d columns, whose sums of sizes are held to their bounds.
+
+    Attributes
+    ----------
+    x : csr_array of shape (n, d)
+        Not to be written to.
+    y : ndarray of shape (n,), read-only
+        -1 or +1, and 0 for a row that was not usable.
+    radius : float
+        No row is longer, the intercept entry included.
+
+    Notes
+    -----
+    Every row is treated by itself. Computed lengths are off by ``d 2**-53`` relative to the exact
+    ones at most, so rows are shortened to that much, and a little, less than the bound.
+    """
+
+    x: Any
+    y: FloatArray
+    radius: float
+    blocks: tuple[Block, ...]
+
+    def __init__(
+        self,
+        covariates: Any,
+        labels: FloatArray,
+        *,
+        bound: float,
+        intercept: float | None,
+        blocks: tuple[Block, ...] = (),
+    ) -> None:
+        x, y = bounded_sparse(covariates, labels, bound, together_of(blocks, intercept))
+        if intercept is not None:
+            x = _with_intercept(x, np.where(y != 0, intercept, 0.0))
+        if blocks:
+            x = _held_in_blocks(x, blocks)
+        y.flags.writeable = False
+        x.data.flags.writeable = False
+        self._set(x, y, RowLimit(bound, intercept).radius, blocks)
+
+    def _set(self, x: Any, y: FloatArray, radius: float, blocks: tuple[Block, ...]) -> None:
+        for name, value in (("x", x), ("y", y), ("radius", radius), ("blocks", blocks)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n(self) -> int:
+        return int(self.x.shape[0])
+
+    @property
+    def d(self) -> int:
+        return int(self.x.shape[1])
+
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what `kernel` returns over blocks of rows, in order."""
+        size = max(_ROWS, self.d // _SHARE)
+        if self.n <= size:
+            return kernel(self.x, self.y)
+        return reduce(
+            added,
+            (
+                kernel(self.x[start : start + size], self.y[start : start + size])
+                for start in range(0, self.n, size)
+            ),
+        )
+
+    def thinned(self, m: int) -> SparseRows:
+        """About m of the rows, at equal distances: which ones depends on n and m alone."""
+        stride = max(self.n // m, 1)
+        thin = object.__new__(SparseRows)
+        thin._set(self.x[::stride], self.y[::stride], self.radius, self.blocks)
+        return thin
+
+    def with_table(self, x: Any) -> SparseRows:
+        """The same rows with some of their columns left out, in which they have no entries."""
+        made = object.__new__(SparseRows)
+        made._set(x, self.y, self.radius, ())
+        return made
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row; for diagnostics, never released."""
+        usable = self.y != 0
+        return np.asarray(self.x @ coef)[usable], self.y[usable]
+
+
+def sparse_backend(
+    covariates: Any,
+    labels: FloatArray,
+    *,
+    bound: float,
+    intercept: float | None,
+    projection: FloatArray | None,
+    blocks: tuple[Block, ...],
+) -> Rows:
+    """Rows of sparse covariates; dense ones if few directions are all that is left of them."""
+    if projection is None:
+        return SparseRows(covariates, labels, bound=bound, intercept=intercept, blocks=blocks)
+    x, y = bounded_sparse(covariates, labels, bound)
+    images = np.where((y != 0)[:, None], x @ projection, np.nan)
+    return DenseRows(images, y, bound=bound, intercept=intercept, blocks=blocks)
+
+
+def bounded_sparse(
+    covariates: Any,
+    labels: FloatArray,
+    bound: float,
+    together: tuple[IntArray, float] | None = None,
+) -> tuple[Any, FloatArray]:
+    """Covariates ``(n, p)`` shortened to `bound`, in canonical CSR form, and labels ``(n,)``.
+
+    Columns with a limit of their own, `together`, are shortened to it before. The
+    arrays are new ones. Rows that are not usable are zero, and so are their labels.
+    """
+    x = sparse.csr_array(covariates, dtype=np.float64, copy=True)
+    with np.errstate(all="ignore"):
+        x.sum_duplicates()
+    if max(x.nnz, x.shape[1]) < np.iinfo(np.int32).max:
+        x = sparse.csr_array(
+            (x.data, x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int32)),
+            shape=x.shape,
+        )
+    lengths = np.diff(x.indptr)
+    usable = np.isin(labels, (-1.0, 1.0))
+    usable &= _largest(~np.isfinite(x.data), x.indptr) == 0
+    if not usable.all():
+        x.data[np.repeat(~usable, lengths)] = 0.0
+    if together is not None:
+        _shorten_some(x, *together)
+    _shorten(x, bound)
+    return x, np.where(usable, labels, 0.0)
+
+
+def _shorten(x: Any, bound: float) -> None:
+    """Scale rows longer than `bound` down to it, in place."""
+    entries = np.diff(x.indptr)
+    limit = bound * (_SAFETY - x.shape[1] * _UNIT)
+    # dividing by the largest entry first keeps the square of 1e300 from overflowing
+    largest = _largest(np.abs(x.data), x.indptr)
+    unit = np.where(largest > 0, largest, 1.0)
+    shares = x.data / np.repeat(unit, entries)
+    length = np.sqrt(row_sums(shares * shares, x.indptr))
+    with np.errstate(over="ignore"):
+        too_long: BoolArray = np.greater(length * unit, limit)
+    if too_long.any():
+        entry_too_long = np.repeat(too_long, entries)
+        factors = limit / np.where(too_long, length, 1.0)
+        x.data[entry_too_long] = (shares * np.repeat(factors, entries))[entry_too_long]
+
+
+def _shorten_some(x: Any, columns: IntArray, bound: float) -> None:
+    """Scale the entries in these columns of each row down to length `bound`, in place."""
+    chosen = np.zeros(x.shape[1], dtype=bool)
+    chosen[columns] = True
+    here = chosen[x.indices]
+    counted = np.append(0, np.cumsum(here))
+    starts = counted[x.indptr].astype(x.indptr.dtype)
+    part = sparse.csr_array((x.data[here], x.indices[here], starts), shape=x.shape)
+    _shorten(part, bound)
+    x.data[here] = part.data
+
+
+def row_sums(terms: FloatArray, starts: IntArray) -> FloatArray:
+    """Sum of the terms of each row, one after the other: the same whatever rows stand around."""
+    zeros = np.zeros(len(terms), dtype=starts.dtype)
+    table = sparse.csr_array((terms, zeros, starts), shape=(len(starts) - 1, 1))
+    return np.asarray(table @ np.ones(1))
+
+
+def _largest(terms: Any, starts: IntArray) -> FloatArray:
+    """Largest of the terms of each row, none of them below zero; zero for a row without terms."""
+    found = np.zeros(len(starts) - 1)
+    filled = np.diff(starts) > 0
+    if filled.any():
+        found[filled] = np.maximum.reduceat(terms, starts[:-1][filled])
+    return found
+
+
+def _with_intercept(x: Any, constants: FloatArray) -> Any:
+    """The same rows with one entry before the others, in the first column."""
+    n, p = x.shape
+    starts = x.indptr + np.arange(n + 1, dtype=x.indptr.dtype)
+    data, indices = np.empty(len(x.data) + n), np.zeros(len(x.data) + n, dtype=x.indices.dtype)
+    moved = np.ones(len(data), dtype=bool)
+    moved[starts[:-1]] = False
+    data[starts[:-1]] = constants
+    data[moved] = x.data
+    indices[moved] = x.indices + 1
+    return sparse.csr_array((data, indices, starts), shape=(n, p + 1))
+
+
+def _held_in_blocks(x: Any, blocks: tuple[Block, ...]) -> Any:
+    """Rows with each block under "l1" scaled down to its bound where it exceeds it."""
+    block_of = np.repeat(np.arange(len(blocks), dtype=x.indices.dtype), [b.size for b in blocks])
+    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    # entries are sorted, so those of one block of one row stand together
+    place = rows * len(blocks) + block_of[x.indices]
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    starts = np.append(first, len(place)).astype(x.indptr.dtype)
+    sums = row_sums(np.abs(x.data), starts)
+    limits = [b.bound if b.norm == "l1" else np.inf for b in blocks]
+    bounds = np.array(limits)[block_of[x.indices[first]]]
+    slack = np.diff(starts) * _UNIT
+    too_large = sums > bounds * (1 - slack)
+    shares = bounds * (_SAFETY - 2 * slack) / np.where(too_large, sums, 1.0)
+    factors = np.where(too_large, shares, 1.0)
+    data = x.data * np.repeat(factors, np.diff(starts))
+    return sparse.csr_array((data, x.indices, x.indptr), shape=x.shape)

@@ -1,0 +1,1 @@
+"""Minimisers with a certificate: a bound on the gradient at what they return."""

@@ -1,0 +1,327 @@
+"""Minima with a certificate: a bound on the gradient that no rounding can break.
+
+    F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + b.w,    Lambda = n lambda
+
+A point where the gradient of F is no longer than tau lies within tau / Lambda of the minimiser,
+and that distance enters the guarantee (privacy.md 5). Whether a solver succeeds is a function of
+the data, so nothing here gives up: what the solver returns is checked, and what does not pass is
+minimised further, in ball arithmetic at the end. The tilt is never drawn again. Beyond a few
+hundred columns ball arithmetic takes too long for anyone; there `resolved_norm`, a function of
+public facts, is a tau that doubles reach whatever the rows hold.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, require_number
+from privatelr.lazy_import import lazy_import
+from privatelr.locks import ForkSafeLock
+from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR
+from privatelr.numerics.rows.products import (
+    margin_roundings,
+    short_margins,
+    short_slopes,
+    slope_roundings,
+)
+from privatelr.numerics.solve.ball_newton import length_bound, precise_minimum
+from privatelr.numerics.solve.newton import Newton, descend
+from privatelr.numerics.solve.wide_newton import persistent
+from privatelr.precision import FIRST_PRECISION, working_precision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import flint
+
+    from privatelr.numerics.losses import Loss
+    from privatelr.numerics.objective import Objective
+    from privatelr.numerics.solve.ball_newton import Tilt
+    from privatelr.numerics.solve.newton import Minimum, Solver
+    from privatelr.types import FloatArray
+else:
+    flint = lazy_import("flint")
+
+_UNIT = 2.0**-53
+_SMALLEST = 2.0**-1018
+"""Above everything that a processor may flush to zero."""
+_SQUARABLE = 2.0**-400
+"""The sum of squares of a longer vector, up to one over it, neither vanishes nor overflows."""
+_SECOND_ORDER = 1.01
+"""Covers products of two rounding errors, each far below 1e-3."""
+_ITERATIONS = 500
+EXACT_COLUMNS = 500
+"""Columns beyond which minimisation goes on in doubles for as long as they lead anywhere."""
+_ROOM = 6
+"""Steps that are off by e end at gradients of less than 2 e, of which a bound is at most 4 e."""
+
+
+def certified_minimum(
+    objective: Objective,
+    solver: Solver,
+    tau: float,
+    tilt: Tilt,
+    distance: Callable[[FloatArray], float] | None = None,
+) -> list[flint.arb] | FloatArray:
+    """A point at which the gradient of F is certainly no longer than `tau`.
+
+    What `solver` returns is taken if it is such a point. If it is not, if it is no vector of
+    finite numbers, or if the solver raises, Newton's method goes on from there or from zero,
+    first in doubles, then in ball arithmetic. That ends, and never raises or warns, whatever
+    the rows hold.
+
+    Parameters
+    ----------
+    objective : Objective
+        With ``lambda_ > 0``, and with the doubles nearest to ``b / n`` for its tilt.
+    solver : Solver
+    tau : float
+        Largest gradient norm of F, above 0.
+    tilt : callable
+        Enclosures of b ``(d,)``, the exact tilt of F, at a number of bits.
+    distance : callable, optional
+        At least the distance from b to a vector of doubles; for many columns, of which
+        enclosures take long.
+
+    Returns
+    -------
+    list of arb, of length d, or ndarray of shape (d,) for many columns
+        Exact numbers, within ``tau / Lambda`` of the minimiser of F for the exact tilt.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself; the distance ``tau / Lambda`` holds for every
+    data set, and a mechanism pays for it. *Neighbours*: any. *Assumed public*: tau, the solver,
+    n, d, radius and ``lambda_``. *Not covered*: time and memory, which show how far the
+    escalation went.
+    """
+    largest = sys.float_info.max / objective.rows.n
+    takes = f"a number above 0 and up to {largest:g}"
+    require_number(ArgumentError, "lambda_", objective.lambda_, takes, above=0, at_most=largest)
+    require_number(ArgumentError, "tau", tau, "a number above 0", above=0)
+    w = _attempt(objective, _aimed(solver, tau / (2 * objective.rows.n)))
+    # of the tilt that the solver has left there
+    if distance is None:
+        rounding = _rounding_of_tilt(objective, tilt)
+    else:
+        rounding = _rounding_in_doubles(objective, distance)
+
+    def is_enough(w: FloatArray) -> bool:
+        with working_precision(FIRST_PRECISION):
+            return bool(flint.arb(gradient_bound(objective, w)) + rounding <= tau)
+
+    if not is_enough(w):
+        w = _continue(objective, w, tau)
+        if not is_enough(w):
+            further = None
+            if objective.rows.d > EXACT_COLUMNS:
+                further = persistent(objective, w, _gradient, is_enough)
+            if further is None:
+                return precise_minimum(objective, w, tau, tilt)
+            w = further
+    return w if objective.rows.d > EXACT_COLUMNS else [flint.arb(float(entry)) for entry in w]
+
+
+def _rounding_of_tilt(objective: Objective, tilt: Tilt) -> flint.arb:
+    """At least the distance between b and n times the tilt of the objective."""
+    n = objective.rows.n
+    with working_precision(FIRST_PRECISION):
+        exact = tilt(FIRST_PRECISION)
+        nearest = [n * flint.arb(float(entry)) for entry in objective.tilt]
+        return length_bound([a - b for a, b in zip(exact, nearest, strict=True)])
+
+
+def _rounding_in_doubles(
+    objective: Objective, distance: Callable[[FloatArray], float]
+) -> flint.arb:
+    """The same from what tells the distance of b from doubles; the product by n rounds once."""
+    nearest = objective.rows.n * objective.tilt
+    product = 2 * _UNIT * _length(nearest) + len(nearest) * _SMALLEST
+    with working_precision(FIRST_PRECISION):
+        return flint.arb(distance(nearest)) + flint.arb(product)
+
+
+def _aimed(solver: Solver, goal: float) -> Solver:
+    """The solver, and the package's own with a gradient that leaves half of tau for rounding."""
+    if type(solver) is not Newton:
+        return _silent(solver)
+    return partial(solver.minimise, goal=goal)
+
+
+def _silent(solver: Solver) -> Solver:
+    """A solver whose warnings nobody hears."""
+
+    def solve(objective: Objective) -> Minimum:
+        with _quiet():
+            return solver(objective)
+
+    return solve
+
+
+def _attempt(objective: Objective, solver: Solver) -> FloatArray:
+    """What the solver returns, or zeros if that is no finite vector ``(d,)``."""
+    d = objective.rows.d
+    try:
+        with np.errstate(all="ignore"):
+            # a copy: the certificate is about the objective, whatever the solver does to its own
+            w = np.array(solver(replace(objective)).w, dtype=np.float64)
+    except ClusterError:
+        raise  # of what computes, and not of the data
+    except Exception as error:
+        if raised_by_signal_handler(error):
+            raise
+        # whether it raises, and what, is a function of the data
+        return np.zeros(d)
+    return w if w.shape == (d,) and np.isfinite(w).all() else np.zeros(d)
+
+
+_FILTERS = ForkSafeLock()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop warnings; one thread at a time, because their filters belong to all."""
+    with _FILTERS.held(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _continue(objective: Objective, w: FloatArray, tau: float) -> FloatArray:
+    """Newton's method in doubles, from `w` or from zero, where the gradient is shorter."""
+    zeros = np.zeros(objective.rows.d)
+    start = min(w, zeros, key=lambda point: gradient_bound(objective, point))
+    return descend(objective, start, tau / (2 * objective.rows.n), _ITERATIONS).w
+
+
+def gradient_bound(objective: Objective, w: FloatArray) -> float:
+    """An upper bound on the length of the gradient of F at `w`, or infinity.
+
+    The tilt of F is n times the tilt of the objective here, and Lambda the double
+    ``n lambda_``; one pass over the rows.
+
+    Notes
+    -----
+    Let u = 2**-53 and g(k) = k u / (1 - k u), which bounds the relative error of k roundings.
+    Rows are exact and no longer than R; the length of w is W. For one row
+
+    - the margin is a sum of d products in which none goes through more than
+      ``k = margin_roundings(d)`` roundings: off by at most ``g(k) R W``;
+    - the slope is the exact one at a margin within ``4 u (1 + R W)`` of that, times ``1 + 8 u``
+      (a contract of `Loss`), and slopes are Lipschitz with constant c and at most L:
+      off by at most ``e = c (g(k) R W + 4 u (1 + R W)) + 8 u L``.
+
+    The terms ``slope y x`` are each at most ``L R`` long, so the sizes of what is summed have, by
+    columns, a sum of length ``n L R`` at most, and a column that goes through q roundings is
+    off by ``g(q)`` of its own sum. ``q = slope_roundings(n)`` within a block; the blocks of a
+    fold are added with the lost digits carried along (off by 2 u relative to the sum of the
+    lengths, for up to 2**26 blocks). This adds ``n g(q + 2) L R`` to ``n e R``. Adding
+    ``Lambda w`` and ``n tilt`` costs three more roundings of each term, and taking the length
+    one relative rounding. Products that vanish by underflow are below `_SMALLEST`. Everything
+    is rounded up, by a hundredth for products of errors.
+    """
+    with np.errstate(all="ignore"):
+        computed = _length(_gradient(objective, w)) * (1 + 8 * _UNIT)
+        bound = (computed + _SECOND_ORDER * _rounding_error(objective, w)) * (1 + 4 * _UNIT)
+    return bound if math.isfinite(bound) else math.inf
+
+
+def _rounding_error(objective: Objective, w: FloatArray) -> float:
+    """The sum of first-order errors in the notes of `gradient_bound`."""
+    rows = objective.rows
+    linear = rows.n * objective.lambda_ * _length(w) + rows.n * _length(objective.tilt)
+    return _error_at(objective.loss, rows.n, rows.d, rows.radius, _length(w), linear)
+
+
+def _length(vector: FloatArray) -> float:
+    """Euclidean length, at most eight roundings below the exact one."""
+    if len(vector) <= EXACT_COLUMNS:
+        return math.hypot(*vector)
+    length = float(np.linalg.norm(vector)) * (1 + len(vector) * _UNIT)
+    if _SQUARABLE < length < 1 / _SQUARABLE:
+        return length
+    largest = float(np.abs(vector).max(initial=0.0))
+    if not 0 < largest < math.inf:
+        return largest
+    return largest * float(np.linalg.norm(vector / largest)) * (1 + len(vector) * _UNIT)
+
+
+def _error_at(loss: Loss, n: int, d: int, radius: float, length: float, linear: float) -> float:
+    """The same for a point of this length, with this sum of the lengths of linear terms."""
+    reach = radius * length
+    margin = (margin_roundings(d) + 2) * _UNIT * reach + MARGIN_ERROR * (1 + reach)
+    slope = EVALUATION_ERROR * loss.slope_bound + loss.curvature_bound * margin
+    terms = n * radius * loss.slope_bound
+    summation = (slope_roundings(n) + 4) * _UNIT * terms
+    vanished = n * d * _SMALLEST * (1 + (1 + loss.curvature_bound) * radius)
+    return n * radius * slope + summation + 4 * _UNIT * (terms + linear) + vanished
+
+
+def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, tilt: float) -> float:
+    """A gradient norm of F that doubles can certify whatever the rows hold; a public fact.
+
+    Parameters
+    ----------
+    loss, n, d, radius, lambda_
+        Public facts, with ``lambda_ > 0``.
+    tilt : float
+        At least the length of b.
+
+    Notes
+    -----
+    Losses are not negative, so ``F(w) <= F(0)`` gives ``Lambda W**2 / 2 - |b| W <= n loss(0)`` at
+    the minimum, hence ``W <= 2 |b| / Lambda + sqrt(2 n loss(0) / Lambda)`` for its length. With
+    e the error of a gradient at points up to twice as long, plain gradient steps come to
+    gradients of less than ``2 e`` (see `persistent`), computed ones of less than ``3 e``, with a
+    bound of less than ``4 e``. That w is a vector of doubles moves its gradient by at most
+    ``(Lambda + c n R**2) u W``, which is a small part of e.
+    """
+    penalty = n * lambda_
+    if not penalty > 0:
+        return math.inf
+    at_zero = float(loss.value(np.zeros(1))[0])
+    length = 2 * (2 * tilt / penalty + math.sqrt(2 * n * at_zero / penalty))
+    return _ROOM * _error_at(loss, n, d, radius, length, penalty * length + tilt)
+
+
+def _gradient(objective: Objective, w: FloatArray) -> FloatArray:
+    """The gradient of F ``(d,)`` at w, in short sums."""
+    n = objective.rows.n
+    gradient = _slopes(objective, w)
+    gradient += n * objective.lambda_ * w
+    gradient += n * objective.tilt
+    return gradient
+
+
+def _slopes(objective: Objective, w: FloatArray) -> FloatArray:
+    """The gradient of the sum of losses ``(d,)``, in short sums."""
+
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[_Sum]:
+        weights = objective.loss.slope(y * short_margins(x, w)) * y
+        total = short_slopes(x, weights)
+        return (_Sum(total, np.zeros_like(total)),)
+
+    (total,) = objective.rows.fold(kernel)
+    found: FloatArray = total.high + total.low
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sum:
+    """A running sum of vectors ``(d,)``, and the digits that it has lost."""
+
+    high: FloatArray
+    low: FloatArray
+
+    def __add__(self, other: _Sum) -> _Sum:
+        high = self.high + other.high
+        added = high - self.high
+        lost = (self.high - (high - added)) + (other.high - added)
+        return _Sum(high, self.low + other.low + lost)

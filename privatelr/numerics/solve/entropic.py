@@ -1,0 +1,248 @@
+"""Minima over the simplex of signed columns, certified; `simplex_objective` says of what.
+
+Newton's method is on ``q = gradient at w(q)``, along a path of falling penalties or of narrowing
+bends; where it fails, mirror descent goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.errors import ArgumentError, NotConvergedError, require_number
+from privatelr.numerics.solve.simplex_objective import (
+    coefficients,
+    log_weights,
+    point_at,
+    rounding_spread,
+    spread_bound,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privatelr.numerics.solve.simplex_objective import Bent, Entropic, SimplexPoint
+    from privatelr.types import FloatArray
+
+_HALVINGS = 30
+_NEWTON_STEPS = 60
+_FALL = 4.0
+"""From one penalty of a path, or one width of a bend, to the next."""
+_CONJUGATE_STEPS = 400
+_FORCING = 0.1
+"""Relative error at which the linear system of one Newton step is solved well enough."""
+
+
+def entropic_minimum(
+    problem: Entropic, tolerance: float, *, patience: int | None = None
+) -> FloatArray:
+    """Log weights ``(2 d,)`` of a point whose spread is certainly no larger than `tolerance`.
+
+    The point is the one whose theta is in exact proportion to the exponentials of the doubles
+    that are returned. Never raises or warns for what the rows hold: where Newton's method does
+    not get there, mirror descent goes on, which nears the minimum by a known factor each step.
+
+    Parameters
+    ----------
+    problem : Entropic
+    tolerance : float
+        At least `smallest_tolerance`; above `rounding_spread` in any case.
+    patience : int, optional
+        Steps of mirror descent after which to give up, for a fit that nothing has to protect.
+
+    Returns
+    -------
+    ndarray of shape (2 d,)
+        Finite, up to a common constant.
+
+    Raises
+    ------
+    NotConvergedError
+        Only if a patience was given and is at an end.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the minimiser is as private as the data; a
+    mechanism draws from it and pays for the tolerance. *Neighbours*: any. *Assumed public*:
+    everything but the entries and labels of the rows. *Not covered*: time and memory.
+    """
+    rows = problem.rows
+    floor = rounding_spread(rows.n, rows.d, rows.x_bound, problem.loss, problem.radius)
+    takes = f"a finite number above {floor:.3g}"
+    require_number(ArgumentError, "tolerance", tolerance, takes, above=floor)
+    require_number(ArgumentError, "penalty", problem.penalty, "a number above 0", above=0)
+    with np.errstate(all="ignore"):
+        for path in (_along_penalties, _along_bends):
+            point = path(problem, tolerance, floor)
+            if spread_bound(problem, point, floor) <= tolerance:
+                return log_weights(problem, point.q)
+        taken = 0
+        while spread_bound(problem, point, floor) > tolerance:
+            if taken == patience:
+                raise NotConvergedError(
+                    "lambda_: at so small a penalty the minimum was not found; take a larger one."
+                )
+            point, taken = _mirror_step(problem, point), taken + 1
+        return log_weights(problem, point.q)
+
+
+def _along_penalties(problem: Entropic, tolerance: float, floor: float) -> SimplexPoint:
+    """Minima of falling penalties, from one at which F is nearly its penalty alone.
+
+    Each start has the theta of the point before, so that options which are nearly impossible
+    at the end are given up slowly, and none is lost to underflow on the way.
+    """
+    penalty = max(problem.penalty, _smoothness(problem))
+    q = np.zeros(problem.rows.d)
+    while penalty > problem.penalty:
+        relaxed = replace(problem, penalty=penalty)
+        point = _newton(relaxed, point_at(relaxed, q), max(penalty, tolerance), floor)
+        ahead = max(penalty / _FALL, problem.penalty)
+        q, penalty = point.q * (ahead / penalty), ahead
+    return _newton(problem, point_at(problem, q), tolerance, floor)
+
+
+def _along_bends(problem: Entropic, tolerance: float, floor: float) -> SimplexPoint:
+    """Minima for losses whose bends narrow down to the one of the problem.
+
+    Where margins reach far beyond a narrow bend, Newton's method sees it from nowhere but inside.
+    """
+    loss, farthest = problem.loss, problem.radius * problem.rows.x_bound
+    reach = farthest
+    smoothed = replace(problem, loss=_Smoothed(loss, reach))
+    point = _along_penalties(smoothed, max(problem.penalty, tolerance), floor)
+    while reach > loss.slope_bound / loss.curvature_bound / _FALL:
+        reach /= _FALL
+        smoothed = replace(problem, loss=_Smoothed(loss, reach))
+        # margins are to be known within a part of the bend
+        enough = max(problem.penalty * reach / farthest / _FALL, tolerance)
+        point = _newton(smoothed, point_at(smoothed, point.q), enough, floor)
+    return _newton(problem, point_at(problem, point.q), tolerance, floor)
+
+
+def _newton(problem: Entropic, point: SimplexPoint, tolerance: float, floor: float) -> SimplexPoint:
+    """Newton's method until the spread is small; mirror descent where a step does not help."""
+    for _ in range(_NEWTON_STEPS):
+        if spread_bound(problem, point, floor) <= tolerance:
+            return point
+        ahead = _searched(problem, point, _newton_step(problem, point))
+        point = _mirror_step(problem, point) if ahead is None else ahead
+    return point
+
+
+def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
+    """The change of q ``(d,)`` by Newton's method.
+
+    With B the map from options to w, each column times the root of its theta and without the
+    part that would change the sum, and H the Hessian of the losses by w, the change of w is
+    ``B v`` where ``(lam + B' H B) v = -B' residual``. By conjugate gradients: the system has as
+    many large eigenvalues as there are options that matter.
+    """
+    rows, radius, lam = problem.rows, problem.radius, problem.penalty
+    root = np.sqrt(point.theta)
+    curvature = problem.loss.curvature(point.margins)
+
+    def forward(v: FloatArray) -> FloatArray:
+        centred = root * (v - root * float(root @ v))
+        return coefficients(centred, radius)
+
+    def backward(g: FloatArray) -> FloatArray:
+        entries = radius * root * np.concatenate([g, -g])
+        return np.asarray(entries - root * float(root @ entries))
+
+    remainder = -backward(point.residual)
+    direction, v = remainder.copy(), np.zeros_like(remainder)
+    bent = np.zeros(rows.d)  # H B v
+    length = float(remainder @ remainder)
+    for _ in range(_CONJUGATE_STEPS):
+        if not length > (_FORCING * lam) ** 2 * float(v @ v):
+            break
+        product = rows.weighted_sum(curvature * rows.margins(forward(direction)))
+        image = lam * direction + backward(product)
+        step = length / float(direction @ image)
+        bent += step * product
+        v += step * direction
+        remainder -= step * image
+        before, length = length, float(remainder @ remainder)
+        direction = remainder + length / before * direction
+    return np.asarray(point.residual + bent)
+
+
+def _searched(problem: Entropic, point: SimplexPoint, step: FloatArray) -> SimplexPoint | None:
+    """The point after the step, or a half, a quarter ... of it; None if none is better.
+
+    Better is where F is lower and its slope along the step has not turned to rise by half as
+    much as it fell; or, as the changes of F drown in rounding before those of options that are
+    all but impossible, where the residual is halved and F is no higher than rounding explains.
+    """
+    if not np.isfinite(step).all():
+        return None
+    descent, share = _slope_along(problem, point, step), 1.0
+    residual = np.abs(point.residual).max()
+    for _ in range(_HALVINGS):
+        ahead = point_at(problem, point.q + share * step)
+        if not ahead.value > point.value + point.grain:
+            falls = descent < 0 and _slope_along(problem, ahead, step) <= -descent / 2
+            if falls or np.abs(ahead.residual).max() <= residual / 2:
+                return ahead
+        if not descent < 0:
+            return None
+        share /= 2
+    return None
+
+
+def _slope_along(problem: Entropic, point: SimplexPoint, step: FloatArray) -> float:
+    """Derivative of F along a step of q."""
+    gradient = problem.radius * np.concatenate([point.residual, -point.residual])
+    speed = -problem.radius / problem.penalty * np.concatenate([step, -step])
+    centred = speed - float(point.theta @ speed)
+    return float(point.theta @ (gradient * centred))
+
+
+def _mirror_step(problem: Entropic, point: SimplexPoint) -> SimplexPoint:
+    """One step of mirror descent, of the length at which F always falls."""
+    share = problem.penalty / (problem.penalty + _smoothness(problem))
+    return point_at(problem, point.q + share * point.residual)
+
+
+def _smoothness(problem: Entropic) -> float:
+    """How fast the gradient of the losses changes at most, for distances in sums of sizes."""
+    reach = problem.radius * problem.rows.x_bound
+    return problem.rows.n * problem.loss.curvature_bound * reach**2
+
+
+@dataclass(frozen=True, slots=True)
+class _Smoothed:
+    """The mean of a loss over margins up to `reach` away.
+
+    Its value is not known in closed form, so steps are judged by slopes alone.
+    """
+
+    loss: Bent
+    reach: float
+
+    @property
+    def slope_bound(self) -> float:
+        return self.loss.slope_bound
+
+    @property
+    def curvature_bound(self) -> float:
+        return min(self.loss.curvature_bound, self.loss.slope_bound / (2 * self.reach))
+
+    def value(self, margin: FloatArray) -> FloatArray:
+        return np.full_like(margin, math.nan)
+
+    def slope(self, margin: FloatArray) -> FloatArray:
+        return self._difference(self.loss.value, margin)
+
+    def curvature(self, margin: FloatArray) -> FloatArray:
+        return self._difference(self.loss.slope, margin)
+
+    def _difference(
+        self, function: Callable[[FloatArray], FloatArray], margin: FloatArray
+    ) -> FloatArray:
+        ends = function(margin + self.reach), function(margin - self.reach)
+        return np.asarray((ends[0] - ends[1]) / (2 * self.reach))

@@ -1,0 +1,243 @@
+"""Steps of Newton's method for many columns, without a matrix of all pairs of them.
+
+With D the diagonal of the curvatures over n, the second derivative is ``H = X' D X + lambda``.
+Where rows are fewer than columns, by Woodbury's identity and with ``S = D**(1/2)``
+
+    H^-1 g = (g - X' S v) / lambda,    (lambda + S X X' S) v = S X g,
+
+which is a system of n unknowns: a matrix of n by n for few rows, products by X and X' for many.
+Otherwise conjugate gradients solve ``H step = -g`` by folds over the rows. Steps need not be
+exact: the nearer the minimum, the more digits they get, and certificates do not depend on them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import linalg
+
+from privatelr.numerics.objective import curvature_within
+from privatelr.numerics.parallel import in_order
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.products import margins, weighted_sum
+from privatelr.numerics.rows.sparse_rows import SparseRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privatelr.numerics.objective import Objective
+    from privatelr.types import FloatArray, Rows
+
+    Step = Callable[[FloatArray, FloatArray, float], FloatArray]
+    Product = Callable[[FloatArray], FloatArray]
+
+_COLUMNS = 2000
+"""Columns beyond which a matrix of their pairs costs more than it saves."""
+_WIDE = 256
+"""Columns from which on fewer rows than columns are worth a system of their own."""
+_ROWS = 2500
+"""Rows for which a matrix of all their pairs is made."""
+_BATCH = 256
+_ITERATIONS = 1000
+"""Of conjugate gradients: an unfinished step leads downwards too."""
+_LOOSE, _TIGHT = 0.1, 1e-6
+"""Part of the gradient that a step may leave, far from the minimum and close to it."""
+_RESOLVED = 1e-11
+"""Of the curvature: a smaller penalty is lost when it divides."""
+_STEPS = 64
+_LONGEST = 2**22
+
+
+def is_wide(rows: Rows) -> bool:
+    """Whether steps are made here; a function of public facts."""
+    return rows.d > _COLUMNS or (rows.d >= _WIDE and rows.n < rows.d)
+
+
+def wide_steps(objective: Objective) -> Step:
+    """What makes a step ``(d,)`` of a point, its gradient, and a reach (see `hessian`)."""
+    rows = objective.rows
+    curvature = objective.loss.curvature_bound * rows.radius**2
+    resolved = objective.lambda_ > _RESOLVED * curvature
+    if isinstance(rows, DenseRows | SparseRows) and rows.n < rows.d and resolved:
+        return _steps_by_rows(objective, rows)
+
+    def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
+        product, diagonal = _second_derivative(objective, w, reach)
+        return -_conjugate(product, gradient, 1.0 / diagonal, _part_left(objective, gradient))
+
+    return step
+
+
+def _part_left(objective: Objective, gradient: FloatArray) -> float:
+    size = float(np.linalg.norm(gradient)) / max(1.0, float(np.linalg.norm(objective.tilt)))
+    return min(_LOOSE, max(_TIGHT, math.sqrt(size))) if math.isfinite(size) else _LOOSE
+
+
+# --- by columns -----------------------------------------------------------------------------
+
+
+def _second_derivative(
+    objective: Objective, w: FloatArray, reach: float
+) -> tuple[Product, FloatArray]:
+    """What multiplies by H at w, and the diagonal of H ``(d,)``."""
+    rows, loss = objective.rows, objective.loss
+
+    def weights(x: Any, y: FloatArray) -> FloatArray:
+        return curvature_within(loss, y * margins(x, w), reach) * y * y / rows.n
+
+    def squares(x: Any, y: FloatArray) -> tuple[FloatArray]:
+        return (weighted_sum(weights(x, y), x * x),)
+
+    (diagonal,) = rows.fold(squares)
+    known = weights(rows.x, rows.y) if isinstance(rows, SparseRows) else None
+
+    def product(v: FloatArray) -> FloatArray:
+        def kernel(x: Any, y: FloatArray) -> tuple[FloatArray]:
+            return (weighted_sum(weights(x, y) * margins(x, v), x),)
+
+        if isinstance(rows, SparseRows) and known is not None:
+            found = (known * (rows.x @ v)) @ rows.x
+        else:
+            (found,) = rows.fold(kernel)
+        return np.asarray(found + objective.lambda_ * v)
+
+    # a column of zeros without a penalty has nothing to divide by
+    return product, np.where(diagonal + objective.lambda_ > 0, diagonal + objective.lambda_, 1.0)
+
+
+def _conjugate(product: Product, right: FloatArray, scale: FloatArray, part: float) -> FloatArray:
+    """Conjugate gradients for ``H found = right`` until a part of `right` is left."""
+    found, rest = np.zeros_like(right), right.copy()
+    enough = part * float(np.linalg.norm(right))
+    scaled = scale * rest
+    direction, size = scaled.copy(), float(rest @ scaled)
+    for _ in range(_ITERATIONS):
+        image = product(direction)
+        bend = float(direction @ image)
+        if not bend > 0:
+            break
+        found += size / bend * direction
+        rest -= size / bend * image
+        if not float(np.linalg.norm(rest)) > enough:
+            break
+        np.multiply(scale, rest, out=scaled)
+        new = float(rest @ scaled)
+        direction *= new / size
+        direction += scaled
+        size = new
+    return found if found.any() else right * scale
+
+
+# --- by rows --------------------------------------------------------------------------------
+
+
+def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
+    x, lambda_ = rows.x, objective.lambda_
+    pairs = _pairs(x) if rows.n <= _ROWS else None
+
+    def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
+        bend = curvature_within(objective.loss, rows.y * (x @ w), reach) * rows.y**2
+        root = np.sqrt(bend / rows.n)
+        right = root * (x @ gradient)
+        if pairs is not None:
+            matrix = pairs * root[:, None] * root
+            matrix[np.diag_indices_from(matrix)] += lambda_
+            v = linalg.cho_solve(linalg.cho_factor(matrix, overwrite_a=True), right)
+        else:
+            enough = _part_left(objective, gradient) * float(np.linalg.norm(gradient))
+            v = _conjugate_rows(x, root, lambda_, right, enough)
+        found = np.asarray((root * v) @ x)
+        found -= gradient
+        found /= lambda_
+        return found
+
+    return lambda w, gradient, reach: in_order(lambda _: step(w, gradient, reach), (0,))[0]
+
+
+def _pairs(x: Any) -> FloatArray:
+    """``X X'`` of shape ``(n, n)``."""
+    if isinstance(x, np.ndarray):
+        starts = range(0, len(x), _BATCH)
+        return np.concatenate(in_order(lambda start: x[start : start + _BATCH] @ x.T, starts))
+    return np.asarray((x @ x.T).toarray())
+
+
+def _conjugate_rows(
+    x: Any, root: FloatArray, lambda_: float, right: FloatArray, enough: float
+) -> FloatArray:
+    """Conjugate gradients for v until H times the step is within `enough` of minus the gradient.
+
+    With a rest r of the system of rows, ``H step + g = X' S r / lambda``, whose squared length is
+    ``(r' A r - lambda r' r) / lambda**2`` for the matrix A of the system; and since a direction
+    p is the rest plus t times the one before, to which it is conjugate,
+    ``r' A r = p' A p + t**2 q' A q`` for the direction q before.
+    """
+    found, rest = np.zeros_like(right), right.copy()
+    direction, size = right.copy(), float(right @ right)
+    before, turn = 0.0, 0.0
+    for _ in range(_ITERATIONS):
+        image = lambda_ * direction + root * (x @ ((root * direction) @ x))
+        bend = float(direction @ image)
+        left = (bend + turn * turn * before - lambda_ * size) / lambda_**2
+        if not bend > 0 or left <= enough**2:
+            break
+        found += size / bend * direction
+        rest -= size / bend * image
+        new = float(rest @ rest)
+        before, turn = bend, new / size
+        direction = rest + turn * direction
+        size = new
+    return found
+
+
+# --- the last resort ------------------------------------------------------------------------
+
+
+def persistent(
+    objective: Objective,
+    w: FloatArray,
+    gradient: Callable[[Objective, FloatArray], FloatArray],
+    is_enough: Callable[[FloatArray], bool],
+) -> FloatArray | None:
+    """Gradient steps from `w` until they are enough, for as long as anyone would wait.
+
+    Momentum for smooth and strongly convex functions (Nesterov 2004, 2.2.11) and plain steps by
+    turns, each time for twice as long. A plain step of ``1 / M`` along a gradient that is off
+    by e lowers F by ``(|g|**2 - e**2) / (2 M)``, so that they come to a gradient of little more
+    than e whatever the rows hold.
+
+    Parameters
+    ----------
+    objective : Objective
+        With ``lambda_ > 0``.
+    w : ndarray of shape (d,)
+    gradient : callable
+        The gradient of F, n times the objective, as closely as certificates know it.
+    is_enough : callable
+        Whether a point is near enough to the minimum.
+
+    Returns
+    -------
+    ndarray of shape (d,) or None
+        None after millions of steps.
+    """
+    rows, lambda_ = objective.rows, objective.lambda_
+    steepest = rows.n * (lambda_ + objective.loss.curvature_bound * rows.radius**2)
+    ratio = math.sqrt(rows.n * lambda_ / steepest)
+    momentum, steps = (1 - ratio) / (1 + ratio), _STEPS
+    with np.errstate(all="ignore"):
+        while steps <= _LONGEST:
+            for weight in (momentum, 0.0):
+                ahead = w
+                for _ in range(steps):
+                    new = ahead - gradient(objective, ahead) / steepest
+                    ahead = new + weight * (new - w)
+                    w = new
+                if not np.isfinite(w).all():
+                    w = np.zeros(rows.d)
+                if is_enough(w):
+                    return w
+            steps *= 2
+    return None

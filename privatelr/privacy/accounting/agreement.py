@@ -1,0 +1,183 @@
+"""Whether the events of a release and its guarantee say the same.
+
+An event says how a release was made, and is cheaper to compose than a guarantee; so a ledger
+counts it. It is believed only beside a guarantee that it accounts for: what the events compose to
+must imply the guarantee, and may not imply half of it. Without the first, a release could be told
+in events that do not keep what it promises; without the second, one that costs 50 could be told
+in events that cost nothing. Between the two is what releases leave by themselves: numbers of
+draws are whole, and the parts of a price are added up although their noises compose to less.
+
+The check finds prices that contradict each other. Whether a release was made as its event says
+is the word of the one who charges it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import scipy
+
+from privatelr.errors import GuaranteeError
+from privatelr.privacy.accounting.composition_bounds import (
+    composition,
+    epsilon_by_renyi,
+    epsilon_by_sum,
+)
+from privatelr.privacy.conversions import to_zcdp
+from privatelr.privacy.events import (
+    BoundedRangeEvent,
+    Event,
+    GaussianEvent,
+    SimplexDrawEvent,
+    TiltEvent,
+    as_pure,
+    at_least,
+    at_most,
+    exact,
+)
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
+from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, tilt_log_delta
+from privatelr.privacy.renyi_divergence import rho_of_draw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_ROUNDING = 1e-9
+"""By so much relative to it the events may exceed a guarantee: numbers are solved for."""
+_MOST_SPLITS = 4
+
+
+def require_agreement(guarantee: Promise, events: tuple[Event, ...]) -> None:
+    """Refuse events that do not account for the guarantee that they come with."""
+    fault = _fault(guarantee, events)
+    if fault:
+        raise GuaranteeError(
+            f"events: together they {fault}; charge the guarantee that they have, or no events."
+        )
+
+
+def in_agreement(guarantee: Promise, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """The events if they account for the guarantee; otherwise none, so that it is counted."""
+    return () if _fault(guarantee, events) else events
+
+
+@lru_cache(maxsize=1024)  # of public facts; a file has the same release many times
+def _fault(guarantee: Promise, events: tuple[Event, ...]) -> str:
+    """What is wrong with events, in words; nothing if they account for the guarantee."""
+    if events and not implied(events, guarantee):
+        return f"do not imply {guarantee}"
+    if events and _is_cheap(events, guarantee):
+        return f"make {_half(guarantee)} or less, half of {guarantee}"
+    return ""
+
+
+def implied(events: Iterable[Event], guarantee: Promise) -> bool:
+    """Whether a release that is made as the events say has the guarantee."""
+    counts = Counter(events)
+    match guarantee:
+        case PureDP(epsilon=epsilon):
+            caps = [(as_pure(event), k) for event, k in counts.items()]
+            known = [exact(cap.epsilon) * k for cap, k in caps if cap is not None]
+            return len(known) == len(caps) and sum(known) <= exact(epsilon * (1 + _ROUNDING))
+        case ZCDP(rho=rho):
+            rhos = sum(k * _rho(event) for event, k in counts.items())
+            return rhos <= rho * (1 + _ROUNDING)
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            capped = Counter(as_pure(event) or event for event in counts.elements())
+            limit = epsilon * (1 + _ROUNDING)
+            return delta == 1 or any(_holds(kinds, limit, delta) for kinds in (counts, capped))
+
+
+def _is_cheap(events: Sequence[Event], guarantee: Promise) -> bool:
+    """Whether events are worth half of a guarantee at most, and not half of it in pure epsilon."""
+    half = _half(guarantee)
+    if isinstance(half, ApproxDP):
+        # a large delta can be worth as much as half of epsilon
+        caps = [cap for event in events if (cap := as_pure(event)) is not None]
+        if sum((exact(cap.epsilon) for cap in caps), Fraction(0)) >= exact(half.epsilon):
+            return False
+    return implied(events, half)
+
+
+def _half(guarantee: Promise) -> Promise:
+    match guarantee:
+        case PureDP(epsilon=epsilon):
+            return replace(guarantee, epsilon=epsilon / 2)
+        case ZCDP(rho=rho):
+            return replace(guarantee, rho=rho / 2)
+        case ApproxDP(epsilon=epsilon):
+            # all of delta: a release may need none of it, and is then no cheaper in epsilon
+            return replace(guarantee, epsilon=epsilon / 2)
+
+
+def _rho(event: Event) -> float:
+    """The zCDP of an event; infinity if it has none."""
+    match event:
+        case PureDP() | ZCDP():
+            return to_zcdp(event).rho
+        case GaussianEvent(mu=mu):
+            return mu**2 / 2
+        case BoundedRangeEvent(eta=eta, times=times):
+            return times * min(eta**2 / 8, to_zcdp(PureDP(eta)).rho)
+        case SimplexDrawEvent(largest=largest, width=width, sd=sd, times=times):
+            return times * rho_of_draw(largest, width, sd)
+        case TiltEvent(rho=rho):
+            return rho
+        case ApproxDP():
+            return math.inf
+
+
+def _holds(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
+    """Whether the events have this epsilon at this delta, without loss distributions.
+
+    The answer may not depend on an optional library.
+    """
+    total = composition(counts)
+    rest = exact(delta) - total.lost
+    if rest < 0:
+        return False
+    spare = at_most(rest)
+    if epsilon_by_sum(total, spare) <= epsilon or epsilon_by_renyi(total, spare) <= epsilon:
+        return True
+    left = epsilon - at_least(total.pure)
+    return spare > 0 and left >= 0 and _holds_by_tilt(counts, left, spare)
+
+
+def _holds_by_tilt(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
+    """The same by Theorem 4.2, for one tilt beside Gaussian releases and pure ones.
+
+    All Gaussian releases are taken as the shield of the tilt; or one of them is set apart, and
+    has a part of epsilon and delta to itself.
+    """
+    others = {event: k for event, k in counts.items() if not isinstance(event, PureDP | ApproxDP)}
+    tilts = [event for event, k in others.items() if isinstance(event, TiltEvent) and k == 1]
+    mus = [
+        event.mu * math.sqrt(k) for event, k in others.items() if isinstance(event, GaussianEvent)
+    ]
+    if len(tilts) != 1 or len(others) != 1 + len(mus):
+        return False
+    splits = [(math.hypot(*mus[:i], *mus[i + 1 :]), mus[i]) for i in range(len(mus))][:_MOST_SPLITS]
+    return tilt_log_delta(tilts[0], epsilon, math.hypot(*mus)) <= math.log(delta) or any(
+        _holds_in_parts(tilts[0], out, apart, epsilon, delta) for out, apart in splits
+    )
+
+
+def _holds_in_parts(
+    tilt: TiltEvent, out: float, apart: float, epsilon: float, delta: float
+) -> bool:
+    """Whether some part of delta suffices for a tilt, and the rest for a Gaussian release."""
+
+    def excess(log_odds: float) -> float:
+        share = float(scipy.special.expit(log_odds))
+        rest = epsilon - gaussian_epsilon(apart, (1 - share) * delta)
+        if rest <= 0:
+            return -rest + 1e3
+        return tilt_log_delta(tilt, rest, out) - math.log(share * delta)
+
+    found = scipy.optimize.minimize_scalar(excess, bounds=(-7, 7), method="bounded")
+    return float(found.fun) <= 0

@@ -1,0 +1,342 @@
+"""Rules by which a ledger counts prices that may depend on the results of earlier releases.
+
+A rule is fixed before the first release. (The first charge may choose it: nothing has been
+released by then.) Taking after the fact the least of several valid accounts is no such rule: by
+the results so far, an adversary steers towards the account that forgives most. What is proven,
+for each rule, stands with its class.
+
+One release may have several true prices. Which of them a rule counts may depend on anything,
+because each of them is a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privatelr.errors import GuaranteeError, require_choice, show
+from privatelr.privacy.accounting.agreement import require_agreement
+from privatelr.privacy.accounting.composition_bounds import (
+    Composition,
+    Entry,
+    composition,
+    epsilon_of,
+    priced,
+    renyi_at,
+    renyi_total,
+)
+from privatelr.privacy.conversions import best_excess, implies
+from privatelr.privacy.events import Event, as_pure, at_least, at_most, exact, renyi
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.renyi_divergence import EXCESSES, conversion_cost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_KEPT = 0.25
+_KEPT = 0.1
+"""Share of delta for releases that have a delta of their own; about a percent of epsilon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Epsilons add up, and so do deltas.
+
+    It holds for prices chosen by results (the basic filter of Rogers, Roth, Ullman and Vadhan
+    2016). Proof: a release of ``(epsilon_i, delta_i)`` is one that says all with chance delta_i,
+    and otherwise one whose losses are at most epsilon_i (Kairouz, Oh and Viswanath 2015, Theorem
+    3.1). So along every path that the rule admits the losses add up to no more than epsilon, and
+    the chance that all is ever said is at most the largest sum of deltas.
+    """
+
+    def __str__(self) -> str:
+        return "sums of epsilon and of delta"
+
+
+@dataclass(frozen=True, slots=True)
+class Renyi:
+    """Renyi divergences of one order add up; or pure epsilons do, if that is less.
+
+    Divergences of one order add up to a filter (Feldman and Zrnic 2021; for zCDP and deltas
+    beside it Whitehouse, Ramdas, Rogers and Wu 2023). Proof: for outcomes so far with likelihood
+    ratio Z and prices r_i, the mean of ``Z**a exp(-(a - 1) (r_1 + ... + r_k))`` under the other
+    data does not grow with k, whatever chooses r_k by the outcomes before; so the whole has a
+    divergence of at most the largest sum. It is converted once, at that order.
+
+    Beside it, sums are counted, with a share of delta of their own; what fits by one of the two
+    fits. Proof: let A be the outcomes along which the sums stay within epsilon and their share.
+    Any set of outcomes in A is at most ``exp(epsilon)`` times as likely, but for that share, as
+    there the releases are those of a ledger that counts by `Sums` alone. Any other set is, but
+    for the rest of delta, as there the releases are those of one that counts by divergences
+    alone. A set has a part of each kind, and the two of them make delta.
+
+    Releases without a divergence, with a delta of their own, are taken as in `Sums` from a second
+    share of the same size that the conversion does not get; what they are otherwise is pure.
+
+    Attributes
+    ----------
+    excess : float
+        The order minus one.
+    kept : float
+        Share of delta for sums, and again for releases that have no divergence; up to 0.25.
+    """
+
+    excess: float
+    kept: float
+
+    def __str__(self) -> str:
+        return f"Renyi divergence of order {1 + self.excess:.4g}, or sums if they are less"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredPrices:
+    """Prices that were declared in advance, composed once and as well as can be.
+
+    Which of them are used, and in which order, may depend on results. (After any history, the
+    losses still to come are at most those of what is declared and not used: by induction from
+    the end, as each loss is dominated by the one that was composed, and independent sums do not
+    depend on the order. A release that is left out only makes delta smaller.)
+
+    Attributes
+    ----------
+    prices : tuple of Entry
+        What was declared; their labels and parts are empty.
+    """
+
+    prices: tuple[Entry, ...]
+
+    def __str__(self) -> str:
+        total = sum(price.times for price in self.prices)
+        return f"a plan of {total} price{'s' if total > 1 else ''} declared in advance"
+
+
+Rule = Sums | Renyi | DeclaredPrices
+
+
+ACCOUNTS = ("sum", "renyi")
+"""Rules by the names that a ledger takes."""
+
+
+def named_rule(account: str | None, epsilon: float, delta: float) -> Rule | None:
+    """The rule of this name for a budget; with None and a delta, the first charge decides."""
+    if account is not None:
+        require_choice(GuaranteeError, "account", account, ACCOUNTS)
+    if account == "sum" or delta == 0:
+        return Sums()
+    return renyi_rule(epsilon, delta) if account == "renyi" else None
+
+
+def candidates(epsilon: float, delta: float, first: Entry) -> tuple[Rule, ...]:
+    """Rules for a budget whose first charge is this one, the most useful first.
+
+    A release that takes all that there is fits by the order that is best for itself, or by its
+    own epsilon and delta.
+    """
+    if delta == 0:
+        return (Sums(),)
+    alone = _read(first)
+    known = first.guarantee
+    total = composition({known: first.times} if isinstance(known, ZCDP) else alone)
+    return renyi_rule(epsilon, delta), Renyi(_best_excess(total, delta), 0.0), Sums()
+
+
+def renyi_rule(epsilon: float, delta: float) -> Renyi:
+    """The order at which a budget holds most zCDP; a function of the budget alone."""
+    converted = conversion_cost(EXCESSES, _converted(delta, _KEPT))
+    rho = (epsilon - converted) / (1 + EXCESSES)
+    return Renyi(float(EXCESSES[int(np.argmax(rho))]), _KEPT)
+
+
+def _best_excess(total: Composition, delta: float) -> float:
+    match list(total.counts):
+        case [ZCDP(rho=rho)]:
+            return best_excess(rho, delta)
+    bounds = renyi_total(total) + conversion_cost(EXCESSES, delta)
+    return float(EXCESSES[int(np.argmin(bounds))])
+
+
+def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
+    """Smallest epsilon of a budget at this delta that covers the entries by this rule.
+
+    All entries are taken to be about the same records. Infinity if none does.
+    """
+    if not entries:
+        return 0.0
+    match rule:
+        case Sums():
+            return _by_sums(entries, delta)
+        case Renyi():
+            by_sums = _by_sums(entries, kept_delta(rule, delta))
+            return min(by_sums, _by_divergence(rule, entries, delta))
+        case DeclaredPrices(prices=prices):
+            # a plan is spent as a whole: which part of it is used may have been chosen by results
+            return math.inf if unused(rule, entries) is None else _composed(prices, delta)
+
+
+def has_room(rule: Rule, entries: Sequence[Entry], epsilon: float, delta: float) -> bool:
+    """Whether ``epsilon_used(...) <= epsilon``; the dearer count only where the cheap one fails."""
+    if isinstance(rule, Renyi) and _by_sums(entries, kept_delta(rule, delta)) <= epsilon:
+        return True
+    return epsilon_used(rule, entries, delta) <= epsilon
+
+
+@lru_cache(maxsize=64)
+def _composed(prices: tuple[Entry, ...], delta: float) -> float:
+    return epsilon_of(prices, delta)
+
+
+def pure_left(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delta: float) -> float:
+    """About the largest pure epsilon, from 0, that still fits into a budget beside the entries."""
+    used = _by_sums(entries, kept_delta(rule, delta))
+    rest = at_most(exact(epsilon) - exact(used)) if math.isfinite(used) else 0.0
+    if isinstance(rule, Renyi):
+        divergence = epsilon - _by_divergence(rule, entries, delta)
+        rest = max(rest, _pure_of_divergence(divergence, rule.excess))
+    return max(rest, 0.0)
+
+
+def _pure_of_divergence(divergence: float, excess: float) -> float:
+    """Largest pure epsilon, nearly, whose divergence is at most this."""
+    if divergence <= 0:
+        return 0.0
+
+    def fits(epsilon: float) -> bool:
+        return renyi(PureDP(epsilon), 1 + excess) <= divergence
+
+    low, high = 0.0, divergence
+    while fits(high) and high < 1e9:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _by_sums(entries: Sequence[Entry], delta: float) -> float:
+    epsilon = lost = Fraction(0)
+    for entry in entries:
+        known, pure = entry.guarantee, _pure_price(entry)
+        if isinstance(known, ApproxDP) and not _is_as_cheap(pure, known, delta):
+            epsilon += exact(known.epsilon) * entry.times
+            lost += exact(known.delta) * entry.times
+        elif pure is None:
+            return math.inf
+        else:
+            epsilon += pure * entry.times
+    return at_least(epsilon) if lost <= exact(delta) else math.inf
+
+
+def _is_as_cheap(pure: Fraction | None, known: ApproxDP, delta: float) -> bool:
+    return pure is not None and (pure <= exact(known.epsilon) or delta == 0)
+
+
+def _pure_price(entry: Entry) -> Fraction | None:
+    """The least pure epsilon of one release of an entry, or None if it is not known to be pure."""
+    prices = [exact(entry.guarantee.epsilon)] if isinstance(entry.guarantee, PureDP) else []
+    caps = [as_pure(event) for event in entry.events]
+    if caps and None not in caps:
+        prices.append(sum((exact(cap.epsilon) for cap in caps if cap is not None), Fraction(0)))
+    return min(prices, default=None)
+
+
+def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delta: float) -> float:
+    """How much of what a budget holds is used, by the account that has more left; 1 is all."""
+    share = _by_sums(entries, kept_delta(rule, delta)) / epsilon
+    if isinstance(rule, Renyi):
+        none = _by_divergence(rule, [], delta)
+        if none < epsilon:
+            share = min(share, (_by_divergence(rule, entries, delta) - none) / (epsilon - none))
+    return share
+
+
+def kept_delta(rule: Sums | Renyi, delta: float) -> float:
+    """What there is of delta for the deltas of releases."""
+    return at_most(exact(delta) * exact(rule.kept)) if isinstance(rule, Renyi) else delta
+
+
+def _read(entry: Entry) -> Counter[Event]:
+    counts: Counter[Event] = Counter()
+    for event in entry.events or (entry.guarantee,):
+        counts[event] += entry.times
+    return counts
+
+
+def _by_divergence(rule: Renyi, entries: Sequence[Entry], delta: float) -> float:
+    counts: Counter[Event] = Counter()
+    for entry in entries:
+        counts.update(_read(entry))
+    total = composition(counts)
+    if delta <= 0 or total.lost > exact(kept_delta(rule, delta)):
+        return math.inf
+    converted = conversion_cost(np.array([rule.excess]), _converted(delta, rule.kept))
+    return renyi_at(total, 1 + rule.excess) + float(converted[0])
+
+
+def _converted(delta: float, kept: float) -> float:
+    """What is left of delta for the conversion."""
+    return at_most(exact(delta) * (1 - 2 * exact(kept)))
+
+
+def declared(prices: Any) -> tuple[Entry, ...]:
+    """Prices as entries, equal ones together; each is a guarantee, or one with its events."""
+    takes = "a list of guarantees, each alone or with a list of its events"
+    if not isinstance(prices, Iterable) or isinstance(prices, str):
+        raise GuaranteeError(f"prices={show(prices)}: prices takes {takes}.")
+    counts: Counter[Entry] = Counter()
+    for price in prices:
+        guarantee, events = price if isinstance(price, tuple) and len(price) == 2 else (price, ())
+        if not isinstance(events, Iterable):
+            raise GuaranteeError(f"prices: takes {takes}.")
+        entry = Entry("", priced(guarantee), tuple(events))
+        require_agreement(entry.guarantee, entry.events)
+        counts[entry] += 1
+    if not counts:
+        raise GuaranteeError("prices: takes one price or more.")
+    return tuple(replace(entry, times=times) for entry, times in counts.items())
+
+
+def unused(rule: DeclaredPrices, entries: Sequence[Entry]) -> Counter[Entry] | None:
+    """What is left of a plan after these entries; None if one of them is not in it.
+
+    Each entry takes the cheapest of the declared prices that cover it.
+    """
+    rest: Counter[Entry] = Counter()
+    for price in rule.prices:
+        rest[_one(price)] += price.times
+    for entry in entries:
+        needed = entry.times
+        for price in sorted((p for p in rest if covers(p, entry)), key=_size):
+            taken = min(needed, rest[price])
+            rest[price] -= taken
+            needed -= taken
+        if needed > 0:
+            return None
+    return +rest
+
+
+def covers(declared: Entry, entry: Entry) -> bool:
+    """Whether a release is no dearer than a declared price, in whichever way that was counted."""
+    if not implies(entry.guarantee, declared.guarantee):
+        return False
+    return not declared.events or Counter(declared.events) == Counter(entry.events)
+
+
+def _one(price: Entry) -> Entry:
+    return Entry("", price.guarantee, price.events)
+
+
+def _size(price: Entry) -> tuple[float, float]:
+    match price.guarantee:
+        case ZCDP(rho=rho):
+            return rho, 0.0
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return epsilon, delta
+        case PureDP(epsilon=epsilon):
+            return epsilon, 0.0

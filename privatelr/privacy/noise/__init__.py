@@ -1,0 +1,1 @@
+"""Noise laws, and exact draws from them."""

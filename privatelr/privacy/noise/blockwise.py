@@ -1,0 +1,260 @@
+"""One draw of noise for very many columns: in doubles with known errors, block by block.
+
+Ball arithmetic takes microseconds and hundreds of bytes for a number. Here the noise is the
+same function of the same kind of secret bits (see `privacy.noise.exact_draws`), evaluated
+in doubles together with a bound on how far each is from the exact number. The bound decides almost
+every rounding of a release; the few that it leaves in doubt are decided by balls, with as many
+further bits as it takes. So what is released is the rounding of an exact number here too.
+
+The bounds take NumPy's ``log``, ``log1p`` and ``cos`` to be right to 4 units in the last place, as
+certificates take its ``exp`` to be (privacy.md 10.3), and leave room for twice as much.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+
+from privatelr.lazy_import import lazy_import
+from privatelr.precision import working_precision
+from privatelr.privacy.noise.exact_draws import Balls, exponentials, normals
+from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import flint
+    import numpy.typing as npt
+
+    from privatelr.privacy.noise.exact_draws import RandomVector
+    from privatelr.types import FloatArray
+
+    WordArray = npt.NDArray[np.uint64]
+else:
+    flint = lazy_import("flint")
+
+MANY = 10_000
+"""Coordinates from which on a draw is made here."""
+_BLOCK = 2**16
+_WORD, _GUARD = 64, 32
+_UNIT = 2.0**-53
+_FUNCTION = 16 * _UNIT
+"""Relative error of a logarithm: 8 units in the last place."""
+_LARGE = 2.0**51
+"""Cells beyond it are left to balls."""
+
+
+def is_blockwise(recipe: RandomVector) -> TypeGuard[GaussianNoise | SphericalLaplace]:
+    """Whether a law is drawn here."""
+    return isinstance(recipe, GaussianNoise | SphericalLaplace) and recipe.dimension > MANY
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BlockwiseDraw:
+    """A draw from a secret source of bits; it is never shown, copied to a file, or drawn again.
+
+    Parameters
+    ----------
+    recipe : GaussianNoise or SphericalLaplace
+    bits : callable
+        So many secret bits as a whole number.
+    """
+
+    recipe: GaussianNoise | SphericalLaplace
+    bits: Callable[[int], int]
+    _words: WordArray = field(init=False)
+    _further: dict[int, tuple[int, int]] = field(init=False)  # index: bits, and how many
+    _factor: tuple[float, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        words = np.empty(self.recipe.uniforms, dtype=np.uint64)
+        for start in range(0, len(words), _BLOCK):
+            size = min(_BLOCK, len(words) - start)
+            drawn = self.bits(_WORD * size).to_bytes(size * _WORD // 8, "little")
+            words[start : start + size] = np.frombuffer(drawn, dtype="<u8")
+        object.__setattr__(self, "_words", words)
+        object.__setattr__(self, "_further", {})
+        object.__setattr__(self, "_factor", self._common_factor())
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a draw of noise is not copied: with it the noise could be taken off.")
+
+    # --- in doubles -----------------------------------------------------------------------------
+
+    def nearest(self) -> FloatArray:
+        """Doubles ``(dimension,)``; `distance` tells how near."""
+        found = np.empty(self.recipe.dimension)
+        for start, values, _ in self._blocks():
+            found[start : start + len(values)] = values
+        return found
+
+    def distance(self, vector: FloatArray) -> float:
+        """At least the Euclidean distance from the draw to a vector of doubles."""
+        squares = []
+        for start, values, errors in self._blocks():
+            off = np.abs(values - vector[start : start + len(values)]) * (1 + 2 * _UNIT) + errors
+            squares.append(math.fsum(off * off))
+        return math.sqrt(math.fsum(squares)) * (1 + 16 * _UNIT)
+
+    def rounded(self, centre: FloatArray, grid: float) -> FloatArray:
+        """Multiples of `grid`, a power of two, nearest to the exact ``centre + draw``.
+
+        Notes
+        -----
+        With t the computed sum over the grid and ``rint(t)`` its nearest whole number, the exact
+        one has the same cell if t is farther from the end of the cell than it is off:
+        ``t - rint(t)`` is exact for ``|t| < 2**51``, and the sum loses one rounding beside
+        what centre and draw lose.
+        """
+        found = np.empty(self.recipe.dimension)
+        doubtful: list[int] = []
+        with np.errstate(all="ignore"):
+            for start, values, errors in self._blocks():
+                here = slice(start, start + len(values))
+                total = (centre[here] + values) / grid
+                cells = np.rint(total)
+                off = errors / grid * (1 + 4 * _UNIT) + 2 * _UNIT * np.abs(total)
+                clear = (0.5 - np.abs(total - cells) > off) & (np.abs(total) < _LARGE)
+                found[here] = cells * grid + 0.0  # a minus zero would tell a sign
+                doubtful.extend((start + np.flatnonzero(~clear)).tolist())
+        for index, cell in self._decided(doubtful, centre, grid):
+            found[index] = cell
+        return found
+
+    def _blocks(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Where a block starts, its doubles, and how far each is from the exact number."""
+        factor, relative = self._factor
+        for start, standard, errors in self._standard():
+            values = standard * factor
+            yield (
+                start,
+                values,
+                errors * factor * (1 + relative)
+                + np.abs(values) * (relative * (1 + relative) + 2 * _UNIT),
+            )
+
+    def _standard(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Blocks of standard normal numbers, and their errors."""
+        d = self.recipe.dimension
+        first = d if isinstance(self.recipe, SphericalLaplace) else 0
+        for start in range(0, d, _BLOCK):
+            size = min(_BLOCK, d - start)
+            even = size + size % 2
+            words = self._words[first + start : first + start + even]
+            numbers, errors = _normal_doubles(words)
+            yield start, numbers[:size], errors[:size]
+
+    def _common_factor(self) -> tuple[float, float]:
+        """What standard normals are multiplied by, and its relative error."""
+        if isinstance(self.recipe, GaussianNoise):
+            return self.recipe.sd, 0.0
+        d, rate = self.recipe.dimension, self.recipe.rate
+        parts, losses = [], []
+        for start in range(0, d, _BLOCK):
+            values, errors = _exponential_doubles(self._words[start : min(start + _BLOCK, d)])
+            parts.append(math.fsum(values))
+            losses.append(math.fsum(errors))
+        gamma = math.fsum(parts)
+        off = math.fsum(losses) / gamma
+        squares, losses = [], []
+        for _, numbers, errors in self._standard():
+            squares.append(math.fsum(numbers * numbers))
+            losses.append(math.fsum((2 * np.abs(numbers) + errors) * errors))
+        square = math.fsum(squares)
+        off_square = math.fsum(losses) / square + 4 * _UNIT
+        # half of it is lost on the length; for less than a tenth, all of it is more than enough
+        relative = off + off_square + 16 * _UNIT
+        factor = gamma / rate / math.sqrt(square)
+        return factor, 1.1 * relative if relative < 0.1 else math.inf
+
+    # --- in balls -------------------------------------------------------------------------------
+
+    def enclose(self, precision: int) -> list[flint.arb]:
+        """Balls that hold the coordinates; more bits give smaller balls around the same."""
+        with working_precision(precision):
+            known = precision - _GUARD
+            uniforms = [self._ball(index, known) for index in range(self.recipe.uniforms)]
+            return self.recipe.transform(uniforms, (), Balls())
+
+    def _decided(
+        self, doubtful: list[int], centre: FloatArray, grid: float
+    ) -> Iterator[tuple[int, float]]:
+        """The cells of a few coordinates, by balls."""
+        known = _WORD
+        while doubtful:
+            left = []
+            with working_precision(known + _GUARD):
+                factor = self._exact_factor(known)
+                for index in doubtful:
+                    ball = self._coordinate(index, known) * factor
+                    total = (flint.arb(float(centre[index])) + ball) / flint.arb(grid)
+                    cell = (total + flint.arb(0.5)).floor().unique_fmpz()
+                    if cell is None:
+                        left.append(index)
+                    else:
+                        yield index, float(int(cell)) * grid
+            doubtful, known = left, 2 * known
+
+    def _exact_factor(self, known: int) -> flint.arb:
+        recipe = self.recipe
+        if isinstance(recipe, GaussianNoise):
+            return flint.arb(recipe.sd)
+        d, gamma, square = recipe.dimension, flint.arb(0), flint.arb(0)
+        for index in range(d):
+            gamma += exponentials([self._ball(index, known)], Balls())[0]
+            square += self._coordinate(index, known) ** 2
+        return gamma / flint.arb(recipe.rate) / square.sqrt()
+
+    def _coordinate(self, index: int, known: int) -> flint.arb:
+        """One standard normal number."""
+        first = self.recipe.dimension if isinstance(self.recipe, SphericalLaplace) else 0
+        pair = first + index - index % 2
+        uniforms = [self._ball(pair, known), self._ball(pair + 1, known)]
+        found: flint.arb = normals(uniforms, 2, Balls())[index % 2]
+        return found
+
+    def _ball(self, index: int, known: int) -> flint.arb:
+        """The ball ``[prefix, prefix + 1] / 2**known`` of a uniform, or a smaller one."""
+        prefix, size = self._further.get(index, (int(self._words[index]), _WORD))
+        if known > size:  # earlier bits are kept: they are what the draw is
+            prefix, size = (prefix << (known - size)) | self.bits(known - size), known
+            self._further[index] = prefix, size
+        half = -size - 1
+        return flint.arb((2 * prefix + 1, half), (1, half))
+
+
+def _exponential_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
+    """``-log U`` for U in ``[word, word + 1] / 2**64``, and the largest error of each.
+
+    Near one, ``1 - U`` is what has digits. The middle v of the cell, or of that of ``1 - U``, is
+    off by two roundings, and the cell reaches ``2**-65`` to either side.
+    """
+    low = words < np.uint64(2**63)
+    with np.errstate(all="ignore"):
+        middle = (np.where(low, words, ~words).astype(np.float64) + 0.5) * 2.0**-_WORD
+        values = -np.where(low, np.log(middle), np.log1p(-middle))
+        off = middle * (4 * _UNIT) + 2.0 ** -(_WORD + 1)
+        # the slope of the logarithm is at most one over the nearer end of what U may be
+        nearest = np.where(low, middle, 1 - middle) * (1 - _UNIT) - off
+        errors = np.where(nearest > 0, off / nearest, np.inf) + _FUNCTION * values
+    return values, errors * (1 + 2.0**-40)
+
+
+def _normal_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
+    """Standard normal numbers of pairs of words (see `normals`), and the largest error of each.
+
+    The length ``(-2 log U)**(1/2)`` is off by the error of its square over itself, and a
+    rounding. The angle ``2 pi V`` is off by 3 roundings of at most ``2 pi`` and by the cell of
+    V, and a cosine by as much and 4 units in its last place: in all below ``40 * 2**-53``.
+    """
+    squares, off = _exponential_doubles(words[0::2])
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt(2 * squares)
+        off = 2 * off / lengths + 2 * _UNIT * lengths
+        angles = (words[1::2].astype(np.float64) + 0.5) * 2.0 ** (1 - _WORD) * math.pi
+        numbers = np.column_stack([lengths * np.cos(angles), lengths * np.sin(angles)])
+        errors = (off + (lengths + off) * (42 * _UNIT)) * (1 + 2.0**-40)
+    return numbers.ravel(), np.repeat(errors, 2)

@@ -1,0 +1,187 @@
+"""Delta of Gaussian noise, on an output or in an objective.
+
+Symbols as in `privatelr.privacy.events.TiltEvent`; ``out`` is the mu of Gaussian releases beside
+the tilt, such as the shield on the minimiser. Losses of independent Gaussians add: ``v`` becomes
+``sqrt(v^2 + out^2)``, and the case of no change in the tilt, which costs nothing without them, is
+counted (privacy.md 5; (c) by the argument that is given there for (b)).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privatelr.privacy.events import TiltEvent
+
+
+RESOLUTION = 1e-10
+"""Logarithms of delta are known at least this well; noise is solved for a delta below by it."""
+_RELATIVE_WIDTH = 1e-13
+_FAR = 50.0
+"""From here the next term of the series of erfcx is below 1e-13 of it."""
+
+
+def log_delta(epsilon: float, mu: float) -> float:
+    """Logarithm of the delta of a Gaussian mechanism with sensitivity / sd ``mu``.
+
+    ``Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)`` (Balle and Wang 2018, Theorem 8), which
+    holds for every real epsilon and increases in mu. In the tail the two terms agree to many
+    digits; there the common factor ``phi`` is taken out.
+    """
+    if mu <= 0:
+        return -math.inf if epsilon >= 0 else math.log(-math.expm1(epsilon))
+    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    if a < 0 or mu < 1e-3:
+        scaled = _erfcx_drop(epsilon / mu / math.sqrt(2), mu / math.sqrt(2))
+        tail = -a * a / 2 - math.log(2)
+        return float(tail + math.log(scaled)) if scaled > 0 else -math.inf
+    first, second = float(scipy.special.log_ndtr(a)), epsilon + float(scipy.special.log_ndtr(b))
+    gap = second - first
+    return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
+
+
+def _erfcx_drop(middle: float, step: float) -> float:
+    """What erfcx loses over an interval, by derivatives at its middle where it is short."""
+    if step > 1e-3 * max(1.0, middle):
+        low, high = middle - step / 2, middle + step / 2
+        return float(scipy.special.erfcx(low) - scipy.special.erfcx(high))
+    first, third = _erfcx_derivatives(middle)
+    return -step * (first + step * step / 24 * third)
+
+
+def _erfcx_derivatives(x: float) -> tuple[float, float]:
+    """First and third derivative of erfcx; far out by its asymptotic series, term by term."""
+    if x > _FAR:
+        y = 1 / (2 * x * x)
+        series = 1 - 3 * y * (1 - 5 * y * (1 - 7 * y * (1 - 9 * y)))
+        first = -series / x / x / math.sqrt(math.pi)
+        return first, 6 * first / x / x
+    value = float(scipy.special.erfcx(x))
+    first = 2 * x * value - 2 / math.sqrt(math.pi)
+    return first, 4 * first + 2 * x * (2 * value + 2 * x * first)
+
+
+def smallest(holds: Callable[[float], bool], start: float, limit: float) -> float:
+    """Smallest x in ``(0, limit]`` for which a monotone condition holds, to 1e-13, from above.
+
+    Parameters
+    ----------
+    holds
+        False below some point and true above it.
+    start
+        Where to begin; the bracket grows by doubling.
+
+    Returns
+    -------
+    float
+        A number for which the condition was seen to hold; infinity if it fails at `limit`.
+    """
+    high = start
+    while not holds(high):
+        if high >= limit:
+            return math.inf
+        high = min(2 * high, limit)
+    low = high / 2
+    while low > 0 and holds(low):
+        low, high = low / 2, low
+    while high > low * (1 + _RELATIVE_WIDTH):
+        middle = math.sqrt(low * high)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def gaussian_sd(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Smallest standard deviation for (epsilon, delta), exact up to rounding upwards."""
+    target = math.log(delta) - RESOLUTION
+    multiple = smallest(lambda sd: log_delta(epsilon, 1 / sd) <= target, 1.0, 1e300)
+    return sensitivity * multiple
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Smallest epsilon of a Gaussian release of this mu at delta, rounded upwards."""
+    target = math.log(delta)
+    if log_delta(0.0, mu) <= target:
+        return 0.0
+    return smallest(lambda epsilon: log_delta(epsilon, mu) <= target, 1.0, 1e300)
+
+
+_NEVER = -1e6
+"""Logarithm of a delta that is as good as none."""
+
+
+def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
+    """Logarithm of delta at epsilon, by the best of the bounds (a), (b) and (c)."""
+    m = event.m
+    bounds = [any_loss_log_delta(event.curvature_bound * event.kappa, epsilon, m, out)]
+    if event.joint_factor is not None:
+        kappa = event.kappa * event.joint_factor
+        bounds += [
+            _free_curvature(kappa, epsilon, m, out),
+            _split_curvature(kappa, epsilon, m, out),
+        ]
+    return min(bounds)
+
+
+def any_loss_log_delta(curvature: float, epsilon: float, m: float, out: float = 0.0) -> float:
+    """(a): any loss, the curvature paid in full; 0, no claim, where epsilon does not cover it.
+
+    `curvature` is ``c kappa``.
+    """
+    rest = epsilon - math.log1p(curvature)
+    if rest < 0:
+        return 0.0
+    return _log_sum(
+        log_delta(rest, math.hypot(2 * m, out)),
+        math.log(2) + log_delta(rest, math.hypot(m, out)),
+        log_delta(rest, out),
+    )
+
+
+def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
+    """(b): the curvature vanishes where the slope is one; little is left for the other cases."""
+    gap, worst = max(0.0, kappa - m * m / 2), math.log1p(kappa / 4)
+    if epsilon < max(gap, worst):
+        return 0.0
+    one = math.hypot(m, out)
+    return _log_sum(
+        log_delta(epsilon, math.hypot(2 * m, out)),
+        log_delta(epsilon - worst, one),
+        log_delta(epsilon - gap, one),
+        log_delta(epsilon - worst, out),
+    )
+
+
+def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
+    """(c): slopes above and below a split are treated apart; any split is valid."""
+    worst = math.log1p(kappa / 4)
+    if epsilon < worst:
+        return 0.0
+
+    def bound(split: float) -> float:
+        paid = math.log1p(kappa * split * (1 - split))
+        part = math.hypot((1 + split) * m, out)
+        return _log_sum(
+            log_delta(epsilon - paid, math.hypot(2 * m, out)),
+            log_delta(epsilon - paid, part),
+            log_delta(epsilon - worst, part),
+            math.log(2) + log_delta(epsilon - worst, math.hypot(m, out)),
+            log_delta(epsilon - worst, out),
+        )
+
+    # the search subtracts values, and minus infinity from itself is nothing
+    found = scipy.optimize.minimize_scalar(
+        lambda split: max(bound(split), _NEVER), bounds=(0.5, 1.0), method="bounded"
+    )
+    return min(bound(float(found.x)), bound(0.5), bound(1.0))
+
+
+def _log_sum(*logs: float) -> float:
+    return min(0.0, float(np.logaddexp.reduce(logs)))

@@ -1,0 +1,227 @@
+"""What a fit carries, and the public linear map from scaled units to the user's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.lazy_import import lazy_import
+from privatelr.numerics.rows.entries import bounded_entries
+from privatelr.numerics.rows.row_bounds import bounded_rows
+
+if TYPE_CHECKING:
+    from privatelr.design.formula_design import DesignSpec
+    from privatelr.design.matrix_designs import EntryBoundedMatrix
+    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.mechanisms.release import Release
+    from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
+    from privatelr.numerics.losses import Loss
+    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.results.diagnostics import Diagnostics
+    from privatelr.results.pages import inference_table
+    from privatelr.results.predict import Threshold
+    from privatelr.results.release_files.origin import Origin
+    from privatelr.types import FloatArray
+else:
+    inference_table = lazy_import("privatelr.results.pages.inference_table")
+
+
+_KEPT = ("spec", "release", "threshold", "origin")
+"""What goes to a pickle: all that was paid for or is public."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ModelRecord(ABC):
+    """A release and the public plan that says how to read it.
+
+    It holds no row of the data. Diagnostics, which are computed from the data, are kept apart
+    and may be missing.
+
+    Attributes
+    ----------
+    spec : DesignSpec or EntryBoundedMatrix
+        The plan: formula, bounds, levels, coding.
+    release : Release or Selections
+        Coefficients in scaled units, in which bounded variables go from -1 to 1; guarantee,
+        calibration.
+    threshold : Threshold
+        What splits ``predict(type="classes")``.
+    origin : Origin, optional
+        Of a fit that was read from a file: who signed it, what was recomputed when it was read,
+        and what is only stated. None of a fit that was made here.
+    """
+
+    spec: Any
+    release: Any
+    threshold: Threshold
+    _diagnostics: Diagnostics | None = None
+    origin: Origin | None = None
+
+    @property
+    def coef(self) -> pd.Series[float]:
+        """Coefficients in the units of the columns, named; the intercept first."""
+        return self._named(in_user_units(self), "estimate")
+
+    @property
+    def odds_ratios(self) -> pd.Series[float]:
+        """Exponentials of `coef`, for a model of probabilities.
+
+        With intervals, where inference was requested: ``tidy(conf_int=True, exponentiate=True)``,
+        or as a page ``summary(exponentiate=True)``.
+        """
+        require_odds(self)
+        with np.errstate(over="ignore"):
+            return self._named(np.exp(in_user_units(self)), "odds_ratio")
+
+    @property
+    def nobs(self) -> int:
+        """Number of records, public because neighbours replace a record."""
+        return int(self.release.calibration.problem.n)
+
+    @property
+    def formula(self) -> str:
+        """The formula with ``.`` expanded."""
+        text: str = self.spec.formula.text
+        return text
+
+    @property
+    def loss(self) -> Loss:
+        """What is minimised, and with it the scale of predictions."""
+        loss: Loss = self.release.calibration.problem.loss
+        return loss
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for the coefficients and for all that is computed from them."""
+        guarantee: Guarantee = self.release.guarantee
+        return guarantee
+
+    @property
+    def has_diagnostics(self) -> bool:
+        """Whether `diagnostics` are there; they are not in a fit that was stored."""
+        return self._diagnostics is not None
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Not private: C-index, ROC points and thresholds of the training data."""
+        if self._diagnostics is None:
+            raise GuaranteeError(
+                "diagnostics are computed from the training data and are not kept in a saved fit, "
+                "nor made of a Dask collection of many records; fit again to see them."
+            )
+        return self._diagnostics
+
+    @abstractmethod
+    def bounded(self, covariates: FloatArray) -> FloatArray:
+        """Design rows of covariates, bounded as the rows of the fit were."""
+
+    def _named(self, values: FloatArray, name: str) -> pd.Series[float]:
+        return pd.Series(values, index=list(self.spec.columns.names), name=name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is written to a file: everything but the diagnostics."""
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name in _KEPT:
+            object.__setattr__(self, name, state.get(name))  # an older pickle has no origin
+        object.__setattr__(self, "_diagnostics", None)
+
+    def __copy__(self) -> ModelRecord:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModelRecord:
+        return self
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FitRecord(ModelRecord):
+    """A model whose minimiser, or objective, noise was added to."""
+
+    spec: DesignSpec
+    release: Release
+
+    @property
+    def privacy_sd(self) -> pd.Series[float]:
+        """Standard deviation that the noise adds to `coef`.
+
+        If inference was requested, the part of the noise in the standard errors `bse`, made from
+        the release. If not, `privacy_sd_limit`. It is the column of the same name in `tidy()`.
+        """
+        if self.release.moments is None:
+            return self.privacy_sd_limit.rename("privacy_sd")
+        return self._named(inference_table.infer_coefficients(self).privacy_sd, "privacy_sd")
+
+    @property
+    def privacy_sd_limit(self) -> pd.Series[float]:
+        """Standard deviation that the noise adds to `coef`, at most; free of the data.
+
+        See `Calibration.coefficient_sd`; design noise is carried over by the public map. (A
+        map that was learned under ``do_scale`` is not public, and neither is this then.)
+        """
+        reach = row_lengths_of(self.spec.user_map())
+        return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
+
+    @property
+    def calibration(self) -> Calibration:
+        """How noise and lambda were chosen."""
+        return self.release.calibration
+
+    def bounded(self, covariates: FloatArray) -> FloatArray:
+        """Design rows of covariates, shortened as the rows of the fit were."""
+        spec = self.spec
+        return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection, spec.blocks)
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SelectedRecord(ModelRecord):
+    """A model whose columns were chosen one after the other."""
+
+    spec: DesignSpec | EntryBoundedMatrix
+    release: Selections
+
+    @property
+    def calibration(self) -> SelectionCalibration:
+        """How many choices were made, and how private each is."""
+        return self.release.calibration
+
+    def bounded(self, covariates: FloatArray) -> FloatArray:
+        """Design rows of covariates, each entry held to its bound as in the fit."""
+        return bounded_entries(covariates, self.calibration.problem.x_bound, self.spec.intercept)
+
+
+def in_user_units(fit: ModelRecord) -> FloatArray:
+    """`coef` without names, which are long to make where there are millions."""
+    return np.asarray(fit.spec.user_map() @ fit.release.coef)
+
+
+def limits_at(fit: FitRecord, places: list[int]) -> FloatArray:
+    """`privacy_sd_limit` of the coefficients in these places."""
+    units = scipy.sparse.csr_array(fit.spec.user_map())[places]
+    return np.asarray(fit.calibration.coefficient_sd * row_lengths_of(units))
+
+
+def row_lengths_of(matrix: Any) -> FloatArray:
+    """Euclidean length of each row of a map, dense or sparse."""
+    if scipy.sparse.issparse(matrix):
+        return np.asarray(np.sqrt((matrix * matrix).sum(axis=1)))
+    return np.asarray(np.linalg.norm(matrix, axis=1))
+
+
+def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:
+    """Refuse odds ratios of a model that has none; raises `ArgumentError`."""
+    loss = fit.loss
+    if loss.probability is None:
+        raise ArgumentError(
+            f"{asked}: the coefficients of a {loss.title} are not logarithms of odds; "
+            "dplr fits a model where they are."
+        )

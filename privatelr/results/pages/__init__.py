@@ -1,0 +1,1 @@
+"""Printed pages: summary, card and notes, as text, HTML and Markdown."""

@@ -1,0 +1,1 @@
+"""Plots of coefficients and their intervals."""

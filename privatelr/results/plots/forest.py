@@ -1,0 +1,332 @@
+"""A forest plot: coefficients with intervals whose bars show sampling error and noise apart.
+
+Of a fit without standard errors it has the estimates, and how far the noise may have moved them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privatelr.arguments import suggests_arguments
+from privatelr.design.terms import INTERCEPT
+from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
+from privatelr.inference.inference_choices import read_level
+from privatelr.results.fit_record import FitRecord, in_user_units, require_odds
+from privatelr.results.pages.inference_table import Question, infer_coefficients
+from privatelr.results.plots.forest_axis import (
+    Bars,
+    bars_of,
+    bars_of_noise,
+    is_uneven,
+    powers_of_ten,
+    show_ratios,
+    spans_of,
+    typical_length,
+    with_unit,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from privatelr.inference.intervals import Inference
+    from privatelr.types import FloatArray
+
+SCALES = ("auto", "coefficient", "standard error")
+_COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
+_LIGHT = 0.4
+_BAND = 0.7
+_LONGEST_NAME, _USUAL_NAME = 40, 20
+_MOST_ROWS, _FEW_ROWS = 100, 40
+"""Coefficients that a plot may have, and those that it has where there are more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Drawn:
+    """What is drawn of one fit.
+
+    Attributes
+    ----------
+    bars : Bars
+        Of all its coefficients.
+    places : mapping of str to int
+        Where each coefficient stands in `bars`.
+    spans : ndarray
+        See `spans_of`.
+    found : Inference or None
+        Where its intervals come from, if it has any.
+    noise : str
+        What its bars show if it has no intervals; empty if nothing was added to it.
+    """
+
+    bars: Bars
+    places: Mapping[str, int]
+    spans: FloatArray
+    found: Inference | None
+    noise: str
+
+    def at(self, rows: list[str], values: FloatArray) -> FloatArray:
+        """The values of these coefficients, NaN where the fit has no such one."""
+        last = len(self.places)
+        return np.append(values, np.nan)[[self.places.get(row, last) for row in rows]]
+
+    def bars_at(self, rows: list[str]) -> Bars:
+        shown = self.bars
+        ends = (shown.estimate, shown.lower, shown.upper, shown.inner_lower, shown.inner_upper)
+        return Bars(*(self.at(rows, values) for values in ends))
+
+
+@suggests_arguments
+def plot_coefficients(
+    fit: Any,
+    *others: Any,
+    level: float = 0.95,
+    ax: Axes | None = None,
+    mode: str | None = None,
+    target: str = "penalised",
+    simultaneous: bool = False,
+    intercept: bool = False,
+    exponentiate: bool = False,
+    scale: str = "auto",
+) -> Axes:
+    """Forest plot of the coefficients of a fit, or of several side by side.
+
+    The whole bar is the interval. Its dark inner part is what the interval would be without the
+    noise: on either side of the estimate it is shorter by the ratio of the sampling error to
+    the standard error. What is light was added for privacy.
+
+    A fit without standard errors has no intervals. It is drawn with its estimates, and a line of
+    one `privacy_sd_limit` on either side: how far the noise moves them, at most.
+
+    Parameters
+    ----------
+    fit, others : Fit
+        Or one list of fits, or one mapping from labels to fits. Coefficients of the same name
+        share a row.
+    level : float
+        Of confidence.
+    ax : Axes, optional
+        Where to draw; by default a new figure of pyplot.
+    mode, target, simultaneous
+        As in `Fit.conf_int`; they take fits with standard errors.
+    intercept : bool
+        Whether to draw the intercept too.
+    exponentiate : bool
+        Odds ratios on a logarithmic axis.
+    scale : {"auto", "coefficient", "standard error"}
+        What a row counts. By default the coefficient of one unit of its variable, or where bars
+        are too unlike in length, of a power of ten of units, which its name says: ``age (per
+        10)``. ``"coefficient"`` is always of one unit; ``"standard error"`` counts coefficients
+        in the largest standard error that the fits give them.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ArgumentError
+        If odds ratios are asked for and the coefficients of a fit have none.
+    GuaranteeError
+        If a fit without standard errors is asked for them.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: a function of releases. *Neighbours*, *Assumed public*: those of the
+    releases. *Not covered*: nothing.
+    """
+    fits = _read_fits(fit, others)
+    require_choice(ArgumentError, "scale", scale, SCALES)
+    if exponentiate:
+        for one in fits.values():
+            require_odds(one, "exponentiate=True")
+        if scale == "standard error":
+            raise ArgumentError(
+                "scale='standard error': odds ratios take scale='auto' or 'coefficient'."
+            )
+    read_level(level)
+    asked = Question(level=level, mode=mode, target=target, simultaneous=simultaneous)
+    errors = scale == "standard error" or asked != Question(level=level)
+    drawn = {label: _drawn(one, asked, errors) for label, one in fits.items()}
+    every = _rows([list(one.places) for one in drawn.values()], intercept)
+    rows = _largest(every, drawn)
+    units = _units(drawn, rows, scale)
+    names = [_shortened(row) for row in rows]
+    if scale != "standard error":
+        names = [with_unit(name, unit) for name, unit in zip(names, units, strict=True)]
+    axes = _new_axes(len(rows) * len(fits), max(map(len, names))) if ax is None else ax
+    for index, shown in enumerate(drawn.values()):
+        _draw(axes, index, len(drawn), shown.bars_at(rows).over(units), shown.found, exponentiate)
+    more = f", the {len(rows)} largest of {len(every)}" if len(rows) < len(every) else ""
+    _label(axes, names, drawn, _what(scale, exponentiate), more)
+    if exponentiate:
+        show_ratios(axes)
+    return axes
+
+
+def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
+    """Intervals of a fit, or where it has none and none are asked for, its estimates."""
+    columns = fit.spec.columns
+    places = {name: index for index, name in enumerate(columns.names)}
+    spans = spans_of(columns)
+    if fit.release.moments is not None or errors:
+        found = infer_coefficients(fit, asked)
+        return _Drawn(bars_of(found), places, spans, found, "")
+    limit = fit.privacy_sd_limit.to_numpy()
+    most = ", at most" if fit.calibration.placement == "objective" else ""
+    words = f"± one standard deviation of the noise{most}" if limit.any() else ""
+    return _Drawn(bars_of_noise(in_user_units(fit), limit), places, spans, None, words)
+
+
+def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
+    """Fits by label, told apart by their guarantees unless labels are given."""
+    if isinstance(fit, Mapping) and not others:
+        named = {str(label): one for label, one in fit.items()}
+    else:
+        given = [*fit] if isinstance(fit, Sequence) and not others else [fit, *others]
+        labels = [str(getattr(one, "guarantee", "")) for one in given]
+        twice = len(set(labels)) < len(labels)
+        named = {
+            f"{index}: {label}" if twice else label: one
+            for index, (label, one) in enumerate(zip(labels, given, strict=True), start=1)
+        }
+    for one in named.values():
+        if not isinstance(one, FitRecord):
+            raise ArgumentError(
+                f"plot_coefficients: {show(one)} is no fit; it takes fits of dplr or dpsvm, a list "
+                "of them, or a mapping from labels to fits."
+            )
+    if not named:
+        raise ArgumentError("plot_coefficients: there is no fit to draw.")
+    return named
+
+
+def _rows(names: Any, intercept: bool) -> list[str]:
+    """Coefficients in the order in which they first appear."""
+    every = list(dict.fromkeys(name for listed in names for name in listed))
+    return [name for name in every if intercept or name != INTERCEPT] or every
+
+
+def _largest(rows: list[str], drawn: Mapping[str, _Drawn]) -> list[str]:
+    """All rows, or where they are very many those whose estimates are long for their bars."""
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    sizes = np.zeros(len(rows))
+    for one in drawn.values():
+        bars = one.bars_at(rows)
+        with np.errstate(all="ignore"):
+            half = (bars.upper - bars.lower) / 2
+            size = np.abs(bars.estimate) / np.where(half > 0, half, 1.0)
+        sizes = np.fmax(sizes, size)
+    kept = np.sort(np.argsort(-sizes, kind="stable")[:_FEW_ROWS])
+    return [rows[index] for index in kept]
+
+
+def _units(drawn: Mapping[str, _Drawn], rows: list[str], scale: str) -> FloatArray:
+    """What to divide rows ``(m,)`` by."""
+    shown = [one.bars_at(rows) for one in drawn.values()]
+    if scale == "standard error":
+        errors = [one.at(rows, one.found.sd) for one in drawn.values() if one.found is not None]
+        largest = np.fmax.reduce([*errors, np.zeros(len(rows))])
+        return np.where(largest > 0, largest, 1.0)
+    if scale == "coefficient" or not any(map(is_uneven, shown)):
+        return np.ones(len(rows))
+    lengths = np.fmax.reduce([bars.upper - bars.lower for bars in shown])
+    spans = np.fmax.reduce([one.at(rows, one.spans) for one in drawn.values()])
+    levels = np.isnan(spans) & (np.array(rows) != INTERCEPT)
+    return powers_of_ten(lengths, spans, typical_length(lengths, spans, levels))
+
+
+def _new_axes(bars: int, longest: int) -> Axes:
+    try:
+        from matplotlib import pyplot
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "plot_coefficients: takes matplotlib; install it, or privatelr[plots]."
+        ) from missing
+    height = 1.6 + 0.34 * bars
+    width = 7.0 + 0.08 * max(longest - _USUAL_NAME, 0)
+    _, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
+    return axes
+
+
+def _draw(
+    axes: Axes, index: int, count: int, bars: Bars, found: Inference | None, exponentiate: bool
+) -> None:
+    """The bars of one fit, in its band of each row."""
+    thickness = _BAND / count
+    heights = np.arange(len(bars.estimate)) + (index - (count - 1) / 2) * thickness
+    colour = _COLOURS[index % len(_COLOURS)]
+    shown = (bars.lower, bars.upper, bars.inner_lower, bars.inner_upper, bars.estimate)
+    with np.errstate(over="ignore"):
+        ends = [np.exp(values) if exponentiate else values for values in shown]
+    lower, upper, inner_lower, inner_upper, estimate = ends
+    height = (0.62 if found is not None else 0.12) * thickness
+    axes.barh(heights, upper - lower, height, left=lower, color=colour, alpha=_LIGHT, linewidth=0)
+    if found is not None:
+        axes.barh(heights, inner_upper - inner_lower, height, left=inner_lower, color=colour)
+    face = "white" if found is not None else colour
+    axes.plot(estimate, heights, "o", color=face, mec="black", markersize=5, zorder=3)
+
+
+def _what(scale: str, exponentiate: bool) -> str:
+    if scale == "standard error":
+        return "coefficient / its standard error"
+    return "odds ratio" if exponentiate else "coefficient"
+
+
+def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str, more: str) -> None:
+    axes.axvline(1.0 if what == "odds ratio" else 0.0, color="black", linewidth=0.8, zorder=0)
+    if what == "odds ratio":
+        axes.set_xscale("log")
+    axes.use_sticky_edges = False
+    axes.margins(x=0.04)
+    axes.autoscale_view()
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    found = [one.found for one in drawn.values() if one.found is not None]
+    modes = " and ".join(dict.fromkeys(one.mode for one in found))
+    intervals = (
+        f", {100 * found[0].level:g}% {modes} intervals"
+        if found
+        else ", without confidence intervals"
+    )
+    axes.set_xlabel(f"{what}{intervals}{more}")
+    handles = _handles(drawn)
+    if handles:
+        axes.legend(
+            handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False
+        )
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def _handles(drawn: Mapping[str, _Drawn]) -> list[Any]:
+    """What the legend explains: tones and lines, and the colour of each of several fits."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    tone = _COLOURS[0] if len(drawn) == 1 else "black"
+    found = [one.found for one in drawn.values() if one.found is not None]
+    handles: list[Any] = [Patch(color=tone, label="sampling error")] if found else []
+    if any(one.privacy_sd.any() for one in found):
+        handles.append(Patch(color=tone, alpha=_LIGHT, lw=0, label="added by the noise"))
+    for words in dict.fromkeys(one.noise for one in drawn.values() if one.noise):
+        handles.append(Line2D([], [], color=tone, alpha=_LIGHT, lw=2, label=words))
+    if len(drawn) > 1:
+        handles += [
+            Patch(color=_COLOURS[index % len(_COLOURS)], label=label)
+            for index, label in enumerate(drawn)
+        ]
+    return handles
+
+
+def _shortened(name: str) -> str:
+    half = (_LONGEST_NAME - 3) // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}...{name[-half:]}"

@@ -1,0 +1,196 @@
+"""The release file: a fit as JSON, without a row of the data, or code; written and read.
+
+The file holds what is public and what was paid for: the plan of the design, the coefficients,
+the noisy moments that inference is made of if they were requested, the guarantee, and the
+calibrations that give it. `release.schema.json` beside this module
+describes it to a machine. The entry ``sha256`` is the hash of everything else in its canonical
+spelling: it finds accidents, not forgers, who can compute it too. Reading therefore recomputes
+what can be recomputed, and imports or runs nothing that the file names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, ReleaseFileError, show
+from privatelr.results.fit import Fit
+from privatelr.results.fit_record import SelectedRecord
+from privatelr.results.release_files.document import release_document, restore, restore_content
+from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse
+from privatelr.results.release_files.origin import Origin, recomputed, stated
+from privatelr.results.release_files.release_format import require_content, written_by
+from privatelr.results.release_files.signature import (
+    fingerprint,
+    require_signature,
+    signature_entry,
+    signer_of,
+)
+from privatelr.results.release_files.unfinished import complete_beside
+from privatelr.results.selected import SelectedFit
+
+if TYPE_CHECKING:
+    from privatelr.results.fit_record import ModelRecord
+    from privatelr.results.release_files.signature import Key
+
+
+_LONGEST_SHOWN = 120
+
+
+def write_release(fit: ModelRecord, path: str | os.PathLike[str], key: Key = None) -> None:
+    """Write a release file, whole or not at all; see `Fit.save`."""
+    name = _require_path(path)
+    try:
+        data = release_bytes(fit, key)
+    except ReleaseFileError as error:
+        raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
+    replace_file(Path(os.path.realpath(name)), data)
+
+
+def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
+    """The content of a release file, which was read back and found to say the same.
+
+    Signed, if there is a key.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence that says what is wrong.
+    """
+    document = release_document(fit)
+    written = document
+    if key is not None:
+        written = {**document, "signature": signature_entry(document["sha256"], key)}
+    data = f"{_spell(written)}\n".encode()
+    if canonical(release_document(restore(parse(data)))) != canonical(document):
+        raise ReleaseFileError("the fit would not be read back")
+    return data
+
+
+def replace_file(target: Path, data: bytes) -> None:
+    """Put a complete file in place of whatever is there."""
+    with complete_beside(target, data) as temporary:
+        temporary.replace(target)
+
+
+def create_file(target: Path, data: bytes) -> None:
+    """Put a complete file where there is none; otherwise raise `FileExistsError`."""
+    with complete_beside(target, data) as temporary:
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links: take the name, then fill it
+            target.touch(exist_ok=False)
+            temporary.replace(target)
+
+
+def _spell(value: Any, indent: str = "") -> str:
+    """JSON with one entry a line, and lists of plain values on one line."""
+    inner = f"{indent}  "
+    if isinstance(value, dict) and value:
+        items = [f"{inner}{_scalar(key)}: {_spell(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        items = [f"{inner}{_spell(item, inner)}" for item in value]
+        return "[\n" + ",\n".join(items) + f"\n{indent}]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def read_release(path: str | os.PathLike[str], public_key: Key = None) -> tuple[Any, Origin]:
+    """The record in a release file, and where it is from; see `privatelr.load`."""
+    name = _require_path(path)
+    try:
+        given = require_content(parse(_read_bytes(name)))
+        if public_key is not None:  # before anything else is done with what may be forged
+            require_signature(given.get("signature"), given["sha256"], public_key)
+        record = restore_content(given)
+    except ReleaseFileError as error:
+        raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
+    signer = signer_of(given.get("signature"))
+    named = None if signer is None else fingerprint(signer)
+    return record, Origin(
+        signed_by=None if public_key is None else named,
+        named_key=named,
+        written_by=written_by(given),
+        recomputed=recomputed(record),
+        stated=stated(record),
+    )
+
+
+def _read_bytes(name: str) -> bytes:
+    try:
+        with open(name, "rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
+
+
+def _require_path(path: Any) -> str:
+    if not isinstance(path, str | os.PathLike) or "\0" in os.fsdecode(path):
+        raise ArgumentError(f"path={show(path)}: path takes the name of a file.")
+    return os.fsdecode(path)
+
+
+def _shown(name: str) -> str:
+    """A path as an error quotes it: its end tells files apart."""
+    return repr(name if len(name) <= _LONGEST_SHOWN else f"...{name[-_LONGEST_SHOWN:]}")
+
+
+@suggests_arguments
+def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit:
+    """Read a fit that `Fit.save` wrote.
+
+    The file is data: nothing in it is run or imported. What can be recomputed is recomputed and
+    compared: the content hash, the columns and their map from the formula and the declared
+    bounds and levels, the row radius, and the guarantee from the noise of each part. What cannot
+    be checked is the word of the writer, above all that the noise was drawn at random and once:
+    ``fit.origin`` lists both.
+
+    Parameters
+    ----------
+    path
+        Name of the file.
+    public_key : Ed25519PublicKey, bytes, str or path, optional
+        Of the writer, got from the writer and not with the file: a key object of `cryptography`,
+        PEM bytes, or the name of a PEM file. A file that this key did not sign is refused.
+        Without it a signature is not looked at.
+
+    Returns
+    -------
+    Fit or SelectedFit
+        It predicts to the last bit as the fit that was saved. Its diagnostics, which are
+        computed from the training data, were left behind.
+
+    Raises
+    ------
+    ReleaseFileError
+        If the file is not a release, was cut off or changed, contradicts itself, was written
+        by a newer version, or is not signed by the key; one sentence that says what is wrong. A
+        missing file raises `FileNotFoundError`.
+    ArgumentError
+        If `public_key` is no public Ed25519 key.
+    MissingDependencyError
+        If there is a key, and `cryptography` is not installed (``privatelr[signatures]``).
+
+    Notes
+    -----
+    **Privacy.** *Covered*: what is read was paid for when it was released, so reading it is
+    free. *Neighbours*: those of the guarantee. *Assumed public*: the file. *Not covered*: who
+    wrote it, without `public_key`, and whether it is true. The hash finds accidents; a forger can
+    compute it too, and all that `load` can say of a forged file is that its guarantee follows
+    from its numbers. A signature tells whose word it is.
+    """
+    record, origin = read_release(path, public_key)
+    fit = SelectedFit if isinstance(record, SelectedRecord) else Fit
+    return fit(record.spec, record.release, record.threshold, origin=origin)

@@ -1,0 +1,1 @@
+"""Tables as their users hold them: named columns, and what is public about them."""

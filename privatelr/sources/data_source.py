@@ -1,0 +1,205 @@
+"""What the user may hand over: a formula and a frame, a frame, an array, or ``(y, X)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import FormulaError, SchemaError, show
+from privatelr.sources.arrow_frames import from_foreign, require_distinct
+from privatelr.sources.columns import as_column, constant_column, is_plain, of_array
+
+
+def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
+    """Formula and frame of a call, with at least one record; see `dispatch`."""
+    for data in (first, second):
+        _require_memory(data)
+    formula, frame = dispatch(first, second, target)
+    if len(frame) == 0:
+        raise SchemaError("data is empty: a fit takes at least one record.")
+    return formula, frame
+
+
+def is_dask(data: Any) -> bool:
+    """Whether this is a Dask collection; does not import Dask."""
+    return callable(getattr(type(data), "__dask_graph__", None))
+
+
+def _require_memory(data: Any) -> None:
+    """Refuse what is not in memory, where it is not read by partitions."""
+    if is_dask(data):
+        raise SchemaError(
+            "data is a Dask collection, which dplr, dpsvm and predict take and nothing else does; "
+            "hand over data.compute() if it fits into memory."
+        )
+
+
+def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
+    """Return a formula and a frame for any way of calling `dplr`.
+
+    Parameters
+    ----------
+    first, second
+        ``(formula, data)``, ``(data, None)`` or ``(y, X)``, as R dispatches on its first
+        argument.
+    target
+        Response column of a frame or an array, by name or by position counted from 0
+        (negative from the end); the last column if None.
+    """
+    if isinstance(first, str):
+        if target is not None:
+            raise FormulaError(
+                f"target={show(target)}: the formula names the response; target goes with a frame "
+                "or an array."
+            )
+        if second is None:
+            raise FormulaError("data=None: data takes a frame or a mapping of columns.")
+        return first, _with_columns(as_frame(second))
+    if first is None and second is not None:
+        first, second = second, None
+    if isinstance(second, str):
+        raise FormulaError(
+            f"data={show(second)}: data takes a frame; the formula is the first argument, the data "
+            "the second."
+        )
+    if first is None:
+        raise FormulaError(
+            "formula=None: a fit takes a formula and data, a frame, an array, or y and X."
+        )
+    if second is None:
+        frame = _with_columns(as_frame(first))
+        return f"{quote(_target(frame, target))} ~ .", frame
+    if target is not None:
+        raise FormulaError(f"target={show(target)}: with y and X the response is y; drop target.")
+    return _labelled(first, second)
+
+
+def as_frame(data: Any) -> pd.DataFrame:
+    """A pandas frame with distinct text names; never copies columns."""
+    _require_memory(data)
+    if isinstance(data, pd.DataFrame):
+        frame = data
+    elif isinstance(data, np.ndarray):
+        frame = _from_array(data)
+    elif isinstance(data, Mapping):
+        frame = _from_mapping(data)
+    else:
+        try:
+            frame = from_foreign(data)
+        except TypeError:
+            lazy = " (call collect() on it first)" if hasattr(data, "collect") else ""
+            raise SchemaError(
+                f"data of type {type(data).__name__}{lazy}: data takes a data frame, a mapping of "
+                "columns or an array."
+            ) from None
+    names = [str(name) for name in frame.columns]
+    require_distinct(names)
+    return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+
+
+def _with_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame, for a fit; predictions of an intercept need no columns."""
+    if frame.shape[1] == 0:
+        raise SchemaError("data has no columns: a fit takes a response and its covariates.")
+    return frame
+
+
+def _from_array(data: np.ndarray[Any, Any]) -> pd.DataFrame:
+    if data.ndim != 2:
+        raise SchemaError(f"data of shape {data.shape}: an array of data takes two dimensions.")
+    names = [f"X{index + 1}" for index in range(data.shape[1])]
+    if is_plain(data):
+        return pd.DataFrame(data, columns=names, copy=False)
+    columns = {name: of_array(data[:, index]) for index, name in enumerate(names)}
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(data)))
+
+
+def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
+    for values in data.values():
+        _require_memory(values)
+    # by position: an index would align, and so add or drop records
+    found = {str(name): as_column(f"data[{name!r}]", values) for name, values in data.items()}
+    require_distinct([str(name) for name in data])
+    given = [column for column in found.values() if column is not None]
+    if any(column.ndim != 1 for column in given):
+        raise SchemaError("data: a mapping takes columns of one value per record.")
+    if len({len(column) for column in given}) != min(1, len(data)):
+        raise SchemaError("data: a mapping of columns takes columns of equal length.")
+    constants = {
+        str(name): constant_column(values, len(given[0]))
+        for name, values in data.items()
+        if found[str(name)] is None
+    }
+    return pd.DataFrame({**found, **constants})
+
+
+def _target(frame: pd.DataFrame, target: str | int | None) -> str:
+    position = -1 if target is None else target
+    if isinstance(position, str):
+        if position not in frame.columns:
+            raise FormulaError(
+                f"target={position!r}: target takes one of {', '.join(map(repr, frame.columns))}."
+            )
+        return position
+    whole = isinstance(position, int | np.integer) and not isinstance(position, bool)
+    size = frame.shape[1]
+    if not whole or not -size <= position < size:
+        raise FormulaError(
+            f"target={show(target)}: target takes a column name or a position from {-size} to "
+            f"{size - 1}."
+        )
+    return str(frame.columns[position])
+
+
+def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
+    """Put ``y`` and ``X`` into one frame."""
+    if isinstance(covariates, list | tuple):
+        raise SchemaError(
+            f"X of type {type(covariates).__name__}: a list has neither a type nor a width of its "
+            "own; X takes an array, such as numpy.asarray(X, dtype=float), or a frame."
+        )
+    if isinstance(covariates, pd.Series):
+        covariates = covariates.to_frame(covariates.name or "X1")
+    elif isinstance(covariates, np.ndarray) and covariates.ndim == 1:
+        covariates = covariates.reshape(-1, 1)
+    frame = _with_columns(as_frame(covariates))
+    values = _response(response)
+    if len(values) != len(frame):
+        raise SchemaError(
+            f"y has {len(values)} values and X has {len(frame)} rows: a fit of (y, X) takes one "
+            "value per row."
+        )
+    named = response.columns[0] if isinstance(response, pd.DataFrame) else None
+    named = response.name if isinstance(response, pd.Series | pd.Index) else named
+    name = str(named) if named is not None else "y"
+    while name in frame.columns:
+        name += "_"
+    frame = frame.copy(deep=False)
+    frame[name] = values.set_axis(frame.index)  # a Series: pandas would ask an array what it holds
+    return f"{quote(name)} ~ .", frame
+
+
+def _response(response: Any) -> pd.Series[Any]:
+    """The values of ``y``, one per row."""
+    if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
+        response = response.iloc[:, 0]
+    named = isinstance(response, Mapping | pd.DataFrame)  # by columns, of which a response is one
+    values = None if named else as_column("y", response)
+    if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
+        values = of_array(values.ravel())
+    if not isinstance(values, pd.Series):
+        raise FormulaError(
+            f"formula of type {type(response).__name__}: the first argument is a formula, a frame, "
+            "an array with two dimensions, or one response value per row of the second."
+        )
+    return values
+
+
+def quote(name: str) -> str:
+    """A column name as a formula spells it."""
+    if "`" in name or not name:
+        raise SchemaError(f"column {name!r}: a name in a formula is not empty and has no backtick.")
+    return f"`{name}`"

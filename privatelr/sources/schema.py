@@ -1,0 +1,118 @@
+"""What is public about the data: bounds, levels, and the length of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privatelr.errors import SchemaError, require_number, show
+
+if TYPE_CHECKING:
+    from privatelr.formula.functions import Interval
+
+BoundsLike = Mapping[str, Sequence[float]]
+LevelsLike = Mapping[str, Iterable[Hashable]]
+
+
+LENGTHS = (1e-9, 1e9)
+"""Row lengths for which all formulas keep clear of overflow."""
+FARTHEST, NEAREST = 1e100, 1e-12
+"""Limits to the ends of a bound, and to its width relative to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Declared by the analyst, never read off the data.
+
+    Attributes
+    ----------
+    bounds : mapping
+        Variable to ``(lo, hi)`` in its own units; values beyond are clipped.
+    levels : mapping
+        Variable to its levels, reference level first.
+    row_norm : float or None
+        Largest Euclidean length of the columns without bounds together or, where all columns
+        have bounds or none has, of all covariates; the intercept is left out.
+    intercept_scale : float
+        The constant in the intercept column of the design (privacy.md 2.2).
+    """
+
+    bounds: Mapping[str, Interval] = field(default_factory=dict)
+    levels: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
+    row_norm: float | None = None
+    intercept_scale: float = 0.5
+
+
+def declare_schema(
+    bounds: BoundsLike | None = None,
+    levels: LevelsLike | None = None,
+    row_norm: float | None = None,
+    intercept_scale: float = 0.5,
+) -> Schema:
+    """Check what the user declares and return it as a `Schema`.
+
+    Raises
+    ------
+    SchemaError
+        One sentence that names the argument, what it got and what it takes.
+    """
+    declared_bounds = {name: _bounds(name, pair) for name, pair in _items("bounds", bounds)}
+    declared_levels = {name: _levels(name, values) for name, values in _items("levels", levels)}
+    for name in declared_bounds:
+        if name in declared_levels:
+            raise SchemaError(
+                f"{name!r} has both bounds and levels; a variable is numeric (bounds) or "
+                "categorical (levels)."
+            )
+    if row_norm is not None:
+        row_norm = _length("row_norm", row_norm)
+    scale = _length("intercept_scale", intercept_scale)
+    return Schema(declared_bounds, declared_levels, row_norm, scale)
+
+
+def _length(name: str, value: Any) -> float:
+    smallest, largest = LENGTHS
+    takes = f"a number from {smallest:g} to {largest:g}"
+    return require_number(SchemaError, name, value, takes, at_least=smallest, at_most=largest)
+
+
+def _items(argument: str, declared: Any) -> Iterable[tuple[str, Any]]:
+    if declared is None:
+        return ()
+    example = '{"age": (18, 90)}' if argument == "bounds" else '{"smoker": ["no", "yes"]}'
+    if not isinstance(declared, Mapping):
+        raise SchemaError(
+            f"{argument}={show(declared)}: {argument} takes a dict such as {example}."
+        )
+    return [(str(name), value) for name, value in declared.items()]
+
+
+def _bounds(name: str, pair: Any) -> Interval:
+    takes = "two finite numbers (lo, hi) with lo < hi"
+    argument = f"bounds[{name!r}]"
+    if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+        raise SchemaError(f"{argument}={show(pair)}: a bound takes {takes}.")
+    low, high = (
+        require_number(SchemaError, argument, end, takes, at_least=-FARTHEST, at_most=FARTHEST)
+        for end in pair
+    )
+    if not high - low > max(abs(low), abs(high), NEAREST) * NEAREST:
+        raise SchemaError(f"{argument}={show(tuple(pair))}: a bound takes {takes}.")
+    return (low, high)
+
+
+def _levels(name: str, values: Any) -> tuple[Hashable, ...]:
+    takes = "a list of two or more different values, reference level first"
+    # a Series is refused whatever it holds: it is a column of the data, not its levels
+    # neither has a set an order, which would leave the reference level to chance
+    column = isinstance(values, str | bytes | Mapping | Set | pd.Series | pd.DataFrame)
+    declared = isinstance(values, Iterable) and not column
+    listed = [v.item() if isinstance(v, np.generic) else v for v in values] if declared else []
+    plain = all(isinstance(v, str | bool | int | float) and v == v for v in listed)
+    if len(listed) < 2 or not plain or len(set(listed)) != len(listed):
+        raise SchemaError(f"levels[{name!r}]={show(values)}: levels takes {takes}.")
+    return tuple(listed)

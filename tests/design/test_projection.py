@@ -1,0 +1,102 @@
+"""Random projection: drawn without the data, and bounded again afterwards."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privatelr import dplr
+from privatelr.design.formula_design import plan_design, read_covariates, read_design
+from privatelr.design.scaling import project, projection_width
+from privatelr.errors import PrivacyWarning, SchemaError
+from privatelr.formula.algebra import parse_formula
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.row_bounds import bounded_rows
+from privatelr.sources.schema import declare_schema
+
+FRAME = pd.DataFrame(np.random.default_rng(20).uniform(-1, 1, (40, 6)), columns=list("abcdef"))
+FRAME["y"] = np.arange(40) % 2
+BOUNDS = {name: (-1, 1) for name in "abcdef"}
+
+
+def directions(width):
+    return np.random.default_rng(width).standard_normal((6, width))
+
+
+def plan(**schema):
+    return plan_design(parse_formula("y ~ .", list(FRAME)), FRAME, declare_schema(**schema))
+
+
+@pytest.mark.parametrize(
+    ("rp_dim", "n", "width"),
+    [(0, 10, 0), (3, 10, 3), (np.int64(4), 10, 4), (-1, 1, 1), (-1, 2, 1)]
+    + [(-5, n, round(2 * math.log(n))) for n in (10, 150, 10_000, 10**7)],
+)
+def test_the_width_follows_from_public_facts(rp_dim, n, width):
+    assert projection_width(rp_dim, n) == width
+
+
+@pytest.mark.parametrize("rp_dim", [1.0, "2", None, True, math.nan])
+def test_the_width_is_a_whole_number(rp_dim):
+    with pytest.raises(SchemaError, match="rp_dim="):
+        projection_width(rp_dim, 10)
+
+
+@pytest.mark.parametrize("width", [1, 3, 6])
+def test_directions_are_orthogonal_and_keep_lengths_on_average(width):
+    spec = project(plan(bounds=BOUNDS), directions(width))
+    gram = spec.projection.T @ spec.projection
+    np.testing.assert_allclose(gram, np.eye(width) * 6 / width, atol=1e-12)
+    assert (spec.p, spec.d, spec.radius) == (6, width + 1, plan(bounds=BOUNDS).radius)
+
+
+def test_rows_are_bounded_again_after_it():
+    spec = plan(bounds=BOUNDS, row_norm=0.5)
+    thin = project(spec, directions(1))
+    covariates, _, _ = read_covariates(thin, FRAME, thin.formula.covariates)
+    assert np.abs(covariates).max() > 0.5  # otherwise the next line proves nothing
+    made = read_design(thin, FRAME, DenseRows).rows.x
+    assert np.abs(made[:, 1]).max() <= 0.5
+    assert np.linalg.norm(made, axis=1).max() <= thin.radius
+
+
+def test_rows_are_shortened_before_it_as_well():
+    # otherwise a stray value decides the direction and the length of the projected row
+    spec = plan(bounds=None)
+    thin = project(spec, directions(2))
+    wild = FRAME.assign(**{name: 1e6 * FRAME[name] for name in "abcdef"})
+    plain = bounded_rows(read_covariates(spec, wild, spec.formula.covariates)[0], spec.bound, None)
+    expected = bounded_rows(plain @ thin.projection, spec.bound, spec.intercept)
+    np.testing.assert_allclose(read_design(thin, wild, DenseRows).rows.x, expected, rtol=1e-9)
+
+
+def test_prediction_applies_the_projection_of_the_fit():
+    fit = dplr("y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS, rp_dim=2)
+    assert fit.release.coef.shape == (3,)
+    link = fit.predict(FRAME, type="link")
+    raw = np.column_stack([np.ones(40), FRAME[list("abcdef")]])
+    made = read_design(fit.spec, FRAME, DenseRows).rows.x
+    np.testing.assert_allclose(link, made @ fit.release.coef, atol=1e-12)
+    inside = np.linalg.norm(made[:, 1:], axis=1) < fit.spec.bound * (1 - 1e-9)
+    assert inside.any()
+    np.testing.assert_allclose(link[inside], (raw @ fit.coef.to_numpy())[inside], atol=1e-12)
+
+
+def test_more_directions_than_covariates_warn_and_do_nothing():
+    with pytest.warns(PrivacyWarning, match="rp_dim=7") as caught:
+        wide = dplr("y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS, rp_dim=7)
+    assert len(caught) == 1
+    plain = dplr("y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS)
+    assert wide.spec.projection is None
+    np.testing.assert_array_equal(wide.coef, plain.coef)
+
+
+def test_the_matrix_is_drawn_anew_and_without_the_data():
+    with pytest.warns(PrivacyWarning, match="seed"):
+        one = dplr("y ~ .", FRAME, bounds=BOUNDS, rp_dim=2, seed=1)
+    with pytest.warns(PrivacyWarning, match="seed"):
+        other = dplr("y ~ .", FRAME.assign(a=0.25, y=1), bounds=BOUNDS, rp_dim=2, seed=1)
+    np.testing.assert_array_equal(one.spec.projection, other.spec.projection)
+    fresh = dplr("y ~ .", FRAME, bounds=BOUNDS, rp_dim=2)
+    assert not np.array_equal(one.spec.projection, fresh.spec.projection)

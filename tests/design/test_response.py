@@ -1,0 +1,94 @@
+"""How the left-hand side becomes labels, and what is refused without a look at the values."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privatelr.design.formula_design import plan_design, read_design
+from privatelr.errors import FormulaError, SchemaError
+from privatelr.formula.algebra import parse_formula
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.sources.schema import declare_schema
+
+
+def plan(series, left="v", **schema):
+    frame = pd.DataFrame({"v": series, "x": np.linspace(0, 1, len(series))})
+    parsed = parse_formula(f"{left} ~ x", ["v", "x"])
+    return plan_design(parsed, frame, declare_schema(**schema)), frame
+
+
+@pytest.mark.parametrize(
+    ("series", "schema", "kind", "classes", "labels"),
+    [
+        (pd.Series([0, 1, 2]), {}, "binary", (0, 1), [-1, 1, 0]),
+        (pd.Series([0.0, 1.0, np.nan, 0.5]), {}, "binary", (0, 1), [-1, 1, 0, 0]),
+        (pd.Series([0, 1, None], dtype="Int64"), {}, "binary", (0, 1), [-1, 1, 0]),
+        (pd.Series([0, 1]), {"bounds": {"v": (0, 1)}}, "binary", (0, 1), [-1, 1]),
+        (pd.Series([False, True]), {}, "logical", (False, True), [-1, 1]),
+        (pd.Series([None, True], dtype="boolean"), {}, "logical", (False, True), [0, 1]),
+        (pd.Series(pd.Categorical(list("nyn"))), {}, "factor", ("n", "y"), [-1, 1, -1]),
+        (
+            pd.Series(pd.Categorical(["n", "y", None], categories=["y", "n"])),
+            {},
+            "factor",
+            ("y", "n"),
+            [1, -1, 0],
+        ),
+        (pd.Series(pd.Categorical(list("abc"))), {}, "factor", ("a", "not a"), [-1, 1, 1]),
+        (pd.Series(list("ynz")), {"levels": {"v": ["n", "y"]}}, "factor", ("n", "y"), [1, -1, 0]),
+        (pd.Series([1, 2, 3]), {"levels": {"v": [1, 2]}}, "factor", (1, 2), [-1, 1, 0]),
+        (pd.Series([1, 2, 3]), {"levels": {"v": [2, 1]}}, "factor", (2, 1), [1, -1, 0]),
+    ],
+)
+def test_coding(series, schema, kind, classes, labels):
+    spec, frame = plan(series, **schema)
+    assert (spec.response.kind, spec.response.classes) == (kind, classes)
+    assert read_design(spec, frame, DenseRows).rows.y.tolist() == labels
+
+
+def test_a_factor_in_the_formula_may_reorder_the_classes():
+    series = pd.Series(pd.Categorical(list("nyn")))
+    spec, frame = plan(series, "factor(v, levels = c('y', 'n'))")
+    assert spec.response.classes == ("y", "n")
+    assert read_design(spec, frame, DenseRows).rows.y.tolist() == [1, -1, 1]
+
+
+def test_levels_in_the_formula_are_a_declaration():
+    spec, frame = plan(pd.Series(list("nyz")), "factor(v, levels = c('n', 'y'))")
+    assert spec.response.classes == ("n", "y")
+    assert read_design(spec, frame, DenseRows).rows.y.tolist() == [-1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("series", "left", "schema", "says"),
+    [
+        (pd.Series([0, 1]), "v", {"bounds": {"v": (0, 2)}}, "v > 1"),
+        (pd.Series([0, 1]), "v", {"bounds": {"v": (-5, 5)}}, "values 0 and 1"),
+        (pd.Series([1, 2, 3]), "v", {"levels": {"v": [1, 2, 3]}}, "two values"),
+        (pd.Series(list("yn")), "v", {}, "levels="),
+        (pd.Series([0, 1]), "factor(v)", {}, "levels="),
+        (pd.Series(list("yn"), dtype=object), "v", {}, "v == 'yes'"),
+        (pd.Series(pd.Categorical(["a"])), "v", {}, "two or more levels"),
+        (pd.Series([0, 1]), "scale(v)", {}, "scale"),
+        (pd.Series(pd.to_datetime(["2020-01-01"])), "v", {}, "datetime64"),
+    ],
+)
+def test_refusals_are_about_public_facts(series, left, schema, says):
+    for frame in (series, series.iloc[:1]):
+        with pytest.raises((SchemaError, FormulaError)) as caught:
+            plan(frame, left, **schema)
+        assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("values", [[0, 0], [1, 1], [2, 3], [np.nan, np.nan]])
+def test_one_class_or_none_is_read_like_any_other(values):
+    spec, frame = plan(pd.Series(values, dtype=float))
+    both, _ = plan(pd.Series([0.0, 1.0]))
+    assert spec.response == both.response
+    assert read_design(spec, frame, DenseRows).rows.n == 2
+
+
+def test_the_description_holds_nothing_of_the_data():
+    assert [
+        plan(pd.Series(values, dtype=float))[0].response.describe() for values in ([0, 1], [5, 9])
+    ] == ["v: 1 (positive) against 0; -1 counts as 0, other values as missing"] * 2

@@ -1,0 +1,164 @@
+"""Warnings about declarations: from public facts, once per fit, at the line of the user."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, replaced
+from scipy import sparse
+
+import privatelr.design.type_checks
+from privatelr import GuaranteeError, PrivacyWarning, SchemaWarning, dplpsvm, dplr, dpsimplex, dpsvm
+
+MODELS = {"dplr": dplr, "dpsvm": dpsvm, "dplpsvm": dplpsvm, "dpsimplex": dpsimplex}
+EVERY_DOOR = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+LEVELS = SCHEMA["levels"]
+STATUS = pd.CategoricalDtype(["Alive", "Died"])
+
+
+def said(formula=FORMULA, frame=None, *, model=dplr, **options):
+    """What a fit warns of the declarations."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model(formula, clinic() if frame is None else frame, **options)
+    return [str(w.message) for w in caught if issubclass(w.category, SchemaWarning)]
+
+
+@EVERY_DOOR
+def test_a_column_without_bounds_is_named_once_with_the_remedy(model):
+    (words,) = said(model=model, levels=LEVELS)
+    assert "no bounds are declared for 'age', 'dose', so values are shortened" in words
+    assert "declare bounds={'age': (lo, hi)}" in words
+    (words,) = said(model=model, levels=LEVELS, bounds={"age": (18, 90)})
+    assert "declared for 'dose', so" in words
+    assert said(model=model, **SCHEMA) == []
+
+
+@EVERY_DOOR
+def test_it_points_at_the_line_of_the_user(model):
+    with pytest.warns(SchemaWarning) as caught:
+        model(FORMULA, clinic(), levels=LEVELS)
+    assert caught[0].filename == __file__
+    assert issubclass(SchemaWarning, PrivacyWarning)
+
+
+def test_it_is_an_error_where_warnings_are_and_nothing_is_spent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SchemaWarning)
+        with pytest.raises(SchemaWarning, match="no bounds are declared for 'age'"):
+            dplr("y ~ age", clinic())
+
+
+def test_a_refusal_comes_without_it():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(GuaranteeError):
+            dpsvm("y ~ age", clinic(), analysis="joint")
+
+
+@pytest.mark.parametrize("wide", [4, 9])
+def test_many_columns_are_counted(wide):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(30, wide)), columns=[f"x{i}" for i in range(wide)])
+    (words,) = said("y ~ .", frame.assign(y=rng.integers(0, 2, 30)))
+    assert ("'x3', so" in words) == (wide == 4)
+    assert ("'x5' and 3 more" in words) == (wide == 9)
+
+
+def test_lengths_that_were_declared_or_cannot_be_are_not_doubted():
+    frame = clinic()
+    assert said(levels=LEVELS, row_norm=90.0) == []
+    assert said("y ~ I(age > 50)", frame) == []
+    x = sparse.csr_array(frame[["age", "dose"]].to_numpy())
+    for model in (dplr, dpsimplex):
+        assert said(frame["y"].to_numpy(), x, model=model) == []
+    found = said(levels=LEVELS, do_scale=True)
+    assert found == []
+
+
+RACES = {"levels": {"race": ["white", "black", "other"]}, "bounds": {"age": (18, 90)}}
+
+
+@EVERY_DOOR
+def test_a_response_of_three_levels(model):
+    frame = clinic().assign(race=["white", "black", "other", "other"] * 10)
+    (words,) = said("race ~ age", frame, model=model, **RACES)
+    assert "'race' has 3 declared levels, and 'white' is fitted against all the others" in words
+    assert "\"race == 'white' ~ ...\"" in words
+    assert said("race == 'white' ~ age", frame, model=model, **RACES) == []
+    assert said("smoker ~ age", frame, model=model, **SCHEMA) == []
+
+
+BOUNDS = {"age": (18, 90)}
+
+
+@EVERY_DOOR
+@pytest.mark.parametrize(
+    ("formula", "levels", "words"),
+    [
+        ("smoker == 'maybe' ~ age", LEVELS, "compares 'smoker' with 'maybe', which is not one of"),
+        ("smoker %in% c('yes', 'ja') ~ age", LEVELS, "with 'ja', which is not one of its declared"),
+        ("status ~ age", {"status": ["Alive", "Dead"]}, "levels['status'] has 'Dead', which the"),
+        ("y ~ age + status", {"status": ["Alive", "Dead"]}, "type does not list ('Alive', 'Died')"),
+        (
+            "y ~ age + factor(smoker, levels = c('no', 'ja'))",
+            LEVELS,
+            "has 'ja', which is none of the declared levels of 'smoker' ('no', 'yes')",
+        ),
+    ],
+)
+def test_a_label_that_no_other_declaration_knows(model, formula, levels, words):
+    frame = clinic().assign(status=pd.Categorical(["Alive", "Died"] * 20, dtype=STATUS))
+    (found,) = said(formula, frame, model=model, levels=levels, bounds=BOUNDS)
+    assert words in found
+    assert "no record has it" in found
+
+
+def test_labels_that_are_known_are_not_doubted():
+    frame = clinic().assign(status=pd.Categorical(["Alive", "Died"] * 20, dtype=STATUS))
+    assert said("status ~ age", frame, bounds=BOUNDS) == []
+    assert said("status ~ age", frame, levels={"status": ["Died", "Alive"]}, bounds=BOUNDS) == []
+    assert said("status == 'Died' ~ age", frame, bounds=BOUNDS) == []
+
+
+def test_a_numeric_response_that_is_declared_to_be_something_else():
+    (words,) = said("1 - y ~ age", bounds={**BOUNDS, "y": (0, 5)})
+    assert "'1 - y' takes the values 0 and 1, and its declared bounds give it (-4, 1)" in words
+    for formula, pair in (("1 - y ~ age", (0, 1)), ("I(y - 1) ~ age", (1, 2)), ("y ~ age", (0, 1))):
+        assert said(formula, bounds={**BOUNDS, "y": pair}) == []
+
+
+ODD = [{"age": np.nan}, {"age": 1e300}, {"smoker": "undeclared"}, {"y": 2.0}]
+
+
+def check_same_words(values):
+    frame = clinic()
+    first, second = (
+        said("smoker == 'maybe' ~ age + dose", table, levels=LEVELS)
+        for table in (frame, replaced(frame, 3, **values))
+    )
+    assert first == second
+    assert len(first) == 2
+
+
+@pytest.mark.parametrize("values", ODD, ids=str)
+def test_the_words_are_the_same_for_neighbours(values):
+    check_same_words(values)
+
+
+def test_words_that_look_at_values_are_caught(monkeypatch):
+    honest = privatelr.design.type_checks.doubts
+
+    def curious(spec, frame, schema):
+        return [f"{doubt} ({frame['age'].max():.0f})" for doubt in honest(spec, frame, schema)]
+
+    monkeypatch.setattr(privatelr.design.type_checks, "doubts", curious)
+    with pytest.raises(AssertionError):
+        check_same_words({"age": 1e300})
+
+
+def test_a_fit_with_its_declarations_is_quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_clinic(clinic())

@@ -1,0 +1,324 @@
+"""The public schema, the kinds of variables that follow from it, and reading a column."""
+
+import datetime
+import decimal
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privatelr.design.variables import Variable, describe_variables, level_codes, read_variable
+from privatelr.errors import SchemaError
+from privatelr.sources.schema import Schema, declare_schema
+
+
+def kind(series, **schema):
+    return describe_variables(pd.DataFrame({"v": series}), ["v"], declare_schema(**schema))["v"]
+
+
+# ---- declarations
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "says"),
+    [
+        ("bounds", {"age": (90, 18)}, "bounds['age']=(90, 18)"),
+        ("bounds", {"age": (18, 18)}, "lo < hi"),
+        ("bounds", {"age": (18,)}, "bounds['age']"),
+        ("bounds", {"age": (1, 2, 3)}, "bounds['age']"),
+        ("bounds", {"age": 5}, "bounds['age']=5"),
+        ("bounds", {"age": "ab"}, "bounds['age']='ab'"),
+        ("bounds", {"age": ("a", "b")}, "bounds['age']"),
+        ("bounds", {"age": (0, math.nan)}, "finite"),
+        ("bounds", {"age": (0, math.inf)}, "finite"),
+        ("bounds", {"age": (None, 1)}, "finite"),
+        ("bounds", {"age": (False, True)}, "finite"),
+        ("bounds", {"age": (0, 1j)}, "finite"),
+        ("bounds", [("age", (0, 1))], "bounds="),
+        ("bounds", (0, 1), "bounds=(0, 1)"),
+        ("levels", {"s": "ab"}, "levels['s']='ab'"),
+        ("levels", {"s": ["a"]}, "two or more"),
+        ("levels", {"s": []}, "two or more"),
+        ("levels", {"s": ["a", "a"]}, "different"),
+        ("levels", {"s": ["a", None]}, "levels['s']"),
+        ("levels", {"s": ["a", math.nan]}, "levels['s']"),
+        ("levels", {"s": [["a"], ["b"]]}, "levels['s']"),
+        ("levels", {"s": 3}, "levels['s']=3"),
+        ("levels", ["a", "b"], "levels="),
+        ("row_norm", 0, "row_norm=0"),
+        ("row_norm", -1, "row_norm=-1"),
+        ("row_norm", math.inf, "row_norm=inf"),
+        ("row_norm", math.nan, "row_norm=nan"),
+        ("row_norm", "1", "row_norm='1'"),
+        ("row_norm", True, "row_norm=True"),
+        ("intercept_scale", 0, "intercept_scale=0"),
+        ("intercept_scale", None, "intercept_scale=None"),
+    ],
+)
+def test_a_wrong_declaration_is_named_with_what_it_takes(argument, value, says):
+    with pytest.raises(SchemaError) as caught:
+        declare_schema(**{argument: value})
+    assert says in str(caught.value)
+    assert "takes" in str(caught.value)
+
+
+def test_a_variable_has_bounds_or_levels():
+    with pytest.raises(SchemaError, match="both bounds and levels"):
+        declare_schema(bounds={"v": (0, 1)}, levels={"v": ["a", "b"]})
+
+
+def test_declarations_are_kept_in_plain_types():
+    schema = declare_schema(
+        {"a": np.array([0, 1])}, {"s": np.array([1, 2]), "t": (c for c in "uv")}, row_norm=2
+    )
+    assert schema == Schema({"a": (0.0, 1.0)}, {"s": (1, 2), "t": ("u", "v")}, 2.0, 0.5)
+    assert {type(level) for level in schema.levels["s"]} == {int}
+
+
+@pytest.mark.parametrize("argument", ["bounds", "levels"])
+def test_a_declaration_for_an_unknown_column_is_refused(argument):
+    declared = {"bounds": {"agee": (0, 1)}, "levels": {"agee": ["a", "b"]}}[argument]
+    frame = pd.DataFrame({"age": [1.0]})
+    with pytest.raises(SchemaError, match=r"agee.*'age'"):
+        describe_variables(frame, ["age"], declare_schema(**{argument: declared}))
+
+
+# ---- kinds follow from types
+
+
+@pytest.mark.parametrize(
+    ("series", "schema", "expected"),
+    [
+        (pd.Series([1, 2]), {}, "numeric"),
+        (pd.Series([1.5], dtype="float32"), {}, "numeric"),
+        (pd.Series([1], dtype="uint8"), {}, "numeric"),
+        (pd.Series([1, None], dtype="Int64"), {}, "numeric"),
+        (pd.Series([1, None], dtype="Float64"), {}, "numeric"),
+        (pd.Series([True, False]), {}, "logical"),
+        (pd.Series([True, None], dtype="boolean"), {}, "logical"),
+        (pd.Series(["a", "b"]), {}, "text"),
+        (pd.Series(["a", None], dtype="string"), {}, "text"),
+        (pd.Series(["a", 1], dtype=object), {}, "text"),
+        (pd.Series([True, False], dtype=object), {}, "text"),
+        (pd.Series(["a", "b"], dtype="category"), {}, "categorical"),
+        (pd.Series([True, False], dtype="category"), {}, "categorical"),
+        (pd.Series(["a", "b"]), {"levels": {"v": ["a", "b"]}}, "categorical"),
+        (pd.Series([1, 2]), {"levels": {"v": [1, 2]}}, "categorical"),
+        (pd.Series(["1", "2"], dtype=object), {"bounds": {"v": (0, 3)}}, "numeric"),
+        (pd.Series([True, False]), {"bounds": {"v": (0, 1)}}, "numeric"),
+    ],
+)
+def test_the_kind_follows_from_the_type(series, schema, expected):
+    assert kind(series, **schema).kind == expected
+    # one more record cannot change it
+    assert kind(series.iloc[:1], **schema) == kind(series, **schema)
+
+
+def test_levels_follow_from_the_type_or_the_declaration():
+    dtype = pd.CategoricalDtype(["b", "a", "never seen"])
+    assert kind(pd.Series(["a", "b"], dtype=dtype)).levels == ("b", "a", "never seen")
+    declared = kind(pd.Series(["a", "b"], dtype=dtype), levels={"v": ["a", "c"]})
+    assert declared.levels == ("a", "c")
+    assert kind(pd.Series([True])).levels == (False, True)
+
+
+@pytest.mark.parametrize("schema", [{}, {"bounds": {"v": (0, 1)}}])
+@pytest.mark.parametrize(
+    "series",
+    [
+        pd.Series(pd.to_datetime(["2020-01-01"])),
+        pd.Series(pd.to_datetime(["2020-01-01"]).tz_localize("UTC")),
+        pd.Series(pd.to_timedelta([1], unit="D")),
+        pd.Series(pd.period_range("2020", periods=1, freq="D")),
+        pd.Series([1j]),
+        pd.Series(pd.interval_range(0, 1)),
+    ],
+    ids=lambda series: str(series.dtype),
+)
+def test_types_that_are_neither_numbers_nor_levels_are_refused(series, schema):
+    # with bounds they would become rows of zeros without a word
+    with pytest.raises(SchemaError, match="'v'") as caught:
+        kind(series, **schema)
+    assert str(series.dtype) in str(caught.value)
+
+
+def test_bounds_on_a_categorical_column_are_refused():
+    with pytest.raises(SchemaError, match="categorical"):
+        kind(pd.Series(["a"], dtype="category"), bounds={"v": (0, 1)})
+
+
+@pytest.mark.parametrize(
+    ("series", "levels"),
+    [
+        (pd.Series([1, 2]), ["1", "2"]),
+        (pd.Series(["1", "2"], dtype="string"), [1, 2]),
+        (pd.Series([True]), ["T", "F"]),
+    ],
+)
+def test_levels_of_another_type_are_refused(series, levels):
+    with pytest.raises(SchemaError, match="type"):
+        kind(series, levels={"v": levels})
+
+
+# ---- reading
+
+
+class Awkward:
+    """Fails at whatever it is asked."""
+
+    __hash__ = None
+
+    def __float__(self):
+        raise RuntimeError("private")
+
+    __eq__ = __bool__ = __float__
+
+
+class AwkwardText(str):
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        raise RuntimeError("private")
+
+
+class AwkwardNumber(float):
+    def __float__(self):
+        raise RuntimeError("private")
+
+
+WEIRD = [
+    None, math.nan, math.inf, -math.inf, pd.NA, pd.NaT, 10**400, -(10**400), 1j, np.complex128(1j),
+    "", "a", "7", "nan", " 1e999 ", b"a", bytearray(b"7"), [], [1.0], {}, {"a": 1}, {1}, (1, 2),
+    np.array([1.0]), np.array([1.0, 2.0]), np.array(1j), np.bytes_(b"a"), np.str_("a"),
+    np.void(b"ab"), np.array((1, 2.0), dtype="i4,f8")[()], np.datetime64("2020-01-01"),
+    np.longdouble("1e400"), pd.Timestamp("2020-01-01"), pd.Series([1.0]), pd.DataFrame({"a": [1]}),
+    datetime.date(2020, 1, 1), decimal.Decimal("sNaN"), True, 3, int, print, Awkward(),
+    AwkwardText("a"), AwkwardNumber(1.0), np.ma.masked, np.ma.array([1.0], mask=[True]),
+    np.array(0.5), memoryview(b"7"),
+]  # fmt: skip
+VARIABLES = [
+    Variable("v", "numeric"),
+    Variable("v", "numeric", (-1.0, 2.0)),
+    Variable("v", "text"),
+    Variable("v", "categorical", levels=("a", "b")),
+    Variable("v", "categorical", levels=(0, 3)),
+    Variable("v", "logical", (0.0, 1.0), (False, True)),
+]
+
+
+def column(values):
+    cells = np.empty(len(values), dtype=object)
+    for index, value in enumerate(values):
+        cells[index] = value
+    return pd.Series(cells, dtype=object)
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: f"{v.kind}{v.levels or v.bounds}")
+@pytest.mark.parametrize("value", WEIRD, ids=lambda v: type(v).__name__)
+def test_no_value_can_stop_or_warn(variable, value):
+    neighbour = {"numeric": 1.0, "logical": True}.get(variable.kind, [*variable.levels, "a"][0])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")  # as an error, one could be caught on the way
+        values, valid = read_variable(variable, column([value, neighbour]))
+    assert not said
+    assert values.shape == valid.shape == (2,)
+    assert valid[1]
+    assert values[1] == neighbour  # the next record is read as if nothing had happened
+    if variable.kind == "numeric":
+        assert variable.bounds[0] <= values[0] <= variable.bounds[1]
+        assert math.isfinite(values[0])
+
+
+def test_an_array_without_dimensions_is_a_number():
+    values, valid = read_variable(Variable("v", "numeric"), column([np.array(0.5), [0.5]]))
+    assert values[0] == 0.5
+    assert valid.tolist() == [True, False]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(WEIRD), min_size=1, max_size=6), st.sampled_from(VARIABLES))
+def test_weird_columns_are_read_row_by_row(values, variable):
+    whole, valid = read_variable(variable, column(values))
+    for index, value in enumerate(values):
+        alone, usable = read_variable(variable, column([value]))
+        assert usable[0] == valid[index]
+        if usable[0] and not isinstance(value, AwkwardText):
+            assert alone[0] == whole[index]
+
+
+TYPED = [
+    pd.Series([1, None, 300], dtype="Int64"),
+    pd.Series([1.0, np.nan, np.inf]),
+    pd.Series([1, 0, 255], dtype="uint8"),
+    pd.Series([1.5, 2, 3], dtype="float16"),
+    pd.Series(np.array(["1e400", "1", "2"], dtype=np.longdouble)),
+    pd.Series([1j, 2, 3]),
+    pd.Series([True, None, False], dtype="boolean"),
+    pd.Series(["a", None, "7"], dtype="string"),
+    pd.Series(["a", None, "7"]),
+    pd.Series(["a", None, "b"], dtype="category"),
+    pd.Series([1, None, 3], dtype="category"),
+    pd.Series(pd.to_datetime(["2020", None, "2021"])),
+    pd.Series(pd.arrays.SparseArray([1.0, np.nan, 0])),
+]
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: f"{v.kind}{v.levels or v.bounds}")
+@pytest.mark.parametrize("series", TYPED, ids=lambda series: str(series.dtype))
+def test_typed_columns_are_read_as_any_kind(series, variable):
+    # new data may have another type than the data of the fit
+    _, valid = read_variable(variable, series)
+    missing = series.isna().to_numpy()
+    assert not valid[missing].any()
+
+
+@pytest.mark.parametrize(
+    ("series", "values", "valid"),
+    [
+        (pd.Series([5, -7, 1]), [2, -1, 1], [1, 1, 1]),
+        (pd.Series([5.0, np.nan, np.inf]), [2, 0.5, 0.5], [1, 0, 0]),
+        (pd.Series([5, None], dtype="Int64"), [2, 0.5], [1, 0]),
+        (pd.Series(["1.5", "x", None, "9"], dtype=object), [1.5, 0.5, 0.5, 2], [1, 0, 0, 1]),
+        (pd.Series([True, False]), [1, 0], [1, 1]),
+    ],
+)
+def test_numbers_are_clipped_and_what_is_not_a_number_is_invalid(series, values, valid):
+    got = read_variable(Variable("v", "numeric", (-1.0, 2.0)), series)
+    assert got[0].tolist() == values
+    assert got[1].tolist() == [bool(flag) for flag in valid]
+
+
+@pytest.mark.parametrize(
+    ("series", "levels", "codes"),
+    [
+        (pd.Series(["b", "a", "c", None]), ("a", "b"), [1, 0, -1, -1]),
+        (pd.Series(["b", "a", "c", None], dtype="string"), ("a", "b"), [1, 0, -1, -1]),
+        (pd.Series(["b", "a", "c", None], dtype=object), ("a", "b"), [1, 0, -1, -1]),
+        (pd.Series(["b", "a", "c", None], dtype="category"), ("a", "b"), [1, 0, -1, -1]),
+        (pd.Series([2, 1, 3]), (1, 2), [1, 0, -1]),
+        (pd.Series([2.0, 1.0, np.nan]), (1, 2), [1, 0, -1]),
+        (pd.Series([2, 1, None], dtype="Int64"), (1, 2), [1, 0, -1]),
+        (pd.Series([True, False]), (0, 1), [1, 0]),
+        (pd.Series([True, None], dtype="boolean"), (0, 1), [1, -1]),
+        (pd.Series([1, 0, 2]), (False, True), [1, 0, -1]),
+        (pd.Series([1, 0, 2], dtype=object), (False, True), [1, 0, -1]),
+        (pd.Series([1, 0], dtype="float16"), (0, 1), [1, 0]),
+    ],
+)
+def test_values_outside_the_levels_are_invalid(series, levels, codes):
+    values, valid = read_variable(Variable("v", "categorical", levels=levels), series)
+    assert valid.tolist() == [code >= 0 for code in codes]
+    assert level_codes(values, levels)[valid].tolist() == [code for code in codes if code >= 0]
+
+
+def test_a_boolean_variable_reads_zeros_and_ones_of_new_data():
+    logical = Variable("v", "logical", (0.0, 1.0), (False, True))
+    for series in (pd.Series([0, 1]), pd.Series([0.0, 1.0]), pd.Series([False, True])):
+        values, valid = read_variable(logical, series)
+        assert valid.all()
+        assert values.tolist() == [0.0, 1.0]

@@ -1,0 +1,105 @@
+"""Sparse matrices with bounded rows, from the response and the matrix to the release."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from privatelr import Newton
+from privatelr.design.matrix_designs import NumberedColumns, plan_wide, read_wide
+from privatelr.errors import SchemaError
+from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.request import read_request
+from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
+from privatelr.numerics.losses import LOSSES
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.sparse_rows import sparse_backend
+from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
+from privatelr.sources.schema import declare_schema
+
+
+def fit_matrix(
+    y, x, eps, delta=0.0, *, lambda_=None, op=True, randomness=None, dense=False, **schema
+):
+    """What the front door will do with a sparse matrix; its spec and the release."""
+    frame = pd.DataFrame({"y": y})
+    loss = LOSSES["logistic"]
+    spec = plan_wide("y", frame["y"], x.shape[1], declare_schema(**schema))
+    request = read_request(eps, delta, None, lambda_, op, None, "increase")
+    plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
+    draws = draw_all(plan, randomness or SystemRandomness())
+    covariates, labels = read_wide(spec, x, frame)
+    limits = {"bound": spec.bound, "intercept": spec.intercept, "blocks": spec.blocks}
+    if dense:
+        rows = DenseRows(covariates.toarray(), labels, **limits)
+    else:
+        rows = sparse_backend(covariates, labels, projection=spec.projection, **limits)
+    return spec, release_all(rows, plan, draws, Newton())
+
+
+def table(n=300, p=700, seed=0):
+    rng = np.random.default_rng(seed)
+    x = sparse.random_array((n, p), density=0.02, rng=rng, format="csr")
+    y = np.where(x[:, :50].sum(axis=1) > x[:, 50:100].sum(axis=1), 1.0, 0.0)
+    y[3] = np.nan
+    x = sparse.csr_array(x)
+    x.data[40] = np.inf
+    return y, x
+
+
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_same_release_as_of_dense_rows(op, delta):
+    """Each certified by itself: apart by what the shield hides, and a grid."""
+    found = [
+        fit_matrix(*table(), 1.0, delta, op=op, randomness=SeededRandomness(3), dense=dense)[1]
+        for dense in (True, False)
+    ]
+    problem = found[0].calibration.problem
+    apart = np.linalg.norm(found[0].coef - found[1].coef)
+    grid = found[0].calibration.grid
+    assert apart <= found[0].calibration.distance + grid * np.sqrt(problem.d)
+    assert apart <= 1e-8 + grid * np.sqrt(problem.d)
+
+
+@pytest.mark.parametrize("op", [True, False])
+def test_secret_noise_of_many_columns(op):
+    y, x = table(200, 20_000)
+    spec, release = fit_matrix(y, x, 1.0, 1e-6, op=op)
+    assert release.coef.shape == (spec.d,) == (20_001,)
+    assert not np.fmod(release.coef, release.calibration.grid).any()
+    assert np.isfinite(release.coef).all()
+    assert release.calibration.distance * release.calibration.problem.penalty < 1e-3
+
+
+def test_a_plain_fit_of_many_columns():
+    y, x = table()
+    plain = [fit_matrix(y, x, 0, lambda_=1e-3, dense=dense)[1].coef for dense in (True, False)]
+    np.testing.assert_allclose(plain[0], plain[1], atol=1e-8)
+
+
+def test_what_is_public_about_a_matrix():
+    spec = plan_wide("y", pd.Series([0.0, 1.0]), 5, declare_schema(row_norm=3.0))
+    assert (spec.p, spec.d, spec.bound, spec.intercept) == (5, 6, 3.0, 0.5)
+    assert spec.radius >= np.hypot(3.0, 0.5)
+    assert tuple(spec.columns.names) == ("(Intercept)", "X1", "X2", "X3", "X4", "X5")
+    assert (spec.user_map() @ np.ones(6)).tolist() == [0.5, 1, 1, 1, 1, 1]
+    assert plan_wide("y", pd.Series([0.0, 1.0]), 5, declare_schema()).bound == 1.0
+
+
+def test_what_a_matrix_does_not_take():
+    with pytest.raises(SchemaError, match=r"bounds or levels of 'X1'"):
+        plan_wide("y", pd.Series([0.0]), 5, declare_schema(bounds={"X1": (0, 1)}))
+    spec = plan_wide("y", pd.Series([0.0]), 5, declare_schema())
+    with pytest.raises(SchemaError, match="the fit was of 5 columns"):
+        read_wide(spec, sparse.csr_array((1, 4)), pd.DataFrame({"y": [0.0]}))
+
+
+def test_names_of_numbered_columns_are_made_when_they_are_asked_for():
+    names = NumberedColumns(20_000_000).names
+    assert len(names) == 20_000_001
+    assert (names[0], names[1], names[-1]) == ("(Intercept)", "X1", "X20000000")
+    assert names[:3] == ("(Intercept)", "X1", "X2")
+    assert list(NumberedColumns(2).names) == ["(Intercept)", "X1", "X2"]
+    with pytest.raises(IndexError):
+        names[20_000_001]

@@ -1,0 +1,108 @@
+"""Terms that would learn from the data are refused, with their name and a remedy."""
+
+import pandas as pd
+import pytest
+
+from privatelr.design.formula_design import plan_design
+from privatelr.errors import FormulaError, SchemaError
+from privatelr.formula.algebra import parse_formula
+from privatelr.formula.functions import _LEARNED, _SUMMARIES, ROW_FUNCTIONS
+from privatelr.sources.schema import declare_schema
+
+FRAME = pd.DataFrame(
+    {"y": [0, 1], "x": [1.0, 2.0], "Sepal.Length": [1.0, 2.0], "s": ["u", "v"], "o": [1, "a"]}
+).astype({"s": "string"})
+
+
+def plan(formula, **schema):
+    parsed = parse_formula(formula, list(FRAME.columns))
+    return plan_design(parsed, FRAME, declare_schema(**schema))
+
+
+LEARNING = [  # (term, words of the remedy)
+    ("scale(x)", ["bounds=", "(lo, hi)", "public constants"]),
+    ("scale(Sepal.Length)", ['"Sepal.Length": (lo, hi)']),
+    ("center(x)", ["bounds=", "mean"]),
+    ("standardize(x)", ["bounds="]),
+    ("poly(x, 2)", ["I(x^2)", "bounds="]),
+    ("bs(x, df = 4)", ["knots", "I(x > 3.2)", "bounds="]),
+    ("ns(x)", ["knots", "pmax(x - 3.2, 0)"]),
+    ("cr(x, df = 3)", ["knots"]),
+    ("cut(x, 3)", ["breaks", "I(x > 3.2)"]),
+    ("relevel(s, 'v')", ["levels=", '"s"', 'C(s, Treatment("level"))']),
+    ("I(x > x.mean())", ["x.mean", "I(x > 3.2)", "bounds="]),
+    ("I(x > mean(x))", ["mean", "I(x > 3.2)"]),
+    ("I(x - np.mean(x))", ["mean", "I(x > 3.2)"]),
+    ("I(x - numpy.median(x))", ["median"]),
+    ("mean(x)", ["mean"]),
+    ("I(x/max(x))", ["max"]),
+    ("lag(x)", ["lag"]),
+    ("diff(x)", ["diff"]),
+    ("cumsum(x)", ["cumsum"]),
+    ("rank(x)", ["rank"]),
+    ("x.shift(1)", ["x.shift"]),
+    ("I(quantile(x, 0.5))", ["quantile"]),
+    ("hashing(x)", ["hashing", "row by row"]),
+    ("np.roll(x, 1)", ["roll", "row by row"]),
+    ("log(scale(x))", ["scale", "bounds="]),
+    ("s", ["levels=", "categorical"]),
+    ("o", ["levels=", "categorical"]),
+    ("factor(x)", ["levels=", '"x"']),
+    ("C(s)", ["levels=", '"s"']),
+    ("x:s", ["levels="]),
+]
+
+
+@pytest.mark.parametrize(("term", "remedy"), LEARNING)
+def test_learning_terms_are_refused_with_a_remedy(term, remedy):
+    with pytest.raises(SchemaError) as caught:
+        plan(f"y ~ {term}")
+    said = str(caught.value)
+    named = term if term != "x:s" else "s"
+    assert f"'{named}'" in said
+    assert [words for words in remedy if words not in said] == []
+
+
+def test_bounds_do_not_make_a_learning_term_acceptable():
+    with pytest.raises(SchemaError, match="scale"):
+        plan("y ~ scale(x)", bounds={"x": (0, 3)}, row_norm=1.0)
+
+
+@pytest.mark.parametrize("function", sorted((set(_LEARNED) | _SUMMARIES) - {"relevel"}))
+def test_no_learning_function_is_in_the_table_of_row_functions(function):
+    assert function not in ROW_FUNCTIONS
+    with pytest.raises(SchemaError, match=function):
+        plan(f"y ~ I({function}(x))")
+
+
+def test_the_response_may_not_learn_either():
+    with pytest.raises(SchemaError, match="mean"):
+        plan("x > mean(x) ~ Sepal.Length")
+
+
+@pytest.mark.parametrize(
+    "call", ["log(x, 2)", "log(x, base=2)", "round(x, 1)", "pmin(x)", "sqrt()", "ifelse(x, 1)"]
+)
+def test_a_known_function_with_the_wrong_arguments_is_refused(call):
+    # an argument that was dropped in silence would change the meaning of the term
+    with pytest.raises((SchemaError, FormulaError), match=call.split("(")[0]):
+        plan(f"y ~ I({call})")
+
+
+@pytest.mark.parametrize("call", ["__import__('os')", "x.__class__(x)", "eval('x')", "open(x)"])
+def test_a_term_cannot_reach_python(call):
+    with pytest.raises((SchemaError, FormulaError)):
+        plan(f"y ~ I({call})")
+
+
+@pytest.mark.parametrize("term", ["factor(x, levels = c('a', 'b'))", "factor(s, levels = c(1, 2))"])
+def test_levels_in_the_formula_must_have_the_type_of_the_column(term):
+    # otherwise every row would be a row of zeros, and nobody would know
+    with pytest.raises(SchemaError, match="levels"):
+        plan(f"y ~ {term}")
+
+
+def test_the_remedies_work():
+    schema = {"bounds": {"x": (0, 3)}, "levels": {"s": ["u", "v"]}}
+    for term in ["I(x > 3.2)", "pmax(x - 3.2, 0)", "x + I(x^2)", "I((x - 130)/20)", "s"]:
+        assert plan(f"y ~ {term}", **schema).bound_source == "declared bounds"

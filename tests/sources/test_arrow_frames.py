@@ -1,0 +1,301 @@
+"""Frames of polars and pyarrow, and short numbers: the rows of pandas' doubles, to the last bit."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import privatelr.numerics.rows.dense_rows as rows_module
+import privatelr.sources.arrow_frames as foreign
+from privatelr import SchemaError, dplr
+from privatelr.design.formula_design import plan_design, read_design
+from privatelr.formula.algebra import parse_formula
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.sources.data_source import as_frame
+from privatelr.sources.schema import declare_schema
+
+N = 700
+RNG = np.random.default_rng(3)
+MISSING = np.arange(N) % 50 == 9
+COLUMNS = {
+    "y": RNG.integers(0, 2, N),
+    "a": RNG.uniform(-2, 2, N),
+    "b": RNG.uniform(-2, 2, N).astype(np.float32),
+    "i": RNG.integers(-9, 9, N),
+    "s": RNG.integers(0, 99, N).astype(np.int8),
+    "u": RNG.integers(0, 2**63, N).astype(np.uint64) * 2 + 1,
+    "t": RNG.random(N) < 0.5,
+    "g": RNG.choice(["p", "q", "r"], N),
+    "h": RNG.choice(["v", "w"], N),
+}
+BOUNDS = {"a": (-1, 1.5), "b": (-1, 1), "i": (-5, 5), "s": (0, 50), "u": (0, 2**63)}
+LEVELS = {"g": ["p", "q"], "h": ["w", "v"]}
+FORMULAS = ["y ~ .", "y ~ a + b + i + s + u", "y ~ a * g + log(s + 1):t + h", "t ~ b + i - 1"]
+
+
+def read(frame, formula):
+    frame = as_frame(frame)
+    schema = declare_schema(bounds=BOUNDS, levels=LEVELS)
+    spec = plan_design(parse_formula(formula, list(frame.columns)), frame, schema)
+    return read_design(spec, frame, DenseRows).rows
+
+
+def with_nulls(maker, names=("a", "i", "u", "g")):
+    """The columns by a function of values and a mask of what is missing in some of them."""
+    none = np.zeros(N, dtype=bool)
+    return {name: maker(v, MISSING if name in names else none) for name, v in COLUMNS.items()}
+
+
+def polars_column(values, missing):
+    return pl.Series(values.tolist(), dtype=pl.Series(values).dtype).set(pl.Series(missing), None)
+
+
+def in_pieces(table):
+    """The same table in three pieces of memory."""
+    parts = [table.slice(0, 100), table.slice(100, 3), table.slice(103)]
+    return pa.concat_tables(parts) if isinstance(table, pa.Table) else pl.concat(parts)
+
+
+def pandas_nulls():
+    made = {}
+    for name, values in COLUMNS.items():
+        column = pd.Series(values)
+        if name in ("a", "i", "u"):
+            column = column.astype(float).mask(MISSING)
+        made[name] = column.astype(object).mask(MISSING, None) if name == "g" else column
+    return pd.DataFrame(made)
+
+
+WHOLE = {
+    "polars": lambda: pl.DataFrame(COLUMNS),
+    "polars in pieces": lambda: in_pieces(pl.DataFrame(COLUMNS)),
+    "pyarrow": lambda: pa.table(COLUMNS),
+    "pyarrow in pieces": lambda: in_pieces(pa.table(COLUMNS)),
+    "pandas by columns": lambda: pd.DataFrame(COLUMNS, copy=False),
+    "pandas of Arrow": lambda: pa.table(COLUMNS).to_pandas(types_mapper=pd.ArrowDtype),
+}
+NULLS = {
+    "polars": lambda: pl.DataFrame(with_nulls(polars_column)),
+    "polars in pieces": lambda: in_pieces(pl.DataFrame(with_nulls(polars_column))),
+    "pyarrow": lambda: pa.table(with_nulls(lambda v, m: pa.array(v, mask=m))),
+    "pyarrow in pieces": lambda: in_pieces(pa.table(with_nulls(lambda v, m: pa.array(v, mask=m)))),
+}
+
+
+def check_same(rows, expected):
+    np.testing.assert_array_equal(rows.x.view(np.int64), expected.x.view(np.int64))
+    np.testing.assert_array_equal(rows.y, expected.y)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("library", WHOLE)
+def test_every_library_gives_the_rows_of_pandas(library, formula):
+    check_same(read(WHOLE[library](), formula), read(pd.DataFrame(COLUMNS), formula))
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("library", NULLS)
+def test_nulls_make_rows_unusable(library, formula):
+    rows, expected = read(NULLS[library](), formula), read(pandas_nulls(), formula)
+    check_same(rows, expected)
+    if "a" in formula.split("~")[1]:
+        assert not rows.x[MISSING].any()
+        assert not rows.y[MISSING].any()
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_short_numbers_give_the_rows_of_their_doubles(formula):
+    """Integers and single precision are exact as doubles, so converting them first is no news."""
+    frame = pd.DataFrame(COLUMNS)
+    long = frame.astype({name: float for name in ("a", "b", "i", "s", "u")})
+    check_same(read(frame, formula), read(long, formula))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.bool_, np.float16])
+def test_arrays_of_any_numbers(monkeypatch, dtype, order):
+    values = RNG.uniform(-1, 3, (N, 6)).astype(dtype)
+    array = np.asarray(values, order=order)
+    array.flags.writeable = False
+    names = [f"X{i}" for i in range(1, 6)]
+    schema = declare_schema(bounds=dict.fromkeys(names, (0, 2)))
+    rows = []
+    for data in (array, pd.DataFrame(values.astype(float)).set_axis([*names, "X6"], axis=1)):
+        frame = as_frame(data)
+        spec = plan_design(parse_formula("X6 > 0 ~ .", list(frame.columns)), frame, schema)
+        rows.append(read_design(spec, frame, DenseRows).rows)
+        monkeypatch.setattr(rows_module, "_PIECE", 96)
+    check_same(*rows)
+
+
+def test_an_array_is_not_copied_to_be_read():
+    array = np.zeros((50, 3))
+    assert np.shares_memory(as_frame(array)["X2"].to_numpy(), array)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_numbers_are_the_memory_of_the_user(library):
+    made = WHOLE[library]()
+    frame = as_frame(made)
+    for name in ("a", "b", "i", "s", "u"):
+        own = made[name].to_numpy(**({"allow_copy": False} if library == "polars" else {}))
+        if library == "pyarrow":
+            own = made[name].chunk(0).to_numpy()
+        assert np.shares_memory(frame[name].to_numpy(), own), name
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_long_numbers_in_pieces_stay_in_arrow(library):
+    frame = as_frame(WHOLE[f"{library} in pieces"]())
+    assert isinstance(frame["a"].dtype, pd.ArrowDtype)
+    assert isinstance(frame["i"].dtype, pd.ArrowDtype)
+    assert list(frame.columns) == list(COLUMNS)
+
+
+def test_planted_bug_is_caught(monkeypatch):
+    """Nulls that are read as whatever number is in memory below them."""
+    honest = foreign._column
+
+    def careless(frame, name):
+        if name != "a":
+            return honest(frame, name)
+        column = frame.select([name]).to_arrow().column(name).combine_chunks()
+        return np.frombuffer(column.buffers()[1])[:N]
+
+    monkeypatch.setattr(foreign, "_column", careless)
+    with pytest.raises(AssertionError):
+        test_nulls_make_rows_unusable("pyarrow", "y ~ a + b")
+
+
+def test_categories_of_every_library():
+    """Those of a type are levels; those of a dictionary are what occurs, and need levels."""
+    values = pd.Categorical(COLUMNS["h"], categories=["v", "w"])
+    y, texts = COLUMNS["y"], COLUMNS["h"].tolist()
+    typed = [
+        pd.DataFrame({"y": y, "h": values}),
+        pl.DataFrame({"y": y, "h": pl.Series(texts, dtype=pl.Enum(["v", "w"]))}),
+    ]
+    expected, other = (read_levels(frame) for frame in typed)
+    check_same(other, expected)
+    for frame in found_levels(texts, y).values():
+        with pytest.raises(SchemaError, match="levels="):
+            read_levels(frame)
+        check_same(read_levels(frame, {"h": ["v", "w"]}), expected)
+
+
+def found_levels(texts, y):
+    """Columns whose dictionaries belong to the data."""
+    encoded = pa.array(texts).dictionary_encode()
+    return {
+        "polars": pl.DataFrame({"y": y, "h": pl.Series(texts).cast(pl.Categorical)}),
+        "pyarrow": pa.table({"y": y, "h": encoded}),
+        "pieces": in_pieces(pa.table({"y": y, "h": encoded})),
+    }
+
+
+def read_levels(frame, levels=None):
+    frame = as_frame(frame)
+    schema = declare_schema(levels=levels or {})
+    spec = plan_design(parse_formula("y ~ h", ["y", "h"]), frame, schema)
+    return read_design(spec, frame, DenseRows).rows
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "pieces"])
+def test_law_of_dictionaries(kind):
+    """One record with a value of its own changes neither what a model is nor what an error says."""
+    texts = COLUMNS["h"].tolist()
+    frames = [found_levels([*texts[:-1], last], COLUMNS["y"])[kind] for last in ("v", "SECRET")]
+    for levels in (None, {"h": ["a", "b"]}):
+        said = []
+        for frame in frames:
+            try:
+                read_levels(frame, levels)
+                said.append("read")
+            except SchemaError as error:
+                said.append(str(error))
+        assert said[0] == said[1]
+        assert "SECRET" not in said[0]
+
+
+def test_a_null_among_booleans_is_a_missing_value():
+    y, flags = COLUMNS["y"], [*COLUMNS["t"][:-1].tolist(), None]
+    for frame in (pl.DataFrame({"y": y, "h": flags}), pa.table({"y": y, "h": flags})):
+        rows = read_levels(frame)
+        assert rows.y[-1] == 0
+        assert (rows.y[:-1] != 0).all()
+
+
+def test_columns_that_no_model_reads_are_never_looked_at():
+    """Dates beyond Python's years, and text that is none."""
+    date = pa.array([0] * (N - 1) + [2**31 - 1], pa.int32()).cast(pa.date32())
+    table = pa.table({"y": COLUMNS["y"], "a": COLUMNS["a"], "d": date, "s": broken_text()})
+    fit = dplr("y ~ a", table, eps=1, bounds={"a": (-1, 1)})
+    assert fit.predict(table).notna().all()
+    with pytest.raises(SchemaError, match="type date32"):
+        dplr("y ~ a + d", table, eps=1, bounds={"a": (-1, 1)})
+
+
+def broken_text():
+    """Of which the last value is not UTF-8."""
+    data = b"p" * (N - 1) + b"\xff"
+    offsets = pa.py_buffer(np.arange(N + 1, dtype=np.int32).tobytes())
+    return pa.StringArray.from_buffers(N, offsets, pa.py_buffer(data))
+
+
+@pytest.mark.parametrize("formula", ["y ~ s", "s == 'p' ~ a"])
+@pytest.mark.parametrize("kind", ["pyarrow", "pandas"])
+def test_text_that_cannot_be_decoded_is_missing(formula, kind):
+    columns = {"y": COLUMNS["y"], "a": COLUMNS["a"], "s": broken_text()}
+    frame = pa.table(columns)
+    if kind == "pandas":
+        text = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([columns["s"]])))
+        frame = pd.DataFrame({**columns, "s": text})
+    fixed = pd.DataFrame({**columns, "s": ["p"] * (N - 1) + [None]})
+    schema = declare_schema(levels={"s": ["p", "q"]}, bounds={"a": (-1, 1)})
+    rows = []
+    for data in (as_frame(frame), fixed):
+        spec = plan_design(parse_formula(formula, ["y", "a", "s"]), data, schema)
+        rows.append(read_design(spec, data, DenseRows).rows)
+    check_same(*rows)
+    assert rows[0].y[-1] == 0
+
+
+def test_text_that_cannot_be_encoded_is_no_level():
+    lone = "\ud800S"
+    y = np.tile([0, 1], 20)
+    held = {
+        "strings": pd.DataFrame(
+            {"y": y, "g": pd.array([lone, *["u"] * 39], dtype="string[python]")}
+        ),
+        "objects": pd.DataFrame({"y": y, "g": pd.Series([lone, *["u"] * 39], dtype=object)}),
+        "mapping": {"y": y, "g": [lone, *["u"] * 39]},
+    }
+    for data in held.values():
+        frame = as_frame(data)
+        schema = declare_schema(levels={"g": ["u", "v"]})
+        spec = plan_design(parse_formula("y ~ g", ["y", "g"]), frame, schema)
+        rows = read_design(spec, frame, DenseRows).rows
+        assert rows.y[0] == 0
+        assert (rows.y[1:] != 0).all()
+
+
+def test_two_columns_of_a_name_are_refused_in_words():
+    table = pa.table([pa.array([1, 0]), pa.array([1, 0])], names=["y", "y"])
+    with pytest.raises(SchemaError, match="two columns named 'y'"):
+        as_frame(table)
+
+
+def test_lazy_frames_are_refused():
+    with pytest.raises(SchemaError, match="data takes a data frame"):
+        as_frame(pl.DataFrame(COLUMNS).lazy())
+
+
+@pytest.mark.filterwarnings("ignore:seed=1")
+@pytest.mark.parametrize("library", NULLS)
+def test_a_fit_and_its_predictions_are_the_same(library):
+    bounds = {name: BOUNDS[name] for name in ("a", "i", "u")}
+    frames = NULLS[library](), pandas_nulls()
+    fits = [dplr("y ~ a + i + u", frame, eps=1, bounds=bounds, seed=1) for frame in frames]
+    pd.testing.assert_series_equal(fits[0].coef, fits[1].coef)
+    pd.testing.assert_series_equal(fits[0].predict(frames[0]), fits[1].predict(frames[1]))

@@ -1,0 +1,92 @@
+"""A frame that is read by pieces gives the rows that it gives as a whole, to the last bit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from raw_designs import raw_design
+
+import privatelr.numerics.rows.dense_rows as rows_module
+from privatelr.design.evaluation import evaluate
+from privatelr.design.formula_design import plan_design, read_design, read_values
+from privatelr.design.terms import materialise
+from privatelr.design.variables import level_codes
+from privatelr.formula.algebra import factor_key, parse_formula
+from privatelr.numerics.parallel import threads
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.sources.schema import declare_schema
+
+N = 1000
+RNG = np.random.default_rng(2)
+FRAME = pd.DataFrame(
+    {
+        "y": RNG.integers(0, 2, N),
+        "x": RNG.uniform(-2, 3, N),
+        "z": RNG.uniform(0, 1, N).astype(np.float32),
+        "k": RNG.integers(0, 9, N),
+        "g": RNG.choice(["a", "b", "c"], N),
+        "h": pd.Categorical(RNG.choice(["u", "v"], N)),
+        "t": RNG.random(N) < 0.5,
+    }
+)
+FRAME.loc[5, "x"], FRAME.loc[7, "g"], FRAME.loc[11, "x"] = np.nan, "other", np.inf
+SCHEMA = {
+    "bounds": {"x": (-1, 2), "z": (0, 1), "k": (0, 8)},
+    "levels": {"g": ["a", "b", "c"], "h": ["u", "v"]},
+}
+FORMULAS = [
+    "y ~ .",
+    "y ~ x + z + k",
+    "y ~ x * g + h:z - 1",
+    "t ~ log(z + 1):x + I(x > 0):k + C(g, contr.helmert) + C(h, contr.sum):x",
+    "y ~ g:h:x + 0",
+]
+
+
+def plan(text):
+    return plan_design(parse_formula(text, list(FRAME.columns)), FRAME, declare_schema(**SCHEMA))
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_pieces_make_the_same_rows(monkeypatch, text):
+    spec = plan(text)
+    whole = read_design(spec, FRAME, DenseRows).rows
+    monkeypatch.setattr(rows_module, "_PIECE", 64)
+    for limit in (1, 3):
+        with threads(limit):
+            pieces = read_design(spec, FRAME, DenseRows).rows
+        np.testing.assert_array_equal(pieces.x, whole.x)
+        np.testing.assert_array_equal(pieces.y, whole.y)
+        assert pieces.radius == whole.radius
+        assert not pieces.x.flags.writeable
+    assert whole.y[5] == 0 or "x" not in text.split("~")[1]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_recipes_are_what_formulaic_makes(text):
+    """The frozen specification, applied to the factors as formulaic would, gives the same."""
+    spec = plan(text)
+    values, _ = read_values(spec.variables, FRAME, spec.formula.variables)
+    raw, _ = raw_design(spec, values, N)
+    expected = materialise(spec.columns.coding, factor_frame(spec, values))
+    np.testing.assert_allclose(raw, expected, rtol=1e-14, atol=0)
+
+
+def factor_frame(spec, values):
+    """The factors by their keys, as formulaic reads them."""
+    made = {}
+    for index, factor in enumerate(spec.factors):
+        if factor.is_categorical:
+            column = values[factor.source] if factor.source else evaluate(factor.expression, values)
+            codes = np.maximum(level_codes(column, factor.levels), 0)
+            made[factor_key(index)] = pd.Categorical.from_codes(codes, list(factor.levels))
+        else:
+            number = np.broadcast_to(evaluate(factor.expression, values), (N,))
+            made[factor_key(index)] = np.clip(number, *factor.interval)
+    return pd.DataFrame(made, index=range(N))
+
+
+def test_the_users_frame_is_neither_changed_nor_kept():
+    before = FRAME.copy()
+    rows = read_design(plan("y ~ ."), FRAME, DenseRows).rows
+    pd.testing.assert_frame_equal(FRAME, before)
+    assert not np.shares_memory(rows.x, FRAME["x"].to_numpy())
