@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design.type_checks import doubts
+from privatelr.design import doubts
 from privatelr.errors import SchemaError
 from privatelr.model_data import plan_data, read_data, read_rows, typed
-from privatelr.results.diagnostics import count
-from privatelr.results.pages.not_private_notes import DataCheck
-from privatelr.sources.data_source import is_dask
-from privatelr.sources.schema import BoundsLike, LevelsLike, declare_schema
+from privatelr.results import count
+from privatelr.results.pages import DataCheck
+from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask
 
 if TYPE_CHECKING:
     from privatelr.types import Rows

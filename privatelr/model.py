@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design.scaling import project, projection_width, scale_by_data
+from privatelr.design import project, projection_width, scale_by_data
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import find_mechanism
-from privatelr.mechanisms.request import Request, read_request, warn_of_one_record
-from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
+from privatelr.mechanisms import (
+    Facts,
+    Request,
+    calibrate_all,
+    draw_all,
+    find_mechanism,
+    read_request,
+    release_all,
+    warn_of_one_record,
+)
 from privatelr.model_data import (
     plan_data,
     read_data,
@@ -23,28 +29,21 @@ from privatelr.model_data import (
     require_scores,
     warn_of_declarations,
 )
-from privatelr.numerics.losses import Loss, find_hinge, find_loss, label
-from privatelr.numerics.solve.newton import Newton, Solver
-from privatelr.privacy.accounting.ledger import Account, account_with
-from privatelr.privacy.guarantees import Guarantee, NonPrivate, void
-from privatelr.privacy.noise.randomness import (
-    Randomness,
-    SeededRandomness,
-    SystemRandomness,
-    normals,
-)
-from privatelr.results.diagnostics import diagnose
-from privatelr.results.fit import Fit
-from privatelr.results.predict import read_threshold
-from privatelr.sources.schema import BoundsLike, LevelsLike, Schema, declare_schema
+from privatelr.numerics import Loss, find_hinge, find_loss, label
+from privatelr.numerics.solve import Newton, Solver
+from privatelr.privacy import Guarantee, NonPrivate, void
+from privatelr.privacy.accounting import Account, account_with
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
+from privatelr.results import Fit, diagnose, read_threshold
+from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privatelr.design.formula_design import DesignSpec
+    from privatelr.design import DesignSpec
     from privatelr.model_data import Data
-    from privatelr.privacy.accounting.composition_bounds import Entry
-    from privatelr.privacy.events import Event
+    from privatelr.privacy import Event
+    from privatelr.privacy.accounting import Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,34 +6,41 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scipy import sparse
 
-from privatelr.design.dask_design import DaskTable, read_dask_design, read_dask_source
-from privatelr.design.formula_design import DesignSpec, plan_design, read_design, read_labelled
-from privatelr.design.matrix_designs import (
+from privatelr.design import (
+    DaskTable,
+    DesignSpec,
     EntryBoundedMatrix,
     MatrixTable,
     NormBoundedMatrix,
+    plan_design,
     plan_wide,
+    read_dask_design,
+    read_dask_source,
+    read_design,
+    read_labelled,
     read_matrix_labels,
     read_matrix_source,
+    read_sparse,
     read_wide,
+    warn_of_doubts,
+    worth_sparse,
 )
-from privatelr.design.sparse_design import read_sparse, worth_sparse
-from privatelr.design.type_checks import warn_of_doubts
 from privatelr.errors import ArgumentError
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.rows.dask_rows import MOST_SCORED, DaskRows
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.entries import EntryRows, few_are_filled
-from privatelr.numerics.rows.sparse_rows import sparse_backend
-from privatelr.sources.columns import as_piece
-from privatelr.sources.counting import Tally
-from privatelr.sources.data_source import is_dask, read_source
+from privatelr.formula import parse_formula
+from privatelr.numerics.rows import (
+    MOST_SCORED,
+    DaskRows,
+    DenseRows,
+    EntryRows,
+    few_are_filled,
+    sparse_backend,
+)
+from privatelr.sources import Tally, as_piece, is_dask, read_source
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privatelr.sources.columns import RowSlice
-    from privatelr.sources.schema import Schema
+    from privatelr.sources import RowSlice, Schema
     from privatelr.types import Rows
 
     Data: TypeAlias = pd.DataFrame | MatrixTable | DaskTable

@@ -11,16 +11,17 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design.formula_design import DesignSpec, plan_design
-from privatelr.design.matrix_designs import (
+from privatelr.design import (
+    DesignSpec,
     EntryBoundedMatrix,
     MatrixTable,
+    plan_design,
     plan_matrix,
     read_matrix_source,
 )
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
-from privatelr.formula.algebra import parse_formula
-from privatelr.mechanisms.request import (
+from privatelr.formula import parse_formula
+from privatelr.mechanisms import (
     USUAL_DELTA,
     read_target_with_default_delta,
     require_below_one_record,
@@ -29,19 +30,17 @@ from privatelr.mechanisms.request import (
 from privatelr.mechanisms.selection_mechanism import LinearProgramMechanism, SimplexMechanism
 from privatelr.model import charge, read_ledger, read_randomness
 from privatelr.model_data import read_entries, warn_of_declarations
-from privatelr.numerics.losses import find_loss, label
-from privatelr.privacy.guarantees import NonPrivate, void
-from privatelr.results.diagnostics import diagnose
-from privatelr.results.predict import read_threshold
+from privatelr.numerics import find_loss, label
+from privatelr.privacy import NonPrivate, void
+from privatelr.results import diagnose, read_threshold
 from privatelr.results.selected import SelectedFit
-from privatelr.sources.data_source import read_source
-from privatelr.sources.schema import BoundsLike, LevelsLike, Schema, declare_schema
+from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema, read_source
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.selection_mechanism import SelectionMechanism
-    from privatelr.privacy.accounting.ledger import Account
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.accounting import Account
+    from privatelr.privacy.noise import Randomness
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 

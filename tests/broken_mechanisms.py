@@ -10,18 +10,12 @@ import numpy as np
 from privatelr.audit.checks import label
 from privatelr.audit.density.exact import minimisers
 from privatelr.audit.density.pairs import signed_rows
-from privatelr.mechanisms.calibration.lambda_rules import free_penalty
-from privatelr.mechanisms.calibration.moment_noise import moments_sensitivity
-from privatelr.mechanisms.calibration.output_noise import laws_hiding
-from privatelr.mechanisms.calibration.pure import proven
-from privatelr.mechanisms.problem import Facts, Problem
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.stages import calibrate_all
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.privacy.guarantees import ApproxDP, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import (
+from privatelr.mechanisms import Facts, Problem, Request, calibrate, calibrate_all
+from privatelr.mechanisms.calibration import free_penalty, laws_hiding, moments_sensitivity, proven
+from privatelr.numerics import LOSSES, Huber, SoftplusHinge
+from privatelr.privacy import ApproxDP, PureDP
+from privatelr.privacy.noise import (
+    BlockLaplace,
     GaussianNoise,
     NoNoise,
     SphericalLaplace,

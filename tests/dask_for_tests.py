@@ -8,14 +8,11 @@ from repeated_noise import trial
 
 import privatelr.model
 import privatelr.model_data
-from privatelr.design.dask_design import read_dask_design, read_dask_source
-from privatelr.design.formula_design import plan_design, read_design
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dask_rows import DaskRows
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.sources.schema import declare_schema
+from privatelr.design import plan_design, read_dask_design, read_dask_source, read_design
+from privatelr.formula import parse_formula
+from privatelr.numerics import LOSSES, Objective
+from privatelr.numerics.rows import DaskRows, DenseRows
+from privatelr.sources import declare_schema
 
 dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")

@@ -10,7 +10,7 @@ import pandas as pd
 
 import privatelr.model
 from privatelr import dplr, dpsvm
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.privacy.noise import SeededRandomness
 
 FORMULA = "y ~ age + dose + smoker"
 SCHEMA = {

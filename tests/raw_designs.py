@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from privatelr.design.coding import fill
-from privatelr.design.formula_design import read_factors
+from privatelr.design import fill, read_factors
 
 
 def raw_design(spec, values, n):

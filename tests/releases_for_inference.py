@@ -4,13 +4,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.mechanisms import Facts, Request, calibrate_all, draw_all, release_all
+from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
+from privatelr.privacy.noise import SeededRandomness
 from privatelr.types import Block, RowLimit
 
 INTERCEPT = 0.5

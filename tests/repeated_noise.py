@@ -5,7 +5,7 @@ import pytest
 from frames_for_laws import clinic
 
 import privatelr.model
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.privacy.noise import SeededRandomness
 
 SEED = 3
 

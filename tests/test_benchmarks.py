@@ -12,9 +12,8 @@ from benchmarks.peers import EQUAL, PEERS, Peer, ours, tune
 from benchmarks.problems import PROBLEMS, Problem, synthetic, wide
 from scipy import sparse
 
-from privatelr.numerics.losses import Huber, Logistic
-from privatelr.numerics.objective import Objective, gradient_of
-from privatelr.numerics.objective import value_and_gradient as in_package
+from privatelr.numerics import Huber, Logistic, Objective, gradient_of
+from privatelr.numerics import value_and_gradient as in_package
 
 LOSSES = (Logistic(), Huber(), Huber(0.1))
 SMALL = synthetic("small", 300, 4)

@@ -24,18 +24,11 @@ from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
 from privatelr import FormulaError, PrivateLRError, SchemaError, dplr, dpsvm
-from privatelr.design.dask_design import read_dask_source
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
-from privatelr.numerics.parallel import threads
-from privatelr.numerics.rows.dask_partitions import checksum, computed, constant, tree_sum
-from privatelr.numerics.rows.dask_rows import RowFacts
-from privatelr.numerics.rows.dense_rows import additions
-from privatelr.numerics.solve.ball_newton import precise_minimum
-from privatelr.numerics.solve.certified import certified_minimum, gradient_bound
-from privatelr.numerics.solve.newton import Newton
-from privatelr.sources.data_source import is_dask
-from privatelr.sources.schema import declare_schema
+from privatelr.design import read_dask_source
+from privatelr.numerics import LOSSES, Objective, hessian, mean_change, threads, value_and_gradient
+from privatelr.numerics.rows import RowFacts, additions, checksum, computed, constant, tree_sum
+from privatelr.numerics.solve import Newton, certified_minimum, gradient_bound, precise_minimum
+from privatelr.sources import declare_schema, is_dask
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -25,9 +25,8 @@ from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
 from privatelr import ClusterError, PrivateLRError, SchemaError, dplr
-from privatelr.numerics.objective import value_and_gradient
-from privatelr.numerics.solve.ball_newton import precise_minimum
-from privatelr.numerics.solve.newton import Newton
+from privatelr.numerics import value_and_gradient
+from privatelr.numerics.solve import Newton, precise_minimum
 
 dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")

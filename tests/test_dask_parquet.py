@@ -10,7 +10,7 @@ from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
 from privatelr import dplr
-from privatelr.sources.dask_collections import columns_apart
+from privatelr.sources import columns_apart
 
 dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")

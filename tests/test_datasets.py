@@ -8,7 +8,7 @@ import pytest
 from privatelr import ArgumentError, SchemaError, datasets, dplr, load_dataset, load_schema
 from privatelr.datasets import bundled
 from privatelr.datasets.fetched import FETCHED
-from privatelr.sources.schema import declare_schema
+from privatelr.sources import declare_schema
 
 ROWS = {"anes96": (944, 10), "breast_cancer": (569, 11), "iris": (150, 5)}
 CALLS = {

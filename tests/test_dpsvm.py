@@ -35,13 +35,12 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.design.formula_design import read_design
+from privatelr.design import read_design
+from privatelr.mechanisms import Facts
 from privatelr.mechanisms.calibration import gaussian_objective
-from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.verify import achieved
-from privatelr.numerics import losses
-from privatelr.numerics.losses import HINGES, LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics import HINGES, LOSSES, Huber, SoftplusHinge, losses
+from privatelr.numerics.rows import DenseRows
 
 PRICES = {
     "pure": {"eps": 1.0},

@@ -28,15 +28,11 @@ from privatelr import (
     dpsimplex,
     dpsvm,
 )
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import read_request
-from privatelr.numerics.losses import LOSSES
+from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.numerics import LOSSES
 from privatelr.precision import working_precision
-from privatelr.privacy.accounting.composition_bounds import Entry, delta_of
-from privatelr.privacy.accounting.ledger import active_ledger
-from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import TiltEvent, exact, renyi
+from privatelr.privacy import TiltEvent, exact, renyi, to_approximate
+from privatelr.privacy.accounting import Entry, active_ledger, delta_of
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 

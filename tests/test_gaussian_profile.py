@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr.privacy.noise.gaussian_delta import gaussian_sd, log_delta
+from privatelr.privacy.noise import gaussian_sd, log_delta
 
 FILE = Path(__file__).parent / "reference" / "calibration.json"
 REFERENCE = json.loads(FILE.read_text(encoding="utf-8"))

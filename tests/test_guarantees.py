@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import GuaranteeError, NonPrivate, PureDP
-from privatelr.privacy.conversions import (
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
     compose,
     from_json,
     implies,
@@ -18,7 +20,6 @@ from privatelr.privacy.conversions import (
     to_json,
     to_zcdp,
 )
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
 
 FILE = Path(__file__).parent / "reference" / "calibration.json"
 REFERENCE = json.loads(FILE.read_text(encoding="utf-8"))
@@ -52,7 +53,7 @@ def test_zcdp_to_approximate_holds_at_some_order(rho, delta):
         best = min(best, order * rho + (-math.log(delta) - math.log(excess) + shrink) / excess)
     assert epsilon <= max(best, 0) * (1 + 1e-9) + 1e-12
     # and it is no smaller than the exact Gaussian curve, which the bound covers
-    from privatelr.privacy.noise.gaussian_delta import log_delta
+    from privatelr.privacy.noise import log_delta
 
     assert log_delta(epsilon, math.sqrt(2 * rho)) <= math.log(delta) + 1e-9
 

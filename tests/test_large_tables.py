@@ -22,7 +22,7 @@ from privatelr import (
     dplr,
     load,
 )
-from privatelr.results.release_files.release_format import content_hash
+from privatelr.results.release_files import content_hash
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 VALIDATOR = jsonschema.Draft202012Validator(

@@ -14,20 +14,14 @@ import pandas as pd
 import pytest
 
 from privatelr import NonPrivate, PrivacyWarning, dplr, load_dataset, scaled
-from privatelr.design.formula_design import plan_design, read_design
-from privatelr.formula.algebra import parse_formula
-from privatelr.mechanisms.calibration.output_noise import output_sensitivity
-from privatelr.mechanisms.calibration.pure import objective_rate
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import read_request
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective, value_and_gradient
-from privatelr.numerics.roc import c_index, roc_curve
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.rows_within_bounds import linear_predictor
-from privatelr.numerics.solve.newton import Newton
-from privatelr.sources.schema import declare_schema
+from privatelr.design import plan_design, read_design
+from privatelr.formula import parse_formula
+from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms.calibration import objective_rate, output_sensitivity
+from privatelr.numerics import LOSSES, Objective, c_index, roc_curve, value_and_gradient
+from privatelr.numerics.rows import DenseRows, linear_predictor
+from privatelr.numerics.solve import Newton
+from privatelr.sources import declare_schema
 
 FOLDER = Path(__file__).parent / "reference" / "privatelr_r"
 REFERENCE = json.loads((FOLDER / "reference.json").read_text(encoding="utf-8"))

@@ -36,9 +36,9 @@ from privatelr import (
     load,
 )
 from privatelr.errors import NoRelease
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.privacy.accounting.composition_bounds import Entry, epsilon_of
-from privatelr.results.release_files.release_format import content_hash
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy.accounting import Entry, epsilon_of
+from privatelr.results.release_files import content_hash
 
 DOORS = {"program": dplpsvm, "simplex": dpsimplex}
 EVERY_DOOR = pytest.mark.parametrize("model", DOORS.values(), ids=DOORS)

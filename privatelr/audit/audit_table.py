@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privatelr.audit.checks import Check
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Guarantee
 
 
 CHOICES = ("selection", "simplex")

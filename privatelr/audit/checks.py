@@ -13,14 +13,14 @@ from privatelr.audit.sampling.lower_bounds import (
 )
 from privatelr.audit.sampling.outputs import outputs_of
 from privatelr.errors import MissingDependencyError
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from privatelr.audit.sampling.outputs import Score
-    from privatelr.numerics.losses import Loss
-    from privatelr.privacy.guarantees import Guarantee, Promise
+    from privatelr.numerics import Loss
+    from privatelr.privacy import Guarantee, Promise
     from privatelr.types import FloatArray
 
 

@@ -40,12 +40,10 @@ from privatelr.audit.sampling.draws import (
 from privatelr.audit.sampling.known_noise import audit_releases
 from privatelr.audit.settings import QUICK, calibrate_in, plan_in
 from privatelr.errors import ArgumentError, require_number, show
-from privatelr.mechanisms.registry import MECHANISMS
-from privatelr.mechanisms.request import ALL_FOR_COEFFICIENTS, Request
-from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.guarantees import ApproxDP, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request
+from privatelr.numerics import LOSSES
+from privatelr.privacy import ApproxDP, PureDP
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,11 +51,10 @@ if TYPE_CHECKING:
     from privatelr.audit.checks import Check
     from privatelr.audit.density.pairs import Pair
     from privatelr.audit.settings import Effort
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.request import Spend
-    from privatelr.mechanisms.stages import StagedCalibration
-    from privatelr.numerics.losses import Loss
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.mechanisms import Spend, StagedCalibration
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics import Loss
+    from privatelr.privacy import Guarantee
 
 
 def audit_parts(epsilon: float, effort: Effort, rng: np.random.Generator) -> Iterator[Check]:

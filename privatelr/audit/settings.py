@@ -7,19 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.lambda_rules import free_penalty
-from privatelr.mechanisms.calibration.pure import proven
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import divide
-from privatelr.mechanisms.stages import calibrate_all
+from privatelr.mechanisms import Facts, calibrate, calibrate_all, divide
+from privatelr.mechanisms.calibration import free_penalty, proven
 from privatelr.types import Block
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.request import Request
-    from privatelr.mechanisms.stages import StagedCalibration
-    from privatelr.numerics.losses import Loss
+    from privatelr.mechanisms import Request, StagedCalibration
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics import Loss
     from privatelr.types import BlockNorm
 
     Shape: TypeAlias = tuple[int, float] | tuple[int, float, BlockNorm]

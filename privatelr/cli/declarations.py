@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.datasets import load_schema
 from privatelr.errors import SchemaError, listed, or_meant
-from privatelr.sources.schema import declare_schema
+from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
 from privatelr.errors import ReleaseFileError
-from privatelr.results.release_files.release_file import create_file, load, replace_file
+from privatelr.results.release_files import create_file, load, replace_file
 
 fcntl: Any
 try:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from privatelr.cli.outcomes import Parser
-    from privatelr.results.fit import Fit
+    from privatelr.results import Fit
     from privatelr.results.selected import SelectedFit
 
 

@@ -27,21 +27,19 @@ from privatelr.cli.outcomes import (
 )
 from privatelr.cli.table_files import by_levels, describe, open_table
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
-from privatelr.formula.algebra import parse_formula
-from privatelr.formula.lexer import Token, tokenize
-from privatelr.mechanisms.calibration.lambda_rules import LAMBDA_RULES
-from privatelr.mechanisms.calibration.pure import ANALYSES
-from privatelr.mechanisms.request import read_request
+from privatelr.formula import Token, parse_formula, tokenize
+from privatelr.mechanisms import read_request
+from privatelr.mechanisms.calibration import ANALYSES, LAMBDA_RULES
 from privatelr.model import dplr, dpsvm
-from privatelr.numerics.losses import HINGES, find_hinge
-from privatelr.privacy.guarantees import ZCDP
-from privatelr.results.release_files.release_file import release_bytes
+from privatelr.numerics import HINGES, find_hinge
+from privatelr.privacy import ZCDP
+from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from privatelr.cli.outcomes import Parser
-    from privatelr.results.fit import Fit
+    from privatelr.results import Fit
 
 _MOST_VARIABLES = 2000
 _LIMIT = (

@@ -15,7 +15,7 @@ from privatelr.cli.c_programs import c_commands
 from privatelr.cli.outcomes import DONE, STATUSES, Parser, in_shell, run_safely
 from privatelr.datasets import load_dataset, load_schema
 from privatelr.model import dplr
-from privatelr.results.release_files.release_file import release_bytes
+from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
     import argparse

@@ -13,7 +13,7 @@ from privatelr.cli.files import add_output, read_model, reserved, write
 from privatelr.cli.outcomes import DONE, STATUSES
 from privatelr.cli.table_files import by_levels, by_variable, open_table
 from privatelr.errors import ArgumentError
-from privatelr.results.predict import PredictionType
+from privatelr.results import PredictionType
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privatelr.cli.outcomes import Parser
-    from privatelr.results.fit import Fit
+    from privatelr.results import Fit
     from privatelr.results.selected import SelectedFit
 
 _PREDICT = """\

@@ -12,7 +12,7 @@ from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.table_files import by_levels, open_table
 from privatelr.datasets import load_schema
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.formula.lexer import tokenize
+from privatelr.formula import tokenize
 from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:

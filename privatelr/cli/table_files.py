@@ -23,7 +23,7 @@ from privatelr.errors import MissingDependencyError, SchemaError, show
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-    from privatelr.design.variables import Variable
+    from privatelr.design import Variable
 
 
 Reading = Literal["numbers", "text", "true or false"]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, SchemaError, or_meant, show
-from privatelr.sources.schema import declare_schema
+from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -1,1 +1,34 @@
 """A formula, public bounds and a table become rows whose length has a public limit."""
+
+from privatelr.design.coding import Factor, fill, plan_factor
+from privatelr.design.dask_design import DaskTable, read_dask_design, read_dask_source
+from privatelr.design.evaluation import evaluate, interval
+from privatelr.design.formula_design import (
+    Design,
+    DesignSpec,
+    plan_design,
+    read_covariates,
+    read_design,
+    read_factors,
+    read_labelled,
+    read_values,
+)
+from privatelr.design.matrix_designs import (
+    EntryBoundedMatrix,
+    MatrixTable,
+    NormBoundedMatrix,
+    NumberedColumns,
+    NumberedSpec,
+    as_matrix,
+    plan_matrix,
+    plan_wide,
+    read_matrix_labels,
+    read_matrix_source,
+    read_wide,
+)
+from privatelr.design.response import Response
+from privatelr.design.scaling import ScaledData, project, projection_width, scale_by_data, scaled
+from privatelr.design.sparse_design import read_sparse, read_sparse_covariates, worth_sparse
+from privatelr.design.terms import INTERCEPT, Columns, materialise, plan_columns
+from privatelr.design.type_checks import doubts, warn_of_doubts
+from privatelr.design.variables import Variable, describe_variables, level_codes, read_variable

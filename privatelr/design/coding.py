@@ -16,15 +16,17 @@ from scipy import sparse
 from privatelr.design.evaluation import interval
 from privatelr.design.variables import remedy, require_content
 from privatelr.errors import SchemaError, show
-from privatelr.formula.expression import (
+from privatelr.formula import (
+    EVERYTHING,
     Expression,
+    Interval,
     coded_column,
     coded_contrast,
     coded_levels,
     coding_call,
     is_logical,
+    require_base,
 )
-from privatelr.formula.functions import EVERYTHING, Interval, require_base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.design.variables import as_numbers, stand_in
-from privatelr.formula.expression import coded_column
-from privatelr.sources.counting import Unread, beyond
+from privatelr.formula import coded_column
+from privatelr.sources import Unread, beyond
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from privatelr.design.coding import Factor, TermCoding
     from privatelr.design.terms import Columns
     from privatelr.design.variables import Variable
-    from privatelr.sources.columns import RowSlice
-    from privatelr.sources.counting import Tally
+    from privatelr.sources import RowSlice, Tally
     from privatelr.types import BoolArray, FloatArray, IntArray
 
 

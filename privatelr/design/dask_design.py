@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from privatelr.design.formula_design import Design, FrameReader
 from privatelr.errors import SchemaError
-from privatelr.sources.dask_collections import (
+from privatelr.sources import (
+    as_frame,
     chosen,
+    dispatch,
     empty,
     is_array,
+    is_dask,
     lengths_of,
     partitions,
     unlisted,
     whole_rows,
 )
-from privatelr.sources.data_source import as_frame, dispatch, is_dask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,15 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr.design.variables import Coded
-from privatelr.formula.expression import Expression, literal_values, row_function, unwrap
-from privatelr.formula.functions import EVERYTHING, Interval, product_range
+from privatelr.formula import (
+    EVERYTHING,
+    Expression,
+    Interval,
+    literal_values,
+    product_range,
+    row_function,
+    unwrap,
+)
 from privatelr.types import FloatArray, ObjectArray
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

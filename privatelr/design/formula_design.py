@@ -24,9 +24,8 @@ from privatelr.design.terms import Columns, plan_columns, user_units
 from privatelr.design.type_checks import foreign_constants, require_kinds
 from privatelr.design.variables import Coded, Variable, describe_variables, level_codes, read_column
 from privatelr.errors import FormulaError
-from privatelr.formula.expression import coded_column
-from privatelr.sources.columns import RowSlice, as_piece, columns_of, side_by_side, tally_of
-from privatelr.sources.counting import Tally
+from privatelr.formula import coded_column
+from privatelr.sources import RowSlice, Tally, as_piece, columns_of, side_by_side, tally_of
 from privatelr.types import Block, RowLimit
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privatelr.design.coding import Factor, TermCoding
-    from privatelr.formula.algebra import Formula
-    from privatelr.sources.schema import Schema
+    from privatelr.formula import Formula
+    from privatelr.sources import Schema
     from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray, Rows, RowsBackend
 
 

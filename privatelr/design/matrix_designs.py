@@ -23,20 +23,15 @@ from privatelr.design.response import Response, labels, plan_response
 from privatelr.design.terms import INTERCEPT
 from privatelr.design.variables import Variable, as_numbers, describe_variables
 from privatelr.errors import FormulaError, SchemaError, show
-from privatelr.formula.algebra import Formula
-from privatelr.formula.expression import parse_expression
-from privatelr.formula.lexer import tokenize
-from privatelr.sources.columns import tally_of
-from privatelr.sources.data_source import as_frame, quote, read_source
-from privatelr.sources.validate_sparse import validated_sparse
+from privatelr.formula import Formula, parse_expression, tokenize
+from privatelr.sources import as_frame, quote, read_source, tally_of, validated_sparse
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from privatelr.design.coding import Factor
-    from privatelr.sources.columns import RowSlice
-    from privatelr.sources.schema import Schema
+    from privatelr.sources import RowSlice, Schema
     from privatelr.types import Block, FloatArray
 
 

@@ -12,7 +12,7 @@ from privatelr.design.evaluation import Columns, evaluate
 from privatelr.design.type_checks import foreign_constants
 from privatelr.design.variables import level_codes, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula.expression import (
+from privatelr.formula import (
     Expression,
     coded_column,
     coded_contrast,
@@ -21,13 +21,13 @@ from privatelr.formula.expression import (
     is_logical,
     unwrap,
 )
-from privatelr.sources.counting import Unread
+from privatelr.sources import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from privatelr.design.variables import Variable
-    from privatelr.sources.counting import Tally
+    from privatelr.sources import Tally
     from privatelr.types import BoolArray, FloatArray
 
 ResponseKind = Literal["logical", "factor", "binary"]

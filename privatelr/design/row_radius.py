@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from privatelr.design.coding import Factor
     from privatelr.design.terms import Columns, Term
     from privatelr.design.variables import Variable
-    from privatelr.formula.algebra import Formula
+    from privatelr.formula import Formula
 
 BoundSource = Literal["declared bounds", "row_norm", "declared bounds and row_norm"]
 _MAPPED = 1 + 2.0**-40

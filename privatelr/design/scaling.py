@@ -13,9 +13,8 @@ import pandas as pd
 from privatelr.arguments import suggests_arguments
 from privatelr.design.formula_design import DesignSpec, plan_design, read_covariates
 from privatelr.errors import FormulaError, PrivacyWarning, SchemaError, show
-from privatelr.formula.algebra import parse_formula
-from privatelr.sources.data_source import as_frame
-from privatelr.sources.schema import Schema, declare_schema
+from privatelr.formula import parse_formula
+from privatelr.sources import Schema, as_frame, declare_schema
 
 if TYPE_CHECKING:
     from privatelr.types import FloatArray

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from privatelr.design.formula_design import read_factors, read_values
 from privatelr.design.response import labels
-from privatelr.sources.columns import tally_of
+from privatelr.sources import tally_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privatelr.design.coding import TermCoding
     from privatelr.design.evaluation import Columns as Values
     from privatelr.design.formula_design import DesignSpec
-    from privatelr.sources.columns import RowSlice
+    from privatelr.sources import RowSlice
     from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SPARSE = 0.1

@@ -20,14 +20,16 @@ from scipy import sparse
 
 from privatelr.design.coding import Factor, TermCoding, plan_factor, plan_recipe
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula.algebra import (
+from privatelr.formula import (
     Formula,
+    Interval,
     balanced_sum,
+    escaped,
     factor_index,
     factor_indices,
     factor_key,
+    product_range,
 )
-from privatelr.formula.functions import Interval, escaped, product_range
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -12,19 +12,13 @@ import pandas as pd
 from privatelr.design.evaluation import interval
 from privatelr.design.variables import TYPED
 from privatelr.errors import FormulaError, SchemaWarning, show
-from privatelr.formula.expression import (
-    Expression,
-    coded_column,
-    coded_levels,
-    core,
-    literal_values,
-)
+from privatelr.formula import Expression, coded_column, coded_levels, core, literal_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from privatelr.design.variables import Variable
-    from privatelr.sources.schema import Schema
+    from privatelr.sources import Schema
 
 
 def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> None:

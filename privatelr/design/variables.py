@@ -16,14 +16,13 @@ import pandas as pd
 
 from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import SchemaError, listed, or_meant, show
-from privatelr.formula.functions import EVERYTHING, Interval
-from privatelr.sources.counting import Unread, beyond, unknown
+from privatelr.formula import EVERYTHING, Interval
+from privatelr.sources import Unread, beyond, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable
 
-    from privatelr.sources.counting import Tally
-    from privatelr.sources.schema import Schema
+    from privatelr.sources import Schema, Tally
     from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]

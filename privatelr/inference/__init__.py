@@ -1,1 +1,42 @@
 """Standard errors, intervals and tests: functions of a release, free to repeat."""
+
+from privatelr.inference.bootstrap import bootstrap_intervals
+from privatelr.inference.conservative import (
+    NoiseLimits,
+    heaviest_tail,
+    limits_of,
+    worst_errors,
+    worst_p_values,
+)
+from privatelr.inference.error_distribution import (
+    PUBLIC_SEED,
+    Matrices,
+    carriers,
+    error_law,
+    mixture_of,
+    points_of,
+    solved_for,
+)
+from privatelr.inference.inference_choices import (
+    LARGEST_BIAS,
+    METHODS,
+    InferenceChoices,
+    read_choices,
+    read_level,
+    read_target,
+)
+from privatelr.inference.intervals import STANDARD_LEVEL, Inference, infer, joint_errors
+from privatelr.inference.joint_tests import covariance, joint_test
+from privatelr.inference.noisy_moments import (
+    FRAGILE,
+    Mode,
+    NoisyMoments,
+    evidence_of,
+    floored,
+    plausible,
+    plug_in,
+    quality,
+    relative_bias,
+    require_moments,
+)
+from privatelr.inference.prediction_errors import RowErrors, row_errors

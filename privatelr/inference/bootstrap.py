@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privatelr.design.formula_design import read_covariates
+from privatelr.design import read_covariates
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, require_number, show
 from privatelr.inference.error_distribution import PUBLIC_SEED
 from privatelr.inference.inference_choices import LARGEST_BIAS, read_level, read_target
 from privatelr.inference.intervals import STANDARD_LEVEL, Inference
-from privatelr.numerics.rows.row_bounds import bounded_rows, held_in_blocks
-from privatelr.privacy.noise.noise_laws import draw_many
-from privatelr.sources.data_source import as_frame
+from privatelr.numerics.rows import bounded_rows, held_in_blocks
+from privatelr.privacy.noise import draw_many
+from privatelr.sources import as_frame
 
 if TYPE_CHECKING:
-    from privatelr.design.formula_design import DesignSpec
-    from privatelr.design.variables import Variable
-    from privatelr.mechanisms.problem import Problem
-    from privatelr.mechanisms.release import Release
+    from privatelr.design import DesignSpec, Variable
+    from privatelr.mechanisms import Problem, Release
     from privatelr.types import FloatArray
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privatelr.inference.noisy_moments import NoisyMoments
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import FloatArray
 
 SHARE = 0.1

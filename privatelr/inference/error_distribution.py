@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace, draw_many
+from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace, draw_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privatelr.inference.noisy_moments import NoisyMoments
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import BoolArray, FloatArray
 
 PUBLIC_SEED = 20_190_901

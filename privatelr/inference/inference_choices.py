@@ -20,7 +20,7 @@ from privatelr.inference.noisy_moments import (
 if TYPE_CHECKING:
     from privatelr.inference.error_distribution import Matrices
     from privatelr.inference.noisy_moments import Mode
-    from privatelr.mechanisms.release import Release
+    from privatelr.mechanisms import Release
 
 Target = Literal["penalised", "unpenalised"]
 Method = Literal["sandwich", "wkl"]

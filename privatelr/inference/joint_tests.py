@@ -16,7 +16,7 @@ from privatelr.inference.noisy_moments import evidence_of
 
 if TYPE_CHECKING:
     from privatelr.inference.error_distribution import Matrices
-    from privatelr.mechanisms.release import Release
+    from privatelr.mechanisms import Release
     from privatelr.types import FloatArray
 
 _ALIKE = 1e-10

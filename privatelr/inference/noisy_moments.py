@@ -19,15 +19,13 @@ from scipy.linalg import lapack
 
 from privatelr.errors import GuaranteeError
 from privatelr.inference.error_distribution import PUBLIC_SEED, Matrices
-from privatelr.mechanisms.moments_release import matrix_of, vector_of
-from privatelr.privacy.noise.noise_laws import NoNoise, SphericalLaplace
+from privatelr.mechanisms import matrix_of, vector_of
+from privatelr.privacy.noise import NoNoise, SphericalLaplace
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.moments_release import Moments
-    from privatelr.mechanisms.problem import Problem
-    from privatelr.mechanisms.release import Release
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.mechanisms import Moments, Problem, Release
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import BoolArray, FloatArray
 
 

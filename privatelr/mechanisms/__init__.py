@@ -1,1 +1,39 @@
 """Where promise meets data: calibrate from public facts, draw once, release."""
+
+from privatelr.mechanisms.moments_release import (
+    Moments,
+    matrix_of,
+    mean_moments,
+    release_moments,
+    vector_of,
+)
+from privatelr.mechanisms.problem import Facts, Problem
+from privatelr.mechanisms.registry import MECHANISMS, Mechanism, calibrate, find_mechanism
+from privatelr.mechanisms.release import Draws, Release, distance_from, draw, rounded_sum
+from privatelr.mechanisms.request import (
+    ALL_FOR_COEFFICIENTS,
+    LARGEST_EPSILON,
+    LARGEST_LAMBDA,
+    SMALLEST_EPSILON,
+    SMALLEST_LAMBDA,
+    USUAL_DELTA,
+    Parts,
+    Request,
+    Spend,
+    divide,
+    read_request,
+    read_spend,
+    read_target,
+    read_target_with_default_delta,
+    require_below_one_record,
+    usual_shares,
+    warn_of_large_delta,
+    warn_of_one_record,
+)
+from privatelr.mechanisms.stages import (
+    StagedCalibration,
+    StagedNoise,
+    calibrate_all,
+    draw_all,
+    release_all,
+)

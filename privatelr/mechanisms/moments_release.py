@@ -10,13 +10,13 @@ import numpy as np
 
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.release import require_match, rounded_sum
-from privatelr.numerics.rows.products import gram, row_products
+from privatelr.numerics.rows import gram, row_products
 
 if TYPE_CHECKING:
     import flint
 
     from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration
-    from privatelr.privacy.noise.exact_draws import Draw
+    from privatelr.privacy.noise import Draw
     from privatelr.types import FloatArray, IntArray, Rows
 else:
     flint = lazy_import("flint")

@@ -9,15 +9,14 @@ import numpy as np
 from privatelr.errors import NotConvergedError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.release import Release, distance_from, require_match, rounded_sum
-from privatelr.numerics.objective import Objective, value_and_gradient
-from privatelr.numerics.solve.certified import certified_minimum
-from privatelr.numerics.solve.newton import certificate
-from privatelr.privacy.noise.exact_draws import FloatDraw
+from privatelr.numerics import Objective, value_and_gradient
+from privatelr.numerics.solve import certificate, certified_minimum
+from privatelr.privacy.noise import FloatDraw
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.calibration_record import Calibration
     from privatelr.mechanisms.release import Draws
-    from privatelr.numerics.solve.newton import Solver
+    from privatelr.numerics.solve import Solver
     from privatelr.types import Rows
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from privatelr.mechanisms.calibration.calibration_record import Calibration
     from privatelr.mechanisms.release import Draws
-    from privatelr.numerics.solve.newton import Solver
+    from privatelr.numerics.solve import Solver
     from privatelr.types import Rows
 else:
     flint = lazy_import("flint")

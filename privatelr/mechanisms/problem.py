@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from privatelr.errors import GuaranteeError
 
 if TYPE_CHECKING:
-    from privatelr.numerics.losses import Loss
+    from privatelr.numerics import Loss
     from privatelr.types import Block
 
 

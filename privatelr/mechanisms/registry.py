@@ -19,7 +19,7 @@ from privatelr.mechanisms.calibration.calibrate import (
 )
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA, lambda_by_rule
 from privatelr.mechanisms.calibration.pure import proven
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.mechanisms.release import Release
     from privatelr.mechanisms.request import Request
-    from privatelr.privacy.guarantees import Promise
+    from privatelr.privacy import Promise
     from privatelr.types import Placement
 
 

@@ -11,8 +11,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.precision import FIRST_PRECISION, working_precision
-from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
-from privatelr.privacy.noise.exact_draws import FloatDraw
+from privatelr.privacy.noise import MANY, BlockwiseDraw, FloatDraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.calibration_record import Calibration
     from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration
     from privatelr.mechanisms.moments_release import Moments
-    from privatelr.privacy.accounting.composition_bounds import Entry
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.noise.exact_draws import Draw
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.noise import Draw, Randomness
     from privatelr.types import FloatArray, Rows
 else:
     flint = lazy_import("flint")

@@ -24,9 +24,7 @@ from privatelr.errors import (
 )
 from privatelr.mechanisms.calibration.lambda_rules import LAMBDA_RULES, LambdaRule, SmallLambda
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
-from privatelr.privacy.accounting.shares import split
-from privatelr.privacy.events import exact
-from privatelr.privacy.guarantees import (
+from privatelr.privacy import (
     REPLACE_ONE,
     ZCDP,
     ApproxDP,
@@ -34,10 +32,12 @@ from privatelr.privacy.guarantees import (
     NonPrivate,
     Promise,
     PureDP,
+    exact,
 )
+from privatelr.privacy.accounting import split
 
 if TYPE_CHECKING:
-    from privatelr.numerics.losses import Loss
+    from privatelr.numerics import Loss
     from privatelr.types import Placement
 
 

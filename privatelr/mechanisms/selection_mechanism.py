@@ -18,10 +18,10 @@ from privatelr.mechanisms.simplex.simplex_release import release_simplex
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.rows.entries import EntryRows
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.numerics import Loss
+    from privatelr.numerics.rows import EntryRows
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.noise import Randomness
 
 
 class SelectionMechanism(Protocol):

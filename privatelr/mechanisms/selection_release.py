@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from privatelr.privacy.accounting.composition_bounds import Entry
-    from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Event, Guarantee
+    from privatelr.privacy.accounting import Entry
     from privatelr.types import FloatArray, IntArray
 
 

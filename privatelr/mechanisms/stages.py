@@ -14,7 +14,7 @@ from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration, ca
 from privatelr.mechanisms.moments_release import release_moments
 from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import divide, is_usual
-from privatelr.privacy.guarantees import ApproxDP, PureDP
+from privatelr.privacy import ApproxDP, PureDP
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.calibration_record import Calibration
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.registry import Mechanism
     from privatelr.mechanisms.release import Draws, Release
     from privatelr.mechanisms.request import Parts, Request
-    from privatelr.numerics.solve.newton import Solver
-    from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.noise.exact_draws import Draw
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.numerics.solve import Solver
+    from privatelr.privacy import Event, Guarantee
+    from privatelr.privacy.noise import Draw, Randomness
     from privatelr.types import Rows
 
 

@@ -10,10 +10,8 @@ from privatelr.mechanisms.calibration import gaussian_objective, pure, zcdp
 from privatelr.mechanisms.calibration.approximate_minimum import certified_norm
 from privatelr.mechanisms.calibration.objective_noise import relative_rate
 from privatelr.mechanisms.calibration.output_noise import output_sensitivity, worth_hiding
-from privatelr.privacy.conversions import to_zcdp
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP, to_zcdp
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.calibration_record import Calibration

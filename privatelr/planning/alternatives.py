@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.request import USUAL_DELTA, usual_shares
+from privatelr.mechanisms import USUAL_DELTA, usual_shares
 from privatelr.planning.forecast import FEWEST_DRAWS, errors, intervals, simulate
-from privatelr.privacy.conversions import pure_within, to_approximate, to_zcdp
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    NonPrivate,
+    PureDP,
+    pure_within,
+    to_approximate,
+    to_zcdp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.mechanisms.request import Request
+    from privatelr.mechanisms import Request
     from privatelr.planning.forecast import Simulator
     from privatelr.planning.make_plan import Study
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Guarantee
     from privatelr.types import FloatArray, Placement
 
 _SHARES = (0.5, 0.65, 0.8)

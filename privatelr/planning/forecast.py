@@ -14,23 +14,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.audit.density.exact import hessian, minimisers
-from privatelr.inference.error_distribution import PUBLIC_SEED, carriers, solved_for
-from privatelr.inference.intervals import STANDARD_LEVEL, infer
-from privatelr.inference.noisy_moments import evidence_of, plug_in, quality
-from privatelr.mechanisms.moments_release import Moments, vector_of
-from privatelr.mechanisms.release import Release
-from privatelr.mechanisms.stages import calibrate_all
-from privatelr.privacy.noise.noise_laws import draw_many
+from privatelr.inference import (
+    PUBLIC_SEED,
+    STANDARD_LEVEL,
+    carriers,
+    evidence_of,
+    infer,
+    plug_in,
+    quality,
+    solved_for,
+)
+from privatelr.mechanisms import Moments, Release, calibrate_all, vector_of
+from privatelr.privacy.noise import draw_many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privatelr.audit.density.pairs import SignedRows
-    from privatelr.inference.noisy_moments import Mode, NoisyMoments
-    from privatelr.mechanisms.problem import Problem
-    from privatelr.mechanisms.stages import StagedCalibration
+    from privatelr.inference import Mode, NoisyMoments
+    from privatelr.mechanisms import Problem, StagedCalibration
     from privatelr.planning.make_plan import Study
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import FloatArray
 
 LEVEL = STANDARD_LEVEL

@@ -11,14 +11,13 @@ import pandas as pd
 from scipy import special
 
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.design.formula_design import read_design
+from privatelr.design import read_design
 from privatelr.errors import ArgumentError, require_number
-from privatelr.inference.error_distribution import PUBLIC_SEED
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.inference import PUBLIC_SEED
+from privatelr.numerics.rows import DenseRows
 
 if TYPE_CHECKING:
-    from privatelr.design.formula_design import DesignSpec
-    from privatelr.design.variables import Variable
+    from privatelr.design import DesignSpec, Variable
     from privatelr.types import FloatArray, ObjectArray
 
 

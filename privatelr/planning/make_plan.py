@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design.formula_design import plan_design
+from privatelr.design import plan_design
 from privatelr.errors import (
     ArgumentError,
     FormulaError,
@@ -19,30 +19,25 @@ from privatelr.errors import (
     require_number,
     show,
 )
-from privatelr.formula.algebra import parse_formula
-from privatelr.formula.expression import parse_expression
-from privatelr.formula.lexer import RESERVED, tokenize
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import find_mechanism
-from privatelr.mechanisms.request import read_request, warn_of_one_record
-from privatelr.numerics.losses import LOSSES, find_hinge, find_loss
+from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize
+from privatelr.mechanisms import Facts, find_mechanism, read_request, warn_of_one_record
+from privatelr.numerics import LOSSES, find_hinge, find_loss
 from privatelr.planning.forecast import errors, intervals, simulate
 from privatelr.planning.made_up_records import made_up, of_pilot, read_guesses, stand_ins
 from privatelr.planning.needed_records import EACH, LARGEST_N
 from privatelr.planning.plan_page import assumptions_of
 from privatelr.planning.study_plan import StudyPlan
-from privatelr.sources.data_source import as_frame
-from privatelr.sources.schema import declare_schema
+from privatelr.sources import as_frame, declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from privatelr.design.formula_design import DesignSpec
-    from privatelr.mechanisms.request import Request
-    from privatelr.numerics.losses import Loss
+    from privatelr.design import DesignSpec
+    from privatelr.mechanisms import Request
+    from privatelr.numerics import Loss
     from privatelr.planning.made_up_records import Guesses, Population
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.sources.schema import BoundsLike, LevelsLike, Schema
+    from privatelr.privacy import Guarantee
+    from privatelr.sources import BoundsLike, LevelsLike, Schema
 
 
 LARGEST_D = 200

@@ -9,18 +9,18 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from privatelr.numerics.losses import describe
+from privatelr.numerics import describe
 from privatelr.planning.alternatives import alternatives
 from privatelr.planning.forecast import LEVEL
 from privatelr.planning.plan_plot import SMALLEST_KEPT
-from privatelr.privacy.conversions import to_json as guarantee_json
-from privatelr.privacy.guarantees import NonPrivate
-from privatelr.results.pages.summary_table import WIDTH, CoefficientTable
+from privatelr.privacy import NonPrivate
+from privatelr.privacy import to_json as guarantee_json
+from privatelr.results.pages import WIDTH, CoefficientTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privatelr.design.formula_design import DesignSpec
+    from privatelr.design import DesignSpec
     from privatelr.planning.alternatives import StudyAlternative
     from privatelr.planning.made_up_records import Guesses
     from privatelr.planning.study_plan import StudyPlan

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from privatelr.mechanisms.stages import StagedCalibration
+    from privatelr.mechanisms import StagedCalibration
     from privatelr.planning.forecast import Errors, Intervals
     from privatelr.planning.make_plan import Study
 

@@ -11,20 +11,17 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
-from privatelr.formula.expression import coded_column
-from privatelr.numerics.parallel import in_order
-from privatelr.numerics.roc import ThresholdRule, area_under, best_threshold, roc_curve
+from privatelr.formula import coded_column
+from privatelr.numerics import ThresholdRule, area_under, best_threshold, in_order, roc_curve
 from privatelr.results.predict import scale_of, score
-from privatelr.sources.counting import Unread
+from privatelr.sources import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privatelr.design.response import Response
-    from privatelr.design.variables import Variable
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.roc import RocCurve
-    from privatelr.sources.counting import Tally
+    from privatelr.design import Response, Variable
+    from privatelr.numerics import Loss, RocCurve
+    from privatelr.sources import Tally
     from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 

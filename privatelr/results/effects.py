@@ -10,20 +10,17 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design.variables import read_variable
+from privatelr.design import read_variable
 from privatelr.errors import ArgumentError, FormulaError, or_meant, show
-from privatelr.inference.inference_choices import read_level
-from privatelr.inference.intervals import infer
-from privatelr.inference.noisy_moments import evidence_of, floored, require_moments
-from privatelr.inference.prediction_errors import row_errors
+from privatelr.inference import evidence_of, floored, infer, read_level, require_moments, row_errors
 from privatelr.results.fit_record import FitRecord
 from privatelr.results.predict import design_rows
-from privatelr.sources.data_source import as_frame
+from privatelr.sources import as_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.design.variables import Variable
+    from privatelr.design import Variable
     from privatelr.types import FloatArray
 
 _STEP = 1e-4

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from privatelr.design.terms import INTERCEPT, Columns
+from privatelr.design import INTERCEPT, Columns
 from privatelr.errors import ArgumentError, or_meant, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from privatelr.design.matrix_designs import NumberedColumns
+    from privatelr.design import NumberedColumns
     from privatelr.types import FloatArray
 
 ARGUMENT = "hypotheses"

@@ -13,17 +13,15 @@ import scipy
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.lazy_import import lazy_import
-from privatelr.numerics.rows.entries import bounded_entries
-from privatelr.numerics.rows.row_bounds import bounded_rows
+from privatelr.numerics.rows import bounded_entries, bounded_rows
 
 if TYPE_CHECKING:
-    from privatelr.design.formula_design import DesignSpec
-    from privatelr.design.matrix_designs import EntryBoundedMatrix
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.release import Release
+    from privatelr.design import DesignSpec, EntryBoundedMatrix
+    from privatelr.mechanisms import Release
+    from privatelr.mechanisms.calibration import Calibration
     from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
-    from privatelr.numerics.losses import Loss
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.numerics import Loss
+    from privatelr.privacy import Guarantee
     from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.pages import inference_table
     from privatelr.results.predict import Threshold

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import ArgumentError, show
-from privatelr.inference.noisy_moments import quality
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.inference import quality
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.fit_record import require_odds
 from privatelr.results.pages.inference_table import Question, infer_coefficients
 
 if TYPE_CHECKING:
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Guarantee
     from privatelr.results.fit_record import FitRecord
     from privatelr.types import FloatArray
 

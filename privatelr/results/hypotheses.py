@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import ArgumentError, show
-from privatelr.inference.joint_tests import joint_test
+from privatelr.inference import joint_test
 from privatelr.results.equations import (
     ARGUMENT,
     Equation,

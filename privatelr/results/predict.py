@@ -9,26 +9,25 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from privatelr.design.formula_design import DesignSpec, read_covariates
-from privatelr.design.matrix_designs import NumberedSpec, as_matrix
-from privatelr.design.sparse_design import read_sparse_covariates, worth_sparse
+from privatelr.design import (
+    DesignSpec,
+    NumberedSpec,
+    as_matrix,
+    read_covariates,
+    read_sparse_covariates,
+    worth_sparse,
+)
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.lazy_import import lazy_import
-from privatelr.numerics.parallel import in_order
-from privatelr.numerics.rows.dense_rows import piece_rows
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.numerics.rows.rows_within_bounds import linear_predictor
-from privatelr.numerics.rows.sparse_rows import SparseRows
+from privatelr.numerics import in_order
+from privatelr.numerics.rows import EntryRows, SparseRows, linear_predictor, piece_rows
 from privatelr.results.fit_record import SelectedRecord
-from privatelr.sources.columns import as_piece
-from privatelr.sources.dask_collections import over_partitions
-from privatelr.sources.data_source import as_frame, is_dask
+from privatelr.sources import as_frame, as_piece, is_dask, over_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.roc import ThresholdRule
+    from privatelr.numerics import Loss, ThresholdRule
     from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from privatelr.inference import prediction_errors
     from privatelr.results.fit_record import FitRecord, ModelRecord
-    from privatelr.sources.columns import RowSlice
+    from privatelr.sources import RowSlice
     from privatelr.types import BoolArray, FloatArray
 else:
     prediction_errors = lazy_import("privatelr.inference.prediction_errors")

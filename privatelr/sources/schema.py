@@ -12,7 +12,7 @@ import pandas as pd
 from privatelr.errors import SchemaError, require_number, show
 
 if TYPE_CHECKING:
-    from privatelr.formula.functions import Interval
+    from privatelr.formula import Interval
 
 BoundsLike = Mapping[str, Sequence[float]]
 LevelsLike = Mapping[str, Iterable[Hashable]]

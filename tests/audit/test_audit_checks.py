@@ -13,10 +13,9 @@ from privatelr.audit.checks import Check, guarded
 from privatelr.audit.recalculation import peers
 from privatelr.audit.recalculation.worth import epsilon_of_gaussian, share_of_choices, share_spent
 from privatelr.audit.sampling.known_noise import follows
-from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon
-from privatelr.privacy.noise.noise_laws import NoNoise
+from privatelr.numerics import LOSSES
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import NoNoise, gaussian_epsilon
 from privatelr.types import Block
 
 CLAIMS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)]

@@ -12,8 +12,7 @@ from privatelr.audit.enumeration.discrete import (
     loss_of_outcomes,
     renyi_of_outcomes,
 )
-from privatelr.privacy.events import renyi
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
+from privatelr.privacy import ZCDP, ApproxDP, renyi
 
 
 def laws(seed, k=6, size=1.0):

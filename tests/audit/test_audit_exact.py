@@ -50,16 +50,19 @@ from privatelr.audit.density.pairs import (
 )
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.mechanisms.problem import Problem
-from privatelr.numerics.losses import Huber, SoftplusHinge
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.gaussian_delta import log_delta
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace, draw_many
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.mechanisms import Problem
+from privatelr.numerics import Huber, Objective, SoftplusHinge
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    GaussianNoise,
+    SeededRandomness,
+    SphericalLaplace,
+    draw_many,
+    log_delta,
+)
 from privatelr.types import Block
 
 ALONE = (Block(1, 1.0),)

@@ -11,9 +11,9 @@ from privatelr.audit.density.joint import joint_loss_of
 from privatelr.audit.density.search import search
 from privatelr.audit.run_audit import audit_one
 from privatelr.audit.settings import Effort, Setting
-from privatelr.mechanisms.request import Request
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.mechanisms import Request
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 
 TARGET = ApproxDP(1.0, 1e-6)
 PLACEMENTS = ("objective", "output")

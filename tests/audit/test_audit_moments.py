@@ -55,17 +55,12 @@ from privatelr.audit.sampling.draws import (
 )
 from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms import stages
-from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
-from privatelr.mechanisms.moments_release import matrix_of, mean_moments
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES, Huber
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.exact_draws import FloatDraw
-from privatelr.privacy.noise.gaussian_delta import log_delta
-from privatelr.privacy.noise.noise_laws import GaussianNoise
+from privatelr.mechanisms import Facts, Request, matrix_of, mean_moments, stages
+from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
+from privatelr.numerics import LOSSES, Huber
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import FloatDraw, GaussianNoise, log_delta
 from privatelr.types import Block
 
 NAMED = {label(loss): loss for loss in [*LOSSES.values(), Huber(0.1), Huber(1e-3)]}

@@ -8,8 +8,8 @@ from privatelr.audit.attacks.designs import audit_rows
 from privatelr.audit.checks import Check
 from privatelr.audit.mutations import MUTATIONS
 from privatelr.audit.mutations.planted import Look, Mutation, Swap, everywhere, planted
+from privatelr.mechanisms import MECHANISMS
 from privatelr.mechanisms.calibration import output_noise
-from privatelr.mechanisms.registry import MECHANISMS
 from privatelr.types import RowLimit
 
 ALL = 30

@@ -11,11 +11,9 @@ from privatelr import ZCDP, ApproxDP, PureDP
 from privatelr.audit.checks import label
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import release_pvalue
-from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.mechanisms.release import Release
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.mechanisms import MECHANISMS, Mechanism, Release, Request
+from privatelr.numerics import LOSSES, Huber, SoftplusHinge
+from privatelr.privacy.noise import BlockLaplace
 
 LOGISTIC = LOSSES["logistic"]
 TARGETS = {PureDP: PureDP(1.0), ZCDP: ZCDP(0.5), ApproxDP: ApproxDP(1.0, 1e-6)}

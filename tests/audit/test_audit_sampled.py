@@ -31,9 +31,9 @@ from privatelr.audit.sampling import lower_bounds
 from privatelr.audit.sampling.draws import likelihood_ratio, release_many
 from privatelr.audit.sampling.outputs import Outputs, gather, observe, outputs_of
 from privatelr.errors import ArgumentError
-from privatelr.numerics.losses import Huber, SoftplusHinge
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise
+from privatelr.numerics import Huber, SoftplusHinge
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise
 
 SEEDS = range(20)
 CLAIMS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 0.01)]

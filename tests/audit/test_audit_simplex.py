@@ -16,16 +16,19 @@ from privatelr.audit.enumeration.tiny_simplex import (
     log_chances,
 )
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.simplex import number_of_draws
+from privatelr.mechanisms.simplex import (
+    SimplexFacts,
+    Stability,
+    calibrate_simplex,
+    number_of_draws,
+    release_simplex,
+    stability_of,
+)
 from privatelr.mechanisms.simplex import simplex_calibration as calibration
-from privatelr.mechanisms.simplex.number_of_draws import Stability, stability_of
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-from privatelr.mechanisms.simplex.simplex_release import release_simplex
-from privatelr.numerics.losses import LOSSES, Huber
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.privacy.guarantees import ApproxDP, PureDP
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.numerics import LOSSES, Huber
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import ApproxDP, PureDP
+from privatelr.privacy.noise import SystemRandomness
 
 FEW = {"trials": 60, "pairs": 4}
 

@@ -22,13 +22,11 @@ from privatelr.audit.mutations import Score, Shown, score
 from privatelr.audit.sampling.distribution_tests import release_pvalue
 from privatelr.audit.settings import FULL, INTERCEPT_AND_SLOPE, ONE_COLUMN, QUICK, Effort, Setting
 from privatelr.errors import ArgumentError, MissingDependencyError, NotConvergedError
+from privatelr.mechanisms import MECHANISMS, Mechanism, Request
 from privatelr.mechanisms.calibration import pure
-from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise.exact_draws import FloatDraw
-from privatelr.privacy.noise.noise_laws import NoNoise
+from privatelr.numerics import LOSSES, Huber, SoftplusHinge
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import FloatDraw, NoNoise
 
 BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 10_000, 1, 12, formulas=3)
 GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 0.9, 0.5)

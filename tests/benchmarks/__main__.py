@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
-from privatelr.numerics.parallel import threads
+from privatelr.numerics import threads
 
 from .from_formula import breakdown
 from .growth import COLUMNS, QUICK, ROWS, growth

@@ -29,24 +29,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.inference.intervals import infer
-from privatelr.inference.noisy_moments import quality
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.stages import StagedCalibration, calibrate_all, draw_all, release_all
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.noise_laws import draw_many
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.inference import infer, quality
+from privatelr.mechanisms import (
+    Facts,
+    Request,
+    StagedCalibration,
+    calibrate_all,
+    draw_all,
+    release_all,
+)
+from privatelr.numerics import LOSSES
+from privatelr.numerics.solve import Newton
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import SeededRandomness, draw_many
 
 from .populations import POPULATIONS, population, truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from privatelr.mechanisms.release import Release
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.mechanisms import Release
+    from privatelr.privacy import Guarantee
     from privatelr.types import FloatArray
 
 LEVEL = 0.95

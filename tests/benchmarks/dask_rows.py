@@ -39,14 +39,12 @@ import pandas as pd
 from dask.callbacks import Callback
 
 from privatelr import dplr
-from privatelr.design.dask_design import read_dask_design, read_dask_source
-from privatelr.design.formula_design import plan_design
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.losses import find_loss
-from privatelr.numerics.objective import Objective, value_and_gradient
-from privatelr.numerics.rows.dask_rows import DaskRows
-from privatelr.numerics.solve.newton import Newton
-from privatelr.sources.schema import declare_schema
+from privatelr.design import plan_design, read_dask_design, read_dask_source
+from privatelr.formula import parse_formula
+from privatelr.numerics import Objective, find_loss, value_and_gradient
+from privatelr.numerics.rows import DaskRows
+from privatelr.numerics.solve import Newton
+from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import privatelr
-from privatelr.numerics.solve.newton import Newton
+from privatelr.numerics.solve import Newton
 
 from .memory import as_frame
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from privatelr.numerics.objective import Objective, gradient_of
-from privatelr.numerics.parallel import threads
+from privatelr.numerics import Objective, gradient_of, threads
 
 from .counted import passes
 from .peers import ours

@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 import privatelr
-from privatelr.numerics.losses import Logistic
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics import Logistic
+from privatelr.numerics.rows import DenseRows
 
 from .peers import PEERS, Setting, ours
 from .problems import INTERCEPT, Problem

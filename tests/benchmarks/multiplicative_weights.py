@@ -12,13 +12,11 @@ import time
 import numpy as np
 from scipy import sparse
 
-from privatelr.mechanisms.linear_programs.lp_calibration import calibrate_program
-from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
-from privatelr.mechanisms.linear_programs.lp_rounds import release_program
-from privatelr.numerics.rows.entries import EntryRows
+from privatelr.mechanisms.linear_programs import ProgramFacts, calibrate_program, release_program
+from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.dense_weights import dense_projection
-from privatelr.privacy.guarantees import ApproxDP
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.privacy import ApproxDP
+from privatelr.privacy.noise import SystemRandomness
 
 N, P, ROUNDS, RUNS = 45_000, 105, 100, 7
 DENSITY = 14 / 105

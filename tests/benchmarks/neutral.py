@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.numerics.losses import Huber, Logistic
+from privatelr.numerics import Huber, Logistic
 
 if TYPE_CHECKING:
     from privatelr.types import FloatArray

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import optimize, sparse
 
-from privatelr.numerics.losses import Logistic
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.solve.newton import Newton
+from privatelr.numerics import Logistic, Objective
+from privatelr.numerics.solve import Newton
 
 from .neutral import gradient_norm, value_and_gradient
 

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import signal, special
 
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
+from privatelr.numerics import LOSSES, Objective
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
 from privatelr.types import Block, RowLimit
 
 if TYPE_CHECKING:

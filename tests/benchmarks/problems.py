@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from privatelr.numerics.losses import Huber, Logistic
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics import Huber, Logistic
+from privatelr.numerics.rows import DenseRows
 
 try:
     from sklearn.datasets import load_svmlight_file
 except ImportError:
     load_svmlight_file = None
 try:
-    from privatelr.numerics.rows.sparse_rows import SparseRows
+    from privatelr.numerics.rows import SparseRows
 except ImportError:
     SparseRows = None
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from privatelr.numerics.losses import Loss
+    from privatelr.numerics import Loss
     from privatelr.types import FloatArray, Rows
 
 INTERCEPT = 0.5

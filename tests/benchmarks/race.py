@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.numerics.parallel import in_order
+from privatelr.numerics import in_order
 
 from .counted import passes
 from .neutral import gradient_norm

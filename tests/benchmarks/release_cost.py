@@ -10,15 +10,11 @@ import time
 import numpy as np
 from flint import arb
 
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.release import draw, rounded_sum
-from privatelr.mechanisms.request import read_request
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.certified import gradient_bound
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.mechanisms import Facts, calibrate, draw, read_request, rounded_sum
+from privatelr.numerics import LOSSES, Objective
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import gradient_bound
+from privatelr.privacy.noise import SystemRandomness
 from privatelr.types import Block
 
 WIDTHS = (10, 105, 200)

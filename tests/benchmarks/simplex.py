@@ -14,13 +14,16 @@ import time
 import numpy as np
 from scipy import sparse
 
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-from privatelr.mechanisms.simplex.simplex_release import minimiser_logs, release_simplex
-from privatelr.numerics.losses import Huber
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.privacy.guarantees import ApproxDP
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.mechanisms.simplex import (
+    SimplexFacts,
+    calibrate_simplex,
+    minimiser_logs,
+    release_simplex,
+)
+from privatelr.numerics import Huber
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import ApproxDP
+from privatelr.privacy.noise import SystemRandomness
 
 RECORDS = 40_000
 FILLED = 20

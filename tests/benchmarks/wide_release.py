@@ -15,13 +15,11 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import read_request
-from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.rows.sparse_rows import SparseRows
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.mechanisms import Facts, calibrate_all, draw_all, read_request, release_all
+from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import SparseRows
+from privatelr.numerics.solve import Newton
+from privatelr.privacy.noise import SystemRandomness
 
 LOGISTIC = LOSSES["logistic"]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from privatelr import cli, dplr, load
 from privatelr.cli import files, fit_command
-from privatelr.results.release_files.release_file import create_file, release_bytes, replace_file
+from privatelr.results.release_files import create_file, release_bytes, replace_file
 
 OTHER = "what was there before"
 

@@ -22,7 +22,7 @@ from privatelr.cli.c_programs.c_models import (
 )
 from privatelr.cli.c_programs.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
 from privatelr.errors import GuaranteeError
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.privacy.noise import SystemRandomness
 
 READ, COMPUTED = 9_400, 600
 SECONDS, MEMORY = 2.0, 200e6

@@ -30,9 +30,7 @@ from privatelr.cli.c_programs.c_models import (
 )
 from privatelr.cli.c_programs.matrix_text import MatrixFileError
 from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.privacy.noise.exact_draws import FloatDraw
-from privatelr.privacy.noise.noise_laws import SphericalLaplace
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.privacy.noise import FloatDraw, SphericalLaplace, SystemRandomness
 
 REPOSITORY = Path(__file__).parents[2]
 PUBLISHED = json.loads(

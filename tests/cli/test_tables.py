@@ -18,7 +18,7 @@ from privatelr import MissingDependencyError, SchemaError, load_dataset, load_sc
 from privatelr.cli.csv_files import CsvTable, number
 from privatelr.cli.outcomes import InputError
 from privatelr.cli.table_files import DeclaredColumn, by_levels, by_variable, describe, open_table
-from privatelr.design.variables import Variable
+from privatelr.design import Variable
 
 WANTED = {
     "a": DeclaredColumn("numbers"),

@@ -6,12 +6,11 @@ import pytest
 
 import privatelr.design.column_plan as steps_module
 import privatelr.numerics.rows.dense_rows as rows_module
-from privatelr.design.formula_design import plan_design, read_covariates, read_design, read_values
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.parallel import threads
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.sources.columns import columns_of, side_by_side
-from privatelr.sources.schema import declare_schema
+from privatelr.design import plan_design, read_covariates, read_design, read_values
+from privatelr.formula import parse_formula
+from privatelr.numerics import threads
+from privatelr.numerics.rows import DenseRows
+from privatelr.sources import columns_of, declare_schema, side_by_side
 
 N = 400
 RNG = np.random.default_rng(11)

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_designs import raw_design
 
-from privatelr.design.formula_design import plan_design, read_covariates, read_design, read_values
-from privatelr.design.scaling import project
+from privatelr.design import plan_design, project, read_covariates, read_design, read_values
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.sources.schema import declare_schema
+from privatelr.formula import parse_formula
+from privatelr.numerics.rows import DenseRows
+from privatelr.sources import declare_schema
 
 G, H = pd.CategoricalDtype(["a", "b", "c"]), pd.CategoricalDtype(["u", "v"])
 BOUNDS = {"x": (-1.0, 3.0), "z": (1.0, 4.0)}

@@ -7,13 +7,11 @@ import pandas as pd
 import pytest
 
 from privatelr import dplr
-from privatelr.design.formula_design import plan_design, read_covariates, read_design
-from privatelr.design.scaling import project, projection_width
+from privatelr.design import plan_design, project, projection_width, read_covariates, read_design
 from privatelr.errors import PrivacyWarning, SchemaError
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.row_bounds import bounded_rows
-from privatelr.sources.schema import declare_schema
+from privatelr.formula import parse_formula
+from privatelr.numerics.rows import DenseRows, bounded_rows
+from privatelr.sources import declare_schema
 
 FRAME = pd.DataFrame(np.random.default_rng(20).uniform(-1, 1, (40, 6)), columns=list("abcdef"))
 FRAME["y"] = np.arange(40) % 2

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privatelr.design.formula_design import plan_design, read_design
+from privatelr.design import plan_design, read_design
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.sources.schema import declare_schema
+from privatelr.formula import parse_formula
+from privatelr.numerics.rows import DenseRows
+from privatelr.sources import declare_schema
 
 
 def plan(series, left="v", **schema):

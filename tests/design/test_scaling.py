@@ -8,11 +8,10 @@ import pytest
 
 from privatelr import dplr
 from privatelr.datasets import load_dataset
-from privatelr.design.formula_design import plan_design, read_covariates
-from privatelr.design.scaling import scale_by_data, scaled
+from privatelr.design import plan_design, read_covariates, scale_by_data, scaled
 from privatelr.errors import PrivacyWarning
-from privatelr.formula.algebra import parse_formula
-from privatelr.sources.schema import declare_schema
+from privatelr.formula import parse_formula
+from privatelr.sources import declare_schema
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "privatelr_r" / "iris_unit.csv"
 

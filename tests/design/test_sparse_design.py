@@ -6,14 +6,11 @@ import pytest
 from scipy import sparse
 
 from privatelr import Newton
-from privatelr.design.formula_design import plan_design, read_design
-from privatelr.design.sparse_design import read_sparse, worth_sparse
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend
-from privatelr.sources.schema import declare_schema
+from privatelr.design import plan_design, read_design, read_sparse, worth_sparse
+from privatelr.formula import parse_formula
+from privatelr.numerics import LOSSES, Objective
+from privatelr.numerics.rows import DenseRows, SparseRows, sparse_backend
+from privatelr.sources import declare_schema
 
 CITIES = [f"c{index}" for index in range(150)]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privatelr.design.variables import Variable, describe_variables, level_codes, read_variable
+from privatelr.design import Variable, describe_variables, level_codes, read_variable
 from privatelr.errors import SchemaError
-from privatelr.sources.schema import Schema, declare_schema
+from privatelr.sources import Schema, declare_schema
 
 
 def kind(series, **schema):

@@ -8,11 +8,11 @@ import pytest
 from scipy import sparse
 
 from privatelr import dplr
+from privatelr.design import plan_design
 from privatelr.design import terms as terms_module
 from privatelr.design import terms as units_module
-from privatelr.design.formula_design import plan_design
-from privatelr.formula.algebra import parse_formula
-from privatelr.sources.schema import declare_schema
+from privatelr.formula import parse_formula
+from privatelr.sources import declare_schema
 
 LEVELS = {"arm": ["a", "b", "c"], "place": [f"p{number}" for number in range(5)], "ill": [0, 1]}
 BOUNDS = {"dose": (-1, 3), "age": (20, 80)}

@@ -6,16 +6,13 @@ import pytest
 from scipy import sparse
 
 from privatelr import Newton
-from privatelr.design.matrix_designs import NumberedColumns, plan_wide, read_wide
+from privatelr.design import NumberedColumns, plan_wide, read_wide
 from privatelr.errors import SchemaError
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import read_request
-from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.sparse_rows import sparse_backend
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
-from privatelr.sources.schema import declare_schema
+from privatelr.mechanisms import Facts, calibrate_all, draw_all, read_request, release_all
+from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import DenseRows, sparse_backend
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
+from privatelr.sources import declare_schema
 
 
 def fit_matrix(

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_designs import raw_design
 
-from privatelr.design.formula_design import plan_design, read_design, read_values
+from privatelr.design import plan_design, read_design, read_values
 from privatelr.errors import FormulaError, PrivateLRError
-from privatelr.formula.algebra import factor_index, factor_key, parse_formula
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.sources.schema import declare_schema
+from privatelr.formula import factor_index, factor_key, parse_formula
+from privatelr.numerics.rows import DenseRows
+from privatelr.sources import declare_schema
 
 N = 12
 IRIS = pd.DataFrame(

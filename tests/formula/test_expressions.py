@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privatelr.design.evaluation import evaluate, interval
-from privatelr.formula.expression import parse_expression
-from privatelr.formula.functions import EVERYTHING, ROW_FUNCTIONS
-from privatelr.formula.lexer import tokenize
+from privatelr.design import evaluate, interval
+from privatelr.formula import EVERYTHING, ROW_FUNCTIONS, parse_expression, tokenize
 
 STEPS = {"floor", "ceiling", "ceil", "trunc", "round", "sign", "as.integer"}
 SMOOTH = sorted(name for name, f in ROW_FUNCTIONS.items() if f.arity == 1 and name not in STEPS)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr.errors import FormulaError
-from privatelr.formula.lexer import Token, closing_index, spell, tokenize
+from privatelr.formula import Token, closing_index, spell, tokenize
 
 DEPARSED = [  # (as written, as R's deparse spells it)
     ("y~x+z", "y ~ x + z"),

@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
-from privatelr.design.formula_design import plan_design
+from privatelr.design import plan_design
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula.algebra import parse_formula
-from privatelr.formula.functions import _LEARNED, _SUMMARIES, ROW_FUNCTIONS
-from privatelr.sources.schema import declare_schema
+from privatelr.formula import ROW_FUNCTIONS, parse_formula
+from privatelr.formula.functions import _LEARNED, _SUMMARIES
+from privatelr.sources import declare_schema
 
 FRAME = pd.DataFrame(
     {"y": [0, 1], "x": [1.0, 2.0], "Sepal.Length": [1.0, 2.0], "s": ["u", "v"], "o": [1, "a"]}

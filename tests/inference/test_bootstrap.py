@@ -8,23 +8,17 @@ import pytest
 from scipy import optimize, special, stats
 
 import privatelr.inference.bootstrap as subject
-from privatelr.design.formula_design import plan_design, read_covariates, read_design
+from privatelr.design import plan_design, read_covariates, read_design
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError
-from privatelr.formula.algebra import parse_formula
-from privatelr.inference import bootstrap
-from privatelr.inference.bootstrap import bootstrap_intervals
-from privatelr.inference.intervals import infer
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise
-from privatelr.privacy.noise.randomness import SeededRandomness
-from privatelr.sources.schema import declare_schema
+from privatelr.formula import parse_formula
+from privatelr.inference import bootstrap, bootstrap_intervals, infer
+from privatelr.mechanisms import Facts, Request, calibrate_all, draw_all, release_all
+from privatelr.numerics import LOSSES, Objective
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise, SeededRandomness
+from privatelr.sources import declare_schema
 
 FORMULA = "y ~ age + dose + arm"
 SCHEMA = declare_schema({"age": (20, 80), "dose": (0, 5)}, {"arm": ["a", "b"]})

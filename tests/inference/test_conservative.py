@@ -8,20 +8,20 @@ from releases_for_inference import release_of
 from scipy import stats
 
 import privatelr.inference.conservative as subject
-from privatelr.inference.conservative import (
+from privatelr.inference import (
     NoiseLimits,
-    _largest,
+    evidence_of,
     heaviest_tail,
+    infer,
     limits_of,
+    row_errors,
     worst_errors,
     worst_p_values,
 )
-from privatelr.inference.intervals import infer
-from privatelr.inference.noisy_moments import evidence_of
-from privatelr.inference.prediction_errors import row_errors
-from privatelr.mechanisms.moments_release import matrix_of
-from privatelr.privacy.guarantees import ZCDP, NonPrivate, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace, draw_many
+from privatelr.inference.conservative import _largest
+from privatelr.mechanisms import matrix_of
+from privatelr.privacy import ZCDP, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace, draw_many
 
 
 def random_truth(rng, d):

@@ -26,8 +26,8 @@ from benchmarks.coverage import (
 from benchmarks.populations import POPULATIONS, population, truth
 from scipy import stats
 
-from privatelr.mechanisms.moments_release import Moments, vector_of
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise
+from privatelr.mechanisms import Moments, vector_of
+from privatelr.privacy.noise import GaussianNoise, NoNoise
 
 TENTH_OF_PERCENT = 1e-3
 RUNS, FEW = 200, 40

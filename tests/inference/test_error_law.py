@@ -5,12 +5,23 @@ import pytest
 from releases_for_inference import release_of
 from scipy import stats
 
-from privatelr.inference.error_distribution import Matrices, error_law, mixture_of, points_of
-from privatelr.inference.intervals import joint_errors
-from privatelr.inference.noisy_moments import evidence_of, plug_in
-from privatelr.privacy.guarantees import ZCDP, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace, draw_many
+from privatelr.inference import (
+    Matrices,
+    error_law,
+    evidence_of,
+    joint_errors,
+    mixture_of,
+    plug_in,
+    points_of,
+)
+from privatelr.privacy import ZCDP, PureDP
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    GaussianNoise,
+    NoNoise,
+    SphericalLaplace,
+    draw_many,
+)
 from privatelr.types import Block
 
 LEVELS = (0.5, 0.9, 0.95, 0.99)

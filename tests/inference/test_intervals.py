@@ -8,10 +8,8 @@ from releases_for_inference import release_of, rows_of
 from scipy import stats
 
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.inference.intervals import infer
-from privatelr.inference.joint_tests import covariance, joint_test
-from privatelr.inference.noisy_moments import evidence_of, plug_in, quality
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.inference import covariance, evidence_of, infer, joint_test, plug_in, quality
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 
 EVERY = np.eye(3)
 TARGETS = [PureDP(2.0), ZCDP(0.5), ApproxDP(2.0, 1e-6)]

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from releases_for_inference import release_of
 
-from privatelr.inference.noisy_moments import (
+from privatelr.inference import (
     FRAGILE,
     NoisyMoments,
-    _Cone,
-    _posterior,
     evidence_of,
     floored,
     plausible,
@@ -18,9 +16,10 @@ from privatelr.inference.noisy_moments import (
     quality,
     relative_bias,
 )
-from privatelr.mechanisms.moments_release import matrix_of, vector_of
-from privatelr.privacy.guarantees import ZCDP, NonPrivate, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.inference.noisy_moments import _Cone, _posterior
+from privatelr.mechanisms import matrix_of, vector_of
+from privatelr.privacy import ZCDP, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 
 
 def test_floors_raise_and_leave_the_rest():

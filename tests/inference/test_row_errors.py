@@ -8,13 +8,10 @@ from releases_for_inference import release_of, rows_of
 
 import privatelr.inference.prediction_errors as subject
 from privatelr import ArgumentError, GuaranteeError
-from privatelr.inference.conservative import NoiseLimits
-from privatelr.inference.intervals import infer
-from privatelr.inference.noisy_moments import evidence_of, quality
-from privatelr.inference.prediction_errors import row_errors
-from privatelr.mechanisms.moments_release import matrix_of
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise
+from privatelr.inference import NoiseLimits, evidence_of, infer, quality, row_errors
+from privatelr.mechanisms import matrix_of
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy.noise import GaussianNoise
 
 RELEASES = {
     "spherical": {"target": PureDP(1.0)},

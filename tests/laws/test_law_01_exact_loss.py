@@ -13,7 +13,7 @@ from frames_for_laws import MODELS, SVMS
 
 from privatelr import audit, dplr, dpsvm
 from privatelr.audit.density.exact import tilt_losses
-from privatelr.privacy.guarantees import ZCDP
+from privatelr.privacy import ZCDP
 
 N = 2001
 BOUNDS = {"x": (-1, 1)}

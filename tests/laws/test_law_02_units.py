@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 from privatelr import audit
-from privatelr.mechanisms.problem import Facts, Problem
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import read_request
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
+from privatelr.mechanisms import Facts, Problem, calibrate, read_request
+from privatelr.numerics import LOSSES, Huber, Objective, SoftplusHinge
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
 from privatelr.types import Block
 
 RADII = [0.1, 1.0, 12.0, 100.0]

@@ -5,13 +5,10 @@ import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import Newton
-from privatelr.design.formula_design import DesignSpec, read_design
-from privatelr.mechanisms import perturbation
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import read_request
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.design import DesignSpec, read_design
+from privatelr.mechanisms import Facts, calibrate, perturbation, read_request
+from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import DenseRows
 
 
 def check_radius(**options):

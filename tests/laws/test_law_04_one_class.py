@@ -8,8 +8,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic, require_fresh
 
 import privatelr.mechanisms.stages
 from privatelr import ZCDP, ApproxDP, PureDP
-from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.mechanisms.release import Release
+from privatelr.mechanisms import MECHANISMS, Mechanism, Release
 
 
 def check_one_class(value, **options):

@@ -7,14 +7,13 @@ import pytest
 from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, fixed_noise
 from scipy import optimize
 
-from privatelr.design.formula_design import read_design
-from privatelr.mechanisms import perturbation
+from privatelr.design import read_design
+from privatelr.mechanisms import MECHANISMS, Mechanism, perturbation
 from privatelr.mechanisms import perturbation as objective
-from privatelr.mechanisms.calibration.output_noise import output_sensitivity
-from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise.exact_draws import FloatDraw
+from privatelr.mechanisms.calibration import output_sensitivity
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy import PureDP
+from privatelr.privacy.noise import FloatDraw
 
 
 def logistic(z):

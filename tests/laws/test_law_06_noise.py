@@ -8,10 +8,15 @@ from flint import arb
 from frames_for_laws import MODELS, clinic, fit_clinic
 from scipy import integrate, special, stats
 
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.exact_draws import ExactDraw
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness, normals
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    ExactDraw,
+    GaussianNoise,
+    SeededRandomness,
+    SphericalLaplace,
+    SystemRandomness,
+    normals,
+)
 from privatelr.types import Block
 
 LEVEL = 1e-7  # a fresh draw of the system may look odd once in ten million runs

@@ -10,9 +10,8 @@ from raw_designs import raw_design
 
 import privatelr.numerics.rows.row_bounds
 from privatelr import dplr
-from privatelr.design.formula_design import read_design, read_values
-from privatelr.design.scaling import project
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.design import project, read_design, read_values
+from privatelr.numerics.rows import DenseRows
 
 FORMULAS = [
     "y ~ age + dose + smoker",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import privatelr.results.predict
 from privatelr import PrivacyWarning, dplr, load_dataset, load_schema
-from privatelr.inference.prediction_errors import RowErrors
+from privatelr.inference import RowErrors
 
 TYPES = ["probabilities", "classes", "link"]
 

@@ -10,8 +10,8 @@ from frames_for_laws import MODELS, SVMS, clinic, fit_clinic, replaced
 
 import privatelr.design.formula_design
 import privatelr.mechanisms.stages
-from privatelr.design.formula_design import read_design
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.design import read_design
+from privatelr.numerics.rows import DenseRows
 
 BAD_NUMBERS = [np.nan, np.inf, -np.inf, None, pd.NA, "abc", [1, 2], {}, 10**400, 1j, object()]
 BAD_LEVELS = ["perhaps", None, np.nan, pd.NA, 3, ["no"], b"no"]

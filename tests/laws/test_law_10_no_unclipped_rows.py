@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows import DenseRows
 
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True, width=64)
 

@@ -6,10 +6,9 @@ from frames_for_laws import clinic
 
 import privatelr.formula.functions
 from privatelr import SchemaError, dplr
-from privatelr.design.formula_design import plan_design, read_covariates
-from privatelr.formula.algebra import parse_formula
-from privatelr.formula.functions import RowFunction
-from privatelr.sources.schema import declare_schema
+from privatelr.design import plan_design, read_covariates
+from privatelr.formula import RowFunction, parse_formula
+from privatelr.sources import declare_schema
 
 LEARNING = [
     ("scale(age)", "bounds="),

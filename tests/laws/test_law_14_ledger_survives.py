@@ -13,7 +13,7 @@ import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import GuaranteeError, PureDP
-from privatelr.privacy.accounting.ledger import Ledger, active_ledger
+from privatelr.privacy.accounting import Ledger, active_ledger
 
 EIGHTH = PureDP(0.125)
 

@@ -10,20 +10,13 @@ from flint import arb
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise
 
 from privatelr import ZCDP, ApproxDP, Newton, PureDP
+from privatelr.mechanisms import Facts, Request, calibrate, draw, find_mechanism, rounded_sum
 from privatelr.mechanisms import perturbation as objective_mechanism
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate, find_mechanism
-from privatelr.mechanisms.release import draw, rounded_sum
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve import certified
-from privatelr.numerics.solve.certified import certified_minimum
-from privatelr.numerics.solve.newton import Minimum
+from privatelr.numerics import LOSSES, Huber, Objective, SoftplusHinge
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Minimum, certified, certified_minimum
 from privatelr.precision import working_precision
-from privatelr.privacy.noise.exact_draws import FloatDraw
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.privacy.noise import FloatDraw, SystemRandomness
 
 TAU = 1e-6
 

@@ -10,8 +10,8 @@ from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, require
 import privatelr.mechanisms.stages
 import privatelr.model
 from privatelr import ZCDP, ApproxDP, Newton, NonPrivate, PrivacyWarning, PureDP
-from privatelr.mechanisms.release import draw
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
+from privatelr.mechanisms import draw
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from privatelr import ZCDP, ApproxDP, PureDP
+from privatelr.mechanisms import Facts
 from privatelr.mechanisms.calibration import gaussian_objective
-from privatelr.mechanisms.problem import Facts
-from privatelr.numerics.losses import LOSSES, Huber
-from privatelr.privacy.conversions import to_approximate, to_zcdp
-from privatelr.privacy.noise.gaussian_delta import gaussian_sd, log_delta
+from privatelr.numerics import LOSSES, Huber
+from privatelr.privacy import to_approximate, to_zcdp
+from privatelr.privacy.noise import gaussian_sd, log_delta
 
 EPSILONS = np.logspace(-6, 3, 28)
 DELTAS = [1e-30, 1e-15, 1e-6, 1e-3, 0.1, 0.5]

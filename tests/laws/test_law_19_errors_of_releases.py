@@ -12,12 +12,11 @@ from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced
 
 import privatelr.results.fit_record
 from privatelr import Newton
-from privatelr.design.formula_design import read_design
-from privatelr.mechanisms.registry import MECHANISMS
-from privatelr.mechanisms.release import draw
-from privatelr.numerics.objective import Objective, hessian
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.design import read_design
+from privatelr.mechanisms import MECHANISMS, draw
+from privatelr.numerics import Objective, hessian
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.noise import SystemRandomness
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 

@@ -15,11 +15,10 @@ import privatelr.results.fit_tables
 import privatelr.results.pages.inference_table
 import privatelr.results.pages.summary
 from privatelr import Newton, average_marginal_effects, dplr, dpsvm
-from privatelr.design.formula_design import read_design
-from privatelr.mechanisms.registry import MECHANISMS
-from privatelr.mechanisms.release import draw
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.design import read_design
+from privatelr.mechanisms import MECHANISMS, draw
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.noise import SeededRandomness
 
 REFERENCE = clinic(n=15, seed=8)
 NEIGHBOURS = [{"age": 89.0}, {"y": 1.0, "dose": 5.0}, {"age": np.nan}, {"smoker": "unknown"}]

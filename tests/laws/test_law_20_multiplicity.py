@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 
 from privatelr import PureDP, dplr
-from privatelr.inference.bootstrap import bootstrap_intervals
-from privatelr.privacy.accounting.ledger import Ledger
-from privatelr.privacy.events import grouped
-from privatelr.privacy.guarantees import ZCDP
+from privatelr.inference import bootstrap_intervals
+from privatelr.privacy import ZCDP, grouped
+from privatelr.privacy.accounting import Ledger
 
 N, DRAWS, COPIES = 12, 20, 3
 """Records, resamples, and how often a record may stand in one of them."""

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from privatelr import GuaranteeError
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 
 # scores of a thousand and a million would underflow or overflow as exponentials
 HUGE = np.array([1e6, 1e6 + 1, 1e6 + 2])

@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 
 import privatelr.mechanisms.stages
 from privatelr import ZCDP, GuaranteeError, NonPrivate, PureDP
-from privatelr.mechanisms import request
-from privatelr.mechanisms.request import Parts
-from privatelr.privacy.accounting.ledger import Ledger
-from privatelr.privacy.accounting.shares import join, split
-from privatelr.privacy.events import exact
-from privatelr.privacy.guarantees import ApproxDP
+from privatelr.mechanisms import Parts, request
+from privatelr.privacy import ApproxDP, exact
+from privatelr.privacy.accounting import Ledger, join, split
 
 BUDGETS = [0.1, 0.3, 0.7, 1.0, 1.1, 3.0, 8.0, 1e-3, 123.456]
 SHARES = [

@@ -7,11 +7,9 @@ import pytest
 from broken_mechanisms import AUDITED_LOSSES, claiming
 
 from privatelr import audit
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES, Huber, Logistic, SoftplusHinge
-from privatelr.privacy.guarantees import PureDP
+from privatelr.mechanisms import Facts, Request, calibrate
+from privatelr.numerics import LOSSES, Huber, Logistic, SoftplusHinge
+from privatelr.privacy import PureDP
 
 MARGINS = np.concatenate([np.linspace(-60, 60, 600_001), [-1e6, 1e6]])
 

@@ -18,9 +18,9 @@ from privatelr.audit.density.joint import moments_loss
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.pairs import RIGHT, usual_pair
 from privatelr.audit.density.search import deep_pair
-from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise
+from privatelr.numerics import LOSSES
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise
 
 DELTA = 1e-6
 

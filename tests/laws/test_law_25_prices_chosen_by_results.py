@@ -15,11 +15,9 @@ import pytest
 from scipy import special, stats
 
 from privatelr import GuaranteeError, Ledger, PureDP
-from privatelr.privacy.accounting import loss_distributions
-from privatelr.privacy.accounting.composition_bounds import Entry, epsilon_of, fits
-from privatelr.privacy.events import GaussianEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, log_delta
+from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent
+from privatelr.privacy.accounting import Entry, epsilon_of, fits, loss_distributions
+from privatelr.privacy.noise import gaussian_epsilon, log_delta
 
 COUNTEREXAMPLE = (3.402, 1.7e-3, 0.007, (3.3983, 1), (0.1, 126))
 """Budget, first price, and what follows it by its one bit: a price and how often."""

@@ -22,18 +22,19 @@ from privatelr import PrivacyWarning, SchemaWarning, audit, dplr, dpsvm
 from privatelr.audit.density.exact import tilt_losses
 from privatelr.audit.density.pairs import Pair, row_size
 from privatelr.audit.density.search import search
-from privatelr.design.dask_design import read_dask_design, read_dask_source
-from privatelr.design.formula_design import plan_design, read_design
-from privatelr.design.sparse_design import read_sparse
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.losses import LOSSES, Huber
-from privatelr.numerics.rows.dask_rows import DaskRows
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.sparse_rows import sparse_backend
-from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import SphericalLaplace, mean_square
-from privatelr.sources.schema import declare_schema
+from privatelr.design import (
+    plan_design,
+    read_dask_design,
+    read_dask_source,
+    read_design,
+    read_sparse,
+)
+from privatelr.formula import parse_formula
+from privatelr.numerics import LOSSES, Huber
+from privatelr.numerics.rows import DaskRows, DenseRows, sparse_backend
+from privatelr.privacy import PureDP
+from privatelr.privacy.noise import BlockLaplace, SphericalLaplace, mean_square
+from privatelr.sources import declare_schema
 from privatelr.types import Block, euclidean_part
 
 BOUNDS, LEVELS = {"age": (18, 90)}, {"smoker": ["no", "yes"], "site": list("abc")}

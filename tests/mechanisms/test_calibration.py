@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
-from privatelr.mechanisms.calibration import pure
-from privatelr.mechanisms.calibration.output_noise import output_sensitivity
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import MECHANISMS, calibrate
-from privatelr.mechanisms.request import read_request
-from privatelr.numerics.losses import LOSSES
+from privatelr.mechanisms import MECHANISMS, Facts, calibrate, read_request
+from privatelr.mechanisms.calibration import output_sensitivity, pure
+from privatelr.numerics import LOSSES
 
 LOSS = LOSSES["logistic"]
 # privacy.md 3.1: noise scale at R = 1, n = 1e4: eps, lambda, two-log, one-log, joint
@@ -173,10 +170,10 @@ def test_every_registered_mechanism_calibrates(key):
 
 def test_privacy_sd_is_an_upper_limit():
     """Minimisers under many draws spread by no more than the calibration says."""
-    from privatelr.numerics.objective import Objective
-    from privatelr.numerics.rows.dense_rows import DenseRows
-    from privatelr.numerics.solve.newton import Newton
-    from privatelr.privacy.noise.randomness import SeededRandomness
+    from privatelr.numerics import Objective
+    from privatelr.numerics.rows import DenseRows
+    from privatelr.numerics.solve import Newton
+    from privatelr.privacy.noise import SeededRandomness
 
     rng = np.random.default_rng(1)
     for n, d in ((1, 1), (5, 3), (200, 3)):

@@ -12,19 +12,17 @@ from scipy import sparse
 
 from privatelr import ArgumentError, GuaranteeError, Ledger, NonPrivate, PrivacyWarning, PureDP
 from privatelr.audit.enumeration.discrete import loss_of_outcomes
-from privatelr.mechanisms.linear_programs import constraint_private
-from privatelr.mechanisms.linear_programs.constraint_private import (
+from privatelr.mechanisms.linear_programs import (
     calibrate_constraints,
+    constraint_private,
     constraint_private_lp,
-)
-from privatelr.mechanisms.linear_programs.constraint_vertices import (
     held_bounds,
     private_corners,
     public_corners,
 )
 from privatelr.numerics.solve.dense_weights import dense_projection
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.privacy import ZCDP, ApproxDP
+from privatelr.privacy.noise import SeededRandomness
 
 
 def solvable(n=2000, d=6, seed=0):

@@ -7,11 +7,7 @@ import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import ApproxDP, GuaranteeError, PrivacyWarning, dplpsvm, dpsimplex, plan
-from privatelr.mechanisms.request import (
-    require_below_one_record,
-    warn_of_large_delta,
-    warn_of_one_record,
-)
+from privatelr.mechanisms import require_below_one_record, warn_of_large_delta, warn_of_one_record
 
 RECORDS = 40
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privatelr.mechanisms import Facts
 from privatelr.mechanisms.calibration import gaussian_objective
-from privatelr.mechanisms.problem import Facts
-from privatelr.numerics.losses import LOSSES, Logistic
-from privatelr.privacy.noise.gaussian_delta import gaussian_sd, smallest
+from privatelr.numerics import LOSSES, Logistic
+from privatelr.privacy.noise import gaussian_sd, smallest
 
 FILE = Path(__file__).parents[1] / "reference" / "calibration.json"
 REFERENCE = json.loads(FILE.read_text(encoding="utf-8"))["gaussian"]

@@ -7,18 +7,17 @@ from functools import cache
 import pytest
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
-from privatelr.mechanisms.calibration import gaussian_objective, pure
-from privatelr.mechanisms.calibration.lambda_rules import expected_excess
-from privatelr.mechanisms.calibration.moment_noise import calibrate_moments
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import read_request
-from privatelr.mechanisms.stages import calibrate_all
+from privatelr.mechanisms import Facts, calibrate, calibrate_all, read_request
+from privatelr.mechanisms.calibration import (
+    calibrate_moments,
+    expected_excess,
+    gaussian_objective,
+    pure,
+)
 from privatelr.mechanisms.verify import achieved
-from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.conversions import implies, pure_within
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace, mean_square
+from privatelr.numerics import LOSSES
+from privatelr.privacy import implies, pure_within
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, mean_square
 from privatelr.types import Block
 
 RECORDS, COLUMNS, EPSILONS = (200, 1000, 10_000), (2, 5, 20, 100), (0.1, 1.0, 4.0)

@@ -11,29 +11,31 @@ from hypothesis import strategies as st
 
 import privatelr.mechanisms.moments_release
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Newton, NonPrivate, PureDP
-from privatelr.mechanisms.calibration.moment_noise import (
+from privatelr.mechanisms import (
+    Facts,
+    Moments,
+    calibrate_all,
+    divide,
+    draw_all,
+    matrix_of,
+    mean_moments,
+    read_request,
+    read_spend,
+    release_all,
+    release_moments,
+    vector_of,
+)
+from privatelr.mechanisms.calibration import (
     MOST_COLUMNS,
     achieved_moments,
     calibrate_moments,
     moments_balance,
     moments_sensitivity,
 )
-from privatelr.mechanisms.moments_release import (
-    Moments,
-    matrix_of,
-    mean_moments,
-    release_moments,
-    vector_of,
-)
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import divide, read_request, read_spend
-from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.rows.dense_rows import BLOCK_ROWS, DenseRows
-from privatelr.privacy.conversions import implies
-from privatelr.privacy.events import GaussianEvent
-from privatelr.privacy.noise.noise_laws import NoNoise, SphericalLaplace
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
+from privatelr.numerics import LOSSES, Huber, SoftplusHinge
+from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
+from privatelr.privacy import GaussianEvent, implies
+from privatelr.privacy.noise import NoNoise, SeededRandomness, SphericalLaplace, SystemRandomness
 from privatelr.types import RowLimit
 
 TARGETS = [PureDP(0.7), ZCDP(0.05), ApproxDP(0.7, 1e-6)]

@@ -7,13 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
-from privatelr.mechanisms.moments_release import mean_moments, vector_of
-from privatelr.mechanisms.problem import Facts
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.rows.dense_rows import DenseRows, additions
-from privatelr.numerics.rows.rows_within_bounds import linear_predictor
-from privatelr.privacy.guarantees import PureDP
+from privatelr.mechanisms import Facts, mean_moments, vector_of
+from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
+from privatelr.numerics import LOSSES, Huber, SoftplusHinge
+from privatelr.numerics.rows import DenseRows, additions, linear_predictor
+from privatelr.privacy import PureDP
 
 EVERY_LOSS = [*LOSSES.values(), Huber(0.1), Huber(1e-4), SoftplusHinge(1e-4)]
 UNIT = 2.0**-53

@@ -26,18 +26,17 @@ from privatelr import (
     PrivacyWarning,
     ReleaseFileError,
 )
-from privatelr.mechanisms.online import online_calibration as online
-from privatelr.mechanisms.online.online_calibration import (
+from privatelr.mechanisms.online import (
     OnlineProblem,
+    PrivateFTRL,
     calibrate_online,
     read_problem,
     read_promise,
 )
-from privatelr.mechanisms.online.play import PrivateFTRL
-from privatelr.privacy import conversions
-from privatelr.privacy.accounting.composition_bounds import epsilon_of
-from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ZERO_OUT, ApproxDP, PureDP
-from privatelr.results.release_files.calibration_file import restore_guarantee
+from privatelr.mechanisms.online import online_calibration as online
+from privatelr.privacy import REPLACE_ONE, ZCDP, ZERO_OUT, ApproxDP, PureDP, conversions
+from privatelr.privacy.accounting import epsilon_of
+from privatelr.results.release_files import restore_guarantee
 
 EITHER = pytest.mark.parametrize("neighbours", ["replace", "zero-out"])
 

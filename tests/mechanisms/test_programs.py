@@ -15,16 +15,18 @@ from privatelr.audit.enumeration.choice_paths import (
     path_loss,
 )
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes, loss_of_outcomes
+from privatelr.mechanisms.linear_programs import (
+    ProgramFacts,
+    WorstMargins,
+    calibrate_program,
+    release_program,
+)
 from privatelr.mechanisms.linear_programs import lp_calibration as calibrating
 from privatelr.mechanisms.linear_programs import lp_rounds as releasing
-from privatelr.mechanisms.linear_programs.lp_calibration import calibrate_program
-from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts, WorstMargins
-from privatelr.mechanisms.linear_programs.lp_rounds import release_program
-from privatelr.numerics.rows.entries import EntryRows
+from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.dense_weights import dense_projection
-from privatelr.privacy.events import BoundedRangeEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy import ZCDP, ApproxDP, BoundedRangeEvent
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 
 CLAIMS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 0.01)]
 USUAL = ApproxDP(1.0, 1e-6)

@@ -5,7 +5,7 @@ import pytest
 from frames_for_laws import clinic, fit_clinic, fixed_noise
 
 from privatelr import ZCDP, ApproxDP, ArgumentError, NotConvergedError
-from privatelr.numerics.solve.newton import Minimum, Newton
+from privatelr.numerics.solve import Minimum, Newton
 
 
 def liar(objective):

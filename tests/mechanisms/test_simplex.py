@@ -16,33 +16,40 @@ from privatelr.audit.enumeration.discrete import (
 from privatelr.audit.enumeration.tiny_simplex import exact_minimiser, histograms_of, log_chances
 from privatelr.errors import GuaranteeError, NoRelease
 from privatelr.mechanisms import simplex
-from privatelr.mechanisms.simplex import number_of_draws as affordable
-from privatelr.mechanisms.simplex import simplex_release
-from privatelr.mechanisms.simplex.number_of_draws import (
+from privatelr.mechanisms.simplex import (
+    SimplexFacts,
     Stability,
+    Uniforms,
     affordable_draws,
+    calibrate_simplex,
+    draw_histogram,
     draws_for_epsilon,
     epsilon_for_draws,
     min_lambda,
+    release_simplex,
     rho_of_draw,
+    simplex_release,
     simplex_stability,
     stability_of,
     suggest_lambda,
 )
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-from privatelr.mechanisms.simplex.simplex_release import Uniforms, draw_histogram, release_simplex
-from privatelr.numerics.losses import LOSSES, Huber, Logistic
-from privatelr.numerics.rows.entries import EntryRows
+from privatelr.mechanisms.simplex import number_of_draws as affordable
+from privatelr.numerics import LOSSES, Huber, Logistic
+from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.entropic import entropic_minimum
 from privatelr.numerics.solve.simplex_objective import Entropic
-from privatelr.privacy.accounting.composition_bounds import Entry, epsilon_of
-from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import event_from_json, event_to_json
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise.exact_draws import FloatDraw
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
-from privatelr.privacy.renyi_divergence import renyi_of_draw
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    NonPrivate,
+    PureDP,
+    event_from_json,
+    event_to_json,
+    renyi_of_draw,
+    to_approximate,
+)
+from privatelr.privacy.accounting import Entry, epsilon_of
+from privatelr.privacy.noise import FloatDraw, SeededRandomness, SystemRandomness
 
 COD_RNA = 41_674  # records that the published numbers are about
 

@@ -7,16 +7,12 @@ import pytest
 from scipy import sparse
 
 from privatelr import ArgumentError, PureDP
-from privatelr.mechanisms.linear_programs.thesis_svm import dmw_svm_thesis, true_epsilon
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.release import draw
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import Huber
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.entries import EntryRows
+from privatelr.mechanisms import Facts, Request, calibrate, draw
+from privatelr.mechanisms.linear_programs import dmw_svm_thesis, true_epsilon
+from privatelr.numerics import Huber
+from privatelr.numerics.rows import DenseRows, EntryRows
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import Gumbel
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
-from privatelr.mechanisms.calibration.objective_noise import gaussian_tilts
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import read_request
+from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms.calibration import gaussian_tilts
 from privatelr.mechanisms.verify import achieved
-from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.conversions import implies
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.numerics import LOSSES
+from privatelr.privacy import implies
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
 from privatelr.types import Block
 
 BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(6, 1.0))

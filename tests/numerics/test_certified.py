@@ -14,20 +14,24 @@ from scipy import special
 
 from privatelr import Newton
 from privatelr.errors import ArgumentError
-from privatelr.numerics.losses import (
+from privatelr.numerics import (
     EVALUATION_ERROR,
     LOSSES,
     MARGIN_ERROR,
     Huber,
     Logistic,
+    Objective,
     SoftplusHinge,
+    value_and_gradient,
 )
-from privatelr.numerics.objective import Objective, value_and_gradient
-from privatelr.numerics.rows.dense_rows import BLOCK_ROWS, DenseRows
-from privatelr.numerics.solve import certified
-from privatelr.numerics.solve.ball_newton import precise_minimum
-from privatelr.numerics.solve.certified import certified_minimum, gradient_bound
-from privatelr.numerics.solve.newton import Minimum
+from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
+from privatelr.numerics.solve import (
+    Minimum,
+    certified,
+    certified_minimum,
+    gradient_bound,
+    precise_minimum,
+)
 from privatelr.precision import working_precision
 
 LOGISTIC = LOSSES["logistic"]

@@ -8,8 +8,8 @@ from flint import arb
 from scipy import optimize, sparse, special
 
 from privatelr.errors import ArgumentError, NotConvergedError
-from privatelr.numerics.losses import LOSSES, Huber, Logistic, SoftplusHinge
-from privatelr.numerics.rows.entries import EntryRows
+from privatelr.numerics import LOSSES, Huber, Logistic, SoftplusHinge
+from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve import entropic
 from privatelr.numerics.solve.entropic import entropic_minimum
 from privatelr.numerics.solve.simplex_objective import (

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from privatelr.numerics.losses import Logistic
-from privatelr.numerics.objective import Objective, filled_part, gradient_of
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.sparse_rows import SparseRows
-from privatelr.numerics.solve.newton import Newton, descend
+from privatelr.numerics import Logistic, Objective, filled_part, gradient_of
+from privatelr.numerics.rows import DenseRows, SparseRows
+from privatelr.numerics.solve import Newton, descend
 
 
 def objective(n=60, d=20_000, each=5, tilt=0.01, lambda_=0.1, seed=0):

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 
 from privatelr.errors import ArgumentError
-from privatelr.numerics.losses import (
-    HINGES,
-    LOSSES,
-    Huber,
-    Logistic,
-    SoftplusHinge,
-    find_hinge,
-    find_loss,
-)
+from privatelr.numerics import HINGES, LOSSES, Huber, Logistic, SoftplusHinge, find_hinge, find_loss
 
 MARGINS = np.concatenate([np.linspace(-30, 30, 2001), [-1e3, -745, 745, 1e3, 1e300, -1e300]])
 

@@ -6,11 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import Newton, NotConvergedError
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.objective import Objective, hessian, mean_change, value_and_gradient
-from privatelr.numerics.rows.dense_rows import BLOCK_ROWS, DenseRows
-from privatelr.numerics.solve import newton
-from privatelr.numerics.solve.newton import certificate, descend
+from privatelr.numerics import (
+    LOSSES,
+    Huber,
+    Objective,
+    SoftplusHinge,
+    hessian,
+    mean_change,
+    value_and_gradient,
+)
+from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
+from privatelr.numerics.solve import certificate, descend, newton
 
 LOSS = LOSSES["logistic"]
 

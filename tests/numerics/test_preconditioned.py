@@ -4,14 +4,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from privatelr.numerics.losses import LOSSES, Huber, Logistic
-from privatelr.numerics.objective import Objective, hessian
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.products import rough_gram
-from privatelr.numerics.rows.sparse_rows import SparseRows
-from privatelr.numerics.solve import lbfgs
-from privatelr.numerics.solve.lbfgs import is_worth_steering, lbfgs_minimum, thinned_rows
-from privatelr.numerics.solve.newton import Newton, certificate, descend
+from privatelr.numerics import LOSSES, Huber, Logistic, Objective, hessian
+from privatelr.numerics.rows import DenseRows, SparseRows, rough_gram
+from privatelr.numerics.solve import (
+    Newton,
+    certificate,
+    descend,
+    is_worth_steering,
+    lbfgs,
+    lbfgs_minimum,
+    thinned_rows,
+)
 
 
 def labels(margin, rng):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from privatelr.numerics.rows.products import gram, margins, rough_gram, weighted_sum
+from privatelr.numerics.rows import gram, margins, rough_gram, weighted_sum
 
 N, D = 300, 40
 

@@ -12,26 +12,31 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from privatelr import Newton
-from privatelr.mechanisms.calibration.moment_noise import calibrate_moments
-from privatelr.mechanisms.moments_release import mean_moments
-from privatelr.mechanisms.problem import Facts
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import (
+from privatelr.mechanisms import Facts, mean_moments
+from privatelr.mechanisms.calibration import calibrate_moments
+from privatelr.numerics import (
+    LOSSES,
     Objective,
     gradient_of,
     hessian,
     mean_change,
+    threads,
     value_and_gradient,
 )
-from privatelr.numerics.parallel import threads
-from privatelr.numerics.rows import sparse_rows
-from privatelr.numerics.rows.dense_rows import DenseRows, additions, block_rows
-from privatelr.numerics.rows.products import gram, short_margins, short_slopes
-from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend
-from privatelr.numerics.solve.ball_newton import precise_minimum
-from privatelr.numerics.solve.certified import certified_minimum, gradient_bound
+from privatelr.numerics.rows import (
+    DenseRows,
+    SparseRows,
+    additions,
+    block_rows,
+    gram,
+    short_margins,
+    short_slopes,
+    sparse_backend,
+    sparse_rows,
+)
+from privatelr.numerics.solve import certified_minimum, gradient_bound, precise_minimum
 from privatelr.precision import working_precision
-from privatelr.privacy.guarantees import PureDP
+from privatelr.privacy import PureDP
 from privatelr.types import Block
 
 LOGISTIC = LOSSES["logistic"]

@@ -10,12 +10,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.objective import Objective, gradient_of, hessian, value_and_gradient
-from privatelr.numerics.parallel import in_order, summed, threads
-from privatelr.numerics.rows.dense_rows import DenseRows, additions, block_rows
-from privatelr.numerics.solve.lbfgs import thinned_rows
-from privatelr.numerics.solve.newton import CERTIFICATE, Newton, descend
+from privatelr.numerics import (
+    LOSSES,
+    Objective,
+    gradient_of,
+    hessian,
+    in_order,
+    summed,
+    threads,
+    value_and_gradient,
+)
+from privatelr.numerics.rows import DenseRows, additions, block_rows
+from privatelr.numerics.solve import CERTIFICATE, Newton, descend, thinned_rows
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 

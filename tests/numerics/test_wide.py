@@ -8,18 +8,28 @@ from flint import arb
 from scipy import linalg, sparse
 
 from privatelr import Newton
-from privatelr.mechanisms.calibration.approximate_minimum import certified_norm
-from privatelr.mechanisms.problem import Facts
-from privatelr.numerics.losses import LOSSES, Huber, SoftplusHinge
-from privatelr.numerics.objective import Objective, hessian, value_and_gradient
-from privatelr.numerics.parallel import threads
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.sparse_rows import SparseRows
-from privatelr.numerics.solve import certified, wide_newton
-from privatelr.numerics.solve.certified import certified_minimum, gradient_bound, resolved_norm
-from privatelr.numerics.solve.newton import Minimum
+from privatelr.mechanisms import Facts
+from privatelr.mechanisms.calibration import certified_norm
+from privatelr.numerics import (
+    LOSSES,
+    Huber,
+    Objective,
+    SoftplusHinge,
+    hessian,
+    threads,
+    value_and_gradient,
+)
+from privatelr.numerics.rows import DenseRows, SparseRows
+from privatelr.numerics.solve import (
+    Minimum,
+    certified,
+    certified_minimum,
+    gradient_bound,
+    resolved_norm,
+    wide_newton,
+)
 from privatelr.precision import working_precision
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 
 LOGISTIC = LOSSES["logistic"]
 EVERY_LOSS = [*LOSSES.values(), Huber(0.01), SoftplusHinge(0.01)]

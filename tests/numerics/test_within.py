@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 import privatelr.numerics.rows.rows_within_bounds as within_module
 from privatelr import dplr
-from privatelr.design.formula_design import read_design
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.row_bounds import RowBounds, bounded_rows, held_in_blocks
-from privatelr.numerics.rows.rows_within_bounds import (
+from privatelr.design import read_design
+from privatelr.numerics.rows import (
+    DenseRows,
+    RowBounds,
     block_runs,
+    bounded_rows,
+    held_in_blocks,
     keep_blocks,
     keep_length,
     keep_rows_within_bounds,

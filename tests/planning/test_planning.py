@@ -20,7 +20,7 @@ from privatelr import (
     dpsvm,
     plan,
 )
-from privatelr.numerics.roc import c_index
+from privatelr.numerics import c_index
 from privatelr.planning import needed_records
 from privatelr.planning.forecast import kept_by_penalty, simulate
 from privatelr.planning.made_up_records import Guesses, spread_quantiles

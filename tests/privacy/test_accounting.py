@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privatelr import PureDP
-from privatelr.privacy.accounting import loss_distributions
-from privatelr.privacy.accounting.composition_bounds import (
+from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, TiltEvent, to_approximate
+from privatelr.privacy.accounting import (
     Entry,
+    Ledger,
     composition,
     delta_of,
     epsilon_by_losses,
@@ -19,12 +20,9 @@ from privatelr.privacy.accounting.composition_bounds import (
     epsilon_by_sum,
     epsilon_of,
     fits,
+    loss_distributions,
 )
-from privatelr.privacy.accounting.ledger import Ledger
-from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import GaussianEvent, TiltEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.noise.gaussian_delta import gaussian_sd, log_delta
+from privatelr.privacy.noise import gaussian_sd, log_delta
 
 M = 1 / 8.449
 MU = 2 * M

@@ -9,20 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
-from privatelr.mechanisms.online.play import PrivateFTRL
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.request import Request, read_spend
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-from privatelr.mechanisms.stages import calibrate_all
-from privatelr.numerics.losses import LOSSES, Huber
+from privatelr.mechanisms import Facts, Request, calibrate_all, read_spend
+from privatelr.mechanisms.online import PrivateFTRL
+from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex
+from privatelr.numerics import LOSSES, Huber
+from privatelr.privacy import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    SimplexDrawEvent,
+    TiltEvent,
+    to_approximate,
+)
+from privatelr.privacy.accounting import (
+    Entry,
+    implied,
+    in_agreement,
+    ledger_page,
+    require_agreement,
+)
 from privatelr.privacy.accounting import ledger as ledger_module
-from privatelr.privacy.accounting import ledger_page
-from privatelr.privacy.accounting.agreement import implied, in_agreement, require_agreement
-from privatelr.privacy.accounting.composition_bounds import Entry
-from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import BoundedRangeEvent, GaussianEvent, SimplexDrawEvent, TiltEvent
-from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, gaussian_sd
+from privatelr.privacy.noise import gaussian_epsilon, gaussian_sd
 
 MU = 1 / gaussian_sd(1.0, 1e-6, 1.0)
 

@@ -10,13 +10,21 @@ import pytest
 from flint import arb
 from scipy import stats
 
-from privatelr.mechanisms.release import distance_from, rounded_sum
+from privatelr.mechanisms import distance_from, rounded_sum
 from privatelr.precision import working_precision
-from privatelr.privacy.noise import blockwise
-from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
-from privatelr.privacy.noise.exact_draws import Balls, ExactDraw, FloatDraw
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.noise import (
+    MANY,
+    Balls,
+    BlockwiseDraw,
+    ExactDraw,
+    FloatDraw,
+    GaussianNoise,
+    NoNoise,
+    SeededRandomness,
+    SphericalLaplace,
+    SystemRandomness,
+    blockwise,
+)
 
 LAWS = [GaussianNoise(1000, 3.7), GaussianNoise(333, 1e-9), SphericalLaplace(400, 0.3)]
 LAWS += [SphericalLaplace(77, 1e6)]

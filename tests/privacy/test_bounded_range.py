@@ -10,27 +10,25 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize
 
 from privatelr import GuaranteeError, PureDP
-from privatelr.privacy.accounting.composition_bounds import Entry, delta_of, epsilon_of
-from privatelr.privacy.accounting.ledger import Ledger
-from privatelr.privacy.events import (
+from privatelr.privacy import (
+    ORDERS,
+    ZCDP,
+    ApproxDP,
     BoundedRangeEvent,
     SimplexDrawEvent,
+    epsilon_of_choices,
+    epsilon_of_curve,
     event_from_json,
     event_to_json,
     grouped,
     pure_cap,
+    range_within,
     renyi,
     renyi_curve,
-)
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.renyi_divergence import (
-    ORDERS,
-    epsilon_of_choices,
-    epsilon_of_curve,
-    range_within,
     renyi_of_draw,
     renyi_of_range,
 )
+from privatelr.privacy.accounting import Entry, Ledger, delta_of, epsilon_of
 
 ETA = st.floats(-6, 1.5).map(lambda x: 10.0**x)
 EXCESS = st.floats(-3, 3).map(lambda x: 10.0**x)

@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from scipy import special
 
 from privatelr import GuaranteeError, NonPrivate, PureDP
-from privatelr.privacy.conversions import to_json
-from privatelr.privacy.events import (
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
     GaussianEvent,
     TiltEvent,
     event_from_json,
     event_to_json,
     grouped,
     renyi,
+    to_json,
 )
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
 
 PRICE = st.floats(-6, 2).map(lambda x: 10.0**x)
 ORDER = st.floats(-2, 3).map(lambda x: 1 + 10.0**x)

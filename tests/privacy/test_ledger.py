@@ -12,15 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import GuaranteeError, NonPrivate, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, TiltEvent, to_approximate
+from privatelr.privacy.accounting import (
+    Entry,
+    Ledger,
+    account_with,
+    active_ledger,
+    ledger_page,
+    loss_distributions,
+    rounded_down,
+    share,
+)
 from privatelr.privacy.accounting import ledger as ledger_module
-from privatelr.privacy.accounting import ledger_page, loss_distributions
-from privatelr.privacy.accounting.composition_bounds import Entry
-from privatelr.privacy.accounting.ledger import Ledger, account_with, active_ledger
-from privatelr.privacy.accounting.statement import rounded_down, share
-from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import GaussianEvent, TiltEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
-from privatelr.privacy.noise.gaussian_delta import gaussian_sd
+from privatelr.privacy.noise import gaussian_sd
 
 
 @pytest.fixture(autouse=True)

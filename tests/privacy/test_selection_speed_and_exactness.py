@@ -8,10 +8,13 @@ import pytest
 from flint import arb
 
 from privatelr.precision import working_precision
-from privatelr.privacy.noise import exponential_mechanism
-from privatelr.privacy.noise.exact_draws import ExactDraw
+from privatelr.privacy.noise import (
+    ExactDraw,
+    SeededRandomness,
+    SystemRandomness,
+    exponential_mechanism,
+)
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
 
 ODD = [0, 1, 2**10, 2**52, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2**20, 2**64 - 2, 2**64 - 1]
 

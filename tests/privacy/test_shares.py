@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import GuaranteeError, NonPrivate, PureDP
-from privatelr.privacy.accounting.shares import split
-from privatelr.privacy.events import at_least, at_most, exact
-from privatelr.privacy.guarantees import ZCDP, ApproxDP
+from privatelr.privacy import ZCDP, ApproxDP, at_least, at_most, exact
+from privatelr.privacy.accounting import split
 
 PRICE = st.floats(-12, 4).map(lambda x: 10.0**x)
 SHORT = st.tuples(st.integers(1, 999_999), st.integers(-12, 3)).map(

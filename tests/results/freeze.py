@@ -31,7 +31,7 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.design.formula_design import DesignSpec
+from privatelr.design import DesignSpec
 
 FROZEN = Path(__file__).parent / "frozen"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

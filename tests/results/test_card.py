@@ -22,8 +22,8 @@ from privatelr import (
     dplr,
     load,
 )
-from privatelr.privacy.conversions import to_approximate
-from privatelr.results.release_files.document import release_document
+from privatelr.privacy import to_approximate
+from privatelr.results.release_files import release_document
 
 MECHANISMS = [
     {},

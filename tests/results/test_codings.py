@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from privatelr import FormulaError, PrivacyWarning, SchemaError, dplr, load_dataset, scaled
-from privatelr.design.formula_design import read_design
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.design import read_design
+from privatelr.formula import parse_formula
+from privatelr.numerics.rows import DenseRows
 
 FRAME = pd.DataFrame(
     {

@@ -24,7 +24,7 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.numerics.parallel import threads
+from privatelr.numerics import threads
 from privatelr.numerics.rows import dense_rows as rows_module
 
 LEVELS = ["a", "b", "c"]

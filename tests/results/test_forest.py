@@ -17,12 +17,7 @@ from scipy import sparse
 import privatelr
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
-from privatelr.results.plots.forest_axis import (
-    powers_of_ten,
-    ratio_ticks,
-    typical_length,
-    with_unit,
-)
+from privatelr.results.plots import powers_of_ten, ratio_ticks, typical_length, with_unit
 
 mpl.use("Agg")
 

@@ -8,8 +8,7 @@ import pytest
 from results.freeze import FROZEN, KEY, as_data, scale_of
 
 from privatelr import load
-from privatelr.results.release_files.document import release_document
-from privatelr.results.release_files.release_format import VERSION
+from privatelr.results.release_files import VERSION, release_document
 
 FILES = sorted(FROZEN.glob("*/*.json"))
 FIRST_FITS = {path.stem for path in FILES if path.parent.name == "1"}

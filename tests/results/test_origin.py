@@ -9,8 +9,8 @@ import pytest
 from frames_for_laws import clinic, fit_clinic
 
 from privatelr import ZCDP, Ledger, PrivacyWarning, PureDP, dplpsvm, dpsimplex, load
+from privatelr.results.release_files import content_hash
 from privatelr.results.release_files import origin as origin_module
-from privatelr.results.release_files.release_format import content_hash
 from privatelr.results.selected import SelectedFit
 
 FITS = {

@@ -10,7 +10,7 @@ from frames_for_laws import clinic, fit_clinic
 import privatelr.numerics.rows.dense_rows as rows_module
 import privatelr.results.predict as predict_module
 from privatelr import ArgumentError, FormulaError, dplpsvm, dplr, dpsvm
-from privatelr.results.pages.summary_table import shown_rows
+from privatelr.results.pages import shown_rows
 
 SCHEMA = {"bounds": {"dose": (0, 10)}, "levels": {"arm": ["a", "b", "c"], "ill": [0, 1]}}
 

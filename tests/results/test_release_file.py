@@ -38,20 +38,22 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.design.formula_design import plan_design
-from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
-from privatelr.results.release_files.design_limits import (
+from privatelr.design import plan_design
+from privatelr.numerics import LOSSES
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+from privatelr.results.release_files import (
     MOST_COLUMNS,
+    MOST_MARKS,
+    content_hash,
     expansion_work,
     least_columns,
+    parse,
     read_tokens,
+    release_bytes,
+    release_document,
+    restore,
+    restore_moments,
 )
-from privatelr.results.release_files.document import release_document, restore
-from privatelr.results.release_files.json_values import MOST_MARKS, parse
-from privatelr.results.release_files.moments_file import restore_moments
-from privatelr.results.release_files.release_file import release_bytes
-from privatelr.results.release_files.release_format import content_hash
 
 N = 60
 RNG = np.random.default_rng(5)

@@ -17,20 +17,20 @@ from frames_for_laws import SCHEMA as DECLARED
 from frames_for_laws import clinic
 
 from privatelr import ZCDP, GuaranteeError, NonPrivate, ReleaseFileError, dplr, load
-from privatelr.mechanisms.calibration.moment_noise import achieved_moments
+from privatelr.mechanisms.calibration import achieved_moments
 from privatelr.mechanisms.verify import achieved
-from privatelr.privacy.conversions import compose, from_json, implies, to_json
+from privatelr.privacy import compose, from_json, implies, to_json
 from privatelr.results.release_files import (
     calibration_file,
+    canonical,
+    content_hash,
     design_file,
     moments_file,
+    release_document,
     release_file,
     release_format,
 )
 from privatelr.results.release_files import document as release_document_module
-from privatelr.results.release_files.document import release_document
-from privatelr.results.release_files.json_values import canonical
-from privatelr.results.release_files.release_format import content_hash
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

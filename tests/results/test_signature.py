@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from frames_for_laws import clinic, fit_clinic
 
 from privatelr import ArgumentError, MissingDependencyError, ReleaseFileError, dplpsvm, dplr, load
-from privatelr.results.release_files import release_file
-from privatelr.results.release_files.release_format import content_hash
+from privatelr.results.release_files import content_hash, release_file
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
 KEY, OTHER = (ed25519.Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in (1, 2))

@@ -25,9 +25,9 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.inference.intervals import Inference
+from privatelr.inference import Inference
 from privatelr.results.pages import summary_table
-from privatelr.results.plots.forest_axis import bars_of, drawings
+from privatelr.results.plots import bars_of, drawings
 
 OPTIONS = [
     {},

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from privatelr.results.release_files import unfinished
-from privatelr.results.release_files.release_file import create_file, replace_file
-from privatelr.results.release_files.unfinished import remove_abandoned
+from privatelr.results.release_files import create_file, remove_abandoned, replace_file, unfinished
 
 fcntl = pytest.importorskip("fcntl", reason="this system has no locks that end with a process")
 

@@ -9,11 +9,10 @@ import pytest
 import privatelr.numerics.rows.dense_rows as rows_module
 import privatelr.sources.arrow_frames as foreign
 from privatelr import SchemaError, dplr
-from privatelr.design.formula_design import plan_design, read_design
-from privatelr.formula.algebra import parse_formula
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.sources.data_source import as_frame
-from privatelr.sources.schema import declare_schema
+from privatelr.design import plan_design, read_design
+from privatelr.formula import parse_formula
+from privatelr.numerics.rows import DenseRows
+from privatelr.sources import as_frame, declare_schema
 
 N = 700
 RNG = np.random.default_rng(3)

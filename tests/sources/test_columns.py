@@ -6,14 +6,18 @@ import pytest
 from raw_designs import raw_design
 
 import privatelr.numerics.rows.dense_rows as rows_module
-from privatelr.design.evaluation import evaluate
-from privatelr.design.formula_design import plan_design, read_design, read_values
-from privatelr.design.terms import materialise
-from privatelr.design.variables import level_codes
-from privatelr.formula.algebra import factor_key, parse_formula
-from privatelr.numerics.parallel import threads
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.sources.schema import declare_schema
+from privatelr.design import (
+    evaluate,
+    level_codes,
+    materialise,
+    plan_design,
+    read_design,
+    read_values,
+)
+from privatelr.formula import factor_key, parse_formula
+from privatelr.numerics import threads
+from privatelr.numerics.rows import DenseRows
+from privatelr.sources import declare_schema
 
 N = 1000
 RNG = np.random.default_rng(2)

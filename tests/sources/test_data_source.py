@@ -9,8 +9,8 @@ import pytest
 
 from privatelr import dplr
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula.algebra import parse_formula
-from privatelr.sources.data_source import as_frame, read_source
+from privatelr.formula import parse_formula
+from privatelr.sources import as_frame, read_source
 
 X = pd.DataFrame({"a": [1.0, 2, 3], "b": [3.0, 4, 5]}, index=[7, 8, 9])
 Y = [0, 1, 0]

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from privatelr import SchemaError, dplr
-from privatelr.sources.validate_sparse import validated_sparse
+from privatelr.sources import validated_sparse
 
 N, P = 40, 6
 

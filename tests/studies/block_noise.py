@@ -19,13 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import MECHANISMS, calibrate
-from privatelr.mechanisms.release import draw
-from privatelr.mechanisms.request import read_request
-from privatelr.numerics.losses import Logistic
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.mechanisms import MECHANISMS, Facts, calibrate, draw, read_request
+from privatelr.numerics import Logistic
+from privatelr.numerics.solve import Newton
+from privatelr.privacy.noise import SeededRandomness
 
 from .tables import HOME, adult_splits, data_home, german_splits, limit_of
 
@@ -35,10 +32,10 @@ if TYPE_CHECKING:
 
     from flint import arb
 
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.rows.dense_rows import DenseRows
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics import Loss
+    from privatelr.numerics.rows import DenseRows
+    from privatelr.privacy.noise import Randomness
     from privatelr.types import Block, FloatArray
 
     from .tables import Interval, Split

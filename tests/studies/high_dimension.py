@@ -31,29 +31,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.datasets import fetch_cod_rna
-from privatelr.mechanisms.calibration.pure import penalty_costing
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import read_request
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-from privatelr.mechanisms.simplex.simplex_release import draw_histogram
-from privatelr.numerics.losses import Huber
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.entries import EntryRows
+from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms.calibration import penalty_costing
+from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, draw_histogram
+from privatelr.numerics import Huber, Objective
+from privatelr.numerics.rows import DenseRows, EntryRows
+from privatelr.numerics.solve import Newton
 from privatelr.numerics.solve.entropic import entropic_minimum
-from privatelr.numerics.solve.newton import Newton
 from privatelr.numerics.solve.simplex_objective import Entropic
-from privatelr.privacy.guarantees import ApproxDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.privacy import ApproxDP
+from privatelr.privacy.noise import GaussianNoise, NoNoise, SeededRandomness, SphericalLaplace
 
 from .stored import store
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import FloatArray
 
 H = 0.5

@@ -27,12 +27,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import Huber, Logistic, SoftplusHinge
-from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.mechanisms import Facts, Request, calibrate
+from privatelr.numerics import Huber, Logistic, SoftplusHinge
+from privatelr.privacy import PureDP
+from privatelr.privacy.noise import SeededRandomness
 
 from .block_noise import INTERVALS, ShiftedLogistic, private_coef
 from .tables import HOME, a9a_splits, adult_splits, bank_splits, data_home
@@ -41,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.rows.dense_rows import DenseRows
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics import Loss
+    from privatelr.numerics.rows import DenseRows
     from privatelr.types import FloatArray
 
     from .tables import Interval, Split

@@ -30,20 +30,18 @@ from scipy import sparse
 
 from privatelr import GuaranteeError
 from privatelr.datasets import fetch_adult, fetch_kddcup99, load_schema
-from privatelr.mechanisms.linear_programs.lp_calibration import calibrate_program
-from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
-from privatelr.mechanisms.linear_programs.lp_rounds import release_program
-from privatelr.mechanisms.linear_programs.thesis_svm import dmw_svm_thesis
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate
-from privatelr.mechanisms.request import read_request
-from privatelr.numerics.losses import Huber
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.entries import EntryRows, few_are_filled
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.guarantees import ApproxDP, NonPrivate
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms.linear_programs import (
+    ProgramFacts,
+    calibrate_program,
+    dmw_svm_thesis,
+    release_program,
+)
+from privatelr.numerics import Huber, Objective
+from privatelr.numerics.rows import DenseRows, EntryRows, few_are_filled
+from privatelr.numerics.solve import Newton
+from privatelr.privacy import ApproxDP, NonPrivate
+from privatelr.privacy.noise import SeededRandomness
 
 from .high_dimension import first_coordinates
 from .stored import store
@@ -51,7 +49,7 @@ from .stored import store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.mechanisms.linear_programs.thesis_svm import ThesisFit
+    from privatelr.mechanisms.linear_programs import ThesisFit
     from privatelr.types import FloatArray, IntArray
 
 H = 0.5

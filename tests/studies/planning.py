@@ -28,27 +28,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privatelr.design.formula_design import plan_design, read_design
-from privatelr.formula.algebra import parse_formula
-from privatelr.inference.intervals import infer
-from privatelr.inference.noisy_moments import quality
-from privatelr.mechanisms.release import draw
-from privatelr.mechanisms.stages import draw_all, release_all
-from privatelr.numerics.roc import c_index
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
+from privatelr.design import plan_design, read_design
+from privatelr.formula import parse_formula
+from privatelr.inference import infer, quality
+from privatelr.mechanisms import draw, draw_all, release_all
+from privatelr.numerics import c_index
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
 from privatelr.planning import plan
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.randomness import SeededRandomness
-from privatelr.sources.schema import declare_schema
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import SeededRandomness
+from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.design.formula_design import Design
-    from privatelr.mechanisms.stages import StagedCalibration
+    from privatelr.design import Design
+    from privatelr.mechanisms import StagedCalibration
     from privatelr.planning.study_plan import StudyPlan
-    from privatelr.privacy.guarantees import Promise
+    from privatelr.privacy import Promise
     from privatelr.types import FloatArray
 
 TARGETS = (PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6))

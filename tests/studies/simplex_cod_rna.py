@@ -22,19 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-from privatelr.mechanisms.simplex.simplex_release import release_simplex
-from privatelr.numerics.losses import Huber, Logistic
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.privacy.guarantees import ApproxDP, NonPrivate
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, release_simplex
+from privatelr.numerics import Huber, Logistic
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import ApproxDP, NonPrivate
+from privatelr.privacy.noise import SeededRandomness
 
 from .high_dimension import simplex_cells, standard_table
 from .stored import store
 
 if TYPE_CHECKING:
-    from privatelr.numerics.losses import Loss
+    from privatelr.numerics import Loss
     from privatelr.types import FloatArray
 
 DELTA = 1e-6

@@ -21,10 +21,9 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
-from privatelr.numerics.losses import Huber
-from privatelr.numerics.objective import Objective, value_and_gradient
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
+from privatelr.numerics import Huber, Objective, value_and_gradient
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
 
 from .tables import ADULT, HOME, adult_files, data_home, labels_of
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows import DenseRows
 from privatelr.types import Block, RowLimit
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from studies.block_noise import (
 )
 from studies.tables import ADULT, BANK, GERMAN, HOME, data_home, limit_of, read_rows
 
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import SphericalLaplace
+from privatelr.privacy.noise import BlockLaplace, SphericalLaplace
 from privatelr.types import Block
 
 DESIGNS = [(ADULT.blocks, 105, 0.50), (BANK.blocks, 52, 0.56), (GERMAN.blocks, 62, 0.55)]

@@ -7,11 +7,10 @@ from studies import high_dimension as study
 from studies.stored import stored
 from studies.tables import HOME, data_home
 
-from privatelr.numerics.losses import Huber
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace, draw_many
+from privatelr.numerics import Huber, Objective
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace, draw_many
 
 needs_data = pytest.mark.skipif(data_home() is None, reason=f"{HOME} names no folder of tables")
 

@@ -39,10 +39,9 @@ from studies.tables import (
 )
 
 from privatelr import PrivacyWarning, dplr, dpsvm
-from privatelr.numerics.objective import Objective
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.randomness import SeededRandomness
+from privatelr.numerics import Objective
+from privatelr.numerics.solve import Newton
+from privatelr.privacy.noise import BlockLaplace, SeededRandomness
 
 needs_data = pytest.mark.skipif(data_home() is None, reason=f"{HOME} names no folder of tables")
 NUMBERS = np.random.default_rng(7).uniform(-1, 1, (400, 3))

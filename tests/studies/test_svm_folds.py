@@ -19,10 +19,9 @@ from studies.svm_folds import (
 )
 from studies.tables import HOME, data_home
 
-from privatelr.numerics.losses import Huber
-from privatelr.numerics.objective import Objective, value_and_gradient
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
+from privatelr.numerics import Huber, Objective, value_and_gradient
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
 
 needs_data = pytest.mark.skipif(data_home() is None, reason=f"{HOME} names no folder of tables")
 

@@ -19,18 +19,16 @@ from privatelr.audit.checks import Check, guarded
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
 from privatelr.audit.recalculation.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.online.play import PrivateFTRL
+from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
-from privatelr.privacy.accounting.ledger import Ledger
-from privatelr.privacy.events import GaussianEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise.gaussian_delta import log_delta
+from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, NonPrivate, PureDP
+from privatelr.privacy.accounting import Ledger
+from privatelr.privacy.noise import log_delta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Event, Guarantee
 
 PART = "ledger"
 _LARGE, _DELTA = 1000.0, 1e-6

@@ -17,10 +17,10 @@ from scipy import sparse
 
 from privatelr.audit.attacks.formulas import Case, numeric_case, random_case
 from privatelr.audit.checks import Check, guarded
-from privatelr.design.scaling import project
+from privatelr.design import project
 from privatelr.model_data import plan_data, read_data, read_entries, read_rows
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.sources.schema import declare_schema
+from privatelr.numerics.rows import EntryRows
+from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,15 +22,15 @@ from privatelr.audit.density.joint import moments_loss
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.pairs import Pair
 from privatelr.model import dplr, dpsvm
-from privatelr.privacy.guarantees import PureDP
+from privatelr.privacy import PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from privatelr.audit.density.loss import PrivacyLoss
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.privacy.guarantees import Promise
-    from privatelr.results.fit import Fit
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.privacy import Promise
+    from privatelr.results import Fit
     from privatelr.types import FloatArray
 
 PART = "formula"

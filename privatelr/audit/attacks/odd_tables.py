@@ -14,7 +14,7 @@ from privatelr.errors import PrivateLRError
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
 from privatelr.model_data import plan_data, read_data
-from privatelr.sources.schema import declare_schema
+from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import NotConvergedError
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace
 
 if TYPE_CHECKING:
     from privatelr.audit.density.pairs import Pair, SignedRows
-    from privatelr.mechanisms.problem import Problem
-    from privatelr.numerics.losses import Loss
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.mechanisms import Problem
+    from privatelr.numerics import Loss
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import BoolArray, FloatArray
 
 _CHUNK = 20_000

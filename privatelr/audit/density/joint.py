@@ -38,16 +38,15 @@ from privatelr.audit.density.loss import (
 )
 from privatelr.audit.density.loss_profile import loss_law, shift_law
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.mechanisms.moments_release import vector_of
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise
+from privatelr.mechanisms import vector_of
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise
 
 if TYPE_CHECKING:
     from privatelr.audit.density.loss_profile import PrivacyLossDistribution
     from privatelr.audit.density.pairs import Pair
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration
-    from privatelr.mechanisms.stages import StagedCalibration
+    from privatelr.mechanisms import StagedCalibration
+    from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
     from privatelr.types import FloatArray
 
 

@@ -13,19 +13,17 @@ from scipy import optimize
 from privatelr.audit.density.exact import minimisers, tilt_losses
 from privatelr.audit.density.loss_profile import loss_law
 from privatelr.errors import GuaranteeError
-from privatelr.privacy.conversions import to_zcdp
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.gaussian_delta import log_delta
-from privatelr.privacy.noise.noise_laws import GaussianNoise
+from privatelr.privacy import ZCDP, ApproxDP, PureDP, to_zcdp
+from privatelr.privacy.noise import GaussianNoise, log_delta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privatelr.audit.density.loss_profile import PrivacyLossDistribution
     from privatelr.audit.density.pairs import Pair
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import FloatArray
 
 SLACK = 1e-6

@@ -18,12 +18,12 @@ import numpy as np
 from scipy import special
 
 from privatelr.audit.density.exact import log_ratios, minimisers, tilt_losses
-from privatelr.privacy.noise.noise_laws import GaussianNoise, draw_many
+from privatelr.privacy.noise import GaussianNoise, draw_many
 
 if TYPE_CHECKING:
     from privatelr.audit.density.pairs import Pair
-    from privatelr.mechanisms.problem import Problem
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.mechanisms import Problem
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import FloatArray
 
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)

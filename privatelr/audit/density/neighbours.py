@@ -10,19 +10,18 @@ from privatelr.audit.density.joint import joint_loss_at, joint_loss_of
 from privatelr.audit.density.loss import PrivacyLoss, loss_at, loss_of, no_claim
 from privatelr.audit.density.pairs import Pair, SignedRows, pair_of, row_size, signed_rows
 from privatelr.audit.enumeration.choice_paths import ChoiceLoss, choice_loss
-from privatelr.design.formula_design import read_design
+from privatelr.design import read_design
 from privatelr.errors import ArgumentError, show
-from privatelr.mechanisms.calibration.calibration_record import Calibration
-from privatelr.mechanisms.registry import MECHANISMS
-from privatelr.mechanisms.stages import StagedCalibration
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.privacy.guarantees import NonPrivate, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.results.fit_record import FitRecord, SelectedRecord
-from privatelr.sources.data_source import as_frame
+from privatelr.mechanisms import MECHANISMS, StagedCalibration
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy import NonPrivate, PureDP
+from privatelr.privacy.noise import BlockLaplace
+from privatelr.results import FitRecord, SelectedRecord
+from privatelr.sources import as_frame
 
 if TYPE_CHECKING:
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Guarantee
     from privatelr.types import FloatArray
 
 _ROUNDING = 1e-9

@@ -15,12 +15,12 @@ import numpy as np
 
 from privatelr.audit.density.exact import margin_at
 from privatelr.errors import ArgumentError
-from privatelr.privacy.noise.block_norms import BlockLaplace
+from privatelr.privacy.noise import BlockLaplace
 from privatelr.types import parts_of
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.problem import Problem
+    from privatelr.mechanisms import Problem
+    from privatelr.mechanisms.calibration import Calibration
     from privatelr.types import FloatArray
 
 

@@ -20,9 +20,9 @@ from privatelr.audit.density.pairs import (
     straight_pair,
     usual_pair,
 )
-from privatelr.mechanisms.stages import StagedCalibration
-from privatelr.privacy.guarantees import ApproxDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise
+from privatelr.mechanisms import StagedCalibration
+from privatelr.privacy import ApproxDP
+from privatelr.privacy.noise import GaussianNoise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privatelr.audit.density.loss import PrivacyLoss
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
+    from privatelr.mechanisms.calibration import Calibration
     from privatelr.types import FloatArray
 
 _STEEP = 1 - 1e-9

@@ -14,24 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.audit.enumeration.tiny_simplex import histogram_loss
-from privatelr.design.formula_design import DesignSpec
+from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.linear_programs.lp_calibration import ProgramCalibration
-from privatelr.mechanisms.linear_programs.lp_rounds import lower, require_match, scorer
-from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
+from privatelr.mechanisms.linear_programs import ProgramCalibration, lower, require_match, scorer
+from privatelr.mechanisms.simplex import SimplexCalibration
 from privatelr.model_data import read_entries
 from privatelr.numerics.solve.dense_weights import dense_projection
-from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.sources.data_source import as_frame
+from privatelr.privacy import ZCDP, ApproxDP, PureDP, to_approximate
+from privatelr.sources import as_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privatelr.mechanisms.selection_release import Selections
-    from privatelr.numerics.rows.entries import EntryRows
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.results.fit_record import SelectedRecord
+    from privatelr.numerics.rows import EntryRows
+    from privatelr.privacy import Guarantee
+    from privatelr.results import SelectedRecord
     from privatelr.types import FloatArray, IntArray
 
 

@@ -17,11 +17,11 @@ from privatelr.audit.audit_table import Row
 from privatelr.audit.checks import sampled_bound, short
 from privatelr.audit.density.loss import claimed_number, no_claim
 from privatelr.errors import ArgumentError
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
 
 if TYPE_CHECKING:
-    from privatelr.numerics.rows.entries import EntryRows
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.numerics.rows import EntryRows
+    from privatelr.privacy import Guarantee
     from privatelr.types import FloatArray, IntArray
 
 

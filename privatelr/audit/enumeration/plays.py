@@ -19,43 +19,39 @@ from privatelr.audit.enumeration.choice_paths import log_chances_of, nearest_den
 from privatelr.audit.enumeration.discrete import loss_of_outcomes
 from privatelr.audit.enumeration.tiny_simplex import exact_minimiser
 from privatelr.audit.sampling.known_noise import follows
-from privatelr.mechanisms.linear_programs.constraint_private import (
+from privatelr.mechanisms.linear_programs import (
     PRIVATE,
+    SCORES,
+    ProgramFacts,
     calibrate_constraints,
-    play_constraints,
-)
-from privatelr.mechanisms.linear_programs.constraint_vertices import (
+    calibrate_program,
     held_bounds,
+    play_constraints,
     private_corners,
     public_corners,
+    release_program,
 )
-from privatelr.mechanisms.linear_programs.lp_calibration import SCORES, calibrate_program
-from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
-from privatelr.mechanisms.linear_programs.lp_rounds import release_program
-from privatelr.mechanisms.online.online_calibration import OnlineProblem, calibrate_online
-from privatelr.mechanisms.online.play import PrivateFTRL
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-from privatelr.mechanisms.simplex.simplex_release import minimiser_logs
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.privacy.guarantees import NEIGHBOURS, ZERO_OUT, PureDP
+from privatelr.mechanisms.online import OnlineProblem, PrivateFTRL, calibrate_online
+from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, minimiser_logs
+from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import NEIGHBOURS, ZERO_OUT, PureDP
+from privatelr.privacy.noise import SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.privacy.noise.randomness import SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from privatelr.audit.sampling.known_noise import Script
-    from privatelr.mechanisms.linear_programs.constraint_private import (
+    from privatelr.mechanisms.linear_programs import (
         ConstraintCalibration,
+        Corners,
         Private,
+        ProgramCalibration,
     )
-    from privatelr.mechanisms.linear_programs.constraint_vertices import Corners
-    from privatelr.mechanisms.linear_programs.lp_calibration import ProgramCalibration
-    from privatelr.mechanisms.online.online_calibration import OnlineCalibration
-    from privatelr.privacy.guarantees import Promise
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.mechanisms.online import OnlineCalibration
+    from privatelr.privacy import Promise
+    from privatelr.privacy.noise import Randomness
     from privatelr.types import FloatArray
 
     Exponents = Callable[[list[int]], FloatArray]

@@ -11,18 +11,21 @@ from privatelr.audit.audit_table import failed
 from privatelr.audit.checks import ALPHA, claims_of_size
 from privatelr.audit.enumeration.choice_paths import path_log_probabilities
 from privatelr.audit.enumeration.discrete import OutcomePair, row_of
-from privatelr.mechanisms.linear_programs.lp_calibration import SCORES, calibrate_program
-from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
-from privatelr.mechanisms.linear_programs.lp_rounds import release_program
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.mechanisms.linear_programs import (
+    SCORES,
+    ProgramFacts,
+    calibrate_program,
+    release_program,
+)
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy.noise import SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from privatelr.audit.audit_table import Row
-    from privatelr.mechanisms.linear_programs.lp_calibration import ProgramCalibration
-    from privatelr.privacy.guarantees import Promise
+    from privatelr.mechanisms.linear_programs import ProgramCalibration
+    from privatelr.privacy import Promise
     from privatelr.types import IntArray
 
 _RECORDS, _DENSITY = 4, 0.75

@@ -13,21 +13,23 @@ from privatelr.audit.audit_table import failed
 from privatelr.audit.checks import ALPHA, claims_of_size, label
 from privatelr.audit.enumeration.discrete import OutcomePair, row_of
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-from privatelr.mechanisms.simplex.simplex_release import minimiser_logs, release_simplex
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.rows.entries import EntryRows
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.mechanisms.simplex import (
+    SimplexFacts,
+    calibrate_simplex,
+    minimiser_logs,
+    release_simplex,
+)
+from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy.noise import SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from privatelr.audit.audit_table import Row
-    from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
-    from privatelr.mechanisms.simplex.simplex_problem import SimplexProblem
-    from privatelr.numerics.losses import Loss
-    from privatelr.privacy.guarantees import Promise
+    from privatelr.mechanisms.simplex import SimplexCalibration, SimplexProblem
+    from privatelr.numerics import Loss
+    from privatelr.privacy import Promise
     from privatelr.types import FloatArray, IntArray
 
 _RECORDS = 6

@@ -29,23 +29,29 @@ from privatelr.mechanisms.linear_programs import (
     thesis_svm,
 )
 from privatelr.mechanisms.linear_programs import lp_calibration as programs
+from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.mechanisms.online import online_calibration as online
-from privatelr.mechanisms.online.play import PrivateFTRL
 from privatelr.mechanisms.simplex import number_of_draws
 from privatelr.mechanisms.simplex import simplex_calibration as draws
 from privatelr.mechanisms.simplex import simplex_release as simplex
-from privatelr.numerics.rows.dask_rows import DaskRows
+from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.numerics.solve.simplex_objective import Entropic
 from privatelr.privacy import renyi_divergence
-from privatelr.privacy.accounting import ledger_page
-from privatelr.privacy.accounting.agreement import require_agreement
-from privatelr.privacy.accounting.composition_bounds import Entry, fits
-from privatelr.privacy.accounting.filters import kept_delta
-from privatelr.privacy.accounting.ledger import Account, Ledger, PartAccount, account_with
-from privatelr.privacy.accounting.statement import is_within
+from privatelr.privacy.accounting import (
+    Account,
+    Entry,
+    Ledger,
+    PartAccount,
+    account_with,
+    fits,
+    is_within,
+    kept_delta,
+    ledger_page,
+    require_agreement,
+)
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
-from privatelr.sources.columns import of_array
+from privatelr.sources import of_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

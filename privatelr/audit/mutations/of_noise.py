@@ -7,22 +7,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from privatelr.audit.mutations.planted import Mutation, Swap, everywhere, noise, row
+from privatelr.mechanisms import MECHANISMS, Mechanism, Parts, Problem, divide
 from privatelr.mechanisms.calibration import moment_noise, output_noise, pure, zcdp
-from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.mechanisms.request import Parts, divide
-from privatelr.numerics.losses import Huber
-from privatelr.privacy import conversions
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import gaussian_delta
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.numerics import Huber
+from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    GaussianNoise,
+    NoNoise,
+    SphericalLaplace,
+    gaussian_delta,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import Placement
 
 

@@ -9,18 +9,21 @@ import numpy as np
 from scipy import optimize
 
 from privatelr.audit.mutations.planted import DRAWS, RELEASES, Mutation, Swap, everywhere, row
+from privatelr.mechanisms import (
+    MECHANISMS,
+    Mechanism,
+    StagedNoise,
+    draw,
+    perturbation,
+    rounded_sum,
+    stages,
+)
 from privatelr.mechanisms import moments_release as second
-from privatelr.mechanisms import perturbation, stages
-from privatelr.mechanisms.registry import MECHANISMS, Mechanism
-from privatelr.mechanisms.release import draw, rounded_sum
-from privatelr.mechanisms.stages import StagedNoise
-from privatelr.numerics.objective import Objective, gradient_of, value_and_gradient
-from privatelr.numerics.solve.certified import certified_minimum
-from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise import block_norms, noise_laws
+from privatelr.numerics import Objective, gradient_of, value_and_gradient
+from privatelr.numerics.solve import certified_minimum
+from privatelr.privacy import PureDP
+from privatelr.privacy.noise import FloatDraw, SystemRandomness, block_norms, noise_laws
 from privatelr.privacy.noise import exact_draws as recipes
-from privatelr.privacy.noise.exact_draws import FloatDraw
-from privatelr.privacy.noise.randomness import SystemRandomness
 from privatelr.types import parts_of
 
 if TYPE_CHECKING:

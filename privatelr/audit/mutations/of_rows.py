@@ -12,18 +12,15 @@ from scipy import sparse
 
 from privatelr import model_data
 from privatelr.audit.mutations.planted import FRONT, Mutation, Swap, everywhere, rows
-from privatelr.design import formula_design
-from privatelr.design.terms import plan_columns
+from privatelr.design import formula_design, plan_columns
+from privatelr.numerics.rows import RowBounds, Work, entries, row_bounds, sparse_rows
 from privatelr.numerics.rows import dense_rows as dense
-from privatelr.numerics.rows import entries, row_bounds, sparse_rows
-from privatelr.numerics.rows.dask_partitions import Work
-from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from privatelr.numerics.rows.dense_rows import DenseRows
+    from privatelr.numerics.rows import DenseRows
     from privatelr.types import Block, FloatArray
 
 

@@ -23,9 +23,9 @@ from privatelr.audit.run_audit import audit_one
 from privatelr.audit.sampling.distribution_tests import audit_draws
 from privatelr.audit.sampling.known_noise import audit_releases
 from privatelr.audit.settings import INTERCEPT_AND_SLOPE, Effort, Setting
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.guarantees import PureDP
+from privatelr.mechanisms import Request
+from privatelr.numerics import LOSSES
+from privatelr.privacy import PureDP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

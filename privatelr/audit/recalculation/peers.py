@@ -16,13 +16,11 @@ import numpy as np
 
 from privatelr.audit.checks import MISSING, Check, guarded
 from privatelr.lazy_import import lazy_import
-from privatelr.mechanisms.calibration.output_noise import laws_hiding
-from privatelr.privacy.accounting.ledger import Ledger
-from privatelr.privacy.conversions import to_approximate, to_zcdp
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.mechanisms.calibration import laws_hiding
+from privatelr.privacy import ZCDP, ApproxDP, PureDP, to_approximate, to_zcdp
+from privatelr.privacy.accounting import Ledger
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace, gaussian_epsilon, log_delta
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, log_delta
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

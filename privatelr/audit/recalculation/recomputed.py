@@ -29,24 +29,32 @@ from privatelr.audit.settings import (
     calibrate_in,
     plan_in,
 )
-from privatelr.mechanisms.linear_programs.constraint_private import PRIVATE, calibrate_constraints
-from privatelr.mechanisms.linear_programs.lp_calibration import SCORES, calibrate_program
-from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
-from privatelr.mechanisms.linear_programs.thesis_svm import true_epsilon
-from privatelr.mechanisms.online.online_calibration import OnlineProblem, calibrate_online
-from privatelr.mechanisms.registry import MECHANISMS
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import LOSSES
-from privatelr.privacy.conversions import to_approximate, to_zcdp
-from privatelr.privacy.guarantees import NEIGHBOURS, REPLACE_ONE, ZCDP, NonPrivate, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.mechanisms import MECHANISMS, Request
+from privatelr.mechanisms.linear_programs import (
+    PRIVATE,
+    SCORES,
+    ProgramFacts,
+    calibrate_constraints,
+    calibrate_program,
+    true_epsilon,
+)
+from privatelr.mechanisms.online import OnlineProblem, calibrate_online
+from privatelr.numerics import LOSSES
+from privatelr.privacy import (
+    NEIGHBOURS,
+    REPLACE_ONE,
+    ZCDP,
+    NonPrivate,
+    PureDP,
+    to_approximate,
+    to_zcdp,
+)
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, gaussian_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.privacy.guarantees import Promise
+    from privatelr.privacy import Promise
     from privatelr.types import Placement
 
 PART = "noise"

@@ -15,17 +15,15 @@ import numpy as np
 from scipy import special, stats
 
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration
-    from privatelr.mechanisms.problem import Problem
-    from privatelr.numerics.losses import Loss
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.mechanisms import Problem
+    from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+    from privatelr.numerics import Loss
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import FloatArray
 
 _JOINT_ROUNDING = 1e-9

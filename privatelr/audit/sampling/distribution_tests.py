@@ -12,27 +12,28 @@ from privatelr.audit.checks import Check, guarded
 from privatelr.audit.density.joint import moments_of, query
 from privatelr.audit.density.pairs import signed_rows
 from privatelr.audit.sampling.draws import draw_by_definition, release_both_many, release_many
-from privatelr.mechanisms.moments_release import matrix_of
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import calibrate, find_mechanism
-from privatelr.mechanisms.release import draw
-from privatelr.mechanisms.stages import calibrate_all, draw_all, release_all
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.mechanisms import (
+    Facts,
+    calibrate,
+    calibrate_all,
+    draw,
+    draw_all,
+    find_mechanism,
+    matrix_of,
+    release_all,
+)
+from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.solve import Newton
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, SystemRandomness
 from privatelr.types import Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from privatelr.audit.density.pairs import SignedRows
-    from privatelr.mechanisms.release import Release
-    from privatelr.mechanisms.request import Request
-    from privatelr.mechanisms.stages import StagedCalibration
-    from privatelr.numerics.losses import Loss
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.mechanisms import Release, Request, StagedCalibration
+    from privatelr.numerics import Loss
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import FloatArray
 
 _RECORDS, _RECORDS_MANY = 40, 400

@@ -13,15 +13,20 @@ import numpy as np
 
 from privatelr.audit.density.exact import log_ratios, minimisers, tilt_losses
 from privatelr.audit.density.joint import moments_of, query, query_change
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoiseLaw, SphericalLaplace, draw_many
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    GaussianNoise,
+    NoiseLaw,
+    SphericalLaplace,
+    draw_many,
+)
 from privatelr.types import parts_of
 
 if TYPE_CHECKING:
     from privatelr.audit.density.pairs import Pair, SignedRows
     from privatelr.audit.sampling.outputs import Score
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.stages import StagedCalibration
+    from privatelr.mechanisms import StagedCalibration
+    from privatelr.mechanisms.calibration import Calibration
     from privatelr.types import FloatArray, Part
 
 Sampler = Callable[["NoiseLaw", int, np.random.Generator], "FloatArray"]

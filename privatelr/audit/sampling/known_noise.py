@@ -19,26 +19,29 @@ from privatelr.audit.density.joint import moments_of, query
 from privatelr.audit.density.pairs import signed_rows
 from privatelr.audit.sampling.distribution_tests import small_datasets
 from privatelr.audit.sampling.draws import draw_by_definition
-from privatelr.mechanisms.calibration.moment_noise import calibrate_moments
-from privatelr.mechanisms.moments_release import release_moments
-from privatelr.mechanisms.problem import Facts
-from privatelr.mechanisms.registry import MECHANISMS, calibrate
-from privatelr.mechanisms.release import Draws
-from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.stages import calibrate_all, draw_all
-from privatelr.numerics.losses import LOSSES
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise.exact_draws import FloatDraw
-from privatelr.privacy.noise.randomness import SystemRandomness
+from privatelr.mechanisms import (
+    MECHANISMS,
+    Draws,
+    Facts,
+    Request,
+    calibrate,
+    calibrate_all,
+    draw_all,
+    release_moments,
+)
+from privatelr.mechanisms.calibration import calibrate_moments
+from privatelr.numerics import LOSSES
+from privatelr.numerics.solve import Newton
+from privatelr.privacy import PureDP
+from privatelr.privacy.noise import FloatDraw, SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.rows.dense_rows import DenseRows
-    from privatelr.privacy.noise.exact_draws import Draw, RandomVector
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics import Loss
+    from privatelr.numerics.rows import DenseRows
+    from privatelr.privacy.noise import Draw, RandomVector
     from privatelr.types import FloatArray, Placement
 
 PART = "release"

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from privatelr.errors import ArgumentError, show
-from privatelr.results.fit_record import FitRecord
+from privatelr.results import FitRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

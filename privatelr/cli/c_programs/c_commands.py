@@ -21,7 +21,7 @@ from privatelr.cli.c_programs.c_models import (
 from privatelr.cli.c_programs.matrix_text import MatrixFileError
 from privatelr.cli.outcomes import DONE, Parser, reason_of, run_safely
 from privatelr.errors import PrivacyWarning
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from privatelr.cli.c_programs.c_models import CProgram, Result
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.privacy.noise import Randomness
 
 STRICT_LENGTH = 1 + 1e-6
 _DESCRIPTION = """\

@@ -18,26 +18,22 @@ import numpy as np
 
 from privatelr.cli.c_programs.matrix_text import MatrixFileError, read_header, read_rows
 from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.mechanisms.calibration.pure import curvature_cost, penalty_costing
-from privatelr.mechanisms.problem import Facts, Problem
-from privatelr.mechanisms.registry import calibrate, find_mechanism
-from privatelr.mechanisms.release import draw
-from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import Huber, Logistic
-from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.rows_within_bounds import row_lengths
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.guarantees import Guarantee, NonPrivate, PureDP
+from privatelr.mechanisms import Facts, Problem, Request, calibrate, draw, find_mechanism
+from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
+from privatelr.numerics import Huber, Logistic
+from privatelr.numerics.rows import DenseRows, row_lengths
+from privatelr.numerics.solve import Newton
+from privatelr.privacy import Guarantee, NonPrivate, PureDP
 from privatelr.types import RowLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from privatelr.cli.c_programs.matrix_text import Header
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.registry import Mechanism
-    from privatelr.numerics.losses import Loss
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.mechanisms import Mechanism
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics import Loss
+    from privatelr.privacy.noise import Randomness
     from privatelr.types import FloatArray, Placement, Rows
 
 SMALLEST_EPSILON_PRIME = 1e-4

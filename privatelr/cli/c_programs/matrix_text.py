@@ -21,13 +21,8 @@ import pandas as pd
 
 from privatelr.cli.outcomes import InputError
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.request import (
-    LARGEST_EPSILON,
-    LARGEST_LAMBDA,
-    SMALLEST_EPSILON,
-    SMALLEST_LAMBDA,
-)
-from privatelr.numerics.losses import Huber
+from privatelr.mechanisms import LARGEST_EPSILON, LARGEST_LAMBDA, SMALLEST_EPSILON, SMALLEST_LAMBDA
+from privatelr.numerics import Huber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

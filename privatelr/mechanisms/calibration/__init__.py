@@ -1,1 +1,26 @@
 """Every privacy formula of the package; a function in here takes public facts, never data."""
+
+from privatelr.mechanisms.calibration.approximate_minimum import certified_norm
+from privatelr.mechanisms.calibration.calibration_record import Alternative, Calibration
+from privatelr.mechanisms.calibration.lambda_rules import (
+    LAMBDA_RULES,
+    expected_excess,
+    free_penalty,
+)
+from privatelr.mechanisms.calibration.moment_noise import (
+    MOST_COLUMNS,
+    MomentsCalibration,
+    achieved_moments,
+    calibrate_moments,
+    moments_balance,
+    moments_sensitivity,
+)
+from privatelr.mechanisms.calibration.objective_noise import gaussian_tilts
+from privatelr.mechanisms.calibration.output_noise import laws_hiding, output_sensitivity
+from privatelr.mechanisms.calibration.pure import (
+    ANALYSES,
+    curvature_cost,
+    objective_rate,
+    penalty_costing,
+    proven,
+)

@@ -12,13 +12,13 @@ import math
 from typing import TYPE_CHECKING
 
 from privatelr.mechanisms.calibration.output_noise import UP, gaussian_within, noise_hiding
-from privatelr.numerics.solve.certified import EXACT_COLUMNS, resolved_norm
-from privatelr.privacy.guarantees import ZCDP, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise
+from privatelr.numerics.solve import EXACT_COLUMNS, resolved_norm
+from privatelr.privacy import ZCDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoNoise
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.privacy.noise import NoiseLaw
 
 SHARE = 0.01
 """Of the rate of a Laplace tilt, or of rho."""

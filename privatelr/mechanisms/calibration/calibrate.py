@@ -22,16 +22,16 @@ from privatelr.mechanisms.calibration.objective_noise import (
     smallest_tilt,
 )
 from privatelr.mechanisms.calibration.output_noise import output_laws
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoNoise, mean_square, shortest
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoNoise, mean_square, shortest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from privatelr.mechanisms.problem import Problem
     from privatelr.mechanisms.request import Request
-    from privatelr.privacy.guarantees import Promise
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.privacy import Promise
+    from privatelr.privacy.noise import NoiseLaw
 
 
 _ROUNDING = 2.0**-50

@@ -11,17 +11,14 @@ from privatelr.arguments import suggests_arguments
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.objective_noise import relative_rate
 from privatelr.mechanisms.calibration.output_noise import output_sensitivity
-from privatelr.privacy.events import GaussianEvent, TiltEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoiseLaw
+from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, NonPrivate, PureDP, TiltEvent
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, gaussian_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from privatelr.mechanisms.problem import Problem
-    from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Guarantee, Neighbours
+    from privatelr.privacy import Event, Guarantee, Neighbours
     from privatelr.types import Placement
 
 

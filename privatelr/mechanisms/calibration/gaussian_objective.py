@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.pure import LARGEST_SHARE, penalty_costing
-from privatelr.privacy.events import TiltEvent
-from privatelr.privacy.noise import gaussian_delta
-from privatelr.privacy.noise.gaussian_delta import RESOLUTION, smallest
+from privatelr.privacy import TiltEvent
+from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Facts, Problem
-    from privatelr.privacy.guarantees import ApproxDP
+    from privatelr.privacy import ApproxDP
 
 _LARGEST = 1e9
 """Noise beyond this multiple of ``L R`` is no use to anyone: the target is infeasible."""

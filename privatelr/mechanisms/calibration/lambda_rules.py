@@ -24,10 +24,9 @@ from privatelr.mechanisms.calibration.objective_noise import (
     shielded_tilts,
 )
 from privatelr.mechanisms.calibration.output_noise import output_laws
-from privatelr.privacy.conversions import pure_within
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import (
+from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP, pure_within
+from privatelr.privacy.noise import (
+    BlockLaplace,
     GaussianNoise,
     NoNoise,
     SphericalLaplace,
@@ -38,7 +37,7 @@ from privatelr.privacy.noise.noise_laws import (
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Facts, Problem
-    from privatelr.privacy.noise.noise_laws import NoiseLaw
+    from privatelr.privacy.noise import NoiseLaw
     from privatelr.types import Placement
 
 SmallLambda = Literal["increase", "keep"]

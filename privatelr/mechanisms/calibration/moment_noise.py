@@ -10,14 +10,13 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.approximate_minimum import grid_for
 from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
 from privatelr.mechanisms.calibration.output_noise import laws_hiding, worth_hiding
-from privatelr.numerics.rows.dense_rows import additions
-from privatelr.privacy.guarantees import NonPrivate, PureDP
-from privatelr.privacy.noise.noise_laws import NoiseLaw, NoNoise, shortest
+from privatelr.numerics.rows import additions
+from privatelr.privacy import NonPrivate, PureDP
+from privatelr.privacy.noise import NoiseLaw, NoNoise, shortest
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
-    from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Event, Guarantee
 
 MOST_COLUMNS = 1000
 """Beyond, the ``d (d + 1)`` numbers of the moments would not fit into a release file."""

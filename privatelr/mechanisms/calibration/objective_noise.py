@@ -9,10 +9,9 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import gaussian_objective, pure, zcdp
 from privatelr.mechanisms.calibration.approximate_minimum import SHARE, SHIELD_RATIO, tilt_rho
 from privatelr.mechanisms.calibration.output_noise import DOWN
-from privatelr.privacy.conversions import pure_within
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import (
+from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP, pure_within
+from privatelr.privacy.noise import (
+    BlockLaplace,
     GaussianNoise,
     NoiseLaw,
     SphericalLaplace,

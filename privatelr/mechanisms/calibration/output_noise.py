@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privatelr.privacy.conversions import pure_within, to_zcdp
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, Promise, PureDP
-from privatelr.privacy.noise.gaussian_delta import gaussian_sd, log_delta
-from privatelr.privacy.noise.noise_laws import (
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP, pure_within, to_zcdp
+from privatelr.privacy.noise import (
     GaussianNoise,
     NoiseLaw,
     SphericalLaplace,
+    gaussian_sd,
+    log_delta,
     mean_square,
 )
 

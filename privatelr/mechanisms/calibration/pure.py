@@ -16,7 +16,7 @@ from privatelr.errors import GuaranteeError
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Facts, Problem
-    from privatelr.numerics.losses import Loss
+    from privatelr.numerics import Loss
 
 Analysis = Literal["joint", "one-log", "cms11"]
 ANALYSES: tuple[Analysis, ...] = ("joint", "one-log", "cms11")

@@ -44,18 +44,17 @@ from privatelr.mechanisms.request import (
     require_below_one_record,
 )
 from privatelr.numerics.solve.dense_weights import dense_projection, projection_error
-from privatelr.privacy.accounting.ledger import Account, account_with
-from privatelr.privacy.guarantees import NonPrivate, Promise, void
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
-from privatelr.privacy.renyi_divergence import range_within
+from privatelr.privacy import NonPrivate, Promise, range_within, void
+from privatelr.privacy.accounting import Account, account_with
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privatelr.mechanisms.linear_programs.constraint_vertices import Corners
-    from privatelr.privacy.accounting.composition_bounds import Entry
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.noise import Randomness
     from privatelr.types import FloatArray, IntArray
 
 

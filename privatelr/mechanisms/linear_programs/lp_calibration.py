@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, Any
 from privatelr.errors import ArgumentError, require_choice, require_number, show
 from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.numerics.solve.dense_weights import projection_error
-from privatelr.privacy.events import BoundedRangeEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    BoundedRangeEvent,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    range_within,
+)
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.privacy.renyi_divergence import range_within
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
-    from privatelr.privacy.events import Event
+    from privatelr.privacy import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,9 @@ from privatelr.numerics.solve.dense_weights import dense_projection
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.linear_programs.lp_calibration import ProgramCalibration
-    from privatelr.numerics.rows.entries import EntryRows
+    from privatelr.numerics.rows import EntryRows
+    from privatelr.privacy.noise import Randomness
     from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-    from privatelr.privacy.noise.randomness import Randomness
     from privatelr.types import FloatArray, IntArray
 
 Scorer = Callable[["FloatArray"], "FloatArray"]

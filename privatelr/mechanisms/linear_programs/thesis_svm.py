@@ -19,23 +19,23 @@ from privatelr.mechanisms.problem import Facts
 from privatelr.mechanisms.registry import calibrate, find_mechanism
 from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import Request
-from privatelr.numerics.losses import Huber
-from privatelr.numerics.solve.newton import Newton
-from privatelr.privacy.events import renyi_curve
-from privatelr.privacy.guarantees import NonPrivate, PureDP
-from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.privacy.renyi_divergence import (
+from privatelr.numerics import Huber
+from privatelr.numerics.solve import Newton
+from privatelr.privacy import (
     ORDERS,
+    NonPrivate,
+    PureDP,
     epsilon_of_choices,
     epsilon_of_curve,
+    renyi_curve,
     renyi_of_range,
 )
+from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.linear_programs.lp_rounds import Scorer
-    from privatelr.numerics.rows.dense_rows import DenseRows
-    from privatelr.numerics.rows.entries import EntryRows
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.numerics.rows import DenseRows, EntryRows
+    from privatelr.privacy.noise import Randomness
     from privatelr.types import FloatArray, IntArray
 
 SCORES = ("margin", "count")

@@ -21,24 +21,23 @@ from privatelr.mechanisms.request import (
     SMALLEST_EPSILON,
     USUAL_DELTA,
 )
-from privatelr.privacy.accounting.agreement import in_agreement
-from privatelr.privacy.events import BoundedRangeEvent
-from privatelr.privacy.guarantees import (
+from privatelr.privacy import (
     NEIGHBOURS,
     REPLACE_ONE,
     ZCDP,
     ApproxDP,
+    BoundedRangeEvent,
     Guarantee,
     NonPrivate,
     Promise,
     PureDP,
+    range_within,
 )
+from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.privacy.renyi_divergence import range_within
 
 if TYPE_CHECKING:
-    from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Neighbours
+    from privatelr.privacy import Event, Neighbours
 
 MOST_ROUNDS = 10**9
 MOST_EXPERTS = 10**7

@@ -23,19 +23,18 @@ from privatelr.mechanisms.online.online_calibration import (
 )
 from privatelr.mechanisms.read_numbers import private_numbers
 from privatelr.mechanisms.request import USUAL_DELTA
-from privatelr.privacy.accounting.ledger import Account, account_with
-from privatelr.privacy.accounting.statement import price
-from privatelr.privacy.guarantees import REPLACE_ONE, NonPrivate, void
-from privatelr.privacy.noise.randomness import SeededRandomness, SystemRandomness
+from privatelr.privacy import REPLACE_ONE, NonPrivate, void
+from privatelr.privacy.accounting import Account, account_with, price
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import ArrayLike
 
-    from privatelr.privacy.accounting.composition_bounds import Entry
-    from privatelr.privacy.guarantees import Guarantee
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.accounting import Entry
+    from privatelr.privacy.noise import Randomness
     from privatelr.types import IntArray
 
 _LOCK = ForkSafeLock()

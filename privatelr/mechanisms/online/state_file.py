@@ -22,13 +22,12 @@ from privatelr.mechanisms.online.online_calibration import (
     read_problem,
     read_promise,
 )
-from privatelr.privacy import conversions
-from privatelr.privacy.accounting.ledger_page import entry_from_json, entry_to_json
-from privatelr.privacy.guarantees import NEIGHBOURS, NonPrivate
+from privatelr.privacy import NEIGHBOURS, NonPrivate, conversions
+from privatelr.privacy.accounting import entry_from_json, entry_to_json
 
 if TYPE_CHECKING:
-    from privatelr.privacy.accounting.composition_bounds import Entry
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.accounting import Entry
     from privatelr.types import IntArray
 
 _FORMAT = "privatelr play, PRIVATE: holds sums of losses; not to be shared, copied or published"

@@ -1,19 +1,23 @@
 """Entropy-penalised minimisation over the simplex of signed columns, released as draws."""
 
 from privatelr.mechanisms.simplex.number_of_draws import (
+    MOST_DRAWS,
+    Stability,
+    affordable_draws,
     draws_for_epsilon,
     epsilon_for_draws,
     min_lambda,
+    rho_of_draw,
+    simplex_stability,
     stability_of,
     suggest_lambda,
+    tolerance_of,
 )
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
-
-__all__ = [
-    "SimplexFacts",
-    "draws_for_epsilon",
-    "epsilon_for_draws",
-    "min_lambda",
-    "stability_of",
-    "suggest_lambda",
-]
+from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration, calibrate_simplex
+from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
+from privatelr.mechanisms.simplex.simplex_release import (
+    Uniforms,
+    draw_histogram,
+    minimiser_logs,
+    release_simplex,
+)

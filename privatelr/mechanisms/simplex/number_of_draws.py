@@ -14,9 +14,18 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError, NoRelease, require_number, show
 from privatelr.numerics.solve.simplex_objective import smallest_tolerance
-from privatelr.privacy import renyi_divergence
-from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, Neighbours, Promise, PureDP
-from privatelr.privacy.renyi_divergence import ORDERS, epsilon_of_curve, renyi_of_draw
+from privatelr.privacy import (
+    ORDERS,
+    REPLACE_ONE,
+    ZCDP,
+    ApproxDP,
+    Neighbours,
+    Promise,
+    PureDP,
+    epsilon_of_curve,
+    renyi_divergence,
+    renyi_of_draw,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

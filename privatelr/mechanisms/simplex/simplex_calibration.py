@@ -19,16 +19,14 @@ from privatelr.mechanisms.simplex.number_of_draws import (
     suggest_lambda,
     tolerance_of,
 )
-from privatelr.numerics.losses import describe
-from privatelr.privacy.accounting.agreement import in_agreement
-from privatelr.privacy.events import SimplexDrawEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, Promise, PureDP
+from privatelr.numerics import describe
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, Promise, PureDP, SimplexDrawEvent
+from privatelr.privacy.accounting import in_agreement
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.simplex.number_of_draws import Stability
     from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
-    from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Event, Guarantee
 
 _AUTO = "auto"
 

@@ -10,7 +10,7 @@ import numpy as np
 from privatelr.errors import GuaranteeError, require_number, show
 
 if TYPE_CHECKING:
-    from privatelr.numerics.losses import Loss
+    from privatelr.numerics import Loss
 
 _ROUNDING = 1e-9
 """Of a slope that is evaluated in doubles, relative, far on the safe side."""

@@ -28,8 +28,8 @@ from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
-    from privatelr.numerics.rows.entries import EntryRows
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.numerics.rows import EntryRows
+    from privatelr.privacy.noise import Randomness
     from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     import flint
 
-    from privatelr.privacy.noise.exact_draws import Arithmetic, Draw
-    from privatelr.privacy.noise.randomness import Randomness
+    from privatelr.privacy.noise import Arithmetic, Draw, Randomness
     from privatelr.types import FloatArray, IntArray
 else:
     flint = lazy_import("flint")

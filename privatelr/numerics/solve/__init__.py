@@ -1,1 +1,18 @@
 """Minimisers with a certificate: a bound on the gradient at what they return."""
+
+from privatelr.numerics.solve.ball_newton import precise_minimum
+from privatelr.numerics.solve.certified import (
+    EXACT_COLUMNS,
+    certified_minimum,
+    gradient_bound,
+    resolved_norm,
+)
+from privatelr.numerics.solve.lbfgs import is_worth_steering, lbfgs_minimum, thinned_rows
+from privatelr.numerics.solve.newton import (
+    CERTIFICATE,
+    Minimum,
+    Newton,
+    Solver,
+    certificate,
+    descend,
+)

@@ -1,1 +1,4 @@
 """Printed pages: summary, card and notes, as text, HTML and Markdown."""
+
+from privatelr.results.pages.not_private_notes import DataCheck
+from privatelr.results.pages.summary_table import WIDTH, CoefficientTable, shown_rows

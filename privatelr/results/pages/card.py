@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
-from privatelr.numerics.losses import describe
-from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, Promise, PureDP
+from privatelr.numerics import describe
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, Promise, PureDP, to_approximate
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.pages.card_facts import (
     SOURCES,
@@ -36,7 +35,7 @@ from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.origin import recomputed, stated
 
 if TYPE_CHECKING:
-    from privatelr.design.variables import Variable
+    from privatelr.design import Variable
 
 
 CardFormat = Literal["markdown", "html"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from privatelr.numerics.losses import describe
-from privatelr.privacy.guarantees import NonPrivate
+from privatelr.numerics import describe
+from privatelr.privacy import NonPrivate
 from privatelr.results.fit_record import in_user_units, limits_at
 from privatelr.results.pages.card_layout import CardTable, Paragraph, Piece
 from privatelr.results.pages.summary_table import shortened_apart, shown_rows
@@ -13,7 +13,7 @@ from privatelr.results.pages.summary_table import shortened_apart, shown_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from privatelr.privacy.accounting.composition_bounds import Entry
+    from privatelr.privacy.accounting import Entry
     from privatelr.results.fit_record import FitRecord, ModelRecord
 
 SOURCES = {

@@ -10,16 +10,21 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import ArgumentError, require_choice, require_number, show
-from privatelr.inference.bootstrap import bootstrap_intervals
-from privatelr.inference.inference_choices import METHODS, read_choices, read_level, read_target
-from privatelr.inference.intervals import STANDARD_LEVEL, infer
-from privatelr.inference.joint_tests import covariance
+from privatelr.inference import (
+    METHODS,
+    STANDARD_LEVEL,
+    bootstrap_intervals,
+    covariance,
+    infer,
+    read_choices,
+    read_level,
+    read_target,
+)
 
 if TYPE_CHECKING:
-    from privatelr.design.formula_design import DesignSpec
-    from privatelr.inference.inference_choices import InferenceChoices
-    from privatelr.inference.intervals import Inference
-    from privatelr.mechanisms.release import Release
+    from privatelr.design import DesignSpec
+    from privatelr.inference import Inference, InferenceChoices
+    from privatelr.mechanisms import Release
     from privatelr.results.fit_record import FitRecord
     from privatelr.types import FloatArray
 

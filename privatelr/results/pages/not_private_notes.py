@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from privatelr.errors import ArgumentError, show
-from privatelr.privacy.guarantees import NonPrivate
+from privatelr.privacy import NonPrivate
 from privatelr.results.diagnostics import HEADERS, NeverSaved
 from privatelr.results.pages.summary_page import STYLE, wrapped
 from privatelr.results.pages.summary_table import CoefficientTable

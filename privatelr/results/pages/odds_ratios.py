@@ -16,7 +16,7 @@ from privatelr.results.pages.summary_table import beyond, inference_table
 from privatelr.results.plots.forest_axis import odds_units, spans_of, with_unit
 
 if TYPE_CHECKING:
-    from privatelr.inference.intervals import Inference
+    from privatelr.inference import Inference
     from privatelr.results.fit_record import FitRecord, ModelRecord
     from privatelr.results.pages.summary_page import FitSummary
     from privatelr.results.pages.summary_table import CoefficientTable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.design.matrix_designs import EntryBoundedMatrix
-from privatelr.privacy.guarantees import NonPrivate
+from privatelr.design import EntryBoundedMatrix
+from privatelr.privacy import NonPrivate
 from privatelr.results.pages.not_private_notes import above, below, read_diagnostics, table_of
 from privatelr.results.pages.summary_page import FitSummary
 from privatelr.results.pages.summary_table import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from privatelr.design.matrix_designs import NormBoundedMatrix
-from privatelr.inference.noisy_moments import quality
-from privatelr.numerics.losses import describe
-from privatelr.privacy.guarantees import NonPrivate
+from privatelr.design import NormBoundedMatrix
+from privatelr.inference import quality
+from privatelr.numerics import describe
+from privatelr.privacy import NonPrivate
 from privatelr.results.pages.inference_table import Question, infer_coefficients, level_of
 from privatelr.results.pages.not_private_notes import above, below, read_diagnostics, table_of
 from privatelr.results.pages.summary_notes import legend, notes
@@ -24,8 +24,8 @@ from privatelr.results.pages.summary_table import (
 from privatelr.results.release_files.origin import source_fact
 
 if TYPE_CHECKING:
-    from privatelr.inference.intervals import Inference
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.inference import Inference
+    from privatelr.privacy import Guarantee
     from privatelr.results.fit_record import FitRecord
     from privatelr.results.pages.summary_table import CoefficientTable
     from privatelr.types import Placement

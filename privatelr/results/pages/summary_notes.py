@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privatelr.inference.inference_choices import LARGEST_BIAS
-from privatelr.inference.noisy_moments import quality
-from privatelr.privacy.guarantees import ZCDP, NonPrivate
+from privatelr.inference import LARGEST_BIAS, quality
+from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.pages.summary_table import shown_of
 
 if TYPE_CHECKING:
-    from privatelr.inference.intervals import Inference
+    from privatelr.inference import Inference
     from privatelr.results.fit_record import FitRecord
 
 _NOTHING = 5e-4

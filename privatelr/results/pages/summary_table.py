@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from statsmodels.iolib.table import SimpleTable
 
-from privatelr.privacy.guarantees import NonPrivate
+from privatelr.privacy import NonPrivate
 from privatelr.results.fit_record import in_user_units, limits_at
 from privatelr.results.plots.forest_axis import drawings, odds_units, spans_of, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from privatelr.design.formula_design import DesignSpec
-    from privatelr.inference.intervals import Inference
+    from privatelr.design import DesignSpec
+    from privatelr.inference import Inference
     from privatelr.results.fit_record import FitRecord, ModelRecord
     from privatelr.types import FloatArray
 

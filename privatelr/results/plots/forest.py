@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design.terms import INTERCEPT
+from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
-from privatelr.inference.inference_choices import read_level
+from privatelr.inference import read_level
 from privatelr.results.fit_record import FitRecord, in_user_units, require_odds
 from privatelr.results.pages.inference_table import Question, infer_coefficients
 from privatelr.results.plots.forest_axis import (
@@ -32,7 +32,7 @@ from privatelr.results.plots.forest_axis import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.inference.intervals import Inference
+    from privatelr.inference import Inference
     from privatelr.types import FloatArray
 
 SCALES = ("auto", "coefficient", "standard error")

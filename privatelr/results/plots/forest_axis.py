@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.design.matrix_designs import NumberedColumns
+from privatelr.design import NumberedColumns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.design.terms import Columns
-    from privatelr.inference.intervals import Inference
+    from privatelr.design import Columns
+    from privatelr.inference import Inference
     from privatelr.types import BoolArray, FloatArray
 
 

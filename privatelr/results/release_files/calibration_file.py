@@ -14,16 +14,21 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
-from privatelr.mechanisms.calibration.calibration_record import Alternative, Calibration
-from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import read_target
+from privatelr.mechanisms import Problem, read_target
+from privatelr.mechanisms.calibration import Alternative, Calibration
 from privatelr.mechanisms.verify import achieved
-from privatelr.numerics.losses import LOSSES, find_loss
-from privatelr.privacy import conversions
-from privatelr.privacy.conversions import implies
-from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.noise.block_norms import BlockLaplace
-from privatelr.privacy.noise.noise_laws import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
+from privatelr.numerics import LOSSES, find_loss
+from privatelr.privacy import (
+    REPLACE_ONE,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    conversions,
+    implies,
+)
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
 from privatelr.results.release_files.json_values import (
     CLOSE,
     choice,
@@ -38,7 +43,7 @@ from privatelr.types import Block
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privatelr.numerics.losses import Loss
+    from privatelr.numerics import Loss
 
 
 _LAWS: dict[str, type[Any]] = {

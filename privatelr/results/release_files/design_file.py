@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
-from privatelr.design.formula_design import DesignSpec, plan_design
-from privatelr.design.matrix_designs import (
+from privatelr.design import (
+    DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
+    Variable,
+    describe_variables,
+    plan_design,
     plan_matrix,
     plan_wide,
 )
-from privatelr.design.variables import Variable, describe_variables
 from privatelr.errors import PrivateLRError, ReleaseFileError
-from privatelr.formula.algebra import parse_formula
+from privatelr.formula import parse_formula
 from privatelr.results.release_files.design_limits import read_tokens, require_columns
 from privatelr.results.release_files.json_values import (
     CLOSE,
@@ -38,14 +40,13 @@ from privatelr.results.release_files.json_values import (
     text,
     whole,
 )
-from privatelr.sources.schema import declare_schema
+from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privatelr.design.coding import Factor
-    from privatelr.design.response import Response
-    from privatelr.formula.functions import Interval
+    from privatelr.design import Factor, Response
+    from privatelr.formula import Interval
     from privatelr.types import FloatArray
 
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privatelr.design.coding import plan_factor
+from privatelr.design import plan_factor
 from privatelr.errors import ReleaseFileError
-from privatelr.formula.algebra import factor_index
-from privatelr.formula.lexer import CLOSING, OPENING, Token, closing_index, tokenize
+from privatelr.formula import CLOSING, OPENING, Token, closing_index, factor_index, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from privatelr.design.variables import Variable
-    from privatelr.formula.algebra import Formula
+    from privatelr.design import Variable
+    from privatelr.formula import Formula
 
 MOST_COLUMNS = 5_000
 LONGEST_FORMULA = 200_000

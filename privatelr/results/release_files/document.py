@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from privatelr.design.matrix_designs import EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.design import EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.errors import GuaranteeError, ReleaseFileError
-from privatelr.mechanisms.release import Release
+from privatelr.mechanisms import Release
 from privatelr.mechanisms.selection_release import Selections
-from privatelr.privacy.accounting.composition_bounds import Entry
-from privatelr.privacy.accounting.shares import join
-from privatelr.privacy.conversions import to_json
-from privatelr.privacy.events import event_to_json, exact
-from privatelr.privacy.guarantees import NonPrivate
+from privatelr.privacy import NonPrivate, event_to_json, exact, to_json
+from privatelr.privacy.accounting import Entry, join
 from privatelr.results.fit_record import FitRecord, SelectedRecord
 from privatelr.results.predict import Threshold, scale_of
 from privatelr.results.release_files.calibration_file import (
@@ -56,12 +53,11 @@ from privatelr.results.release_files.signature import signer_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privatelr.design.formula_design import DesignSpec
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.moments_release import Moments
+    from privatelr.design import DesignSpec
+    from privatelr.mechanisms import Moments
+    from privatelr.mechanisms.calibration import Calibration
     from privatelr.mechanisms.selection_release import SelectionCalibration
-    from privatelr.privacy.events import Event
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Event, Guarantee
     from privatelr.results.fit_record import ModelRecord
     from privatelr.results.predict import Scale
     from privatelr.types import FloatArray

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import ReleaseFileError
-from privatelr.mechanisms.calibration.moment_noise import (
+from privatelr.mechanisms import Moments
+from privatelr.mechanisms.calibration import (
     MOST_COLUMNS,
     MomentsCalibration,
     achieved_moments,
     moments_balance,
     moments_sensitivity,
 )
-from privatelr.mechanisms.moments_release import Moments
-from privatelr.privacy import conversions
-from privatelr.privacy.guarantees import NonPrivate
-from privatelr.privacy.noise.noise_laws import NoNoise
+from privatelr.privacy import NonPrivate, conversions
+from privatelr.privacy.noise import NoNoise
 from privatelr.results.release_files.calibration_file import (
     law_entry,
     read_law,
@@ -35,7 +34,7 @@ from privatelr.results.release_files.calibration_file import (
 from privatelr.results.release_files.json_values import entries, listing, numbers, require_same
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.problem import Problem
+    from privatelr.mechanisms import Problem
     from privatelr.types import FloatArray
 
 _ENTRIES = ("target", "balance", "noise", "grid", "curvature", "scores")

@@ -11,7 +11,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from privatelr.privacy.guarantees import NonPrivate
+from privatelr.privacy import NonPrivate
 from privatelr.results.fit_record import FitRecord, SelectedRecord
 
 if TYPE_CHECKING:

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import GuaranteeError, PrivateLRError, ReleaseFileError
-from privatelr.mechanisms.linear_programs.lp_calibration import (
+from privatelr.mechanisms.linear_programs import (
+    MOST_RECORDS,
     MOST_ROUNDS,
     SCORES,
     ProgramCalibration,
+    ProgramFacts,
     calibrate_program,
 )
-from privatelr.mechanisms.linear_programs.lp_problem import MOST_RECORDS, ProgramFacts
 from privatelr.mechanisms.selection_release import Selections
-from privatelr.mechanisms.simplex.number_of_draws import (
+from privatelr.mechanisms.simplex import (
     MOST_DRAWS,
+    SimplexCalibration,
+    SimplexProblem,
     Stability,
     stability_of,
     tolerance_of,
 )
-from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
-from privatelr.mechanisms.simplex.simplex_problem import SimplexProblem
-from privatelr.privacy import conversions
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP, conversions
 from privatelr.results.release_files.calibration_file import (
     loss_entry,
     phrase,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privatelr.mechanisms.selection_release import SelectionCalibration
-    from privatelr.privacy.guarantees import Guarantee
+    from privatelr.privacy import Guarantee
     from privatelr.types import FloatArray, IntArray
 
 
