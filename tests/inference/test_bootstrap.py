@@ -71,7 +71,7 @@ def minimiser_of(lambda_):
 
 def world_of(plan):
     release = release_under(plan, 4)
-    return subject.World(ROWS, release.coef, release)
+    return subject.SyntheticPopulation(ROWS, release.coef, release)
 
 
 def shares_covered(target, *, runs, n=400, what="penalised", **options):
@@ -132,7 +132,7 @@ def test_the_unshrunk_world_has_its_minimiser_where_it_was_released():
     np.testing.assert_allclose(subject.population_minimiser(found), w, atol=1e-5)
     step = 1e-5 * np.eye(SPEC.d)
     moved = [
-        subject.unshrunk(subject.World(ROWS, w + s, replace(world.release, coef=w + s)))[0].model
+        subject.unshrunk(subject.SyntheticPopulation(ROWS, w + s, replace(world.release, coef=w + s)))[0].model
         for s in step
     ]
     np.testing.assert_allclose((np.array(moved) - found.model).T / 1e-5, carry, atol=0.02)
