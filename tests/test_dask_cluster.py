@@ -163,7 +163,7 @@ from dask_for_tests import in_parts
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 from privatelr import ClusterError, Ledger, dplr
-from privatelr.numerics.newton import Newton
+from privatelr.numerics.solve import Newton
 
 def deadly(objective):
     scheduler.kill()

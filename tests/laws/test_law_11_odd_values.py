@@ -506,17 +506,17 @@ def trusting(value):
 @pytest.mark.parametrize(
     ("where", "planted", "odd"),
     [
-        ("source.as_column", inferring, "zzz"),
-        ("source.as_column", inferring, 7.5),
-        ("variables.number_or_spelled", trusting, Warns()),
-        ("variables.number_or_spelled", trusting, Subclass()),
-        ("variables.number_or_spelled", trusting, telling("__float__")()),
+        ("sources.data_source.as_column", inferring, "zzz"),
+        ("sources.data_source.as_column", inferring, 7.5),
+        ("design.variables.number_or_spelled", trusting, Warns()),
+        ("design.variables.number_or_spelled", trusting, Subclass()),
+        ("design.variables.number_or_spelled", trusting, telling("__float__")()),
     ],
     ids=["inferred from texts", "inferred from dates", "warned", "of a subclass", "asked"],
 )
 def test_planted_bugs_are_caught(monkeypatch, where, planted, odd):
-    monkeypatch.setattr(f"privatelr.frames.{where}", planted)
-    plan = "usable" if odd == 7.5 or where.startswith("variables") else "foreign"
+    monkeypatch.setattr(f"privatelr.{where}", planted)
+    plan = "usable" if odd == 7.5 or where.startswith("design") else "foreign"
     with pytest.raises(AssertionError):
         check_unseen(monkeypatch, OBJECTS["arrays"], plan, values=[odd])
 

@@ -149,7 +149,7 @@ def test_the_account_that_is_gone_is_not_opened_again():
 CHILD = """
 import pickle, sys
 from privatelr import GuaranteeError, PureDP
-from privatelr.privacy.ledger import active_ledger
+from privatelr.privacy.accounting import active_ledger
 given = pickle.load(sys.stdin.buffer)
 print(given.spent())
 for account in (given, active_ledger()):
