@@ -62,7 +62,8 @@ def test_a_bug_is_taken_out_again_where_the_audit_fails():
 def test_a_function_is_swapped_wherever_it_is_known():
     names = {swap.owner.__name__ for swap in everywhere(output_noise.laws_hiding, None)}
     home = "privatelr.mechanisms.calibration"
-    assert names >= {f"{home}.output_noise", f"{home}.moment_noise", "privatelr.audit.recalculation.peers"}
+    assert names >= {f"{home}.output_noise", f"{home}.moment_noise"}
+    assert "privatelr.audit.recalculation.peers" in names
 
 
 def harmless():

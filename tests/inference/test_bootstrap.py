@@ -132,7 +132,9 @@ def test_the_unshrunk_world_has_its_minimiser_where_it_was_released():
     np.testing.assert_allclose(subject.population_minimiser(found), w, atol=1e-5)
     step = 1e-5 * np.eye(SPEC.d)
     moved = [
-        subject.unshrunk(subject.SyntheticPopulation(ROWS, w + s, replace(world.release, coef=w + s)))[0].model
+        subject.unshrunk(
+            subject.SyntheticPopulation(ROWS, w + s, replace(world.release, coef=w + s))
+        )[0].model
         for s in step
     ]
     np.testing.assert_allclose((np.array(moved) - found.model).T / 1e-5, carry, atol=0.02)

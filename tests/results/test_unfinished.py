@@ -15,7 +15,7 @@ fcntl = pytest.importorskip("fcntl", reason="this system has no locks that end w
 SAVER = """
 import os, sys
 from pathlib import Path
-from privatelr.results.release_file import replace_file
+from privatelr.results.release_files import replace_file
 honest = os.fsync
 def fsync(descriptor):
     print("written", flush=True)
