@@ -39,26 +39,34 @@ from privatelr.errors import (
     SchemaWarning,
 )
 
-if TYPE_CHECKING:  # what _FIT and _LATER say, for the reader of types
+if TYPE_CHECKING:  # what _FOLDERS says, for the reader of types
     from privatelr import audit
     from privatelr.checking import check
     from privatelr.datasets import load_dataset, load_schema
-    from privatelr.design.scaling import ScaledData, scaled
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.linear_programs.constraint_private import constraint_private_lp
-    from privatelr.mechanisms.online.play import PrivateFTRL
-    from privatelr.mechanisms.release import Release
+    from privatelr.design import ScaledData, scaled
+    from privatelr.mechanisms import Release
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.mechanisms.linear_programs import constraint_private_lp
+    from privatelr.mechanisms.online import PrivateFTRL
     from privatelr.model import dplr, dpsvm
-    from privatelr.numerics.solve.newton import Newton
+    from privatelr.numerics.solve import Newton
     from privatelr.planning import StudyPlan, plan
-    from privatelr.privacy.accounting.ledger import Ledger
-    from privatelr.privacy.conversions import compose, implies, to_approximate, to_zcdp
-    from privatelr.privacy.guarantees import REPLACE_ONE, ZCDP, ApproxDP, NonPrivate, PureDP
-    from privatelr.results.diagnostics import Diagnostics
+    from privatelr.privacy import (
+        REPLACE_ONE,
+        ZCDP,
+        ApproxDP,
+        NonPrivate,
+        PureDP,
+        compose,
+        implies,
+        to_approximate,
+        to_zcdp,
+    )
+    from privatelr.privacy.accounting import Ledger
+    from privatelr.results import Diagnostics, Fit
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
-    from privatelr.results.fit import Fit
-    from privatelr.results.plots.forest import plot_coefficients
-    from privatelr.results.release_files.release_file import load
+    from privatelr.results.plots import plot_coefficients
+    from privatelr.results.release_files import load
     from privatelr.results.selected import SelectedFit
     from privatelr.selected_model import dplpsvm, dpsimplex
 
@@ -114,57 +122,42 @@ __all__ = [
     "to_zcdp",
 ]
 
-_ROOMS = ("audit", "datasets", "planning")
-_FIT = {
-    "ApproxDP": "privatelr.privacy.guarantees",
-    "Calibration": "privatelr.mechanisms.calibration.calibration_record",
-    "Diagnostics": "privatelr.results.diagnostics",
-    "Fit": "privatelr.results.fit",
-    "Ledger": "privatelr.privacy.accounting.ledger",
-    "Newton": "privatelr.numerics.solve.newton",
-    "NonPrivate": "privatelr.privacy.guarantees",
-    "PureDP": "privatelr.privacy.guarantees",
-    "REPLACE_ONE": "privatelr.privacy.guarantees",
-    "Release": "privatelr.mechanisms.release",
-    "ScaledData": "privatelr.design.scaling",
-    "ZCDP": "privatelr.privacy.guarantees",
-    "compose": "privatelr.privacy.conversions",
-    "dplr": "privatelr.model",
-    "dpsvm": "privatelr.model",
-    "implies": "privatelr.privacy.conversions",
-    "scaled": "privatelr.design.scaling",
-    "to_approximate": "privatelr.privacy.conversions",
-    "to_zcdp": "privatelr.privacy.conversions",
+_FOLDERS = {
+    "": ("audit", "datasets", "planning"),
+    "checking": ("check",),
+    "datasets": ("load_dataset", "load_schema"),
+    "design": ("ScaledData", "scaled"),
+    "mechanisms": ("Release",),
+    "mechanisms.calibration": ("Calibration",),
+    "mechanisms.linear_programs": ("constraint_private_lp",),
+    "mechanisms.online": ("PrivateFTRL",),
+    "model": ("dplr", "dpsvm"),
+    "numerics.solve": ("Newton",),
+    "planning": ("StudyPlan", "plan"),
+    "privacy": (
+        *("REPLACE_ONE", "ZCDP", "ApproxDP", "NonPrivate", "PureDP"),
+        *("compose", "implies", "to_approximate", "to_zcdp"),
+    ),
+    "privacy.accounting": ("Ledger",),
+    "results": ("Diagnostics", "Fit"),
+    "results.effects": ("MarginalEffects", "average_marginal_effects"),
+    "results.plots": ("plot_coefficients",),
+    "results.release_files": ("load",),
+    "results.selected": ("SelectedFit",),
+    "selected_model": ("dplpsvm", "dpsimplex"),
 }
-"""Names that a fit needs, and where they are imported from when the first of them is used."""
-_LATER = {
-    "MarginalEffects": "privatelr.results.effects",
-    "PrivateFTRL": "privatelr.mechanisms.online.play",
-    "SelectedFit": "privatelr.results.selected",
-    "StudyPlan": "privatelr.planning",
-    "average_marginal_effects": "privatelr.results.effects",
-    "check": "privatelr.checking",
-    "constraint_private_lp": "privatelr.mechanisms.linear_programs.constraint_private",
-    "dplpsvm": "privatelr.selected_model",
-    "dpsimplex": "privatelr.selected_model",
-    "load": "privatelr.results.release_files.release_file",
-    "load_dataset": "privatelr.datasets",
-    "load_schema": "privatelr.datasets",
-    "plan": "privatelr.planning",
-    "plot_coefficients": "privatelr.results.plots.forest",
-}
-"""Names that a fit does not need, and where they are imported from when they are first used."""
+"""Where each name is imported from when it is first used: a fit needs a second of imports."""
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """A name of these, which from now on is an attribute like any other."""
-        if name in _ROOMS:
-            return import_module(f"{__name__}.{name}")
-        place = _FIT.get(name) or _LATER.get(name)
-        if place is None:
+        folder = next((folder for folder, names in _FOLDERS.items() if name in names), None)
+        if folder is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(place), name)
+        if not folder:
+            return import_module(f"{__name__}.{name}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{folder}"), name)
         return found
 
     def __dir__() -> list[str]:

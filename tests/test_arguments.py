@@ -44,7 +44,8 @@ def public_calls():
                 yield name, found
             for one in [one for one in dir(found) if not one.startswith("_")]:
                 member = inspect.getattr_static(found, one)
-                if inspect.isfunction(member):
+                refuses = "Never" in str(getattr(member, "__annotations__", {}).get("return"))
+                if inspect.isfunction(member) and not refuses:
                     yield f"{name}.{one}", getattr(object.__new__(found), one)
                 elif isinstance(member, classmethod):
                     yield f"{name}.{one}", getattr(found, one)

@@ -267,7 +267,7 @@ def test_inference_fits_into_a_ledger_of_its_own_price(target, op, model):
 @pytest.mark.parametrize("target", [PureDP(0.7), ZCDP(0.1)], ids=str)
 def test_planted_free_inference_is_caught(monkeypatch, target, op):
     """A ledger that is told of the coefficients alone has room for more than it should."""
-    plan = privatelr.mechanisms.stages.Plan
+    plan = privatelr.mechanisms.stages.StagedCalibration
     monkeypatch.setattr(plan, "events", property(lambda self: self.coefficients.events))
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_inference_fits(target, op=op)

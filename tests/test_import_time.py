@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_layers import MODULES, PACKAGE, doors
+from structure import MODULES, PACKAGE
 
 import privatelr
 
@@ -22,11 +22,13 @@ HELP = "from privatelr.cli import main; main(['--help'])"
 VERSION = "from privatelr.cli import main; main(['--version'])"
 HEAVY = ("matplotlib", "scipy.optimize", "scipy.special", "scipy.stats", "statsmodels")
 TREE = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-BEHIND_DOORS = {
-    module
-    for name in MODULES
-    for module in doors(ast.parse((PACKAGE / name).read_text(encoding="utf-8")))
+LAZY = {
+    node.args[0].value
+    for path in MODULES
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_import"
 }
+"""Modules that are imported when they are first used."""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +111,7 @@ def loaded_by(python, code):
     told = "atexit.register(lambda: print(*set(sys.modules) - known)); "
     found = python(f"{ask}{told}{code}").split()
     assert "privatelr.errors" in found
-    late = (*HEAVY, *BEHIND_DOORS, *homes().values(), *rooms())
+    late = (*HEAVY, *LAZY, *later_homes())
     return sorted(
         module
         for module in found
@@ -118,7 +120,7 @@ def loaded_by(python, code):
 
 
 def test_what_a_fit_does_not_need_is_not_loaded(python):
-    assert BEHIND_DOORS
+    assert LAZY
     assert loaded_by(python, FIT) == []
 
 
@@ -146,16 +148,21 @@ def test_planted_imports_are_seen(python, planted):
 def constant(name):
     for node in TREE.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return ast.literal_eval(node.value)
+            return eval(ast.unparse(node.value))
     raise AssertionError(name)
 
 
-def homes():
-    return constant("_LATER")
+NEEDED = {
+    *("design", "mechanisms", "mechanisms.calibration", "model", "numerics.solve"),
+    *("privacy", "privacy.accounting", "results"),
+}
+"""Faces of which a fit needs everything; what else is public is imported when it is used."""
 
 
-def rooms():
-    return [f"privatelr.{name}" for name in constant("_ROOMS")]
+def later_homes():
+    folders = constant("_FOLDERS")
+    own = [f"privatelr.{name}" for name in folders[""]]
+    return own + [f"privatelr.{folder}" for folder in folders if folder and folder not in NEEDED]
 
 
 def test_readers_of_types_are_told_the_same():
@@ -165,7 +172,12 @@ def test_readers_of_types_are_told_the_same():
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
     told = {alias.name: node.module for node in typed.body for alias in node.names}
-    assert told == {**homes(), **constant("_FIT"), "audit": "privatelr"}
+    assert told.pop("audit") == "privatelr"
+    folders = constant("_FOLDERS")
+    assert "audit" in folders.pop("")
+    assert told == {
+        name: f"privatelr.{folder}" for folder, names in folders.items() for name in names
+    }
     assert set(told) <= set(privatelr.__all__)
 
 

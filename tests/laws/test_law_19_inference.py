@@ -92,8 +92,8 @@ def test_planted_errors_of_the_data_are_caught(monkeypatch):
             found = replace(found, sampling_sd=found.sampling_sd * fit.diagnostics.c_index)
         return found
 
-    for place in ("inference_table", "summary", "tables"):
-        module = getattr(privatelr.results, place)
+    pages = privatelr.results.pages
+    for module in (pages.inference_table, pages.summary, privatelr.results.fit_tables):
         monkeypatch.setattr(module, "infer_coefficients", curious)
     with pytest.raises(AssertionError):
         check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, eps=20)
