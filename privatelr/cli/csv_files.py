@@ -214,6 +214,8 @@ def _unreadable(shown: str, error: OSError) -> InputError:
 
 csv.field_size_limit(LONGEST_LINE)  # or a long cell would be an error, though its line is none
 _TRUTH = {"true": True, "false": False}
+UNDECLARED = "\0undeclared"
+"""A category of every column with levels, for texts that are none of them; no level has a NUL."""
 
 
 class CsvTable:
@@ -322,14 +324,19 @@ class _Column:
 
     def add(self, cell: str) -> None:
         value = self._parse(cell)
-        self._found.append(self._position.get(value, -1) if self._position else value)
+        self._found.append(self._code(value) if self._position else value)
+
+    def _code(self, value: Any) -> int:
+        """The place of a level, -1 of a missing value, and after all levels of anything else."""
+        absent = value is None or value == "" or value != value
+        return self._position.get(value, -1 if absent else len(self._position))
 
     def values(self) -> Any:
         """All that was added, in a type that follows from the declaration."""
         wanted = self._wanted
         if wanted.levels:
             codes = np.asarray(self._found, dtype=np.intp)
-            return pd.Categorical.from_codes(codes, categories=list(wanted.levels))
+            return pd.Categorical.from_codes(codes, categories=[*wanted.levels, UNDECLARED])
         if wanted.reading == "numbers":
             return np.asarray(self._found, dtype=np.float64)
         if wanted.reading == "text":

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
-from privatelr.cli.csv_files import UTF8, CsvTable, unpacked
+from privatelr.cli.csv_files import UNDECLARED, UTF8, CsvTable, unpacked
 from privatelr.cli.files import open_to_read
 from privatelr.cli.outcomes import InputError
 from privatelr.errors import MissingDependencyError, SchemaError, show
@@ -252,7 +252,8 @@ def _coded(
     if not how.levels:
         return pd.array(spelled, dtype="string")
     position = {fold(level): index for index, level in enumerate(how.levels)}
+    other = len(position)
     codes = np.asarray(
-        [-1 if text is None else position.get(text, -1) for text in spelled], dtype=np.intp
+        [-1 if text is None else position.get(text, other) for text in spelled], dtype=np.intp
     )
-    return pd.Categorical.from_codes(codes, categories=list(how.levels))
+    return pd.Categorical.from_codes(codes, categories=[*how.levels, UNDECLARED])

@@ -2,6 +2,7 @@
 
 import sys
 
+import pandas as pd
 import pytest
 from frames_for_laws import clinic
 
@@ -16,6 +17,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = clinic().astype(object)
     frame.loc[3, "age"], frame.loc[4, "age"], frame.loc[5, "smoker"] = "forty", 120, "perhaps"
+    frame.loc[6, "smoker"] = None
     frame.to_csv("table.csv", index=False)
     return tmp_path
 
@@ -28,8 +30,20 @@ def test_the_page_goes_to_standard_error_and_nothing_is_written(home, capsys):
     assert "NOT PRIVATE" in shown.err
     rows = [" ".join(line.split()) for line in shown.err.splitlines()]
     assert "age 39 1 1 -" in rows
-    assert "smoker 39 1 - 0" in rows
+    assert "smoker 38 1 - 1" in rows
     assert sorted(home.iterdir()) == before
+
+
+def test_a_typo_in_a_level_is_told_from_missing_values(home, capsys):
+    """In text and in Parquet: what is declared by another name than the table has is there."""
+    frame = pd.read_csv("table.csv").assign(age=30.0)
+    frame.to_parquet("table.parquet")
+    for table in ("table.csv", "table.parquet"):
+        assert main(["check", table, FORMULA, *DECLARED[:3], "smoker=no,yse"]) == 0
+        rows = [" ".join(line.split()) for line in capsys.readouterr().err.splitlines()]
+        (said,) = [row for row in rows if row.startswith("smoker")]
+        yes = int((frame["smoker"] == "yes").sum())
+        assert said == f"smoker {38 - yes} 1 - {yes + 1}"
 
 
 def test_a_decimal_comma_is_seen_before_anything_is_spent(home, capsys):
