@@ -3,12 +3,14 @@
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from frames_for_laws import fit_clinic
 from repeated_noise import drawn, trial
 
 from privatelr import ArgumentError, GuaranteeError, dplpsvm, dplr, dpsimplex, dpsvm
 from privatelr.results.pages.odds_ratios import _cells, _places
+from privatelr.results.plots.forest_axis import odds_units
 
 
 @lru_cache
@@ -221,3 +223,21 @@ def test_no_odds_ratio_is_infinite_or_zero(sign):
         assert cells(page)["(Intercept)"][header] == shown
         for text in (page.as_text(), page.as_csv()):
             assert "inf" not in text.replace("information", "").replace("inference", "")
+
+
+def test_a_unit_chosen_by_a_large_ratio_is_within_the_range_too():
+    divisors = odds_units(np.array([1e7, 1e12]), np.array([1e5, 1e3]), np.array([1e-8, 1e-8]))
+    assert (1 / divisors <= 1e-8).all()
+
+
+def test_the_ticks_of_odds_ratios_differ_in_any_unit():
+    """One column in units of which nobody has one: the plot takes the page's powers of ten."""
+    rng = np.random.default_rng(1)
+    x = rng.random(2000) * 1e8
+    frame = pd.DataFrame({"x": x, "y": (rng.random(2000) < x / 1e8).astype(int)})
+    fit = dplr("y ~ x", frame, eps=8, bounds={"x": (0, 1e8)}, spend="inference")
+    axes = fit.plot(exponentiate=True)
+    axes.figure.canvas.draw()
+    ticks = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
+    assert len(set(ticks)) == len(ticks) > 2
+    assert "x (per 1e+07)" in [label.get_text() for label in axes.get_yticklabels()]

@@ -22,6 +22,7 @@ from privatelr.results.plots.forest_axis import (
     bars_of,
     bars_of_noise,
     is_uneven,
+    odds_units,
     powers_of_ten,
     show_ratios,
     spans_of,
@@ -156,6 +157,8 @@ def plot_coefficients(
     every = _rows([list(one.places) for one in drawn.values()], intercept)
     rows = _largest(every, drawn)
     units = _units(drawn, rows, scale)
+    if exponentiate and scale == "auto" and (units == 1).all():
+        units = _units_of_odds(drawn, rows)
     names = [_shortened(row) for row in rows]
     if scale != "standard error":
         names = [with_unit(name, unit) for name, unit in zip(names, units, strict=True)]
@@ -240,6 +243,15 @@ def _units(drawn: Mapping[str, _Drawn], rows: list[str], scale: str) -> FloatArr
     spans = np.fmax.reduce([one.at(rows, one.spans) for one in drawn.values()])
     levels = np.isnan(spans) & (np.array(rows) != INTERCEPT)
     return powers_of_ten(lengths, spans, typical_length(lengths, spans, levels))
+
+
+def _units_of_odds(drawn: Mapping[str, _Drawn], rows: list[str]) -> FloatArray:
+    """As the printed page has them, of the largest odds ratio in each row ``(m,)``."""
+    shown = [one.bars_at(rows) for one in drawn.values()]
+    logs = np.fmax.reduce([np.abs(bars.upper + bars.lower) / 2 for bars in shown])
+    half = np.fmax.reduce([(bars.upper - bars.lower) / 2 for bars in shown])
+    spans = np.fmax.reduce([one.at(rows, one.spans) for one in drawn.values()])
+    return odds_units(logs, half / 2, spans)
 
 
 def _new_axes(bars: int, longest: int) -> Axes:

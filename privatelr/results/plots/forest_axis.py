@@ -204,6 +204,8 @@ def odds_units(logs: FloatArray, sd: FloatArray, spans: FloatArray) -> FloatArra
     sizes, around = np.abs(logs), np.fmax(np.abs(logs), sd)
     large = sizes > _LARGEST_LOG
     changed = powers_of_ten(np.where(large, sizes, around), spans, _USUAL_LOG)
+    with np.errstate(all="ignore"):  # one unit may be more than there are, where it stays
+        changed = np.fmax(changed, np.where(large, 10.0 ** -np.floor(np.log10(spans)), 0.0))
     return np.where(large | (around < _SMALLEST_LOG), changed, 1.0)
 
 
