@@ -121,10 +121,12 @@ def _checked(function: Any, title: str, implied: int) -> Any:
 
 def _hint(name: str, known: Collection[str]) -> str:
     """What may be meant by an argument that is none, to the end of the sentence."""
-    meant = _SAME.get(name)
+    meant = _SAME.get(name.casefold())
     if meant in known:
         return f"did you mean {meant}?"
     if name in _NOTES and ("lambda_" in known or "lambda_" not in _NOTES[name]):
         return f"{_NOTES[name]}."
-    close = nearest(name, known)
+    elsewhere = {other: one for other, one in _SAME.items() if one in known}
+    close = nearest(name, [*known, *elsewhere])
+    close = elsewhere.get(close or "", close)
     return f"did you mean {close}?" if close else f"it takes {', '.join(known) or 'no arguments'}."

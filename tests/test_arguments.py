@@ -13,6 +13,7 @@ from privatelr import (
     Ledger,
     PrivacyWarning,
     PrivateFTRL,
+    PureDP,
     check,
     constraint_private_lp,
     dplpsvm,
@@ -35,6 +36,9 @@ def public_calls():
 
     Errors and warnings are left out: nobody but the package makes them.
     """
+    for name in privatelr.audit.__all__:
+        if inspect.isfunction(found := getattr(privatelr.audit, name)):
+            yield f"audit.{name}", found
     for name in privatelr.__all__:
         found = getattr(privatelr, name)
         if inspect.isfunction(found):
@@ -71,6 +75,8 @@ def test_epsilon_means_eps(function):
     [
         (dplr, "lamda_", "did you mean lambda_?"),
         (dplr, "lam", "did you mean lambda_?"),
+        (dplr, "EPSILON", "did you mean eps?"),
+        (PureDP, "esp", "did you mean epsilon?"),
         (dplr, "intercept_scal", "did you mean intercept_scale?"),
         (dpsvm, "na.action", "did you mean na_action?"),
         (dpsvm, "C", "lambda_ is 1 / (C n)."),

@@ -175,3 +175,12 @@ def test_the_installed_entry_points(name, capsys, monkeypatch):
         entry_points(group="console_scripts", name=name)[name].load()()
     assert stop.value.code == 0
     assert f"usage: {name} " in capsys.readouterr().out
+
+
+def test_dashes_do_not_make_options_alike(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--eps", "1"])
+    assert "did you mean" not in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--jsno"])
+    assert "did you mean '--json'" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.audit.attacks.accounts import audit_ledger
 from privatelr.audit.attacks.designs import audit_rows
 from privatelr.audit.attacks.fits import audit_front
@@ -80,6 +81,7 @@ _FEWER = 10
 """The part of the trials and releases that a row with moments gets: one in so many."""
 
 
+@suggests_arguments
 def run(
     epsilon: float = 1.0,
     *,

@@ -21,6 +21,7 @@ from privatelr.errors import (
     NotConvergedError,
     PrivacyWarning,
     PrivateLRError,
+    nearest,
     or_meant,
 )
 
@@ -134,7 +135,10 @@ class Parser(argparse.ArgumentParser):
         """Complain about words that stand for nothing, with the option that is near."""
         known = [option for action in self._actions for option in action.option_strings]
         option = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{or_meant(option, known)}")
+        bare = {name.lstrip("-"): name for name in known}
+        meant = nearest(option.lstrip("-"), bare)
+        hint = "." if meant is None else f"; did you mean {bare[meant]!r}?"
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -147,6 +151,14 @@ class Parser(argparse.ArgumentParser):
 _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
     (r"\blambda_=", lambda _: "--lambda "),
+    (
+        r"\b(row_norm|intercept_scale|c_index|spread|balance)=",
+        lambda found: f"--{found[1].replace('_', '-')} ",
+    ),
+    (
+        r"\((row_norm|intercept_scale|c_index|spread|balance)\)",
+        lambda found: f"(--{found[1].replace('_', '-')})",
+    ),
     (r"\blambda_(?= takes| above)|(?<=number as )lambda_\b", lambda _: "--lambda"),
     (
         r"""\bbounds=\{["']?([^"'{}:]+)["']?:\s+\(([^(),]+),\s+([^(),]+)\)\}""",

@@ -117,7 +117,6 @@ _LEARNED = {
     "cc": _KNOTS,
     "s": _KNOTS,
     "te": _KNOTS,
-    "cut": "its breaks",
     "qcut": "its breaks",
     "relevel": "its levels",
 }
@@ -151,6 +150,11 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
         return SchemaError(
             f"term '{term}' learns {_LEARNED[short]} from the data; {declare} and write "
             f"{variable} + I({variable}^2)."
+        )
+    if short == "cut":
+        return SchemaError(
+            f"term '{term}': cut is not known here, with public breaks either; {declare} and use "
+            f"cut points, such as I({variable} > 3.2), or cut before the call and declare levels."
         )
     if short in _LEARNED:
         return SchemaError(

@@ -113,7 +113,8 @@ def read_spend(spend: Any) -> Spend:
     if isinstance(spend, str) and spend == "inference":
         return "inference"
     if not isinstance(spend, Mapping):
-        raise GuaranteeError(f"spend={show(spend)}: spend takes {_TAKES}.")
+        meant = or_meant(spend, ["inference"])
+        raise GuaranteeError(f"spend={show(spend)}: spend takes {_TAKES}{meant}")
     if unknown := [name for name in spend if name not in _GOODS]:
         raise GuaranteeError(
             f"spend: {show(unknown[0])} cannot be requested yet; spend takes {_TAKES}"

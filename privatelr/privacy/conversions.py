@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import GuaranteeError, require_number
+from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.privacy.guarantees import (
     REPLACE_ONE,
     ZCDP,
@@ -49,6 +49,8 @@ def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
     """
     if isinstance(guarantee, ZCDP):
         return guarantee
+    if not isinstance(guarantee, PureDP):
+        raise GuaranteeError(f"guarantee={show(guarantee)}: to_zcdp takes PureDP or ZCDP.")
     epsilon = guarantee.epsilon
     rho = max(epsilon * math.tanh(epsilon / 2), sys.float_info.min)
     return ZCDP(rho, guarantee.neighbours)
@@ -123,6 +125,9 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
     """
     if not guarantees:
         raise GuaranteeError("compose: takes one guarantee or more.")
+    for one in guarantees:
+        if not isinstance(one, PureDP | ZCDP | ApproxDP | NonPrivate):
+            raise GuaranteeError(f"compose: {show(one)} is not a guarantee, such as PureDP(1).")
     return reduce(_both, guarantees)
 
 

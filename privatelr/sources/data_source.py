@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privatelr.errors import FormulaError, SchemaError, show
+from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.sources.arrow_frames import from_foreign, require_distinct
 from privatelr.sources.columns import as_column, constant_column, is_plain, of_array
 
@@ -141,7 +141,8 @@ def _target(frame: pd.DataFrame, target: str | int | None) -> str:
     if isinstance(position, str):
         if position not in frame.columns:
             raise FormulaError(
-                f"target={position!r}: target takes one of {', '.join(map(repr, frame.columns))}."
+                f"target={position!r}: target takes one of {listed(list(frame.columns))}"
+                f"{or_meant(position, list(frame.columns))}"
             )
         return position
     whole = isinstance(position, int | np.integer) and not isinstance(position, bool)

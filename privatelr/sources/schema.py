@@ -96,12 +96,15 @@ def _bounds(name: str, pair: Any) -> Interval:
     argument = f"bounds[{name!r}]"
     if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
         raise SchemaError(f"{argument}={show(pair)}: a bound takes {takes}.")
-    low, high = (
-        require_number(SchemaError, argument, end, takes, at_least=-FARTHEST, at_most=FARTHEST)
-        for end in pair
-    )
-    if not high - low > max(abs(low), abs(high), NEAREST) * NEAREST:
+    low, high = (require_number(SchemaError, argument, end, takes) for end in pair)
+    if not low < high:
         raise SchemaError(f"{argument}={show(tuple(pair))}: a bound takes {takes}.")
+    size = max(abs(low), abs(high))
+    if not (size <= FARTHEST and high - low > max(size, NEAREST) * NEAREST):
+        raise SchemaError(
+            f"{argument}={show(tuple(pair))}: a bound takes lo < hi of at most {FARTHEST:g}, "
+            f"apart by {NEAREST:g} of their size and by {NEAREST**2:g} at least."
+        )
     return (low, high)
 
 

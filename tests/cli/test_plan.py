@@ -125,7 +125,7 @@ def test_what_is_needed(capsys, monkeypatch):
     [
         (STUDY, 2, "--bounds age=lo:hi"),
         ([*STUDY, *DECLARED, "--eps", "-1"], 2, "eps=-1"),
-        ([*STUDY, *DECLARED, "--balance", "2"], 2, "balance=2"),
+        ([*STUDY, *DECLARED, "--balance", "2"], 2, "--balance 2"),
         ([*STUDY, *DECLARED, "--rho", "1", "--delta", "1e-6"], 2, "--delta goes with --eps"),
         ([*STUDY, *DECLARED, "--term", "age"], 2, "--term goes with --width or --plot"),
         ([*STUDY, *DECLARED, "--width", "1", "--term", "sbp"], 2, "term='sbp'"),

@@ -28,7 +28,7 @@ LEARNING = [  # (term, words of the remedy)
     ("bs(x, df = 4)", ["knots", "I(x > 3.2)", "bounds="]),
     ("ns(x)", ["knots", "pmax(x - 3.2, 0)"]),
     ("cr(x, df = 3)", ["knots"]),
-    ("cut(x, 3)", ["breaks", "I(x > 3.2)"]),
+    ("cut(x, 3)", ["breaks", "I(x > 3.2)", "levels"]),
     ("relevel(s, 'v')", ["levels=", '"s"', 'C(s, Treatment("level"))']),
     ("I(x > x.mean())", ["x.mean", "I(x > 3.2)", "bounds="]),
     ("I(x > mean(x))", ["mean", "I(x > 3.2)"]),

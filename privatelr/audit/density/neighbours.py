@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from privatelr.arguments import suggests_arguments
 from privatelr.audit.density.joint import joint_loss_at, joint_loss_of
 from privatelr.audit.density.loss import PrivacyLoss, loss_at, loss_of, no_claim
 from privatelr.audit.density.pairs import Pair, SignedRows, pair_of, row_size, signed_rows
@@ -28,6 +29,7 @@ _ROUNDING = 1e-9
 """Relative rounding of the length of a row."""
 
 
+@suggests_arguments
 def privacy_loss(
     subject: FitRecord | SelectedRecord | StagedCalibration | Calibration,
     data: Any,

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from privatelr.arguments import suggests_arguments
 from privatelr.audit.density.exact import margin_at, margins_of_most
 from privatelr.audit.density.joint import joint_loss_of, moments_loss, moments_of
 from privatelr.audit.density.loss import loss_of
@@ -61,6 +62,7 @@ class Finding:
     family: str
 
 
+@suggests_arguments
 def search(
     subject: Calibration | StagedCalibration, rng: np.random.Generator, random_pairs: int
 ) -> Finding:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from privatelr.arguments import suggests_arguments
 from privatelr.audit.sampling.outputs import Outputs, gather, learn, observe, require_outputs
 from privatelr.errors import ArgumentError, require_number, show
 
@@ -30,6 +31,7 @@ Evidence = Callable[["FloatArray", "FloatArray"], "FloatArray"]
 """What is proven by an event of probability at least p on one side, at most q on the other."""
 
 
+@suggests_arguments
 def epsilon_lower_bound(
     mechanism: Mechanism,
     data: Any,
@@ -79,6 +81,7 @@ def epsilon_lower_bound(
     return epsilon_from_outputs(first, second, alpha=alpha, score=score)
 
 
+@suggests_arguments
 def delta_lower_bound(
     mechanism: Mechanism,
     data: Any,
@@ -123,6 +126,7 @@ def run_both(
     return gather(first, second)
 
 
+@suggests_arguments
 def epsilon_from_outputs(
     first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
 ) -> float:
@@ -130,6 +134,7 @@ def epsilon_from_outputs(
     return _bound(first, second, lambda p, q: np.log(p) - np.log(q), alpha, score)
 
 
+@suggests_arguments
 def delta_from_outputs(
     first: Outputs,
     second: Outputs,
@@ -142,6 +147,7 @@ def delta_from_outputs(
     return _bound(first, second, lambda p, q: p - np.exp(epsilon) * q, alpha, score)
 
 
+@suggests_arguments
 def rho_from_outputs(
     first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
 ) -> float:

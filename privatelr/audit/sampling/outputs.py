@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, show
 from privatelr.results import FitRecord
 
@@ -156,6 +157,7 @@ def _collect(observed: Sequence[Observation], width: int) -> Outputs:
     return Outputs(codes, tuple(names), values)
 
 
+@suggests_arguments
 def outputs_of(vectors: FloatArray) -> Outputs:
     """Outputs that are already there: numbers ``(trials,)`` or vectors ``(trials, k)``."""
     try:

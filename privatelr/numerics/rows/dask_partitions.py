@@ -292,10 +292,11 @@ def checksum(x: FloatArray, y: FloatArray) -> IntArray:
     """A number ``(1,)`` of a block of rows; those of blocks are added modulo ``2**64``.
 
     The bits of the entries are added in lanes, of which there are a prime number, so that the
-    entries of a column go to all of them, and what changes places changes lanes. Labels have
-    another prime number, so that rows which change places change lanes in one of the two. That
-    is about as fast as the block can be read. It finds accidents; whoever can choose the data
-    twice does not need a collision. Whole numbers give the same sum on every machine, which
+    entries of a column go to all of them. A value that changes is always noticed, and so are rows
+    with other labels that change places, since labels have another prime number of lanes. Entries
+    that change places within a lane, a multiple of 1,021 words apart, are not noticed: a second
+    sum of all entries would be, and would double what is about as fast as the block can be read.
+    It finds accidents; one who chooses the data twice does not need a collision. Whole numbers give the same sum on every machine, which
     doubles do not.
     """
     words: Any = np.concatenate([_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)])
