@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 244,
-    "code lines": 28_600,
+    "code lines": 28_700,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 19,
