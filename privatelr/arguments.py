@@ -45,7 +45,7 @@ _SAME = {
     "standardize": "do_scale",
     "tol": "solver",
 }
-"""What other packages call an argument."""
+"""Arguments of other packages, and what they are called here."""
 _ONE_RECORD = "every record counts once and is protected by itself"
 _NOTES = {
     "C": "for the C of scikit-learn lambda_ is 1 / (C n)",
@@ -62,7 +62,7 @@ _NOTES = {
     "subset": "choose records before the call, and by public facts, because their number is public",
     "weights": _ONE_RECORD,
 }
-"""What to say of arguments that other packages have."""
+"""Sentences about arguments that other packages have and this one has not."""
 
 
 def suggests_arguments(called: Called) -> Called:

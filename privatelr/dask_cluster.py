@@ -20,7 +20,7 @@ _PATIENCE = "5 minutes"
 """How long a fit waits for a cluster that has no worker or does not answer, by default."""
 _LENGTH = 40
 _SHARE = 0.4
-"""Of the memory there is, for rows that are kept."""
+"""Share of the cluster's memory that kept rows may take."""
 
 
 class Bar:

@@ -1,6 +1,6 @@
-"""The one door to a module that is imported when it is first used.
+"""Import a module when it is first used.
 
-An import at the top of a file is the rule. The door is for modules without which a model can be
+An import at the top of a file is the rule. A lazy one is for modules without which a model can be
 asked for, and with which ``import privatelr`` would take half as long again: flint, which draws
 noise, and the pages, files, cards, inference, audits and plans. Such a module is named twice,
 for the reader of types and for Python::
@@ -10,7 +10,7 @@ for the reader of types and for Python::
     else:
         card = lazy_import("privatelr.results.pages.card")
 
-SciPy needs no door: after ``import scipy`` it loads ``scipy.special`` and the like by itself
+SciPy is not imported lazily here: after ``import scipy`` it loads ``scipy.special`` and the like by itself
 when they are first used.
 """
 

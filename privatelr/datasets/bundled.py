@@ -135,7 +135,7 @@ def _read_bundled(name: Any) -> dict[str, Any]:
 
 
 def _read(name: str, content: bytes) -> dict[str, Any]:
-    """The declarations of a file, checked as the front door checks them."""
+    """The declarations of a file, checked as `dplr` checks them."""
     try:
         described = tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:

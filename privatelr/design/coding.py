@@ -92,7 +92,7 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
 
 _SPARSE = 0.1
 _LARGE = 4096
-"""Entries of a grid from which it is worth leaving out its zeros."""
+"""Entries of a grid from which its zeros are left out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 LARGEST = 1.0
-"""Size of an entry that is not cut off."""
+"""Size beyond which an entry is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _dense(data: Any) -> FloatArray:
 
 
 _NORM = 1.0
-"""Length that rows are held to where none is declared."""
+"""Length that rows are held to where no length is declared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

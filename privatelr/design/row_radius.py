@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 BoundSource = Literal["declared bounds", "row_norm", "declared bounds and row_norm"]
 _MAPPED = 1 + 2.0**-40
-"""Mapping a value onto [-1, 1] rounds, and a block must hold what comes out."""
+"""Factor for the rounding of a value that is mapped onto [-1, 1] and then held by a block."""
 _LENGTH = 1.0
-"""What unbounded terms are shortened to where no length is declared."""
+"""Length to which unbounded terms are shortened where none is declared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SPARSE = 0.1
 _WIDE = 64
-"""Columns below which nothing is gained."""
+"""Columns below which rows without their zeros gain nothing."""
 
 
 def worth_sparse(spec: DesignSpec) -> bool:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 INTERCEPT = "(Intercept)"
 WIDE = 2000
-"""Columns above which no table has as many rows as columns."""
+"""Columns above which no table is expected to have as many rows."""
 
 
 @dataclass(frozen=True, slots=True)

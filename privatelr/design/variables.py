@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
 Content = Literal["numbers", "strings", "anything"]
 TYPED = "pass a column with a type, such as numpy.asarray(x, dtype=float) or a categorical one"
-"""What else to do about a list or a column of objects, which may hold anything."""
+"""Advice for a list or a column of objects, which may hold anything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ CONTRASTS = frozenset({"treatment", "sum", "SAS", "helmert", "diff", "poly"})
 _TREATMENT = "contr.treatment"
 _PATSY = {"Treatment": _TREATMENT}
 _BASES = {"base", "reference"}
-"""What R and patsy call the level that others are compared with."""
+"""Words of R and patsy for the level that others are compared with."""
 
 
 def spell_contrast(node: ast.expr, aliases: Mapping[str, str]) -> str | None:

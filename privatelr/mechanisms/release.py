@@ -30,7 +30,7 @@ else:
 
 
 _ROUNDED_UP = 1 + 1e-6
-"""More than a length of any vector in memory can lose."""
+"""Factor above what the length of any vector in memory can lose to rounding."""
 
 
 @suggests_arguments

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 USUAL_DELTA = 1e-6
-"""Taken where none is given, and never warned of below ``1/n``."""
+"""The delta of a request that names none; no warning is given of it while it is below ``1/n``."""
 
 
 def _is_below(delta: float, n: int) -> bool:
@@ -50,7 +50,7 @@ def _is_below(delta: float, n: int) -> bool:
 
 
 def _far_below(n: int) -> str:
-    """A power of ten that no door warns of."""
+    """A power of ten that no function warns of."""
     return f"{10.0 ** math.floor(math.log10(0.01 / n)):g}"
 
 
@@ -94,7 +94,7 @@ _TAKES = (
     "such as {'coefficients': 0.6, 'inference': 0.4}"
 )
 _NEARLY = 1e-9
-"""Shares that are off by less mean to add up."""
+"""Shares that miss a sum of one by less than this are meant to add up."""
 ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
 
 
@@ -190,7 +190,7 @@ class Request:
 def read_request(
     eps: Any, delta: Any, spend: Any, lambda_: Any, op: Any, analysis: Any, on_small_lambda: Any
 ) -> Request:
-    """Turn the arguments of the front door into values.
+    """Turn the arguments of `dplr` and its like into values.
 
     Raises
     ------

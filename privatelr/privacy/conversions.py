@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SMALLEST_RHO = 1e-200
-"""Below, orders leave the range of doubles, and a larger rho is a valid one."""
+"""Rho below which orders leave the range of doubles; a larger rho is valid in its place."""
 KINDS: dict[str, type[Guarantee]] = {
     "pure": PureDP,
     "zcdp": ZCDP,

@@ -61,11 +61,11 @@ def at_least(value: Fraction) -> float:
 
 
 _LARGEST = 1e100
-"""Of a ratio of sensitivity to noise: its square is still a number."""
+"""Largest ratio of sensitivity to noise whose square is still a double."""
 _FIRST_ORDER = 0.798
-"""From above, the mean size of a standard normal number."""
+"""Upper bound on the mean size of a standard normal number."""
 _UNIT = 2.0**-52
-"""Rounding of one operation, on the safe side."""
+"""Relative rounding error of one operation, on the safe side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class Neighbours(Enum):
 REPLACE_ONE = Neighbours.REPLACE_ONE
 ZERO_OUT = Neighbours.ZERO_OUT
 NEIGHBOURS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT}
-"""By the names that front doors take."""
+"""Neighbouring relations by the names that users write."""
 
 
 def read_neighbours(value: Any) -> Neighbours:

@@ -67,11 +67,11 @@ def delta_of_curve(curve: FloatArray, epsilon: float) -> float:
 
 
 _ROUNDING = 2.0**-49
-"""Of a few operations, relative to the largest of their terms, on the safe side."""
+"""Error of a few operations relative to the largest of their terms, on the safe side."""
 _ROOM = 1e-11
-"""What bisection leaves for the rounding of a conversion."""
+"""Share that bisection leaves for the rounding of a conversion."""
 _TERMS = 40
-"""Of a series whose terms are below one over a factorial."""
+"""Number of terms of a series whose terms are below one over a factorial."""
 MOST_TIMES = 10**9
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
 _STEP = 1e-4
-"""Of the declared range: half the step of a derivative."""
+"""Half the step of a derivative, as a share of the declared range."""
 _LARGEST = 0.25
 """``p (1 - p)`` is nowhere larger."""
 _AVERAGED = {

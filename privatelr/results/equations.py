@@ -118,7 +118,7 @@ def _whole_term(sides: list[list[_Token]], text: str, known: Vocabulary) -> tupl
 
 
 _Token = tuple[str, str]
-"""As it was written, and as Python is to read it."""
+"""A token as it was written, and as Python is to read it."""
 
 
 def _tokens(text: str, known: Vocabulary) -> list[_Token]:

@@ -32,7 +32,7 @@ else:
 
 
 _KEPT = ("spec", "release", "threshold", "origin")
-"""What goes to a pickle: all that was paid for or is public."""
+"""Attributes that go to a pickle: all that was paid for or is public."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

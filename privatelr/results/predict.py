@@ -121,7 +121,7 @@ class Threshold:
 
 
 def read_threshold(threshold: Any, loss: Loss) -> Threshold:
-    """Check the argument ``threshold`` of the front door."""
+    """Check the argument ``threshold`` of `dplr`."""
     scale = scale_of(loss)
     rule = threshold if isinstance(threshold, str) else None
     if rule == "fixed":

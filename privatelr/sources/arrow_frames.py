@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LONG = 8
-"""Bytes of a number of which pandas can use Arrow's memory, nulls or not."""
+"""Bytes of a number whose memory pandas can take over from Arrow, with nulls or without."""
 
 
 def from_foreign(data: Any) -> pd.DataFrame:

@@ -99,7 +99,7 @@ def objects_kept(frame: Any) -> Any:
 
 
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
-"""What Dask lists as the only category of a column whose categories it has not looked up."""
+"""The only category that Dask lists for a column whose categories it has not looked up."""
 
 
 def empty(data: Any) -> Any:

@@ -19,9 +19,9 @@ LevelsLike = Mapping[str, Iterable[Hashable]]
 
 
 LENGTHS = (1e-9, 1e9)
-"""Row lengths for which all formulas keep clear of overflow."""
+"""Least and greatest length of a row for which no formula overflows."""
 FARTHEST, NEAREST = 1e100, 1e-12
-"""Limits to the ends of a bound, and to its width relative to them."""
+"""Largest size of the end of a bound, and least width relative to it."""
 
 
 @dataclass(frozen=True, slots=True)

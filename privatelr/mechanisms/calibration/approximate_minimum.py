@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from privatelr.privacy.noise import NoiseLaw
 
 SHARE = 0.01
-"""Of the rate of a Laplace tilt, or of rho."""
+"""The small noise takes this share of the rate of a Laplace tilt, or of rho."""
 SHIELD_RATIO = 0.2
 """``mu_out / m`` of a Gaussian shield: a tenth of the tilt's ``2 m``, a hundredth of rho."""
 _RESOLUTION = 2.0**-47
@@ -29,9 +29,9 @@ _BASE_COLUMNS = 16
 _USUAL_CURVATURE = 0.25
 _GRID = 1e-3
 _LONGER = 2.0
-"""Times its root mean square length: no tilt of hundreds of columns is longer in any lifetime."""
+"""Multiple of its root mean square length that no tilt of hundreds of columns will ever exceed."""
 _DRAWN = 16
-"""Of many columns the tilt is known in doubles, and as closely as they evaluate it."""
+"""Multiples of `_RESOLUTION` by which doubles may misstate a tilt of many columns."""
 
 
 def certified_norm(problem: Problem, noise: NoiseLaw) -> float:

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 _ROUNDING = 2.0**-50
-"""Of epsilon: what a few operations in doubles may lose."""
+"""Share of epsilon that a few operations in doubles may lose."""
 _SAME = 1e-3
-"""Noise this close in size is not worth a line."""
+"""Relative difference in size below which two kinds of noise count as the same."""
 
 
 def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) -> Calibration:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from privatelr.privacy import ApproxDP
 
 _LARGEST = 1e9
-"""Noise beyond this multiple of ``L R`` is no use to anyone: the target is infeasible."""
+"""Multiple of ``L R`` beyond which noise is of no use to anyone, so that the target is infeasible.
+"""
 _FLAT = 1e30
 """Lambda over R^2 at which no curvature is left to speak of."""
 _NEARLY_FREE = 1.02

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from privatelr.privacy import Event, Guarantee
 
 MOST_COLUMNS = 1000
-"""Beyond, the ``d (d + 1)`` numbers of the moments would not fit into a release file."""
+"""Columns beyond which the ``d (d + 1)`` numbers of the moments would not fit into a release file.
+"""
 _JOINT_BALANCE = 0.25
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """Where ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest on [0, 1]."""
 _ROUNDING = 1e-9
-"""Far above what doubles lose in slopes and curvatures, whose error `Loss` limits."""
+"""Relative allowance for slopes and curvatures, far above what doubles lose in them (see `Loss`).
+"""
 _UNIT = 2.0**-53
 
 

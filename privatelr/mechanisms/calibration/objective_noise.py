@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _NO_USE = 1e-9
-"""A rate below this share of what epsilon alone would give is as good as none."""
+"""Share of the rate that epsilon alone would give, below which a rate is as good as none."""
 
 
 def laplace_tilts(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
 
 UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
-"""Rounding, always towards more noise."""
+"""Factors that round a number away from and towards zero: always towards more noise."""
 
 
 def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:

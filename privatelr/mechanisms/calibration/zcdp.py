@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Facts, Problem
 
 _FIRST_ORDER = 0.798
-"""From above, the mean size of a standard normal number."""
+"""Upper bound on the mean size of a standard normal number."""
 
 
 def objective_rho(problem: Problem, sigma: float, analysis: Analysis) -> float:

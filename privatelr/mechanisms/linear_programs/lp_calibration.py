@@ -108,9 +108,9 @@ def convergence_gap(width: float, n: int, s: float, rounds: int, step: float) ->
 SCORES = ("margin", "count")
 MOST_ROUNDS = 10**6
 _LARGEST_STEP = 1e6
-"""Times the bound of an entry."""
+"""Largest step, in multiples of the inverse bound of an entry."""
 _INFLATION = 1e-9
-"""Of a sensitivity, at least: for what rounding does to a score."""
+"""Least share of a sensitivity that is added for what rounding does to a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

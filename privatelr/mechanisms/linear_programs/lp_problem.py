@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
 _NEARLY = 1e-9
-"""A product of density and n this close below one is meant to be one."""
+"""A product of density and n that is below one by no more than this is meant to be one."""
 MOST_RECORDS = 10**9
 
 

@@ -177,7 +177,7 @@ def calibrate_online(problem: OnlineProblem, target: Guarantee) -> OnlineCalibra
 
 
 def read_problem(n_experts: Any, horizon: Any, loss_range: Any, neighbours: Any) -> OnlineProblem:
-    """Check the arguments of the front door."""
+    """Check the arguments of `PrivateFTRL`."""
     _require_count("n_experts", n_experts, MOST_EXPERTS)
     _require_count("horizon", horizon, MOST_ROUNDS)
     chosen = require_choice(GuaranteeError, "neighbours", neighbours, NEIGHBOURS)

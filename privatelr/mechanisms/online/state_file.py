@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FORMAT = "privatelr play, PRIVATE: holds sums of losses; not to be shared, copied or published"
 _VERSION = 1
 _ROUNDING = 1e-9
-"""By how much, relatively, two machines may calibrate differently."""
+"""Relative difference that two machines may have in one calibration."""
 _READ = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)

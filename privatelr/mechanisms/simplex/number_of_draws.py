@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _STABILITY_ROUNDING = 1e-12
-"""Of a dozen operations, relative, on the safe side."""
+"""Relative error of a dozen operations, on the safe side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,8 +296,8 @@ def checksum(x: FloatArray, y: FloatArray) -> IntArray:
     with other labels that change places, since labels have another prime number of lanes. Entries
     that change places within a lane, a multiple of 1,021 words apart, are not noticed: a second
     sum of all entries would be, and would double what is about as fast as the block can be read.
-    It finds accidents; one who chooses the data twice does not need a collision. Whole numbers give the same sum on every machine, which
-    doubles do not.
+    It finds accidents; one who chooses the data twice does not need a collision. Whole numbers
+    give the same sum on every machine, which doubles do not.
     """
     words: Any = np.concatenate([_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)])
     words ^= words >> np.uint64(32)  # an even number of signs that change would add up to nothing

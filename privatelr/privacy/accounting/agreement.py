@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _ROUNDING = 1e-9
-"""By so much relative to it the events may exceed a guarantee: numbers are solved for."""
+"""Relative excess that events may have over a guarantee, because their numbers are solved for."""
 _MOST_SPLITS = 4
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from privatelr.privacy.events import Event
 
 _LOCK = ForkSafeLock()
-"""Of all ledgers at once: a charge to several is all or nothing, and nothing can deadlock."""
+"""The one lock of all ledgers: a charge to several is all or nothing, and cannot deadlock."""
 Places = tuple[tuple["Ledger", "str | None"], ...]
 _OPEN: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
 _ACTIVE: list[Ledger] = []

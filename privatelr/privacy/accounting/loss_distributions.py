@@ -26,9 +26,9 @@ _STEPS = 20_000
 """Steps of the grid of losses, up to the loss that other methods find."""
 _MOST_STEPS = 200_000
 _SMALLEST_DELTA = 1e-10
-"""Below this, rounding would show."""
+"""Delta below which rounding would show."""
 _ROUNDING = 1e-13
-"""What one convolution may lose to rounding, and the grid relative to delta, with room."""
+"""Bound on what one convolution loses to rounding, and on the grid relative to delta."""
 _SLACK = 1e-9
 _MOST_KINDS = 40
 _LARGEST_LOSS = 200.0

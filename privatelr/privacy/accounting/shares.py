@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _DIGITS = 15
-"""Every decimal of so many digits is the one that its nearest float prints."""
+"""Decimal digits up to which a decimal is the one that its nearest float prints."""
 _SEARCH = 200
 
 

@@ -44,7 +44,7 @@ _UNIT = 2.0**-53
 _FUNCTION = 16 * _UNIT
 """Relative error of a logarithm: 8 units in the last place."""
 _LARGE = 2.0**51
-"""Cells beyond it are left to balls."""
+"""Number of a cell beyond which balls decide it."""
 
 
 def is_blockwise(recipe: RandomVector) -> TypeGuard[GaussianNoise | SphericalLaplace]:

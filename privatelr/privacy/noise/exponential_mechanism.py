@@ -33,9 +33,9 @@ else:
 _CELL = 2.0**-64
 _HALF = np.uint64(2**63)
 _ROUNDING = 2.0**-46
-"""Of a few operations in doubles, relative to what they give, with much room."""
+"""Relative error of a few operations in doubles, with much to spare."""
 _SMALLEST = 1e-290
-"""Where doubles lose digits, or vanish."""
+"""Number below which doubles lose digits, or vanish."""
 
 
 @dataclass(frozen=True, slots=True)

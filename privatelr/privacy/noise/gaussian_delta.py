@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 RESOLUTION = 1e-10
-"""Logarithms of delta are known at least this well; noise is solved for a delta below by it."""
+"""Error that a logarithm of delta has at most; noise is solved for a delta that is lower by it."""
 _RELATIVE_WIDTH = 1e-13
 _FAR = 50.0
-"""From here the next term of the series of erfcx is below 1e-13 of it."""
+"""Argument from which the next term of the series of erfcx is below 1e-13 of it."""
 
 
 def log_delta(epsilon: float, mu: float) -> float:
