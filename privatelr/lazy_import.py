@@ -10,8 +10,8 @@ for the reader of types and for Python::
     else:
         card = lazy_import("privatelr.results.pages.card")
 
-SciPy is not imported lazily here: after ``import scipy`` it loads ``scipy.special`` and the like by itself
-when they are first used.
+SciPy needs none: after ``import scipy`` it loads ``scipy.special`` and the like by itself when they
+are first used.
 """
 
 from __future__ import annotations
