@@ -197,7 +197,9 @@ if __name__ == "__main__":
 def test_a_scheduler_that_dies_ends_a_fit_whose_charge_stands(tmp_path):
     script = tmp_path / "dies.py"
     file = str(tmp_path / "scheduler.json")
-    script.write_text(SCHEDULER_DIES.format(tests=str(Path(__file__).parent), file=file))
+    script.write_text(
+        SCHEDULER_DIES.format(tests=str(Path(__file__).parent / "support"), file=file)
+    )
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=100, check=False
     )
