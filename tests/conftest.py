@@ -1,9 +1,21 @@
-"""Hypothesis searches anew on every run; the gate repeats one search, so that it can be trusted."""
+"""Settings for all tests: how Hypothesis searches, and which tests are quick."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
+LAWS = Path(__file__).parent / "laws"
+
+# Hypothesis searches anew on every run; the gate repeats one search, so that it can be trusted.
 settings.register_profile("gate", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
 settings.load_profile("gate" if os.environ.get("CI") else "search")
+
+
+def pytest_collection_modifyitems(items):
+    """Laws are quick, unless they are marked as slow: those that take half a second or more."""
+    for item in items:
+        if LAWS in item.path.parents and not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.quick)

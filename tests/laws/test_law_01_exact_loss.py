@@ -112,6 +112,7 @@ def test_law_of_every_mechanism(name, op, price):
         assert check_loss(fit, frames).ratio > least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
 @pytest.mark.parametrize("op", [True, False])
 @of_every_price
@@ -127,6 +128,7 @@ def test_law_of_coefficients_and_moments(name, op, price):
         assert found.parts[1].found > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
 def test_planted_moments_that_are_not_paid_for_are_caught(name):
     """Noise on the moments for a record more or less, where neighbours replace one."""

@@ -56,6 +56,7 @@ def check_scaling(loss=LOSS, analysis=None):
             assert scaled.noise.scale == pytest.approx(a * plain.noise.scale, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "analysis"), CASES, ids=str)
 def test_law(loss, analysis):
     check_losses(loss, analysis, RADII if analysis == "joint" else (12.0,))

@@ -41,6 +41,7 @@ def test_law_under_every_guarantee(name, value, op, target):
     check_one_class(value, model=MODELS[name], op=op, eps=target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("value", [0, 1])
 @pytest.mark.parametrize("target", [1.0, ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)

@@ -64,16 +64,19 @@ def check_noise(law, randomness=None, count=8000):
         assert f.std() <= law.lipschitz_sd * 1.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_law(law):
     check_noise(law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [LAWS[2], LAWS[5], LAWS[6], LAWS[9]], ids=repr)
 def test_secret_draws_are_of_the_same_law(law):
     check_noise(law, SystemRandomness(), count=3000)
 
 
+@pytest.mark.slow
 def test_direction_is_uniform():
     randomness = SeededRandomness(5)
     for d in (2, 5, 30):
@@ -82,6 +85,7 @@ def test_direction_is_uniform():
         assert stats.kstest(squared, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > LEVEL
 
 
+@pytest.mark.slow
 def test_columns_with_a_length_together_are_a_ball_in_a_product():
     """Their size, relative to that of the rest, and their direction are those of a product.
 
@@ -121,6 +125,7 @@ def test_uniforms_are_uniform_and_never_reach_the_ends(randomness):
     assert stats.kstest(normals(randomness, 100_000), "norm").pvalue > LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", ["length Gamma(1)", "length Gamma(d - 1)", "one sign", "half"])
 def test_planted_bug_is_caught(monkeypatch, bug):
     """A length that is Gamma(1), as in PSI, or that forgets the intercept, and two more."""
@@ -140,6 +145,7 @@ def test_planted_bug_is_caught(monkeypatch, bug):
         check_noise(law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", ["sphere", "two lengths", "sum of sizes"])
 def test_planted_bug_of_a_ball_is_caught(monkeypatch, bug):
     """A point of the surface, blocks that are balls each, and the wrong norm in the density."""
@@ -172,6 +178,7 @@ def test_density_and_ratio_agree(law):
     assert abs(law.log_ratio(far, tiny)) < 1e4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("norm", "base"), [("l1", 2.0**2 / 2), ("l2", math.pi)])
 def test_block_density_integrates_to_the_volume_of_its_ball(norm, base):
     """``int exp(-N) = d! vol(N <= 1)``: a block of one and a block of two, by quadrature."""

@@ -49,6 +49,7 @@ def check_intervals_row_wise(fit, frame, mode=None):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["posterior", "conservative", "plug-in"])
 @pytest.mark.parametrize(
     "options",
@@ -87,6 +88,7 @@ def test_scaling_by_the_training_data_is_reused():
     check_row_wise(fit, clinic(n=23, seed=5))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 149), min_size=1, max_size=12))
 def test_any_batch_of_iris(picked):
     iris = load_dataset("iris")

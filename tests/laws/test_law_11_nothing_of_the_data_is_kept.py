@@ -173,6 +173,7 @@ def check_nothing_written(monkeypatch, folder, frame=None, options=None, **value
     assert written(first, folder) == written(second, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", CHANGES, ids=str)
 @pytest.mark.parametrize(
     "options",

@@ -321,6 +321,7 @@ def check_unseen(monkeypatch, build, plan, folder=None, values=(), together=()):
             np.testing.assert_array_equal(other[len(odd) :], link[len(odd) :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("build", [*OBJECTS.values(), *DASK.values()], ids=[*OBJECTS, *DASK])
 def test_law(monkeypatch, tmp_path, build, plan):
@@ -328,6 +329,7 @@ def test_law(monkeypatch, tmp_path, build, plan):
     check_unseen(monkeypatch, build, plan, values=ODDEST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("name", ["lists", "table"])
 def test_law_for_every_value_alone(monkeypatch, name, plan):

@@ -228,6 +228,7 @@ def test_clone_and_grid_search():
     assert ledger.spent() == 1.0
 
 
+@pytest.mark.slow
 def test_joblib():
     joblib = pytest.importorskip("joblib", reason="needs joblib")
     ledger = Ledger(1.0)

@@ -126,6 +126,7 @@ def cases():
     return [(name, s) for name in CASES for s in (few if name == "sharper" else SOLVERS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "solver"), cases(), ids=lambda x: getattr(x, "__name__", x))
 def test_law(name, solver, capfd):
     objective, tilt = case(**CASES[name])
@@ -140,6 +141,7 @@ HINGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [trusted, raising], ids=lambda solver: solver.__name__)
 @pytest.mark.parametrize("loss", HINGES.values(), ids=HINGES)
 @pytest.mark.parametrize("name", [name for name in CASES if name != "sharper"])
@@ -148,6 +150,7 @@ def test_law_of_hinges(name, loss, solver):
     check(objective, tilt, certified_minimum(objective, solver, TAU, tilt))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", HINGES.values(), ids=HINGES)
 def test_a_penalty_of_next_to_nothing(loss):
     objective, tilt = case(**CASES["sharper"], loss=loss)
@@ -201,6 +204,7 @@ def test_rows_exactly_on_the_kinks(name, h, solver):
             assert off <= arb(tau) / (objective.rows.n * objective.lambda_)
 
 
+@pytest.mark.slow
 def test_the_tilt_is_drawn_once():
     """However far it has to go, the tilt is the one that was handed over, enclosed more tightly."""
     objective, tilt = case(**CASES["sharper"])

@@ -77,6 +77,7 @@ def check_coverage(lower, upper, **options):
     assert (within <= upper).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [MODELS["dplr"], MODELS["dpsvm"]], ids=["dplr", "dpsvm"])
 def test_errors_of_output_noise_cover(model):
     # 600 releases: one standard error of the share is 0.009
@@ -109,6 +110,7 @@ def check_errors_of_the_release(fit, other, errors):
     np.testing.assert_array_equal(errors(replace(other, release=fit.release)), errors(fit))
 
 
+@pytest.mark.slow
 @EVERY_MODEL
 @pytest.mark.parametrize("options", [{}, {"op": False}, {"delta": 1e-6}], ids=str)
 def test_law_of_errors_that_were_bought(options, model):

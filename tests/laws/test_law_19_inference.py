@@ -67,6 +67,7 @@ def check_of_the_release_alone(monkeypatch, values, ask, **options):
         assert as_text(ask(fit)) == as_text(ask(second))
 
 
+@pytest.mark.slow
 def test_law_of_all_that_can_be_asked(monkeypatch):
     check_of_the_release_alone(monkeypatch, NEIGHBOURS[0], everything, eps=20)
 
@@ -76,6 +77,7 @@ def test_law(monkeypatch, values):
     check_of_the_release_alone(monkeypatch, values, usual, eps=100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("options", [{"op": False}, {"delta": 1e-6}], ids=str)
 def test_law_of_every_model(monkeypatch, options, model):

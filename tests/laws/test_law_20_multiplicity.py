@@ -90,6 +90,7 @@ def check_bootstrap_is_free(covariates_of):
 PUBLIC = records(np.random.default_rng(7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariates", ["uniform", PUBLIC], ids=["declared", "public"])
 def test_a_bootstrap_of_a_release_costs_nothing(covariates):
     check_bootstrap_is_free(lambda frame: covariates)

@@ -159,6 +159,7 @@ def random_adversary(rng):
     return epsilon, delta, first, plans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_random_adversaries_stay_within(account):
     rng = np.random.default_rng(25)
@@ -199,6 +200,7 @@ def check_one_or_many(make, tries):
     return max(reached)
 
 
+@pytest.mark.slow
 def test_one_dear_release_or_many_cheap_ones():
     assert check_one_or_many(Ledger, 40) > 0.1
 

@@ -99,6 +99,7 @@ def check_within(spec, rows):
 # -- rows ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(PLANS, st.lists(RECORDS, min_size=1, max_size=6))
 def test_no_row_is_beyond_its_length_or_its_blocks(plan, records):
@@ -113,6 +114,7 @@ def test_no_row_is_beyond_its_length_or_its_blocks(plan, records):
     assert ("l2" in norms) == mixed(spec)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(PLANS.filter(lambda plan: mixed(planned(*plan))), st.lists(RECORDS, min_size=1, max_size=4))
 def test_bounded_columns_are_those_of_a_design_without_the_others(plan, records):
