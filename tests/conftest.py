@@ -19,3 +19,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if LAWS in item.path.parents and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With ``-m quick``, leave out files without a quick test: to import them takes as long."""
+    if config.option.markexpr != "quick" or collection_path.suffix != ".py":
+        return None
+    if LAWS in collection_path.parents or "mark.quick" in collection_path.read_text("utf-8"):
+        return None
+    return True
