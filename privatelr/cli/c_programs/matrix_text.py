@@ -11,10 +11,9 @@ from __future__ import annotations
 import io
 import math
 import re
-from array import array
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +24,7 @@ from privatelr.mechanisms import LARGEST_EPSILON, LARGEST_LAMBDA, SMALLEST_EPSIL
 from privatelr.numerics import Huber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from privatelr.types import FloatArray
 
@@ -68,7 +67,7 @@ class Header:
     d: int
     lambda_: float
     epsilon: float
-    h: float | None
+    h: float | None = None
 
     @property
     def length(self) -> int:
@@ -85,13 +84,42 @@ class Header:
         """How many numbers the file has to hold."""
         return self.features + self.n
 
+    @property
+    def promise(self) -> str:
+        """How many numbers the file has to hold, in words."""
+        return f"n={self.n} and d={self.d} promise {self.total} numbers in all"
 
-@dataclass(frozen=True, slots=True)
-class TextBlock:
+    def place(self, position: int) -> str:
+        """What the number at a position of the file is."""
+        if position > self.total:
+            return "after the last label"
+        if position > self.features:
+            return f"label of row {position - self.features}"
+        row, column = divmod(position - self.length - 1, self.d)
+        return f"row {row + 1}, column {column + 1}"
+
+    def fault(self, position: int, token: bytes) -> str:
+        """Why something cannot stand at a position after the header; empty if it can."""
+        if position > self.total:
+            return f"this is one too many; {self.promise}"
+        fault = _fault(token)
+        if fault or position <= self.features or abs(float(token)) == 1:
+            return fault
+        return (
+            f"'{_shortened(token)}' is no label; after a header of {self.length} numbers and "
+            f"{self.n} x {self.d} features come labels, each -1 or 1"
+        )
+
+
+class TextBlock(NamedTuple):
     """A part of a file that holds whole numbers only, and the line on which it begins."""
 
     text: bytes
     line: int
+
+    def line_at(self, end: int | None = None) -> int:
+        """The line of what follows the first characters; by default all of them."""
+        return self.line + self.text.count(b"\n", 0, end)
 
 
 def read_header(stream: BinaryIO, names: Sequence[str]) -> tuple[Header, Iterator[TextBlock]]:
@@ -110,24 +138,22 @@ def read_header(stream: BinaryIO, names: Sequence[str]) -> tuple[Header, Iterato
     """
     pieces = _pieces(stream)
     found: list[float] = []
-    line = 1
+    piece = TextBlock(b"", 1)
+
+    def fault(position: int, token: bytes) -> str:
+        return _fault(token) or _out_of_range(names[position - 1], token)
+
     for piece in pieces:
-        for match in _TOKEN.finditer(piece.text):
-            line = piece.line + piece.text.count(b"\n", 0, match.start())
-            name = names[len(found)]
-            fault = _header_fault(name, match[0])
-            if fault:
-                raise _at(line, len(found) + 1, name, fault)
+        for match in _one_by_one(piece, len(found), lambda at: names[at - 1], fault):
             found.append(float(match[0]))
             if len(found) == len(names):
-                n, d, lambda_, epsilon, *rest = found
-                header = Header(int(n), int(d), lambda_, epsilon, rest[0] if rest else None)
-                return header, chain([TextBlock(piece.text[match.end() :], line)], pieces)
-        line = piece.line + piece.text.count(b"\n")
-    missing = names[len(found)]
+                n, d, *others = found
+                rest = TextBlock(piece.text[match.end() :], piece.line_at(match.end()))
+                return Header(int(n), int(d), *others), chain([rest], pieces)
     raise MatrixFileError(
-        f"line {line}: the file ends before number {len(found) + 1} ({missing}); it takes "
-        f"{' '.join(names)}, then the features row by row, then the labels."
+        f"line {piece.line_at()}: the file ends before number {len(found) + 1} "
+        f"({names[len(found)]}); it takes {' '.join(names)}, then the features row by row, then "
+        "the labels."
     )
 
 
@@ -152,35 +178,31 @@ def read_rows(
         file, which no guarantee covers.
     """
     if size is not None and size < 2 * header.total - 1:
-        raise MatrixFileError(
-            f"numbers 1 and 2: {_promise(header)}, which {size} bytes cannot hold."
-        )
+        raise MatrixFileError(f"numbers 1 and 2: {header.promise}, which {size} bytes cannot hold.")
     values = bytearray()
     count, piece = header.length, TextBlock(b"", 1)
     for piece in pieces:
         numbers = _parsed(piece.text)
         if numbers is None or not _fits(numbers, count, header):
-            numbers = _one_by_one(piece, count, header)
+            tokens = _one_by_one(piece, count, header.place, header.fault)
+            numbers = np.fromiter((float(match[0]) for match in tokens), np.float64)
         values += numbers.tobytes()
         count += len(numbers)
     if count < header.total:
-        line = piece.line + piece.text.count(b"\n")
         raise MatrixFileError(
-            f"line {line}: the file ends after number {count}, before {_place(count + 1, header)}; "
-            f"{_promise(header)}."
+            f"line {piece.line_at()}: the file ends after number {count}, before "
+            f"{header.place(count + 1)}; {header.promise}."
         )
-    found: FloatArray = np.frombuffer(values, dtype=np.float64)
-    split = header.n * header.d
-    return found[:split].reshape(header.n, header.d), found[split:]
+    x, y = np.split(np.frombuffer(values), [header.n * header.d])
+    return x.reshape(header.n, header.d), y
 
 
 def _pieces(stream: BinaryIO) -> Iterator[TextBlock]:
     """A file cut at white space, or within a number that is too long to be one."""
-    rest, line = b"", 1
-    chunk = stream.read(_PIECE)
+    chunk, rest, line = stream.read(_PIECE), b"", 1
     for mark, sentence in _MARKS.items():
         if chunk.startswith(mark):
-            raise _at(1, 1, "n", f"this is no text: {sentence}")
+            raise MatrixFileError(f"line 1, number 1 (n): this is no text: {sentence}.")
     chunk = chunk.removeprefix(_UTF8_MARK)
     while chunk:
         text = rest + chunk
@@ -196,9 +218,11 @@ def _pieces(stream: BinaryIO) -> Iterator[TextBlock]:
 
 def _parsed(text: bytes) -> FloatArray | None:
     """The numbers of a text, or None if a look at each of them is called for."""
-    if text.isspace() or not text:
+    if not text.strip():
         return np.empty(0)
-    if text.translate(None, _ALPHABET) or _longest(text) > LONGEST:
+    white = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) <= ord(" "))
+    longest = np.diff(white, prepend=-1, append=len(text)).max() - 1
+    if text.translate(None, _ALPHABET) or longest > LONGEST:
         return None
     try:
         numbers = _fast(text) if _PANDAS_IS_EXACT else np.array([*map(float, text.split())])
@@ -208,15 +232,10 @@ def _parsed(text: bytes) -> FloatArray | None:
 
 
 def _fast(text: bytes) -> FloatArray:
+    """Numbers by the parser of pandas, which takes a quarter of the time of NumPy's."""
     lines = io.BytesIO(text.translate(_ONE_A_LINE))
     table = pd.read_csv(lines, header=None, dtype=np.float64, na_filter=False, engine="c")
     return np.asarray(table[0].to_numpy())
-
-
-def _longest(text: bytes) -> int:
-    """Characters of the longest run without white space."""
-    white = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) <= ord(" "))
-    return int(np.diff(white, prepend=-1, append=len(text)).max()) - 1
 
 
 def _fits(numbers: FloatArray, count: int, header: Header) -> bool:
@@ -225,52 +244,34 @@ def _fits(numbers: FloatArray, count: int, header: Header) -> bool:
     return count + len(numbers) <= header.total and bool((np.abs(labels) == 1).all())
 
 
-def _one_by_one(piece: TextBlock, count: int, header: Header) -> FloatArray:
-    """The numbers of a piece; raises at the first that is at fault."""
-    numbers = array("d")
-    labels_from, total = header.features, header.total
+def _one_by_one(
+    piece: TextBlock,
+    count: int,
+    place: Callable[[int], str],
+    fault: Callable[[int, bytes], str],
+) -> Iterator[re.Match[bytes]]:
+    """What stands between white space, after `count` numbers; raises at the first at fault."""
     for position, match in enumerate(_TOKEN.finditer(piece.text), count + 1):
-        token = match[0]
-        fault = _fault(token)
-        if position > total:
-            fault = f"this is one too many; {_promise(header)}"
-        elif not fault and position > labels_from and abs(float(token)) != 1:
-            fault = (
-                f"{_quote(token)} is no label; after a header of {header.length} numbers and "
-                f"{header.n} x {header.d} features come labels, each -1 or 1"
-            )
-        if fault:
-            line = piece.line + piece.text.count(b"\n", 0, match.start())
-            raise _at(line, position, _place(position, header), fault)
-        numbers.append(float(token))
-    return np.frombuffer(numbers, dtype=np.float64)
+        if reason := fault(position, match[0]):
+            line = piece.line_at(match.start())
+            raise MatrixFileError(f"line {line}, number {position} ({place(position)}): {reason}.")
+        yield match
 
 
 def _fault(token: bytes) -> str:
-    """Why something is no number in the range of doubles; empty if it is one."""
+    """Why something is not a number in the range of doubles; empty if it is one."""
+    quoted = f"'{_shortened(token)}'"
     if len(token) > LONGEST:
-        return (
-            f"{_quote(token)} goes on for more than {LONGEST} characters, which is too long for a "
-            "number"
-        )
+        most = f"{LONGEST} characters"
+        return f"{quoted} goes on for more than {most}, which is too long for a number"
     if not _NUMBER.fullmatch(token):
         hint = "; a decimal point is '.', and white space separates numbers" * (b"," in token)
-        return f"{_quote(token)} is not a number{hint}"
-    if math.isinf(float(token)):
-        return f"{_quote(token)} is too large for a double"
-    return ""
+        return f"{quoted} is not a number{hint}"
+    return f"{quoted} is too large for a double" if math.isinf(float(token)) else ""
 
 
-def _at(line: int, position: int, place: str, fault: str) -> MatrixFileError:
-    """Where a number is at fault, counted from 1, and why."""
-    return MatrixFileError(f"line {line}, number {position} ({place}): {fault}.")
-
-
-def _header_fault(name: str, token: bytes) -> str:
-    """Why something is not this number of the header; empty if it is."""
-    fault = _fault(token)
-    if fault:
-        return fault
+def _out_of_range(name: str, token: bytes) -> str:
+    """Why a number cannot be this one of the header; empty if it can."""
     number = float(token)
     if name == "h":
         try:
@@ -286,26 +287,8 @@ def _header_fault(name: str, token: bytes) -> str:
     return f"{name}={_shortened(token)}: {name} takes {takes}"
 
 
-def _place(position: int, header: Header) -> str:
-    """What the number at a position of the file is."""
-    if position > header.total:
-        return "after the last label"
-    if position > header.features:
-        return f"label of row {position - header.features}"
-    row, column = divmod(position - header.length - 1, header.d)
-    return f"row {row + 1}, column {column + 1}"
-
-
-def _promise(header: Header) -> str:
-    return f"n={header.n} and d={header.d} promise {header.total} numbers in all"
-
-
-def _quote(token: bytes) -> str:
-    return f"'{_shortened(token)}'"
-
-
 def _shortened(token: bytes) -> str:
-    """Printable, and no longer than a line has room for."""
+    """A token that can be printed and is no longer than a sentence allows."""
     text = token[:_QUOTED].decode("ascii", "backslashreplace")
     shown = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
     return shown if len(shown) <= _QUOTED and len(token) <= _QUOTED else f"{shown[:_QUOTED]}..."
