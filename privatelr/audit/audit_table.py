@@ -15,7 +15,7 @@ from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
 
@@ -130,13 +130,21 @@ class Row:
         )
 
 
-def failed(
-    placement: str, loss: str, claim: Guarantee, failure: Exception, moments: float = math.nan
+def row_or_failure(
+    placement: str,
+    loss: str,
+    claim: Guarantee,
+    make: Callable[..., Row],
+    *given: Any,
+    moments: float = math.nan,
 ) -> Row:
-    """The row of what could not be audited."""
-    none, why = math.nan, could_not(failure)
-    number = claimed_number(claim)
-    return Row(placement, loss, short(claim), number, none, none, "", none, none, moments, why)
+    """The row that `make` returns, or one about what it raises: an audit ends in verdicts."""
+    try:
+        return make(*given)
+    except Exception as failure:
+        none, why = math.nan, could_not(failure)
+        number = claimed_number(claim)
+        return Row(placement, loss, short(claim), number, none, none, "", none, none, moments, why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from privatelr.audit.attacks.accounts import audit_ledger
 from privatelr.audit.attacks.designs import audit_rows
 from privatelr.audit.attacks.fits import audit_front
 from privatelr.audit.attacks.odd_tables import audit_tables
-from privatelr.audit.audit_table import Audit, Row, failed
+from privatelr.audit.audit_table import Audit, Row, row_or_failure
 from privatelr.audit.checks import (
     ALPHA,
     SMALLEST_DELTA,
@@ -135,23 +135,15 @@ def run(
             checks.append(check)
             told(check)
     for request, loss in subjects:
-        rows.append(_verdict_on(request, loss, effort, alpha, source))
+        moments = math.inf if request.spend == "inference" else math.nan
+        subject = request.placement, label(loss), request.target
+        given = request, loss, effort, alpha, source
+        rows.append(row_or_failure(*subject, audit_one, *given, moments=moments))
         told(rows[-1])
     for row in _choices(epsilon, effort, losses, source):
         rows.append(row)
         told(row)
     return Audit(tuple(rows), tuple(checks))
-
-
-def _verdict_on(
-    request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
-) -> Row:
-    """`audit_one`, and where it raises, a row that says so."""
-    try:
-        return audit_one(request, loss, effort, alpha, rng)
-    except Exception as failure:  # whatever it is, an audit ends in verdicts
-        moments = math.inf if request.spend == "inference" else math.nan
-        return failed(request.placement, label(loss), request.target, failure, moments)
 
 
 def _choices(

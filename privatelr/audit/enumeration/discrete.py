@@ -149,6 +149,15 @@ class OutcomePair:
         return loss_of_outcomes(self.log_p, self.log_q, PureDP(1.0))
 
 
+def rows_near_bounds(rng: np.random.Generator, index: int, n: int, d: int) -> FloatArray:
+    """Covariates ``(n, d)`` mostly at the bound 1: each second time at it, each third alike."""
+    x = rng.choice([-1.0, 1.0], (n, d)) if index % 2 else rng.uniform(-1.5, 1.5, (n, d))
+    x[0] = rng.choice([-1.0, 1.0], d)
+    if index % 3 == 0:  # all alike but the first: what is chosen rests on it
+        x[1:] = -x[0]
+    return x
+
+
 def row_of(
     pair: OutcomePair, seen: list[IntArray], alpha: float, *, placement: str, loss: str, where: str
 ) -> Row:

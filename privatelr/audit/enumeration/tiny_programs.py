@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.audit.audit_table import failed
+from privatelr.audit.audit_table import row_or_failure
 from privatelr.audit.checks import ALPHA, claims_of_size
 from privatelr.audit.enumeration.choice_paths import path_log_probabilities
-from privatelr.audit.enumeration.discrete import OutcomePair, row_of
+from privatelr.audit.enumeration.discrete import OutcomePair, row_of, rows_near_bounds
 from privatelr.mechanisms.linear_programs import (
     SCORES,
     ProgramFacts,
@@ -64,27 +64,21 @@ def audit_programs(
     """
     subjects = [(claim, score) for claim in claims_of_size(epsilon) for score in SCORES]
     alpha = ALPHA / len(subjects)
-    return [_audit_one(claim, score, rng, (pairs, trials), alpha) for claim, score in subjects]
+    return [
+        row_or_failure(
+            *("selection", f"worst margins, {score}", claim),
+            *(_row, claim, score, rng, pairs, trials, alpha),
+        )
+        for claim, score in subjects
+    ]
 
 
-def _audit_one(
-    claim: Promise,
-    score: str,
-    rng: np.random.Generator,
-    effort: tuple[int, int],
-    alpha: float,
+def _row(
+    claim: Promise, score: str, rng: np.random.Generator, pairs: int, trials: int, alpha: float
 ) -> Row:
-    """One row; what it raises is its verdict."""
-    pairs, trials = effort
-    try:
-        return _row(worst_pair(claim, score, rng, pairs), trials, alpha)
-    except Exception as failure:  # whatever it is, an audit ends in verdicts
-        return failed("selection", f"worst margins, {score}", claim, failure)
-
-
-def _row(worst: OutcomePair, trials: int, alpha: float) -> Row:
+    worst = worst_pair(claim, score, rng, pairs)
     calibration = worst.calibration
-    problem, score = calibration.problem, calibration.score
+    problem = calibration.problem
     paths = [_releases(rows, calibration, trials) for rows in (worst.first, worst.second)]
     return row_of(
         worst,
@@ -117,10 +111,7 @@ def _pairs(
     for index in range(count):
         step = float(10.0 ** rng.uniform(-1, 1.5)) if index else "auto"
         calibration = calibrate_program(facts, claim, rounds, step, score, slack=0.25)
-        x = rng.choice([-1.0, 1.0], (n, d)) if index % 2 else rng.uniform(-1.5, 1.5, (n, d))
-        x[0] = rng.choice([-1.0, 1.0], d)
-        if index % 3 == 0:  # all alike but the one: its weight decides
-            x[1:] = -x[0]
+        x = rows_near_bounds(rng, index, n, d)
         moved = x.copy()
         moved[0] = -x[0] if index % 4 else rng.choice([-1.0, 1.0, math.nan], d)
         first, second = (EntryRows(rows, np.ones(n), x_bound=1.0) for rows in (x, moved))

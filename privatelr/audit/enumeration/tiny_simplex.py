@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from privatelr.audit.audit_table import failed
+from privatelr.audit.audit_table import row_or_failure
 from privatelr.audit.checks import ALPHA, claims_of_size, label
-from privatelr.audit.enumeration.discrete import OutcomePair, row_of
+from privatelr.audit.enumeration.discrete import OutcomePair, row_of, rows_near_bounds
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.simplex import (
     SimplexFacts,
@@ -84,22 +84,10 @@ def audit_simplex(
     known = list(LOSSES.values()) if losses is None else losses
     subjects = [(claim, loss) for loss in known for claim in claims_of_size(epsilon)]
     alpha = ALPHA / len(subjects)
-    return [_audit_one(claim, loss, rng, (pairs, trials), alpha) for claim, loss in subjects]
-
-
-def _audit_one(
-    claim: Promise,
-    loss: Loss,
-    rng: np.random.Generator,
-    effort: tuple[int, int],
-    alpha: float,
-) -> Row:
-    """One row; what it raises is its verdict."""
-    pairs, trials = effort
-    try:
-        return _row(worst_histograms(claim, loss, rng, pairs), trials, alpha)
-    except Exception as failure:  # whatever it is, an audit ends in verdicts
-        return failed("simplex", label(loss), claim, failure)
+    return [
+        row_or_failure("simplex", label(loss), claim, _row, claim, loss, rng, pairs, trials, alpha)
+        for claim, loss in subjects
+    ]
 
 
 def histogram_loss(
@@ -201,11 +189,7 @@ def _pairs(
         facts = SimplexFacts(_RECORDS, d, 1.0, radius, loss)
         calibration = calibrate_simplex(facts, claim, "auto", draws)
         histograms = histograms_of(2 * d, calibration.draws)  # as many as are made
-        shaped = (_RECORDS, d)
-        x = rng.choice([-1.0, 1.0], shaped) if index % 2 else rng.uniform(-1.5, 1.5, shaped)
-        x[0] = rng.choice([-1.0, 1.0], d)
-        if index % 3 == 0:  # all alike but the one: its option is all but impossible
-            x[1:] = -x[0]
+        x = rows_near_bounds(rng, index, _RECORDS, d)
         moved = x.copy()
         moved[0] = -x[0]
         first, second = (EntryRows(side, np.ones(_RECORDS), x_bound=1.0) for side in (x, moved))
@@ -216,7 +200,10 @@ def _pairs(
         yield HistogramPair(first, second, calibration, log_p, log_q, histograms)
 
 
-def _row(worst: HistogramPair, trials: int, alpha: float) -> Row:
+def _row(
+    claim: Promise, loss: Loss, rng: np.random.Generator, pairs: int, trials: int, alpha: float
+) -> Row:
+    worst = worst_histograms(claim, loss, rng, pairs)
     calibration = worst.calibration
     problem = calibration.problem
     return row_of(
@@ -224,7 +211,7 @@ def _row(worst: HistogramPair, trials: int, alpha: float) -> Row:
         [_releases(rows, worst, trials) for rows in (worst.first, worst.second)],
         alpha,
         placement="simplex",
-        loss=label(problem.loss),
+        loss=label(loss),
         where=f"n={problem.n}, d={problem.d}, m={calibration.draws}, radius={problem.radius:.3g}",
     )
 
