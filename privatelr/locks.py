@@ -1,14 +1,21 @@
-"""A lock that does not outlive the process which took it."""
+"""Locks of threads and of files, none of which outlives the process that took it."""
 
 from __future__ import annotations
 
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 class ForkSafeLock:
@@ -31,3 +38,29 @@ class ForkSafeLock:
         """Hold the lock within the block."""
         with self._lock:  # the one of now, also at the end
             yield
+
+
+def has_file_locks() -> bool:
+    """Whether this system has locks on files that end with their process."""
+    return fcntl is not None
+
+
+def lock_file(descriptor: int, *, wait: bool) -> None:
+    """Lock an open file.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds it, and this one does not wait.
+    OSError
+        If the file system has no locks.
+    """
+    fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def still_has_name(descriptor: int, path: Path) -> bool:
+    """Whether an open file can be found under its name: it may be removed before it is locked."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

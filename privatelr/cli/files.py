@@ -6,17 +6,12 @@ import os
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
 from privatelr.errors import ReleaseFileError
+from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.results.release_files import create_file, load, replace_file
-
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,27 +64,26 @@ def _sign_of(path: str) -> Path:
 def _hold(sign: Path) -> int | None:
     """The descriptor of a locked file, or `BlockingIOError` if another process holds it.
 
-    A lock goes with its process, so the file of one that was killed is in nobody's way. Without
-    locks (on Windows) there is none, and a file is still not replaced, but found at the end.
+    The file of a process that was killed is in nobody's way. Without locks (on Windows) there is
+    none, and a file is still not replaced, but found at the end.
     """
-    if fcntl is None:
+    if not has_file_locks():
         return None
     while True:
         held = os.open(sign, os.O_RDONLY | os.O_CREAT, 0o644)
         try:
-            with suppress(FileNotFoundError):  # who held it has just removed it
-                _lock(held)
-                if os.path.samestat(os.fstat(held), sign.stat()):
-                    return held
+            _lock(held)
         except BaseException:
             os.close(held)
             raise
-        os.close(held)
+        if still_has_name(held, sign):
+            return held
+        os.close(held)  # the process that held it has just removed it
 
 
 def _lock(held: int) -> None:
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(held, wait=False)
     except BlockingIOError:
         raise
     except OSError:  # a file system that has no locks

@@ -14,8 +14,8 @@ from frames_for_laws import FORMULA, clinic, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr import cli, dplr, load
-from privatelr.cli import files, fit_command
+from privatelr import cli, dplr, load, locks
+from privatelr.cli import fit_command
 from privatelr.results.release_files import create_file, release_bytes, replace_file
 
 OTHER = "what was there before"
@@ -192,10 +192,10 @@ def test_a_file_system_without_locks_still_replaces_nothing(home, capsys, monkey
     def without_locks(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(files.fcntl, "flock", without_locks)
+    monkeypatch.setattr(locks.fcntl, "flock", without_locks)
     assert fit(capsys, "--out", "model.json")[0] == 0
     assert fit(capsys, "--out", "model.json")[0] == 1
-    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(locks, "fcntl", None)
     assert fit(capsys, "--out", "other.json")[0] == 0
     assert names(home) == ["clinic.csv", "model.json", "other.json"]
 

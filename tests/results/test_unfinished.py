@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from privatelr.results.release_files import create_file, remove_abandoned, replace_file, unfinished
+from privatelr import locks
+from privatelr.results.release_files import create_file, remove_abandoned, replace_file
 
 fcntl = pytest.importorskip("fcntl", reason="this system has no locks that end with a process")
 
@@ -137,7 +138,7 @@ def test_a_file_taken_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
             remove_abandoned(tmp_path / "model.json")
         honest(file, flags)
 
-    monkeypatch.setattr(unfinished.fcntl, "flock", late)
+    monkeypatch.setattr(fcntl, "flock", late)
     replace_file(tmp_path / "model.json", b"here")
     assert taken
     assert others(tmp_path) == ["model.json"]
@@ -150,7 +151,7 @@ def test_without_locks_files_are_written_all_the_same(none, tmp_path, monkeypatc
 
     monkeypatch.setattr(fcntl, "flock", unknown)
     if none:
-        monkeypatch.setattr(unfinished, "fcntl", None)
+        monkeypatch.setattr(locks, "fcntl", None)
     replace_file(tmp_path / "model.json", b"here")
     assert (tmp_path / "model.json").read_bytes() == b"here"
     assert others(tmp_path) == ["model.json"]

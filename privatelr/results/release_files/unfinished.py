@@ -14,10 +14,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-try:
-    import fcntl
-except ImportError:  # a system without this kind of lock keeps what was left behind
-    fcntl = None  # type: ignore[assignment]
+from privatelr.locks import has_file_locks, lock_file, still_has_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +28,7 @@ def remove_abandoned(target: Path) -> None:
 
     What another process is writing is left alone, and so is what cannot be opened.
     """
-    if fcntl is None:
+    if not has_file_locks():  # what was left behind stays
         return
     start = _start_of(target)
     with suppress(OSError):
@@ -45,7 +42,7 @@ def _remove_if_abandoned(path: Path) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(descriptor, wait=False)
             path.unlink()
     finally:
         os.close(descriptor)
@@ -65,7 +62,7 @@ def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            if fcntl is None:  # such a system may not rename what is open
+            if not has_file_locks():  # such a system may not rename what is open
                 file.close()
             yield path
     finally:
@@ -77,21 +74,13 @@ def _locked_file(target: Path) -> tuple[IO[bytes], Path]:
     while True:
         path = target.with_name(f"{_start_of(target)}{secrets.token_hex(8)}{_SUFFIX}")
         file = path.open("xb")
-        if fcntl is None:
+        if not has_file_locks():
             return file, path
         with suppress(OSError):  # a file system may know no locks
-            fcntl.flock(file, fcntl.LOCK_EX)  # waits for a process that looks at it just now
-        if _is_there(file, path):
+            lock_file(file.fileno(), wait=True)  # for a process that looks at it just now
+        if still_has_name(file.fileno(), path):
             return file, path
         file.close()  # that process found no lock on it, and removed it
-
-
-def _is_there(file: IO[bytes], path: Path) -> bool:
-    """Whether the open file still has its name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
-    except FileNotFoundError:
-        return False
 
 
 def _start_of(target: Path) -> str:
