@@ -66,11 +66,14 @@ def audit_programs(
     alpha = ALPHA / len(subjects)
     return [
         row_or_failure(
-            *("selection", f"worst margins, {score}", claim),
-            *(_row, claim, score, rng, pairs, trials, alpha),
+            "selection", _loss(score), claim, _row, claim, score, rng, pairs, trials, alpha
         )
         for claim, score in subjects
     ]
+
+
+def _loss(score: str) -> str:
+    return f"worst margins, {score}"
 
 
 def _row(
@@ -85,7 +88,7 @@ def _row(
         paths,
         alpha,
         placement="selection",
-        loss=f"worst margins, {score}",
+        loss=_loss(score),
         where=f"{score} score, n={problem.n}, d={problem.d}, T={calibration.rounds}",
     )
 
