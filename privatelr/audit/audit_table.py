@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.audit.checks import OK, VIOLATION, could_not, short, table_of
+from privatelr.audit.checks import OK, VIOLATION, could_not, ruled, short, table_of
 from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
 
@@ -28,17 +28,22 @@ CHOICES = ("selection", "simplex")
 DIFFERS = "DIFFERS"
 _DIFFERS = 1e-6
 _SLACK = 1e-6
-_LEGEND = """\
+_LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
+_SHARES = {"coefficients": "of bound", "inference": "moments", "choices": "of bound"}
+"""What can be bought, and the header of the column of its share."""
+_LEGENDS = (
+    """\
 exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
 of claim  exact over the claim; above 1 the claim is wrong
 of bound  the same without the hundredth that covers the distance to the exact minimiser
-sampled   lower bound from outputs alone, wrong once in 1,000 audits"""
-_LEGEND_BOTH = """\
-moments   share of what was paid for the moments that they alone show; above 1 it is too little"""
-_LEGEND_CHOICES = """\
-choices   exact over all outcomes of tiny cases, on random neighbours that are not the worst"""
-_LEGEND_DIFFERS = """\
-DIFFERS   real releases do not have the law that was audited"""
+sampled   lower bound from outputs alone, wrong once in 1,000 audits""",
+    """\
+moments   share of what was paid for the moments that they alone show; above 1 it is too little""",
+    """\
+choices   exact over all outcomes of tiny cases, on random neighbours that are not the worst""",
+    """\
+DIFFERS   real releases do not have the law that was audited""",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +124,13 @@ class Row:
 
     def line(self, wide: int = 14) -> str:
         """The row as a line, with so many places for the loss."""
-        if self.failure:
-            none = f"{'-':>9}" * 4
-            return f"{self.placement:<10}{self.loss:<{wide}}{self.claim:<29}{none}  {self.verdict}"
-        share = (self.attained, *self._shares)[-1]
-        sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
-        return (
-            f"{self.placement:<10}{self.loss:<{wide}}{self.claim:<29}{self.exact:>9.3g}"
-            f"{self.ratio:>9.4f}{share:>9.4f}{sampled:>9}  {self.verdict}"
-        )
+        numbers = ["-"] * 4
+        if not self.failure:
+            share = (self.attained, *self._shares)[-1]
+            sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
+            numbers = [f"{self.exact:.3g}", f"{self.ratio:.4f}", f"{share:.4f}", sampled]
+        words = (self.placement, self.loss, self.claim)
+        return _LINE.format(*words, *numbers, self.verdict, wide=wide)
 
 
 def row_or_failure(
@@ -185,36 +188,20 @@ class Audit:
         ]
 
     def __str__(self) -> str:
-        alone = [row for row in self.rows if row.buys == "coefficients"]
-        both = [row for row in self.rows if row.buys == "inference"]
-        chosen = [row for row in self.rows if row.buys == "choices"]
-        legend = [_LEGEND] if self.rows else []
-        if both:
-            legend.append(_LEGEND_BOTH)
-        if chosen:
-            legend.append(_LEGEND_CHOICES)
-        if any(row.verdict == DIFFERS for row in self.rows):
-            legend.append(_LEGEND_DIFFERS)
-        tables = [
-            *_table("coefficients", "of bound", alone),
-            *_table("inference", "moments", both),
-            *_table("choices", "of bound", chosen),
-            *table_of(self.checks),
-        ]
-        return "\n".join([*tables, *legend])
+        bought = {buys: [row for row in self.rows if row.buys == buys] for buys in _SHARES}
+        differs = any(row.verdict == DIFFERS for row in self.rows)
+        shown = (self.rows, bought["inference"], bought["choices"], differs)
+        tables = [line for buys, rows in bought.items() for line in _table(buys, rows)]
+        legend = [text for text, is_due in zip(_LEGENDS, shown, strict=True) if is_due]
+        return "\n".join([*tables, *table_of(self.checks), *legend])
 
 
-def _table(buys: str, share: str, rows: list[Row]) -> list[str]:
-    """Lines, the last one empty; none without rows."""
-    if not rows:
-        return []
-    wide = max(14, *(len(row.loss) + 1 for row in rows))
-    head = (
-        f"{'mechanism':<10}{'loss':<{wide}}{f'claim for {buys}':<29}{'exact':>9}{'of claim':>9}"
-        f"{share:>9}{'sampled':>9}  verdict"
-    )
-    lines = [row.line(wide) for row in rows]
-    return [head, "-" * max(map(len, [head, *lines])), *lines, ""]
+def _table(buys: str, rows: list[Row]) -> list[str]:
+    wide = max([14, *(len(row.loss) + 1 for row in rows)])
+    numbers = ("exact", "of claim", _SHARES[buys], "sampled")
+    words = ("mechanism", "loss", f"claim for {buys}")
+    head = _LINE.format(*words, *numbers, "verdict", wide=wide)
+    return ruled(head, [row.line(wide) for row in rows])
 
 
 def _in_json(value: Any) -> Any:

@@ -84,6 +84,7 @@ def sampled_bound(
 
 OK, VIOLATION, MISSING = "ok", "VIOLATION", "not installed"
 _ROUNDING = 1e-9
+_LINE = "{:<10}{:<{wide}}{:>10}{:>10}  {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +127,8 @@ class Check:
 
     def line(self, wide: int = 60) -> str:
         """The check as a line, with so many places for the subject."""
-        numbers = f"{'-':>10}{'-':>10}"
-        if not self.failure:
-            numbers = f"{self.found:>10.4g}{self.allowed:>10.4g}"
-        return f"{self.part:<10}{self.subject:<{wide}}{numbers}  {self.verdict}"
+        numbers = ("-", "-") if self.failure else (f"{self.found:.4g}", f"{self.allowed:.4g}")
+        return _LINE.format(self.part, self.subject, *numbers, self.verdict, wide=wide)
 
 
 def could_not(failure: Exception) -> str:
@@ -152,9 +151,11 @@ def guarded(
 def table_of(checks: Iterable[Check]) -> list[str]:
     """Lines, the last one empty; none without checks."""
     listed = list(checks)
-    if not listed:
-        return []
-    wide = max(len(check.subject) for check in listed) + 2
-    head = f"{'part':<10}{'what was checked':<{wide}}{'found':>10}{'allowed':>10}  verdict"
-    lines = [check.line(wide) for check in listed]
-    return [head, "-" * max(map(len, [head, *lines])), *lines, ""]
+    wide = max([len(check.subject) + 2 for check in listed], default=0)
+    head = _LINE.format("part", "what was checked", "found", "allowed", "verdict", wide=wide)
+    return ruled(head, [check.line(wide) for check in listed])
+
+
+def ruled(head: str, lines: list[str]) -> list[str]:
+    """Lines below a head and a rule, the last one empty; none without lines."""
+    return [head, "-" * max(map(len, [head, *lines])), *lines, ""] if lines else []
