@@ -1,29 +1,45 @@
-"""A page of headings, sentences and tables, as Markdown or as HTML; every text is escaped."""
+"""A page of headings, facts, sentences and tables: as text of 79 columns, as HTML, as Markdown.
+
+What a page says is a list of pieces, and how it looks is decided here alone. A string is a
+paragraph; an empty one is an empty line of text, and nothing in HTML or Markdown, where every
+text is escaped.
+"""
 
 from __future__ import annotations
 
 import html
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+WIDTH = 79
+_LABEL = 12
+"""Columns of text that the label of a fact takes."""
+_LONGEST_NAME = 38
+_RULE = " not private -----".rjust(WIDTH, "-")
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~&$])")
 _SPACE = re.compile(r"\s+")
+_LEFT = "text-align:left;vertical-align:top"
+_RIGHT = "text-align:right;padding-left:1em"
+_IN_DOCUMENT = ("<h1>{}</h1>", "<h2>{}</h2>", "<pre>{}</pre>")
+_STRONG = "<p><strong>{}</strong></p>"
+_IN_NOTEBOOK = (_STRONG, _STRONG, "<p><code>{}</code></p>")
+"""Markup of a title, of other headings, and of code."""
 _STYLE = """
 body {font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff;
   max-width: 46rem; margin: 2rem auto; padding: 0 1rem}
 h1 {font-size: 1.7rem; margin: 0 0 .5rem} h2 {font-size: 1.15rem; margin: 1.8rem 0 .4rem}
 table {border-collapse: collapse; width: 100%; margin: .5rem 0}
-th, td {text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid #ddd; overflow-wrap: anywhere}
-.facts th {width: 9rem; font-weight: 600}
+th, td {padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #ddd; overflow-wrap: anywhere}
+tbody th {width: 9rem; font-weight: 600}
 thead th {border-bottom: 2px solid #888}
 pre {background: #f4f4f4; padding: .6rem .8rem; white-space: pre-wrap; overflow-wrap: anywhere}
-.loud {border: 3px solid #b30000; color: #b30000; padding: .6rem .8rem; font-weight: 600}
 """
+_LOUD = "border:3px solid #b30000;color:#b30000;padding:.6rem .8rem;font-weight:600"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +50,12 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
-    """Sentences."""
+class Indented:
+    """A paragraph whose first line, and the others, are indented by these."""
 
     text: str
+    first: str = ""
+    rest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,86 +80,254 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class CardTable:
-    """Rows of cells; without headers the first cell of a row names it."""
+class FactList:
+    """Labels, and a sentence for each."""
 
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Rows of words under headers; a row of one cell goes across all columns.
+
+    In text a column is no wider than `limits` says, and the first takes what is left.
+    """
+
+    headers: Sequence[str]
     rows: Sequence[Sequence[str]]
-    headers: Sequence[str] = ()
+    limits: Sequence[int] = ()
 
 
-Piece = Heading | Paragraph | Alarm | Bullets | Code | CardTable
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Named rows of numbers, as they are printed.
+
+    Attributes
+    ----------
+    names, headers : sequence of str
+    cells : sequence of sequence of str
+        One sequence per name, with a cell for each header.
+    width : int or None
+        Of every column of text; None for columns as narrow as their cells allow.
+    drawings : sequence of str
+        SVG of each row for HTML, if there are any.
+    legend : str
+        What the drawings show.
+    """
+
+    names: Sequence[str]
+    headers: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    width: int | None = None
+    drawings: Sequence[str] = ()
+    legend: str = ""
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Each name before its cells."""
+        return [(name, *cells) for name, cells in zip(self.names, self.cells, strict=True)]
 
 
-def as_markdown(pieces: Sequence[Piece]) -> str:
+@dataclass(frozen=True, slots=True)
+class NotPrivate:
+    """What was computed from the data without being paid for, below a rule that says so."""
+
+    pieces: Sequence[Piece]
+
+
+Grid = FactList | Listing | Table
+Piece = str | Heading | Indented | Alarm | Bullets | Code | Grid | NotPrivate
+
+
+# -- text --------------------------------------------------------------------------------------
+
+
+def as_text(page: Iterable[Piece]) -> str:
+    """The page in at most 79 columns."""
+    return "\n".join(_text(page))
+
+
+def _text(page: Iterable[Piece]) -> list[str]:
+    return [line for piece in page for line in as_lines(piece)]
+
+
+def as_lines(piece: Piece) -> list[str]:
+    """One piece in lines of at most 79 columns."""
+    match piece:
+        case str():
+            return _wrapped(piece) or [""]
+        case Indented(text, first, rest):
+            return _wrapped(text, first, rest)
+        case Bullets(items):
+            return [line for item in items for line in _wrapped(item, "- ", "  ")]
+        case FactList(rows):
+            indent = " " * _LABEL
+            return [s for name, text in rows for s in _wrapped(text, name.ljust(_LABEL), indent)]
+        case Listing():
+            return _listing_lines(piece)
+        case Table():
+            return _table_lines(piece)
+        case NotPrivate(pieces):
+            return [_RULE, *_text(pieces)]
+    return _wrapped(piece.text)
+
+
+def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
+    """Break into lines, but not around an equals sign."""
+    lines = textwrap.wrap(
+        text.replace(" = ", "\0=\0"),
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _table_lines(table: Table) -> list[str]:
+    """A name without room for its cells has its own line."""
+    longest = max(map(len, table.names))
+    if table.width is not None:
+        stub, widths = min(longest, _LONGEST_NAME), [table.width] * len(table.headers)
+    else:
+        needed = [max(map(len, column)) for column in zip(table.headers, *table.cells, strict=True)]
+        gap = 2 if longest + sum(needed) + 2 * len(needed) <= WIDTH else 1
+        widths = [size + gap for size in needed]
+        stub = min(longest, WIDTH - sum(widths))
+    lines = []
+    for name, *cells in (("", *table.headers), *table.rows):
+        label = shorten(name, _LONGEST_NAME) if table.width is not None else name
+        if len(label) > stub:
+            lines.append(shorten(label, WIDTH))
+            label = ""
+        lines.append(label.ljust(stub) + "".join(map(str.rjust, cells, widths)))
+    return [line.rstrip() for line in lines]
+
+
+def shorten(text: str, longest: int) -> str:
+    """The text, without its middle if it is longer."""
+    if len(text) <= longest:
+        return text
+    half = (longest - 3) // 2
+    return f"{text[: longest - 3 - half]}...{text[-half:]}"
+
+
+def _listing_lines(listing: Listing) -> list[str]:
+    shown = [listing.headers, *listing.rows]
+    columns = zip(*(row for row in shown if len(row) > 1), strict=True)
+    sizes = [max(map(len, column)) for column in columns]
+    sizes = list(map(min, sizes, listing.limits)) if listing.limits else sizes
+    sizes[0] = min(sizes[0], WIDTH - 2 * len(sizes) - sum(sizes[1:]))
+    cut = (map(_cut, row, sizes) if len(row) > 1 else row for row in shown)
+    return [f"  {'  '.join(row)}".rstrip() for row in cut]
+
+
+def _cut(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 3]}..."
+
+
+# -- Markdown ----------------------------------------------------------------------------------
+
+
+def as_markdown(page: Sequence[Piece]) -> str:
     """The page as Markdown with tables of pipes."""
-    return "\n\n".join(_markdown(piece, piece is pieces[0]) for piece in pieces) + "\n"
+    return "\n\n".join(_markdown(piece, piece is page[0]) for piece in page) + "\n"
 
 
 def _markdown(piece: Piece, first: bool) -> str:
     match piece:
-        case Heading(text=text):
+        case Heading(text):
             return f"{'#' if first else '##'} {_escaped(text)}"
-        case Paragraph(text=text):
-            return _escaped(text)
-        case Alarm(text=text):
+        case Alarm(text):
             return f"> **{_escaped(text)}**"
-        case Bullets(items=items):
+        case Bullets(items):
             return "\n".join(f"- {_escaped(item)}" for item in items)
-        case Code(text=text):
+        case Code(text):
             longest = max((len(run) for run in re.findall("`+", text)), default=0)
             fence = "`" * max(3, longest + 1)
             return f"{fence}\n{text}\n{fence}"
-        case CardTable(rows=rows, headers=headers):
-            names = list(headers) or ["" for _ in rows[0]]
-            lines = [names, ["---"] * len(names), *rows]
-            return "\n".join(
-                f"| {' | '.join(line if line is lines[1] else map(_escaped, line))} |"
-                for line in lines
-            )
+        case FactList() | Listing() | Table():
+            headers = _headers(piece) or ("", "")
+            lines = [headers, *piece.rows]
+            piped = [f"| {' | '.join(map(_escaped, line))} |" for line in lines]
+            return "\n".join([piped[0], f"| {' | '.join(['---'] * len(headers))} |", *piped[1:]])
+        case NotPrivate(pieces):
+            return as_markdown([Alarm("not private"), *pieces])
+        case Indented(text) | str(text):
+            return _escaped(text)
 
 
 def _escaped(text: str) -> str:
     return _MARKS.sub(r"\\\1", _SPACE.sub(" ", text))
 
 
-def as_html(pieces: Sequence[Piece]) -> str:
+# -- HTML --------------------------------------------------------------------------------------
+
+
+def as_html(page: Sequence[Piece]) -> str:
+    """The page as HTML for a notebook, with the words of the text in the same order."""
+    return f"<div class='privatelr'>{_html(page, _IN_NOTEBOOK)}</div>"
+
+
+def as_document(page: Sequence[Piece]) -> str:
     """The page as an HTML document that needs no other file."""
-    title = next(piece.text for piece in pieces if isinstance(piece, Heading))
-    body = "\n".join(_html(piece, piece is pieces[0]) for piece in pieces)
+    title = next(piece.text for piece in page if isinstance(piece, Heading))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n{body}\n</body>\n</html>\n"
+        f"<body>\n{_html(page, _IN_DOCUMENT)}\n</body>\n</html>\n"
     )
 
 
-def _html(piece: Piece, first: bool) -> str:
+def _html(page: Sequence[Piece], markup: tuple[str, str, str]) -> str:
+    return "\n".join(_marked_up(piece, piece is page[0], markup) for piece in page)
+
+
+def _marked_up(piece: Piece, first: bool, markup: tuple[str, str, str]) -> str:
+    title, heading, code = markup
     match piece:
-        case Heading(text=text):
-            level = "h1" if first else "h2"
-            return f"<{level}>{html.escape(text)}</{level}>"
-        case Paragraph(text=text):
-            return f"<p>{html.escape(text)}</p>"
-        case Alarm(text=text):
-            return f'<p class="loud">{html.escape(text)}</p>'
-        case Bullets(items=items):
+        case Heading(text):
+            return (title if first else heading).format(html.escape(text))
+        case Alarm(text):
+            return f'<p class="loud" style="{_LOUD}">{html.escape(text)}</p>'
+        case Bullets(items):
             return f"<ul>{''.join(f'<li>{html.escape(item)}</li>' for item in items)}</ul>"
-        case Code(text=text):
-            return f"<pre>{html.escape(text)}</pre>"
-        case CardTable(rows=rows, headers=headers):
-            return _html_table(rows, headers)
+        case Code(text):
+            return code.format(html.escape(text))
+        case FactList() | Listing() | Table():
+            return _html_table(piece)
+        case NotPrivate(pieces):
+            below = _html([Heading("not private"), *pieces], markup)
+            return f"<div style='border-top:2px solid #d32f2f;color:#d32f2f'>{below}</div>"
+        case Indented(text) | str(text):
+            return f"<p>{html.escape(text)}</p>" if text else ""
 
 
-def _html_table(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> str:
-    if headers:
-        names = "".join(f"<th>{html.escape(name)}</th>" for name in headers)
-        head, opening = f"<thead><tr>{names}</tr></thead>", "<table>"
-    else:
-        head, opening = "", '<table class="facts">'
-    lines = []
-    for name, *cells in rows:
-        first = f"<td>{html.escape(name)}</td>" if headers else f"<th>{html.escape(name)}</th>"
-        rest = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-        lines.append(f"<tr>{first}{rest}</tr>")
-    return f"{opening}{head}<tbody>{''.join(lines)}</tbody></table>"
+def _headers(table: Grid) -> Sequence[str]:
+    if isinstance(table, Table):
+        return ("", *table.headers)
+    return table.headers if isinstance(table, Listing) else ()
+
+
+def _html_table(table: Grid) -> str:
+    headers, drawings, legend = _headers(table), [""] * len(table.rows), ""
+    others = _LEFT
+    if isinstance(table, Table):
+        others = _RIGHT
+        drawings = [f"<td>{drawn}</td>" for drawn in table.drawings] or drawings
+        legend = f"<figcaption>{html.escape(table.legend)}</figcaption>" if table.legend else ""
+    name = "td" if isinstance(table, Listing) else "th"
+    head = f"<thead><tr>{_html_row(headers, 'th', 'th', others)}</tr></thead>" if headers else ""
+    body = "".join(
+        f"<tr>{_html_row(row, name, 'td', others, len(headers))}{drawn}</tr>"
+        for row, drawn in zip(table.rows, drawings, strict=True)
+    )
+    return f"<table>{head}<tbody>{body}</tbody></table>{legend}"
+
+
+def _html_row(row: Sequence[str], name: str, tag: str, style: str, across: int = 0) -> str:
+    first, *rest = map(html.escape, row)
+    span = "" if rest else f" colspan='{across}'"
+    cells = "".join(f"<{tag} style='{style}'>{cell}</{tag}>" for cell in rest)
+    return f"<{name}{span} style='{_LEFT}'>{first}</{name}>{cells}"

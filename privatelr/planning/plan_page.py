@@ -1,26 +1,26 @@
-"""The printed page of a plan, with what it rests on; text of 79 columns, HTML and JSON."""
+"""The page of a plan, with what it rests on, and the same as JSON."""
 
 from __future__ import annotations
 
-import html
 import json
 import math
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from privatelr.numerics import describe
+from privatelr.page_model import Bullets, Code, FactList, Heading, Table
 from privatelr.planning.alternatives import alternatives
 from privatelr.planning.forecast import LEVEL
 from privatelr.planning.plan_plot import SMALLEST_KEPT
 from privatelr.privacy import NonPrivate
 from privatelr.privacy import to_json as guarantee_json
-from privatelr.results.pages import WIDTH, CoefficientTable
+from privatelr.results.pages import sentences
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from privatelr.design import DesignSpec
+    from privatelr.page_model import Piece
     from privatelr.planning.alternatives import StudyAlternative
     from privatelr.planning.made_up_records import Guesses
     from privatelr.planning.study_plan import StudyPlan
@@ -115,76 +115,43 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_LABEL = 12
-_STYLE = (
-    "<style>.privatelr-plan .simpletable th {text-align: left}"
-    ".privatelr-plan .simpletable td {text-align: right; padding-left: 1em}</style>"
-)
+_CLOSING = "No data were read: all numbers follow from the arguments and these assumptions."
 _BESIDE = (
     "Alternatives: privacy sd and width are multiples of the plan's, over the covariates. Promises "
     "with another epsilon, delta or rho are not equally strong."
 )
 
 
-def as_text(plan: StudyPlan) -> str:
-    """The page in at most 79 columns."""
-    lines = [_title(plan), *_wrap(plan.study.spec.formula.text), ""]
-    for label, text in _facts(plan):
-        lines += _wrap(text, label.ljust(_LABEL), " " * _LABEL)
-    lines += ["", *_coefficients(plan).as_lines()]
-    for note in _notes(plan):
-        lines += _wrap(note)
-    lines += [
+def page(plan: StudyPlan) -> list[Piece]:
+    """The plan, what else could be planned, and what both rest on."""
+    return [
+        Heading(f"Plan of a {plan.study.loss.title}, before any data"),
+        Code(plan.study.spec.formula.text),
         "",
-        *_wrap(_BESIDE),
-        *_alternatives(alternatives(plan.study)).as_lines(),
+        FactList(_facts(plan)),
+        "",
+        _coefficients(plan),
+        *_notes(plan),
+        "",
+        _BESIDE,
+        _alternatives(alternatives(plan.study)),
         "",
         "Assumed:",
+        Bullets(plan.assumptions),
+        _CLOSING,
     ]
-    for assumption in plan.assumptions:
-        lines += _wrap(assumption, "- ", "  ")
-    return "\n".join([*lines, *_wrap(_closing(plan))])
-
-
-def as_html(plan: StudyPlan) -> str:
-    """The page as HTML, with the same words in the same order."""
-    facts = "".join(
-        f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(label)}</th>"
-        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-        for label, text in _facts(plan)
-    )
-    notes = "".join(f"<p>{html.escape(note)}</p>" for note in _notes(plan))
-    assumed = "".join(f"<li>{html.escape(clause)}</li>" for clause in plan.assumptions)
-    return (
-        f"<div class='privatelr-plan'>{_STYLE}<p><strong>{html.escape(_title(plan))}</strong><br>"
-        f"<code>{html.escape(plan.study.spec.formula.text)}</code></p><table>{facts}</table>"
-        f"{_coefficients(plan).as_html()}{notes}<p>{html.escape(_BESIDE)}</p>"
-        f"{_alternatives(alternatives(plan.study)).as_html()}<p>Assumed:</p><ul>{assumed}</ul>"
-        f"<p>{html.escape(_closing(plan))}</p></div>"
-    )
-
-
-def _title(plan: StudyPlan) -> str:
-    return f"Plan of a {plan.study.loss.title}, before any data"
 
 
 def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     study, calibration = plan.study, plan.calibration.coefficients
-    spec, noise = study.spec, calibration.noise
-    mechanism = "none: the minimiser of loss and penalty itself"
-    if noise.scale > 0:
-        mechanism = (
-            f"{calibration.placement} perturbation, {noise.title} noise, scale {noise.scale:.3g} "
-            f"({calibration.bound})"
-        )
-    loss = [("Loss", describe(study.loss))] if study.loss.parameters else []
+    spec = study.spec
     return [
-        ("Promise", f"{study.request.target}; neighbours replace one of n = {study.n} records"),
+        ("Promise", sentences.neighbours(str(study.request.target), study.n)),
         *_spending(plan),
-        ("Mechanism", mechanism),
+        ("Mechanism", sentences.mechanism(calibration)),
         ("Rows", f"d = {spec.d} columns, radius R = {spec.radius:.3g} from {spec.bound_source}"),
-        *loss,
-        ("Lambda", f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"),
+        *sentences.loss(study.loss),
+        ("Lambda", sentences.lambda_(calibration)),
         *_inference(plan),
     ]
 
@@ -216,7 +183,7 @@ def _inference(plan: StudyPlan) -> list[tuple[str, str]]:
     ]
 
 
-def _coefficients(plan: StudyPlan) -> CoefficientTable:
+def _coefficients(plan: StudyPlan) -> Table:
     frame = plan.to_frame()
     columns = {"privacy sd": "privacy_sd", "sampling sd": "sampling_sd", "Std. Error": "std_error"}
     if plan.intervals is not None:
@@ -224,10 +191,10 @@ def _coefficients(plan: StudyPlan) -> CoefficientTable:
     shown = [[_number(value) for value in frame[name]] for name in columns.values()]
     shown.append([_share(value) for value in frame["kept"]])
     cells = tuple(zip(*shown, strict=True))
-    return CoefficientTable(plan.terms, (*columns, "kept"), cells)
+    return Table(plan.terms, (*columns, "kept"), cells)
 
 
-def _alternatives(rows: tuple[StudyAlternative, ...]) -> CoefficientTable:
+def _alternatives(rows: tuple[StudyAlternative, ...]) -> Table:
     cells = tuple(
         (
             f"{row.lambda_:.3g}",
@@ -240,7 +207,7 @@ def _alternatives(rows: tuple[StudyAlternative, ...]) -> CoefficientTable:
     )
     names = tuple(f"{'*' if row.is_chosen else ' '} {row.title}" for row in rows)
     headers = ("lambda", "privacy sd", "width", "kept", "intervals")
-    return CoefficientTable(names, headers, cells)
+    return Table(names, headers, cells)
 
 
 def _notes(plan: StudyPlan) -> list[str]:
@@ -264,10 +231,6 @@ def _notes(plan: StudyPlan) -> list[str]:
     return notes
 
 
-def _closing(plan: StudyPlan) -> str:
-    return "No data were read: all numbers follow from the arguments and these assumptions."
-
-
 def _number(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "-"
@@ -282,15 +245,3 @@ def _multiple(value: float) -> str:
 
 def _share(value: float) -> str:
     return f"{value:.2f}"
-
-
-def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Break into lines, but not around an equals sign."""
-    lines = textwrap.wrap(
-        text.replace(" = ", "\0=\0"),
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-    )
-    return [line.replace("\0", " ") for line in lines]

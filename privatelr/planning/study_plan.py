@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
+from privatelr.page_model import as_html, as_text
 from privatelr.planning import needed_records, plan_page, plan_plot
 from privatelr.planning.alternatives import alternatives
 from privatelr.planning.plan_page import to_json
@@ -159,10 +160,10 @@ class StudyPlan:
         return to_json(self)
 
     def __str__(self) -> str:
-        return plan_page.as_text(self)
+        return as_text(plan_page.page(self))
 
     def __repr__(self) -> str:
         return f"<Plan of {self.study.spec.formula.text!r} for n = {self.study.n} records>"
 
     def _repr_html_(self) -> str:
-        return plan_page.as_html(self)
+        return as_html(plan_page.page(self))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privatelr.results import fit_tables
     from privatelr.results.pages import card, odds_ratios, summary
     from privatelr.results.pages.card import CardFormat
-    from privatelr.results.pages.summary_page import FitSummary
+    from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import PredictionType
     from privatelr.results.release_files import release_file
     from privatelr.results.release_files.signature import Key

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privatelr.results import selected_tables
-    from privatelr.results.pages import card, odds_ratios, selected_summary
+    from privatelr.results.pages import card, odds_ratios, summary
     from privatelr.results.pages.card import CardFormat
-    from privatelr.results.pages.summary_page import FitSummary
+    from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import PredictionType
     from privatelr.results.release_files import release_file
     from privatelr.results.release_files.signature import Key
 else:
     card = lazy_import("privatelr.results.pages.card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
-    selected_summary = lazy_import("privatelr.results.pages.selected_summary")
+    summary = lazy_import("privatelr.results.pages.summary")
     selected_tables = lazy_import("privatelr.results.selected_tables")
     odds_ratios = lazy_import("privatelr.results.pages.odds_ratios")
 
@@ -114,7 +114,7 @@ class SelectedFit(SelectedRecord):
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
         as_odds = odds_ratios.read_exponentiate(self, exponentiate)
-        page = selected_summary.summarise(self, diagnostics=diagnostics)
+        page = summary.summarise_selected(self, diagnostics=diagnostics)
         if as_odds:
             page.notes = [odds_ratios.ALONE, *page.notes]
         return page

@@ -26,6 +26,7 @@ from privatelr import (
     load_schema,
 )
 from privatelr.inference import Inference
+from privatelr.page_model import as_lines
 from privatelr.results.pages import summary_table
 from privatelr.results.plots import bars_of, drawings
 
@@ -364,7 +365,7 @@ def inferred(values):
 def test_numbers_of_any_size_keep_the_width(size):
     fit = page(spend="inference")
     table, _ = summary_table.inference_table(fit, inferred([-size, size, 0.0, -0.5]))
-    lines = table.as_lines()
+    lines = as_lines(table)
     assert max(map(len, lines)) <= 79
     assert len({len(line) for line in lines if line[-1:].isdigit()}) == 1
     first = float(table.cells[0][0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,13 +10,15 @@ from privatelr.arguments import suggests_arguments
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.objective_noise import relative_rate
 from privatelr.mechanisms.calibration.output_noise import output_sensitivity
+from privatelr.page_model import FactList, Heading, as_html
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, NonPrivate, PureDP, TiltEvent
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, gaussian_epsilon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from privatelr.mechanisms.problem import Problem
+    from privatelr.page_model import Piece
     from privatelr.privacy import Event, Guarantee, Neighbours
     from privatelr.types import Placement
 
@@ -208,9 +209,6 @@ def _none(target: Guarantee) -> float:
     return math.nan if isinstance(target, ZCDP) else 0.0
 
 
-_CELL = "text-align:left;vertical-align:top"
-
-
 def calibration_html(calibration: Calibration) -> str:
     """The facts of ``str(calibration)`` as tables."""
     noisy = calibration.noise.scale > 0
@@ -224,16 +222,16 @@ def calibration_html(calibration: Calibration) -> str:
         *([("Lambda by rule", rules)] if rules else []),
         *(_noise(calibration) if noisy else []),
     ]
-    shown = facts_html(f"{calibration.placement} perturbation, {calibration.noise.title}", facts)
+    title = f"{calibration.placement} perturbation, {calibration.noise.title}"
     others = [
         (other.title, "not possible" if math.isinf(other.ratio) else f"{other.ratio:.3g}")
         for other in calibration.alternatives
     ]
     if not others:
-        return shown
+        return facts_html(title, facts)
     chosen = f"{calibration.noise.title} noise, {calibration.bound} (chosen)"
-    heading = f"<p>Length of the noise at this lambda and d = {problem.d}, the chosen being 1:</p>"
-    return f"{shown}{heading}{table_html([(chosen, '1'), *others])}"
+    heading = f"Length of the noise at this lambda and d = {problem.d}, the chosen being 1:"
+    return facts_html(title, facts, heading, FactList([(chosen, "1"), *others]))
 
 
 def _noise(calibration: Calibration) -> list[tuple[str, str]]:
@@ -256,16 +254,6 @@ def _noise(calibration: Calibration) -> list[tuple[str, str]]:
     ]
 
 
-def facts_html(title: str, facts: Iterable[tuple[str, str]]) -> str:
+def facts_html(title: str, facts: Sequence[tuple[str, str]], *below: Piece) -> str:
     """A title above a table of labels and sentences."""
-    return f"<p><strong>{html.escape(title)}</strong></p>{table_html(facts)}"
-
-
-def table_html(rows: Iterable[tuple[str, str]]) -> str:
-    """Two columns, the first in bold."""
-    lines = (
-        f"<tr><th style='{_CELL}'>{html.escape(label)}</th>"
-        f"<td style='{_CELL}'>{html.escape(text)}</td></tr>"
-        for label, text in rows
-    )
-    return f"<table>{''.join(lines)}</table>"
+    return as_html([Heading(title), FactList(facts), *below])

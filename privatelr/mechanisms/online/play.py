@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import os
-import textwrap
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,6 +21,7 @@ from privatelr.mechanisms.online.online_calibration import (
 )
 from privatelr.mechanisms.read_numbers import private_numbers
 from privatelr.mechanisms.request import USUAL_DELTA
+from privatelr.page_model import FactList, Heading, Piece, as_html, as_text
 from privatelr.privacy import REPLACE_ONE, NonPrivate, void
 from privatelr.privacy.accounting import Account, account_with, price
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
@@ -301,13 +300,13 @@ class PrivateFTRL:
         return f"<PrivateFTRL, {self._over} of {self.horizon} rounds over>"
 
     def __str__(self) -> str:
-        return "\n".join(["Private follow-the-regularised-leader", *_lines(self)])
+        return as_text(_page(self))
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return as_html(_page(self))
 
 
-def _lines(play: PrivateFTRL) -> Iterator[str]:
+def _page(play: PrivateFTRL) -> list[Piece]:
     calibration = play.calibration
     problem = calibration.problem
     other = "another one" if problem.neighbours is REPLACE_ONE else "zeros"
@@ -331,10 +330,7 @@ def _lines(play: PrivateFTRL) -> Iterator[str]:
     ]
     if play.entry is not None:
         rows.append(("Charged", f"{price(play.entry.guarantee)}, for all rounds together"))
-    for label, text in rows:
-        yield from textwrap.wrap(
-            text, 79, initial_indent=f"{label:<12}", subsequent_indent=" " * 12
-        )
+    return [Heading("Private follow-the-regularised-leader"), FactList(rows)]
 
 
 def _read_seed(seed: Any) -> int | None:

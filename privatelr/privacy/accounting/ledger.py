@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import ForkSafeLock
@@ -36,7 +37,6 @@ _OPEN: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
 _ACTIVE: list[Ledger] = []
 _MARK = "PRIVATELR_LEDGER"
 """Environment variable that tells a process started inside a block who keeps the ledger."""
-
 _ELSEWHERE = (
     "ledger: it is kept in another process, and this one can only read it; charge it there "
     "(threads share it), or resume it with Ledger.from_json(ledger.to_json()) once that process "
@@ -306,10 +306,10 @@ class Ledger(Account):
         return f"<Ledger {budget}, {len(self.entries)} entries>"
 
     def __str__(self) -> str:
-        return ledger_page.page(self._statement)
+        return page_model.as_text(ledger_page.page(self._statement))
 
     def _repr_html_(self) -> str:
-        return ledger_page.page_html(self._statement)
+        return page_model.as_html(ledger_page.page(self._statement))
 
 
 @suggests_arguments

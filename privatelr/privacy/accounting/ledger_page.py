@@ -1,15 +1,14 @@
-"""A statement as text of at most 79 columns, and as plain values."""
+"""A statement as a page, and as plain values."""
 
 from __future__ import annotations
 
-import html
 import math
-import textwrap
 from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number
+from privatelr.page_model import Heading, Indented, Listing, Piece
 from privatelr.privacy import conversions
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, priced
@@ -44,37 +43,16 @@ _ACCOUNT_KEYS: dict[str, set[str]] = {
     "renyi": {"order_minus_one", "kept"},
     "plan": {"prices"},
 }
-_WIDTH = 79
 _MOST_ROWS = 20
 _HEADINGS = ("release", "part", "price", "times")
-_LEFT = "text-align:left;vertical-align:top"
+_WIDEST = (79, 16, 34, 79)
 
 
-def page(statement: Statement) -> str:
+def page(statement: Statement) -> list[Piece]:
     """The budget, one row for equal entries, what is spent and what is left."""
-    facts = [
-        line
-        for fact in _facts(statement)
-        for line in textwrap.wrap(fact, _WIDTH, subsequent_indent="  ")
-    ]
-    return "\n".join([_title(statement), *facts, *_table(statement), *_sums(statement)])
-
-
-def page_html(statement: Statement) -> str:
-    """The same words as HTML, the releases as a table."""
-    hidden, cells = _cells(statement)
-    rows = [f"<tr>{_tagged('th', _HEADINGS)}</tr>"]
-    if hidden > 0:
-        rows.append(f"<tr><td colspan='4' style='{_LEFT}'>... {hidden} before</td></tr>")
-    rows += [f"<tr>{_tagged('td', row)}</tr>" for row in cells]
-    table = f"<table>{''.join(rows)}</table>" if cells else "<p>nothing was released</p>"
-    above = "<br>".join(map(html.escape, _facts(statement)))
-    below = "<br>".join(map(html.escape, _sums(statement)))
-    title = html.escape(_title(statement))
-    return (
-        f"<div class='privatelr-ledger'><p><strong>{title}</strong><br>{above}</p>"
-        f"{table}<p>{below}</p></div>"
-    )
+    title = f"Ledger: epsilon {statement.epsilon:.6g}{_at(statement)}"
+    facts = [Indented(fact, rest="  ") for fact in _facts(statement)]
+    return [Heading(title), *facts, _entries(statement), *_sums(statement)]
 
 
 def account(statement: Statement) -> str:
@@ -83,10 +61,6 @@ def account(statement: Statement) -> str:
         return "decided by the first charge"
     pure = isinstance(statement.rule, Sums) and statement.delta == 0
     return "the sum of epsilons" if pure else str(statement.rule)
-
-
-def _title(statement: Statement) -> str:
-    return f"Ledger: epsilon {statement.epsilon:.6g}{_at(statement)}"
 
 
 def _at(statement: Statement) -> str:
@@ -114,41 +88,20 @@ def _sums(statement: Statement) -> list[str]:
     return [*lines, f"Left: epsilon {rest_of_epsilon} for one more pure release"]
 
 
-def _cells(statement: Statement) -> tuple[int, list[tuple[str, ...]]]:
-    """How many rows are left out, and the last ones."""
+def _entries(statement: Statement) -> Piece:
+    """The last rows, and how many are left out."""
     rows: Counter[Entry] = Counter()
     for entry in statement.entries:
         rows[replace(entry, times=1)] += entry.times
-    cells: list[tuple[str, ...]] = [
-        (entry.label, entry.part or "", price(entry.guarantee), str(times))
-        for entry, times in rows.items()
-    ]
+    if not rows:
+        return Indented("nothing was released", first="  ")
+    cells: list[tuple[str, ...]] = []
+    for entry, times in rows.items():
+        label, part = (" ".join(text.split()) for text in (entry.label, entry.part or ""))
+        cells.append((label, part, price(entry.guarantee), str(times)))
     hidden = max(len(cells) - _MOST_ROWS, 0)
-    return hidden, cells[hidden:]
-
-
-def _table(statement: Statement) -> list[str]:
-    hidden, cells = _cells(statement)
-    if not cells:
-        return ["  nothing was released"]
-    shown = [_HEADINGS, *cells]
-    release, part, cost, times = (max(map(len, column)) for column in zip(*shown, strict=True))
-    part, cost = min(part, 16), min(cost, 34)
-    release = min(release, _WIDTH - 8 - part - cost - times)
-    widths = (release, part, cost, times)
-    heading, *lines = ("  " + "  ".join(map(_cell, row, widths)).rstrip() for row in shown)
-    return [heading, *([f"  ... {hidden} before"] if hidden > 0 else []), *lines]
-
-
-def _cell(text: str, width: int) -> str:
-    line = " ".join(text.split())
-    return line.ljust(width) if len(line) <= width else f"{line[: width - 3]}..."
-
-
-def _tagged(tag: str, cells: tuple[str, ...]) -> str:
-    return "".join(
-        f"<{tag} style='{_LEFT}'>{html.escape(' '.join(cell.split()))}</{tag}>" for cell in cells
-    )
+    before = [(f"... {hidden} before",)] if hidden else []
+    return Listing(_HEADINGS, [*before, *cells[hidden:]], _WIDEST)
 
 
 def to_json(statement: Statement) -> dict[str, Any]:

@@ -10,27 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from privatelr import page_model
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
-from privatelr.numerics import describe
+from privatelr.page_model import Alarm, Bullets, Code, FactList, Heading, Listing, Piece
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, Promise, PureDP, to_approximate
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
-from privatelr.results.pages.card_facts import (
-    SOURCES,
-    common_facts,
-    perturbed_mechanism,
-    perturbed_released,
+from privatelr.results.fit_record import (
+    FitRecord,
+    ModelRecord,
+    SelectedRecord,
+    in_user_units,
+    limits_at,
 )
-from privatelr.results.pages.card_layout import (
-    Alarm,
-    Bullets,
-    CardTable,
-    Code,
-    Heading,
-    Paragraph,
-    Piece,
-    as_html,
-    as_markdown,
-)
+from privatelr.results.pages.sentences import SOURCES, adverb, facts_of_card
+from privatelr.results.pages.summary_table import shown_rows
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.origin import recomputed, stated
 
@@ -57,12 +49,12 @@ def write_card(fit: ModelRecord, format: CardFormat) -> str:
         raise ReleaseFileError(f"card: {error}.") from None
     pieces: list[Piece] = [
         Heading("Privacy card"),
-        Paragraph(f"{_adverb(fit)} {_title(fit)} of {fit.nobs} records:"),
+        f"{adverb(fit)} {_title(fit)} of {fit.nobs} records:",
         Code(fit.formula),
         *_promise(fit, document),
         *_limits(fit),
         Heading("How it was done"),
-        CardTable(_mechanism(fit, document)),
+        FactList(facts_of_card(fit, document)),
         Heading("What was declared, without a look at the data"),
         *_declared(fit),
         Heading("What is released"),
@@ -71,7 +63,7 @@ def write_card(fit: ModelRecord, format: CardFormat) -> str:
         Heading("How to check this"),
         *_checks(document),
     ]
-    return as_html(pieces) if format == "html" else as_markdown(pieces)
+    return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
 
 
 def _title(fit: ModelRecord) -> str:
@@ -83,20 +75,10 @@ def _moments(fit: ModelRecord) -> bool:
     return isinstance(fit, FitRecord) and fit.release.moments is not None
 
 
-def _mechanism(fit: ModelRecord, document: dict[str, Any]) -> list[tuple[str, str]]:
-    if isinstance(fit, SelectedRecord):
-        return selected_mechanism(fit, document)
-    return perturbed_mechanism(cast("FitRecord", fit), document)
-
-
 def _released(fit: ModelRecord) -> list[Piece]:
     if isinstance(fit, SelectedRecord):
-        return selected_released(fit)
-    return perturbed_released(cast("FitRecord", fit))
-
-
-def _adverb(fit: ModelRecord) -> str:
-    return "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
+        return _selected(fit)
+    return _perturbed(cast("FitRecord", fit))
 
 
 # -- what is promised ------------------------------------------------------------------------
@@ -109,7 +91,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         return [
             heading,
             Alarm(f"Nothing in this release is private ({guarantee.reason})."),
-            Paragraph(
+            (
                 f"The noise: {SOURCES[document['randomness']]}. The estimates may tell of single "
                 "records. Treat this release as you treat the data that it was computed from."
             ),
@@ -123,7 +105,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "estimates, and can compute without limit. Then they see the estimates"
         f"{' and the matrices for inference' if _moments(fit) else ''}."
     )
-    return [heading, Paragraph(whom), Paragraph(f"{knows} {_odds(guarantee)}")]
+    return [heading, whom, f"{knows} {_odds(guarantee)}"]
 
 
 def _odds(guarantee: Promise) -> str:
@@ -215,9 +197,9 @@ def _declared(fit: ModelRecord) -> list[Piece]:
     rows = [(v.name, v.kind, _range(v)) for v in fit.spec.variables.values()]
     response = fit.spec.response.describe()
     return [
-        CardTable(rows, ("Variable", "Kind", "Declared")),
-        Paragraph(f"Response {response}."),
-        Paragraph(
+        Listing(("Variable", "Kind", "Declared"), rows),
+        f"Response {response}.",
+        (
             "The promise takes these as public: they must come from knowledge of the subject, not "
             "from the table. Values beyond a bound count as the bound."
         ),
@@ -250,18 +232,18 @@ def _shown_by_the_file(fit: ModelRecord) -> list[Piece]:
         word = "Stated by the writer of the file, and not checkable:"
     return [
         heading,
-        Paragraph(checks),
+        checks,
         Bullets(recomputed(fit)),
-        Paragraph(word),
+        word,
         Bullets(stated(fit)),
     ]
 
 
 def _checks(document: dict[str, Any]) -> list[Piece]:
     return [
-        Paragraph("Content hash (SHA-256) of the release file, as this software writes it:"),
+        "Content hash (SHA-256) of the release file, as this software writes it:",
         Code(document["sha256"]),
-        Paragraph(
+        (
             "The file is signed if it was saved with a key; a reader who has the public key from "
             "its owner then sees who wrote it."
         ),
@@ -270,9 +252,9 @@ def _checks(document: dict[str, Any]) -> list[Piece]:
             'fit = privatelr.load("model.json", public_key="writer.pem")  # if it is signed\n'
             "print(fit.origin)"
         ),
-        Paragraph("Try to break the mechanism, on your own computer:"),
+        "Try to break the mechanism, on your own computer:",
         Code("privatelr audit"),
-        Paragraph("A JSON Schema for programs that check such files is part of the package:"),
+        "A JSON Schema for programs that check such files is part of the package:",
         Code(_SCHEMA),
     ]
 
@@ -280,23 +262,7 @@ def _checks(document: dict[str, Any]) -> list[Piece]:
 _MOST_ROWS = 200
 
 
-def selected_mechanism(fit: SelectedRecord, document: dict[str, Any]) -> list[tuple[str, str]]:
-    """How columns were chosen, row by row."""
-    problem = fit.calibration.problem
-    spent = [] if isinstance(fit.guarantee, NonPrivate) else [("Spent", "all of it on the choices")]
-    return [
-        ("Guarantee", str(fit.guarantee)),
-        *spent,
-        ("Neighbours", fit.guarantee.neighbours.value),
-        ("Records", f"n = {problem.n}"),
-        ("Rows", f"d = {problem.d} columns, no entry above {problem.x_bound:.6g} in size"),
-        ("Loss", describe(fit.loss)),
-        *fit.calibration.facts,
-        *common_facts(fit, document),
-    ]
-
-
-def selected_released(fit: SelectedRecord) -> list[Piece]:
+def _selected(fit: SelectedRecord) -> list[Piece]:
     """The coefficients that are not zero, and how often their columns were chosen."""
     d, counts = fit.spec.d, fit.release.counts
     estimates = fit.coef
@@ -312,8 +278,44 @@ def selected_released(fit: SelectedRecord) -> list[Piece]:
         f"These numbers{ordered}, and whatever is computed from them, are all that was released. "
         f"{d - len(shown)} of {d} coefficients are zero in the units of the design.{more}"
     )
-    return [CardTable(rows, headers), Paragraph(note)]
+    return [Listing(headers, rows), note]
 
 
 def _times(counts: Any, index: int, d: int) -> tuple[str, str]:
     return str(counts[index]), str(counts[d + index])
+
+
+def _perturbed(fit: FitRecord) -> list[Piece]:
+    """The estimates, and what else is in the release."""
+    estimates, headers = in_user_units(fit), ["Coefficient", "Estimate"]
+    names, shown = fit.spec.columns.names, shown_rows(estimates)
+    rows = [[names[row], f"{estimates[row]:.6g}"] for row in shown]
+    also = ", the two matrices below" if fit.release.moments else ""
+    if len(shown) < len(estimates):
+        also = f", {len(estimates)} of which the {len(shown)} largest are shown{also}"
+    note = f"These numbers{also}, and whatever is computed from them, are all that was released."
+    if not isinstance(fit.guarantee, NonPrivate):
+        headers.append("Privacy sd, at most")
+        for row, limit in zip(rows, limits_at(fit, shown), strict=True):
+            row.append(f"{limit:.3g}")
+        note += " The privacy sd is what the noise adds; it was computed without the data."
+    return [Listing(headers, rows), note, *_matrices(fit)]
+
+
+def _matrices(fit: FitRecord) -> list[Piece]:
+    """What inference is made of, in words; a matrix is not for reading."""
+    moments = fit.release.moments
+    if moments is None:
+        return []
+    d = fit.spec.d
+    noisy = "without noise" if moments.calibration.noise.scale == 0 else "with noise"
+    return [
+        (
+            f"The matrices have {d} rows and {d} columns. They are the information matrix (the "
+            "curvature of the loss) and "
+            f"the second moment of its gradient at the estimates, both means over the records, "
+            f"{noisy}, in the units of the design. Standard errors, tests and intervals are "
+            "computed from them, however often, without the data. They are in the release file "
+            "under 'inference'."
+        )
+    ]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from privatelr.errors import ArgumentError, show
+from privatelr.page_model import Alarm, Code, Table, as_html, as_text
 from privatelr.privacy import NonPrivate
 from privatelr.results.diagnostics import HEADERS, NeverSaved
-from privatelr.results.pages.summary_page import STYLE, wrapped
-from privatelr.results.pages.summary_table import CoefficientTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from privatelr.page_model import Piece
     from privatelr.results.diagnostics import DataCounts
     from privatelr.results.fit_record import ModelRecord
 
@@ -41,9 +40,10 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
     return [*_hints(fit, has_below=has_below), _closing(fit, computed, has_below=has_below)]
 
 
-def below(fit: ModelRecord) -> list[str]:
-    """Sentences below the rule, every one of them about the training data."""
-    return [_warning(fit), _diagnosed(fit), *_threshold(fit), *sentences(fit.diagnostics.counts)]
+def below(fit: ModelRecord) -> list[Piece]:
+    """What stands below the rule, all of it about the training data."""
+    found = [_warning(fit), _diagnosed(fit), *_threshold(fit)]
+    return [*found, *_counted(fit.diagnostics.counts)]
 
 
 def _hints(fit: ModelRecord, *, has_below: bool) -> list[str]:
@@ -98,8 +98,8 @@ _MOST_SHOWN = 100
 """Variables on a page; those with the most to tell where there are more."""
 
 
-def sentences(counts: DataCounts) -> list[str]:
-    """Records by class, and what the table leaves out."""
+def _counted(counts: DataCounts, doubts: Sequence[str] = ()) -> list[Piece]:
+    """Records by class, and the table of variables with what it leaves out."""
     words = [counts.sentence()]
     empty = [name for name in counts.variables if counts.row(name)[0] == 0]
     if empty:
@@ -111,19 +111,19 @@ def sentences(counts: DataCounts) -> list[str]:
             f"{_MOST_SHOWN} of {len(counts.variables)} variables are shown, those with the fewest "
             "usable and then the most clipped values first."
         )
-    return words
+    return [*words, *doubts, *_variables(counts)]
 
 
-def table_of(counts: DataCounts) -> CoefficientTable | None:
-    """The variables, with a dash where a count does not apply; None where nobody counted."""
+def _variables(counts: DataCounts) -> list[Piece]:
+    """Their table, with a dash where a count does not apply; nothing where nobody counted."""
     if counts.unread is None or not counts.variables:
-        return None
+        return []
     rows = {name: counts.row(name) for name in counts.variables}
     shown = list(rows)
     if len(shown) > _MOST_SHOWN:
         shown = sorted(shown, key=lambda name: (rows[name][0], -(rows[name][2] or 0)))[:_MOST_SHOWN]
     cells = tuple(tuple("-" if n is None else str(n) for n in rows[name]) for name in shown)
-    return CoefficientTable(tuple(shown), HEADERS, cells)
+    return ["", Table(tuple(shown), HEADERS, cells)]
 
 
 _TITLE = "NOT PRIVATE: local check of the data against their declarations"
@@ -165,27 +165,17 @@ class DataCheck(NeverSaved):
 
     def as_text(self) -> str:
         """The page in at most 79 columns."""
-        lines = [_TITLE, *wrapped(self.formula), "", *wrapped(_WARNING), ""]
-        for paragraph in self._sentences():
-            lines += wrapped(paragraph)
-        table = table_of(self.counts)
-        return "\n".join(lines + (["", *table.as_lines()] if table is not None else []))
+        return as_text(self._page())
 
     def as_html(self) -> str:
         """The same words as HTML."""
-        words = "".join(f"<p>{html.escape(text)}</p>" for text in self._sentences())
-        table = table_of(self.counts)
-        return (
-            f"<div class='privatelr-fit' style='border-left:4px solid #d32f2f;padding-left:1em'>"
-            f"{STYLE}<p><strong style='color:#d32f2f'>{_TITLE}</strong><br>"
-            f"<code>{html.escape(self.formula)}</code></p><p>{html.escape(_WARNING)}</p>{words}"
-            f"{table.as_html() if table is not None else ''}</div>"
-        )
+        return as_html(self._page())
 
-    def _sentences(self) -> list[str]:
-        response = self.counts.response.describe()
+    def _page(self) -> list[Piece]:
+        response = f"Response {self.counts.response.describe()}."
         doubts = [f"Doubtful: {doubt}." for doubt in self.doubts]
-        return [f"Response {response}.", *sentences(self.counts), *doubts]
+        top: list[Piece] = [Alarm(_TITLE), Code(self.formula), "", _WARNING, ""]
+        return [*top, response, *_counted(self.counts, doubts)]
 
     def __str__(self) -> str:
         return self.as_text()

@@ -17,9 +17,9 @@ from privatelr.results.plots.forest_axis import odds_units, spans_of, with_unit
 
 if TYPE_CHECKING:
     from privatelr.inference import Inference
+    from privatelr.page_model import Table
     from privatelr.results.fit_record import FitRecord, ModelRecord
-    from privatelr.results.pages.summary_page import FitSummary
-    from privatelr.results.pages.summary_table import CoefficientTable
+    from privatelr.results.pages.summary import FitSummary
     from privatelr.types import FloatArray
 
 _NOTE = (
@@ -54,10 +54,9 @@ def show_odds(page: FitSummary, fit: FitRecord, *, alpha: Any, mode: Any, target
     units = odds_units(found.estimate, found.sd, spans_of(fit.spec.columns))
     found = _over(found, units)
     table, counted = inference_table(fit, found)
-    page.coefficients = _table(table, found, units)
-    page.tables = [page.coefficients.as_simple_table()]
+    drawn = legend(found, counted).replace(" The dashed line is zero.", _LEGEND)
+    page.show_table(replace(_table(table, found, units), legend=drawn))
     page.notes = [_NOTE, *([_UNITS] if (units != 1).any() else []), *page.notes]
-    page.legend = legend(found, counted).replace(" The dashed line is zero.", _LEGEND)
 
 
 def _over(found: Inference, units: FloatArray) -> Inference:
@@ -66,7 +65,7 @@ def _over(found: Inference, units: FloatArray) -> Inference:
     return replace(found, **{part: getattr(found, part) / units for part in parts})
 
 
-def _table(table: CoefficientTable, found: Inference, units: FloatArray) -> CoefficientTable:
+def _table(table: Table, found: Inference, units: FloatArray) -> Table:
     """The table of coefficients with its estimates and intervals exponentiated."""
     with np.errstate(all="ignore"):
         odds, lower, upper = (np.exp(v) for v in (found.estimate, found.lower, found.upper))

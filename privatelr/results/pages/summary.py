@@ -1,43 +1,107 @@
-"""The printed page of a fit whose minimiser, or objective, noise was added to."""
+"""The printed page of a fit: title, facts, table of coefficients, notes.
+
+A page has public facts and what was paid for. Only if it is asked for, a rule follows, and below
+it, labelled, what was computed from the data without being paid for.
+"""
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from privatelr.design import NormBoundedMatrix
-from privatelr.inference import quality
-from privatelr.numerics import describe
-from privatelr.privacy import NonPrivate
+import numpy as np
+from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import SimpleTable
+
+from privatelr import page_model
+from privatelr.page_model import Code, FactList, Heading, NotPrivate, Table
+from privatelr.results.pages import sentences
 from privatelr.results.pages.inference_table import Question, infer_coefficients, level_of
-from privatelr.results.pages.not_private_notes import above, below, read_diagnostics, table_of
+from privatelr.results.pages.not_private_notes import above, below, read_diagnostics
 from privatelr.results.pages.summary_notes import legend, notes
-from privatelr.results.pages.summary_page import FitSummary
 from privatelr.results.pages.summary_table import (
     UNITS,
     UNITS_NOTE,
+    figures,
     inference_table,
+    odds_columns,
     odds_computed,
     plain_table,
-    shortened_apart,
+    table_of_shown,
 )
 from privatelr.results.release_files.origin import source_fact
 
 if TYPE_CHECKING:
-    from privatelr.inference import Inference
-    from privatelr.privacy import Guarantee
-    from privatelr.results.fit_record import FitRecord
-    from privatelr.results.pages.summary_table import CoefficientTable
-    from privatelr.types import Placement
+    from collections.abc import Sequence
 
-_REMEDY = (
-    "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1], and usually loses less "
-    "than shortening"
-)
-_NOUNS: dict[Placement, str] = {
-    "objective": "objective perturbation",
-    "output": "output perturbation",
-}
+    from privatelr.page_model import Piece
+    from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+
+_MOST_SHOWN = 40
+"""Chosen coefficients on the page; `coef` has them all."""
+_INFERRED = ["their standard errors, tests and intervals", "the ratios under Inference"]
+
+
+class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
+    """statsmodels' `Summary` with this package's page: title, facts, table, notes.
+
+    Attributes
+    ----------
+    title : list of str
+        What the model is, and its formula.
+    facts, notes
+        The parts around the table of coefficients.
+    below
+        Pieces of the page that are not private; empty unless they were asked for.
+    coefficients : Table
+        It is ``tables[0]`` too, in statsmodels' own kind.
+    """
+
+    def __init__(
+        self,
+        title: list[str],
+        facts: list[tuple[str, str]],
+        coefficients: Table,
+        notes: list[str],
+        below: Sequence[Piece],
+    ) -> None:
+        super().__init__()
+        self.title, self.facts, self.notes, self.below = title, facts, notes, below
+        self.show_table(coefficients)
+
+    def show_table(self, table: Table) -> None:
+        """Put a table in the place of the coefficients."""
+        self.coefficients = table
+        self.tables = [SimpleTable(table.cells, table.headers, table.names)]
+
+    def _page(self) -> list[Piece]:
+        title, formula = self.title
+        facts: list[Piece] = [Heading(title), Code(formula), "", FactList(self.facts), ""]
+        unpaid = [NotPrivate(self.below)] if self.below else []
+        return [*facts, self.coefficients, *self.notes, *unpaid]
+
+    def as_text(self) -> str:
+        """The page in at most 79 columns."""
+        return page_model.as_text(self._page())
+
+    def as_html(self) -> str:
+        """The page as HTML, with the same words in the same order."""
+        return page_model.as_html(self._page())
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+    def as_latex(self, label: str = "") -> str:
+        """The coefficient table in LaTeX, the rest of the page in comments above it."""
+        return f"{self._commented('%')}\n{self.tables[0].as_latex_tabular()}"
+
+    def as_csv(self) -> str:
+        """The coefficient table as CSV, the rest of the page in comments above it."""
+        return f"{self._commented('#')}\n{self.tables[0].as_csv()}"
+
+    def _commented(self, mark: str) -> str:
+        facts = [f"{label}: {text}" for label, text in self.facts]
+        return "\n".join(f"{mark} {line}" for line in [*self.title, *facts, *self.notes])
 
 
 def summarise(
@@ -48,132 +112,83 @@ def summarise(
     target: Any = "penalised",
     diagnostics: Any = False,
 ) -> FitSummary:
-    """Lay out a fit."""
+    """Lay out a fit that noise was added to."""
     shown = read_diagnostics(fit, diagnostics)
-    adverb = (
-        "Differentially private " if not isinstance(fit.guarantee, NonPrivate) else "Non-private "
-    )
-    found, counted = None, False
-    asked = Question(level_of(alpha), mode, target)
+    found, asked = None, Question(level_of(alpha), mode, target)
     if fit.release.moments is None and asked == Question(asked.level):
         table = plain_table(fit)
     else:
         found = infer_coefficients(fit, asked)
         table, counted = inference_table(fit, found)
+        table = replace(table, legend=legend(found, counted))
+    computed = _INFERRED if fit.release.moments is not None else odds_computed(fit, table)
+    facts, said = sentences.perturbed(fit, found), notes(fit, found, is_asked_for=mode is not None)
+    return _laid_out(fit, fit.loss.title, facts, table, said, computed, shown)
+
+
+def summarise_selected(fit: SelectedRecord, *, diagnostics: Any = False) -> FitSummary:
+    """Lay out a model of chosen columns."""
+    shown = read_diagnostics(fit, diagnostics)
+    table = _chosen_table(fit)
+    computed = [*odds_computed(fit, table), "the counts of choices"]
+    facts, said = sentences.selected(fit), _choices(fit)
+    return _laid_out(fit, fit.calibration.title, facts, table, said, computed, shown)
+
+
+def _laid_out(
+    fit: ModelRecord,
+    title: str,
+    facts: list[tuple[str, str]],
+    table: Table,
+    said: list[str],
+    computed: list[str],
+    shown: bool,
+) -> FitSummary:
+    """What all pages have; `computed` names what was made from the data beside the estimates."""
     return FitSummary(
-        [adverb + fit.calibration.problem.loss.title, fit.formula],
-        [
-            ("Promise", _promise(fit)),
-            *source_fact(fit),
-            ("Mechanism", _mechanism(fit)),
-            ("Rows", _rows(fit)),
-            ("Response", fit.spec.response.describe()),
-            *_loss(fit),
-            ("Lambda", _lambda(fit)),
-            *_projection(fit),
-            *_moments(fit, found),
-        ],
+        [f"{sentences.adverb(fit)} {title}", fit.formula],
+        [("Promise", sentences.promise(fit)), *source_fact(fit), *facts],
         table,
         [
             *([UNITS_NOTE] if UNITS in table.headers else []),
-            *notes(fit, found, is_asked_for=mode is not None),
-            *above(fit, _computed(fit, table), has_below=shown),
+            *said,
+            *above(fit, ["the estimates", *computed], has_below=shown),
         ],
         below(fit) if shown else [],
-        legend(found, counted) if found is not None else "",
-        table_of(fit.diagnostics.counts) if shown else None,
     )
 
 
-def _promise(fit: FitRecord) -> str:
-    if isinstance(fit.guarantee, NonPrivate):
-        return f"{fit.guarantee}; nothing on this page is private"
-    moments = fit.release.moments
-    bought = ", coefficients only"
-    if moments is not None:
-        parts = (("coefficients", fit.calibration), ("inference", moments.calibration))
-        bought = ": " + ", ".join(f"{name} {_price(part.target)}" for name, part in parts)
-    return f"{fit.guarantee}{bought}; neighbours replace one of n = {fit.nobs} records"
+def _chosen_table(fit: SelectedRecord) -> Table:
+    shown = _shown(fit)
+    counts, d = fit.release.counts, fit.spec.d
+    columns = {"Estimate": figures(fit.coef.to_numpy()[shown])}
+    if fit.release.exact is None:
+        columns["times +"] = [str(count) for count in counts[:d][shown]]
+        columns["times -"] = [str(count) for count in counts[d:][shown]]
+    return table_of_shown(fit, shown, columns | odds_columns(fit, shown, np.zeros(len(shown))))
 
 
-def _price(guarantee: Guarantee) -> str:
-    """The numbers of a guarantee, without its kind."""
-    return str(guarantee).partition(" (")[0].replace(", ", " and ")
+def _shown(fit: SelectedRecord) -> list[int]:
+    """Positions of the coefficients on the page: all, or the largest where they are many."""
+    coef = fit.release.coef
+    if len(coef) <= _MOST_SHOWN:
+        return list(range(len(coef)))
+    largest = np.argsort(-np.abs(coef), kind="stable")[:_MOST_SHOWN]
+    return sorted(int(index) for index in largest if coef[index] != 0) or [0]
 
 
-def _mechanism(fit: FitRecord) -> str:
-    calibration = fit.calibration
-    if calibration.noise.scale == 0:
-        return "none: the minimiser of loss and penalty itself"
-    return (
-        f"{_NOUNS[calibration.placement]}, {calibration.noise.title} noise, "
-        f"scale {calibration.noise.scale:.3g} ({calibration.bound})"
-    )
-
-
-def _rows(fit: FitRecord) -> str:
-    spec = fit.spec
-    radius = f"radius R = {spec.radius:.3g}"
-    if spec.scaled_by_data:
-        return f"{radius}; columns were scaled by the data's own means, deviations and longest row"
-    if spec.bound_source == "declared bounds":
-        return f"{radius} from declared bounds; nothing was estimated from the data"
-    if spec.bound_source == "declared bounds and row_norm":
-        return f"{radius} from declared bounds; {shortened_apart(spec)}; {_REMEDY} them"
-    shortened = f"{radius}, covariates shortened to length {spec.bound:.3g} (row_norm)"
-    if isinstance(spec, NormBoundedMatrix):
-        return f"{shortened}; nothing was estimated from the data"
-    if not spec.unbounded:
-        return f"{shortened}, below what the declared bounds give"
-    return f"{shortened}: no bounds for {', '.join(spec.unbounded)}; {_REMEDY} whole rows"
-
-
-def _loss(fit: FitRecord) -> list[tuple[str, str]]:
-    """Which of its family a loss is, where it is one of several."""
-    loss = fit.calibration.problem.loss
-    return [("Loss", describe(loss))] if loss.parameters else []
-
-
-def _lambda(fit: FitRecord) -> str:
-    known = f"{fit.calibration.lambda_:.3g}, {fit.calibration.lambda_origin}"
-    if fit.calibration.lambda_ == 0:
-        return known
-    return f"{known}; coefficients are penalised by it, that is, shrunk towards zero"
-
-
-def _projection(fit: FitRecord) -> list[tuple[str, str]]:
-    projection = fit.spec.projection
-    if projection is None:
-        return []
-    p, q = projection.shape
-    return [("Projection", f"{p} covariates onto {q} random directions, drawn without the data")]
-
-
-def _moments(fit: FitRecord, found: Inference | None) -> list[tuple[str, str]]:
-    """What was released for inference, and how good it is."""
-    if fit.release.moments is None or found is None:
-        return []
-    known, calibration = quality(fit.release), fit.release.moments.calibration
-    size = f"{known.relative_bias:.3g}" if math.isfinite(known.relative_bias) else "not known"
-    bias = f"relative bias of the penalty {size}"
-    if calibration.noise.scale == 0:
-        return [("Inference", f"information matrix and scores of the data, without noise; {bias}")]
-    return [
-        (
-            "Inference",
-            f"information matrix and scores with {calibration.noise.title} noise, which is "
-            f"{known.noise_to_signal:.3g} times the smallest eigenvalue of the matrix; {bias}; "
-            f"{found.mode} mode, {found.target} coefficients",
+def _choices(fit: SelectedRecord) -> list[str]:
+    said, coef, unit = [], fit.release.coef, fit.calibration.unit
+    if len(coef) > _MOST_SHOWN:
+        said.append(
+            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; "
+            f"{len(_shown(fit))} of them are shown."
         )
-    ]
-
-
-def _computed(fit: FitRecord, table: CoefficientTable) -> list[str]:
-    """What on the page was computed from the data."""
-    if fit.release.moments is not None:
-        return [
-            "the estimates",
-            "their standard errors, tests and intervals",
-            "the ratios under Inference",
-        ]
-    return ["the estimates", *odds_computed(fit, table)]
+    if fit.release.exact is None:
+        said.append(
+            "A column was chosen as it is (times +) or with its sign turned (times -). The "
+            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
+            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
+            "units of the column, and the intercept takes up the centres of the bounds."
+        )
+    return said

@@ -1,15 +1,13 @@
-"""The table of coefficients on the printed page: its cells, and its lines of text."""
+"""The table of coefficients on the printed page: which ones, and how their numbers read."""
 
 from __future__ import annotations
 
-import html
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from statsmodels.iolib.table import SimpleTable
 
+from privatelr.page_model import Table
 from privatelr.privacy import NonPrivate
 from privatelr.results.fit_record import in_user_units, limits_at
 from privatelr.results.plots.forest_axis import drawings, odds_units, spans_of, units_of
@@ -17,13 +15,10 @@ from privatelr.results.plots.forest_axis import drawings, odds_units, spans_of, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from privatelr.design import DesignSpec
     from privatelr.inference import Inference
     from privatelr.results.fit_record import FitRecord, ModelRecord
     from privatelr.types import FloatArray
 
-WIDTH = 79
-_LONGEST_NAME = 38
 _USUAL = 13
 """Width of a column where inference was not requested."""
 _LARGEST = 1e5
@@ -43,63 +38,7 @@ UNITS_NOTE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CoefficientTable:
-    """Cells as they are printed.
-
-    Attributes
-    ----------
-    names, headers : tuple of str
-    cells : tuple of tuple of str
-        One tuple per name, with a cell for each header.
-    width : int or None
-        Of every column; None for columns as narrow as their cells allow.
-    drawings : tuple of str
-        SVG of each row for HTML, if there are any.
-    """
-
-    names: tuple[str, ...]
-    headers: tuple[str, ...]
-    cells: tuple[tuple[str, ...], ...]
-    width: int | None = None
-    drawings: tuple[str, ...] = ()
-
-    def as_lines(self) -> list[str]:
-        """Lines of at most 79 columns; a name without room for its cells has its own line."""
-        longest = max(map(len, self.names))
-        if self.width is not None:
-            stub, widths = min(longest, _LONGEST_NAME), [self.width] * len(self.headers)
-        else:
-            columns = [self.headers, *self.cells]
-            needed = [max(len(row[i]) for row in columns) for i in range(len(self.headers))]
-            gap = 2 if longest + sum(needed) + 2 * len(needed) <= WIDTH else 1
-            widths = [size + gap for size in needed]
-            stub = min(longest, WIDTH - sum(widths))
-        lines = [" " * stub + _aligned(self.headers, widths)]
-        for name, cells in zip(self.names, self.cells, strict=True):
-            label = _shorten(name, _LONGEST_NAME) if self.width is not None else name
-            if len(label) > stub:
-                lines.append(_shorten(label, WIDTH))
-                label = ""
-            lines.append(label.ljust(stub) + _aligned(cells, widths))
-        return [line.rstrip() for line in lines]
-
-    def as_simple_table(self) -> SimpleTable:
-        """The same with its names in full, for CSV and LaTeX."""
-        return SimpleTable([list(row) for row in self.cells], list(self.headers), list(self.names))
-
-    def as_html(self) -> str:
-        """The same as HTML, with the drawings after the cells."""
-        rows = [[html.escape(cell) for cell in row] for row in self.cells]
-        headers = [html.escape(header) for header in self.headers]
-        if self.drawings:
-            rows = [[*row, drawn] for row, drawn in zip(rows, self.drawings, strict=True)]
-            headers.append("")
-        found: str = SimpleTable(rows, headers, [html.escape(n) for n in self.names]).as_html()
-        return found
-
-
-def plain_table(fit: FitRecord) -> CoefficientTable:
+def plain_table(fit: FitRecord) -> Table:
     """Estimates, and a limit to what the noise adds, where inference was not requested."""
     estimates = in_user_units(fit)
     shown = shown_rows(estimates)
@@ -110,13 +49,11 @@ def plain_table(fit: FitRecord) -> CoefficientTable:
     return table_of_shown(fit, shown, printed | odds_columns(fit, shown, sd))
 
 
-def table_of_shown(
-    fit: ModelRecord, shown: list[int], columns: dict[str, list[str]]
-) -> CoefficientTable:
+def table_of_shown(fit: ModelRecord, shown: list[int], columns: dict[str, list[str]]) -> Table:
     """Columns of cells beside the names of the coefficients in these places."""
     names, cells = fit.spec.columns.names, tuple(zip(*columns.values(), strict=True))
     width = None if UNITS in columns else _USUAL
-    return CoefficientTable(tuple(names[row] for row in shown), tuple(columns), cells, width)
+    return Table(tuple(names[row] for row in shown), tuple(columns), cells, width)
 
 
 def odds_columns(fit: ModelRecord, shown: list[int], sd: FloatArray) -> dict[str, list[str]]:
@@ -135,7 +72,7 @@ def odds_columns(fit: ModelRecord, shown: list[int], sd: FloatArray) -> dict[str
     return columns
 
 
-def odds_computed(fit: ModelRecord, table: CoefficientTable) -> list[str]:
+def odds_computed(fit: ModelRecord, table: Table) -> list[str]:
     """What a page with these odds ratios says was computed from the data, beside the estimates."""
     if fit.loss.probability is None:
         return []
@@ -166,14 +103,6 @@ def shown_of(known: int) -> int:
     return known if known <= _MOST_SHOWN else _FEW
 
 
-def shortened_apart(spec: DesignSpec) -> str:
-    """What becomes of the terms without bounds of a design that has both."""
-    length = f"to length {spec.unbounded_norm:.3g} (row_norm)"
-    if len(spec.unbounded) == 1:
-        return f"{spec.unbounded[0]} has none and is shortened {length}"
-    return f"{', '.join(spec.unbounded)} have none and are shortened together {length}"
-
-
 def shown_rows(estimates: FloatArray) -> list[int]:
     """Positions of the coefficients on the page: all, or the largest where they are very many."""
     if shown_of(len(estimates)) == len(estimates):
@@ -185,7 +114,7 @@ def shown_rows(estimates: FloatArray) -> list[int]:
     return sorted(larger + np.flatnonzero(sizes == least)[: _FEW - len(larger)].tolist())
 
 
-def inference_table(fit: FitRecord, found: Inference) -> tuple[CoefficientTable, bool]:
+def inference_table(fit: FitRecord, found: Inference) -> tuple[Table, bool]:
     """Estimates with errors, tests and intervals, and whether bars count in standard errors."""
     half = (1 - found.level) / 2
     columns = {"Estimate": figures(found.estimate), "Std. Error": figures(found.sd)}
@@ -200,11 +129,7 @@ def inference_table(fit: FitRecord, found: Inference) -> tuple[CoefficientTable,
     drawn, counted = drawings(found)
     names = tuple(fit.spec.columns.names)
     cells = tuple(zip(*columns.values(), strict=True))
-    return CoefficientTable(names, tuple(columns), cells, drawings=tuple(drawn)), counted
-
-
-def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
-    return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+    return Table(names, tuple(columns), cells, drawings=tuple(drawn)), counted
 
 
 def figures(values: Iterable[float], least: int = _LEAST_PLACES) -> list[str]:
@@ -242,10 +167,3 @@ def _figure(value: float, places: int) -> str:
 
 def _chance(value: float) -> str:
     return f"<{_SMALLEST_P:g}" if value < _SMALLEST_P else f"{value:.3f}"
-
-
-def _shorten(name: str, longest: int) -> str:
-    if len(name) <= longest:
-        return name
-    half = (longest - 3) // 2
-    return f"{name[: longest - 3 - half]}...{name[-half:]}"

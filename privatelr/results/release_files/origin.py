@@ -7,17 +7,15 @@ and the vignette about the guarantee take their sentences from here.
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from privatelr.page_model import Bullets, as_text
 from privatelr.privacy import NonPrivate
 from privatelr.results.fit_record import FitRecord, SelectedRecord
 
 if TYPE_CHECKING:
     from privatelr.results.fit_record import ModelRecord
-
-_WIDTH = 79
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +55,15 @@ class Origin:
         return "read from a file that is not signed"
 
     def __str__(self) -> str:
-        parts = (
-            (f"{self.source[0].upper()}{self.source[1:]}.", ()),
-            ("Recomputed when it was read:", self.recomputed),
-            ("Stated by its writer, and not checkable:", self.stated),
+        return as_text(
+            [
+                f"{self.source[0].upper()}{self.source[1:]}.",
+                "Recomputed when it was read:",
+                Bullets(self.recomputed),
+                "Stated by its writer, and not checkable:",
+                Bullets(self.stated),
+            ]
         )
-        lines = []
-        for title, sentences in parts:
-            lines += textwrap.wrap(title, _WIDTH)
-            for sentence in sentences:
-                lines += textwrap.wrap(
-                    sentence, _WIDTH, initial_indent="- ", subsequent_indent="  "
-                )
-        return "\n".join(lines)
 
 
 def source_fact(fit: ModelRecord) -> list[tuple[str, str]]:
