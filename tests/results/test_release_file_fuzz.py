@@ -25,10 +25,8 @@ from privatelr.results.release_files import (
     canonical,
     content_hash,
     design_file,
-    moments_file,
     release_document,
     release_file,
-    release_format,
 )
 from privatelr.results.release_files import document as release_document_module
 
@@ -85,14 +83,11 @@ def models(tmp_path_factory):
 def read(monkeypatch):
     """Load bytes as if they were a file, and plan each design once: planning is a function."""
     planned, plan = {}, design_file._planned
-    names = ("formula", "variables", "intercept", "bound", "bound_source")
+    names = ("formula", "variables", "intercept", "bound", "bound_source", "unbounded_norm")
 
     def remembered(given):
         # what decides the plan is in these entries, and in the number of columns
-        columns = given["columns"]
-        size = len(columns) if isinstance(columns, list) else None
-        apart = given.get("unbounded_norm", "absent")
-        key = repr([[given[name] for name in names], apart, size])
+        key = repr([[getattr(given, name) for name in names], len(given.columns)])
         if key not in planned:
             planned[key] = plan(given)
         return planned[key]
@@ -422,7 +417,7 @@ def test_planted_trust_is_caught(models, read, monkeypatch):
 
 
 def test_planted_trust_in_moments_is_caught(models, read, monkeypatch):
-    monkeypatch.setattr(moments_file, "_require_consistent", lambda calibration: None)
+    monkeypatch.setattr(calibration_file, "_require_consistent_moments", lambda calibration: None)
     with pytest.raises((AssertionError, GuaranteeError)):
         test_damaged_entries_about_inference(models, read)
 
@@ -436,9 +431,9 @@ def test_planted_trust_in_the_sum_is_caught(models, read, monkeypatch):
 
 def test_planted_blindness_to_the_hash_is_caught(models, read, monkeypatch):
     """A reader that does not compare the hash."""
-    honest = release_format.content_hash
+    honest = release_document_module.content_hash
     monkeypatch.setattr(
-        release_format,
+        release_document_module,
         "content_hash",
         lambda document: document.get("sha256") or honest(document),
     )

@@ -1,20 +1,19 @@
 """The file of a fit: what it holds, how it is written, read and checked."""
 
-from privatelr.results.release_files.calibration_file import restore_guarantee
+from privatelr.results.release_files.calibration_file import restore_moments
 from privatelr.results.release_files.design_limits import (
     MOST_COLUMNS,
     expansion_work,
     least_columns,
     read_tokens,
 )
-from privatelr.results.release_files.document import release_document, restore
-from privatelr.results.release_files.json_values import MOST_MARKS, canonical, parse
-from privatelr.results.release_files.moments_file import restore_moments
+from privatelr.results.release_files.document import content_hash, release_document, restore
+from privatelr.results.release_files.document_entries import VERSION
+from privatelr.results.release_files.json_values import MOST_MARKS, canonical, parse, read_entry
 from privatelr.results.release_files.release_file import (
     create_file,
     load,
     release_bytes,
     replace_file,
 )
-from privatelr.results.release_files.release_format import VERSION, content_hash
 from privatelr.results.release_files.unfinished import remove_abandoned

@@ -1,192 +1,296 @@
-"""Guarantees, noise laws and calibrations as plain values, and back again.
+"""Guarantees, noise laws, calibrations and moments as entries of a file, and back again.
 
-Nothing is taken on trust: the noise has to be enough for the guarantee that the file claims,
-by the same formulas that chose it.
-
-What follows from them is recomputed by whoever reads them: the noise has to be enough for the
-guarantee that the file claims, by the same formulas that chose it.
+Nothing is taken on trust: the noise has to be enough for the guarantee that the file claims, by
+the same formulas that chose it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
-from privatelr.mechanisms import Problem, read_target
-from privatelr.mechanisms.calibration import Alternative, Calibration
+import msgspec
+import numpy as np
+
+from privatelr.errors import GuaranteeError, ReleaseFileError
+from privatelr.mechanisms import Moments, Problem, read_target
+from privatelr.mechanisms.calibration import (
+    MOST_COLUMNS,
+    Alternative,
+    Calibration,
+    MomentsCalibration,
+    achieved_moments,
+    moments_balance,
+    moments_sensitivity,
+)
 from privatelr.mechanisms.verify import achieved
-from privatelr.numerics import LOSSES, find_loss
-from privatelr.privacy import (
-    REPLACE_ONE,
-    ZCDP,
-    ApproxDP,
-    Guarantee,
-    NonPrivate,
-    PureDP,
-    conversions,
-    implies,
-)
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
-from privatelr.results.release_files.json_values import (
-    CLOSE,
-    choice,
-    entries,
-    listing,
-    number,
-    text,
-    whole,
-)
+from privatelr.numerics import find_loss
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP, conversions, implies
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.results.release_files import calibration_entries as entries
+from privatelr.results.release_files.document_entries import MomentsEntry
+from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.types import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privatelr.numerics import Loss
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.noise import NoiseLaw
+    from privatelr.types import FloatArray
 
 
-_LAWS: dict[str, type[Any]] = {
-    "spherical_laplace": SphericalLaplace,
-    "block_laplace": BlockLaplace,
-    "gaussian": GaussianNoise,
-    "none": NoNoise,
+_GUARANTEES: dict[type[Guarantee], Any] = {
+    PureDP: entries.PureEntry,
+    ZCDP: entries.ZcdpEntry,
+    ApproxDP: entries.ApproximateEntry,
+    NonPrivate: entries.NoGuaranteeEntry,
 }
-"""Kinds of noise in a file; a new law is listed here and in the schema."""
-_NUMBERS = {"pure": ("epsilon",), "zcdp": ("rho",), "approximate": ("epsilon", "delta")}
-_SMALLEST, _LARGEST = 1e-100, 1e100
-"""Limits to sizes of noise and rows, for which no formula over- or underflows."""
-_LONGEST_PHRASE = 200
+_LAWS: dict[type[NoiseLaw], Any] = {
+    SphericalLaplace: entries.SphericalEntry,
+    GaussianNoise: entries.GaussianEntry,
+    NoNoise: entries.NoNoiseEntry,
+}
+"""Laws on vectors of a dimension; a new law has its entry here."""
+_FARTHEST = 1000.0
+"""Standard deviations; no noise was ever drawn that far out."""
 
 
 # -- writing ---------------------------------------------------------------------------------
 
 
-def law_entry(law: NoiseLaw) -> dict[str, Any]:
-    """A law as plain values: its name and its numbers."""
-    kind = next(name for name, cls in _LAWS.items() if type(law) is cls)
+def guarantee_entry(guarantee: Guarantee) -> entries.GuaranteeEntry:
+    """A guarantee as an entry."""
+    kind: Any = _GUARANTEES[type(guarantee)]
+    entry: entries.GuaranteeEntry = kind.of(guarantee, neighbours=guarantee.neighbours.name)
+    return entry
+
+
+def calibration_entry(calibration: Calibration) -> entries.PerturbationEntry:
+    """A calibration as an entry, all of it public."""
+    problem = calibration.problem
+    return entries.PerturbationEntry.of(
+        calibration,
+        problem,
+        target=guarantee_entry(calibration.target),
+        loss=loss_entry(problem.loss),
+        blocks=_blocks_entry(problem.blocks),
+        lambda_rules=[entries.RuleEntry(rule=r, lambda_=x) for r, x in calibration.lambda_rules],
+        noise=_law_entry(calibration.noise),
+        shield=_law_entry(calibration.shield),
+        alternatives=[
+            entries.AlternativeEntry(noise=o.title, ratio=o.ratio if o.ratio < math.inf else None)
+            for o in calibration.alternatives
+        ],
+    )
+
+
+def loss_entry(loss: Loss) -> entries.LossEntry:
+    """The name of a loss, beside the numbers that pick it from its family if there are any."""
+    return {"name": loss.name, **loss.parameters} if loss.parameters else loss.name
+
+
+def _law_entry(law: NoiseLaw) -> entries.LawEntry:
     if isinstance(law, BlockLaplace):
-        return {"law": kind, "blocks": blocks_entry(law.blocks), "rate": law.rate}
-    return {"law": kind, **asdict(cast("Any", law))}
+        return entries.BlockLaplaceEntry(blocks=_blocks_entry(law.blocks), rate=law.rate)
+    entry: entries.LawEntry = _LAWS[type(law)].of(law)
+    return entry
 
 
-def blocks_entry(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
-    """Blocks of columns as plain values; the usual norm is not named."""
+def _blocks_entry(blocks: tuple[Block, ...]) -> list[entries.BlockEntry]:
+    """Blocks of columns; the usual norm is not named."""
     return [
-        {"size": block.size, "bound": block.bound}
-        | ({} if block.norm == "l1" else {"norm": block.norm})
+        entries.BlockEntry.of(block, norm=msgspec.UNSET if block.norm == "l1" else block.norm)
         for block in blocks
     ]
+
+
+def moments_entry(moments: Moments) -> MomentsEntry:
+    """The moments as they were released, since the law of the noise is about those numbers."""
+    calibration = moments.calibration
+    curvature, scores = np.split(moments.values, 2)
+    return MomentsEntry.of(
+        calibration,
+        target=guarantee_entry(calibration.target),
+        noise=_law_entry(calibration.noise),
+        curvature=_triangle(curvature, calibration.problem.d),
+        scores=_triangle(scores, calibration.problem.d),
+    )
+
+
+def _triangle(svec: FloatArray, d: int) -> list[list[float]]:
+    """Rows of the upper triangle, each from its diagonal on."""
+    ends = list(accumulate(range(d, 1, -1)))
+    return [row.tolist() for row in np.split(svec, ends)]
 
 
 # -- reading ---------------------------------------------------------------------------------
 
 
-def restore_guarantee(value: Any, where: str) -> Guarantee:
-    """A guarantee, with exactly its own entries."""
-    kind = choice(
-        value.get("kind") if isinstance(value, dict) else None,
-        f"{where}.kind",
-        conversions.KINDS,
-    )
-    names = _NUMBERS.get(kind, ("reason",))
-    given = entries(value, where, ("kind", *names, "neighbours"))
-    choice(given["neighbours"], f"{where}.neighbours", (REPLACE_ONE.name,))
-    if kind == "none":
-        phrase(given["reason"], f"{where}.reason")
-    else:
-        for name in names:
-            number(given[name], f"{where}.{name}", at_least=0.0)
-    try:
-        return conversions.from_json(given)
-    except GuaranteeError as error:
-        raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
+def restore_guarantee(entry: entries.GuaranteeEntry, where: str) -> Guarantee:
+    """The guarantee of an entry."""
+    with named(where):
+        return conversions.from_json(msgspec.to_builtins(entry))
 
 
-def restore_target(value: Any, where: str) -> Guarantee:
+def restore_target(entry: entries.GuaranteeEntry, where: str) -> Guarantee:
     """A guarantee that noise is made for, which is one that a fit takes."""
-    target = restore_guarantee(value, where)
-    if isinstance(target, NonPrivate):
-        return target
-    try:
-        read_target(target, 0.0)
-    except GuaranteeError as error:
-        raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
+    target = restore_guarantee(entry, where)
+    if not isinstance(target, NonPrivate):
+        with named(where):
+            read_target(target, 0.0)
     return target
 
 
-def phrase(value: Any, where: str) -> str:
-    """A text that is printed as it is, so it stays within its line."""
-    found = text(value, where, _LONGEST_PHRASE)
-    if not found.isprintable():
-        raise ReleaseFileError(f"{where} takes printable characters on one line")
-    return found
+def restore_loss(entry: entries.LossEntry, where: str) -> Loss:
+    """The loss that `loss_entry` wrote."""
+    given: dict[str, Any] = {"name": entry} if isinstance(entry, str) else {"name": "", **entry}
+    with named(where):
+        loss = find_loss(**given)
+    if loss_entry(loss) != entry:
+        raise ReleaseFileError(f"{where} takes the name of a loss, or of a family and its numbers")
+    return loss
 
 
-def size(value: Any, where: str) -> float:
-    """A number above zero for which no formula over- or underflows."""
-    found = number(value, where, above=0.0)
-    if not _SMALLEST <= found <= _LARGEST:
-        raise ReleaseFileError(f"{where} takes a number from {_SMALLEST:g} to {_LARGEST:g}")
-    return found
+def restore_calibration(entry: entries.PerturbationEntry) -> Calibration:
+    """The calibration that `calibration_entry` wrote.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence: an entry that is wrong, or noise that does not give the target.
+    """
+    target = restore_target(entry.target, "calibration.target")
+    if entry.lambda_ == 0 and not isinstance(target, NonPrivate):
+        raise ReleaseFileError("calibration.lambda takes a number above 0 beside a guarantee")
+    problem = Problem(
+        n=entry.n,
+        d=entry.d,
+        loss=restore_loss(entry.loss, "calibration.loss"),
+        radius=entry.radius,
+        blocks=_read_blocks(entry.blocks, "calibration.blocks", entry.d),
+        lambda_=entry.lambda_,
+    )
+    calibration = Calibration(
+        problem=problem,
+        target=target,
+        placement=entry.placement,
+        analysis=entry.analysis,
+        noise=_read_law(entry.noise, "calibration.noise", entry.d, problem.blocks),
+        shield=_read_law(entry.shield, "calibration.shield", entry.d, problem.blocks),
+        tau=entry.tau,
+        grid=entry.grid,
+        lambda_origin=entry.lambda_origin,
+        lambda_rules=tuple((rule.rule, rule.lambda_) for rule in entry.lambda_rules),
+        alternatives=tuple(
+            Alternative(other.noise, math.inf if other.ratio is None else other.ratio)
+            for other in entry.alternatives
+        ),
+    )
+    _require_consistent(calibration)
+    return calibration
 
 
-def zero_or_size(value: Any, where: str) -> float:
-    """A size, or zero."""
-    return 0.0 if number(value, where, at_least=0.0) == 0 else size(value, where)
-
-
-def read_blocks(value: Any, where: str, d: int) -> tuple[Block, ...]:
+def _read_blocks(listed: list[entries.BlockEntry], where: str, d: int) -> tuple[Block, ...]:
     """Blocks of all d columns, or none."""
-    blocks = []
-    for index, item in enumerate(listing(value, where)):
-        named = isinstance(item, dict) and "norm" in item
-        names = ("size", "bound", "norm") if named else ("size", "bound")
-        given = entries(item, f"{where}[{index}]", names)
-        width = whole(given["size"], f"{where}[{index}].size", 1, d)
-        bound = size(given["bound"], f"{where}[{index}].bound")
-        if named:
-            choice(given["norm"], f"{where}[{index}].norm", ("l2",))
-        blocks.append(Block(width, bound, "l2" if named else "l1"))
+    blocks = tuple(Block(b.size, b.bound, "l2" if b.norm == "l2" else "l1") for b in listed)
     if len({block.bound for block in blocks if block.norm == "l2"}) > 1:
         raise ReleaseFileError(f"{where} takes one bound for all blocks under 'l2'")
     if blocks and sum(block.size for block in blocks) != d:
         raise ReleaseFileError(f"{where} takes sizes that add up to d = {d}")
-    return tuple(blocks)
+    return blocks
 
 
-def read_law(
-    value: Any, where: str, dimension: int, known_blocks: tuple[Block, ...] = ()
+def _read_law(
+    entry: entries.LawEntry, where: str, dimension: int, known_blocks: tuple[Block, ...] = ()
 ) -> NoiseLaw:
     """A law on vectors of this dimension; if it has blocks, then those of the design."""
-    kind = value.get("law") if isinstance(value, dict) else None
-    match choice(kind, f"{where}.law", _LAWS):
-        case "block_laplace":
-            given = entries(value, where, ("law", "blocks", "rate"))
-            blocks = read_blocks(given["blocks"], f"{where}.blocks", dimension)
-            if blocks != known_blocks or not blocks:
-                raise ReleaseFileError(f"{where}.blocks differ from calibration.blocks")
-            return BlockLaplace(blocks, size(given["rate"], f"{where}.rate"))
-        case "none":
-            entries(value, where, ("law", "dimension"))
-            return NoNoise(_read_dimension(value, where, dimension))
-        case "gaussian":
-            entries(value, where, ("law", "dimension", "sd"))
-            sd = size(value["sd"], f"{where}.sd")
-            return GaussianNoise(_read_dimension(value, where, dimension), sd)
-    entries(value, where, ("law", "dimension", "rate"))
-    rate = size(value["rate"], f"{where}.rate")
-    return SphericalLaplace(_read_dimension(value, where, dimension), rate)
+    if isinstance(entry, entries.BlockLaplaceEntry):
+        blocks = _read_blocks(entry.blocks, f"{where}.blocks", dimension)
+        if blocks != known_blocks or not blocks:
+            raise ReleaseFileError(f"{where}.blocks differ from calibration.blocks")
+        return BlockLaplace(blocks, entry.rate)
+    require_same(entry.dimension, dimension, f"{where}.dimension")
+    law = next(law for law, kind in _LAWS.items() if isinstance(entry, kind))
+    found: NoiseLaw = law(**msgspec.structs.asdict(entry))
+    return found
 
 
-def _read_dimension(value: dict[str, Any], where: str, dimension: int) -> int:
-    return whole(value["dimension"], f"{where}.dimension", dimension, dimension)
+def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | None:
+    """The moments that `moments_entry` wrote, for coefficients of this problem.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence: an entry that is wrong, or noise that does not give the target.
+    """
+    if entry is None:
+        return None
+    if problem.d > MOST_COLUMNS:
+        raise ReleaseFileError(f"inference takes null beside more than {MOST_COLUMNS} columns")
+    if problem.lambda_ == 0:
+        raise ReleaseFileError("inference takes null beside a fit without a penalty")
+    calibration = MomentsCalibration(
+        problem=problem,
+        target=restore_target(entry.target, "inference.target"),
+        balance=moments_balance(problem),
+        noise=_read_law(entry.noise, "inference.noise", problem.d * (problem.d + 1)),
+        grid=entry.grid,
+    )
+    require_same(entry.balance, calibration.balance, "inference.balance")
+    _require_consistent_moments(calibration)
+    curvature = _read_triangle(entry.curvature, "inference.curvature", calibration)
+    scores = _read_triangle(entry.scores, "inference.scores", calibration)
+    return Moments(np.concatenate([curvature, scores]), calibration)
+
+
+def _read_triangle(
+    rows: list[list[float]], where: str, calibration: MomentsCalibration
+) -> FloatArray:
+    """Half of the moments ``(d (d + 1) / 2,)``."""
+    problem, grid = calibration.problem, calibration.grid
+    if [len(row) for row in rows] != list(range(problem.d, 0, -1)):
+        raise ReleaseFileError(f"{where} takes rows of {problem.d} numbers down to one")
+    found = np.concatenate([np.array(row, dtype=np.float64) for row in rows])
+    if grid and np.any(np.fmod(found, grid)):
+        raise ReleaseFileError(f"{where} takes multiples of the grid")
+    # a mean of rows is within n times what one of them can move it by
+    largest = problem.n * moments_sensitivity(problem) + _FARTHEST * calibration.entry_sd
+    if np.any(np.abs(found) > largest):
+        raise ReleaseFileError(f"{where} takes numbers that rows and noise can make")
+    return found
 
 
 # -- what follows ----------------------------------------------------------------------------
 
 
-def require_power_of_two(grid: float, where: str) -> None:
+def _require_consistent(calibration: Calibration) -> None:
+    """Refuse a calibration whose noise does not give its target."""
+    if isinstance(calibration.target, NonPrivate):
+        laws = (calibration.noise, calibration.shield)
+        _require_no_noise("calibration", laws, calibration.grid or calibration.tau)
+    else:
+        _require_power_of_two(calibration.grid, "calibration.grid")
+        require_worth(lambda: achieved(calibration), calibration.target, "calibration")
+
+
+def _require_consistent_moments(calibration: MomentsCalibration) -> None:
+    """Refuse moments whose noise does not give their target."""
+    if isinstance(calibration.target, NonPrivate):
+        _require_no_noise("inference", (calibration.noise,), calibration.grid)
+    else:
+        _require_power_of_two(calibration.grid, "inference.grid")
+        require_worth(lambda: achieved_moments(calibration), calibration.target, "inference")
+
+
+def _require_no_noise(where: str, laws: tuple[NoiseLaw, ...], sizes: float) -> None:
+    if sizes or not all(isinstance(law, NoNoise) for law in laws):
+        raise ReleaseFileError(f"{where}: a part without a guarantee has no noise or grid")
+
+
+def _require_power_of_two(grid: float, where: str) -> None:
     """Refuse a grid that is none of those that releases are rounded to."""
     fraction, _ = math.frexp(grid)
     if fraction != 0.5:
@@ -229,148 +333,3 @@ def _relaxed(target: Guarantee) -> Guarantee:
             delta = min(target.delta * (1 + CLOSE), 1.0)
             return ApproxDP(target.epsilon * (1 + CLOSE), delta, target.neighbours)
     return target
-
-
-_ENTRIES = (
-    *("placement", "analysis", "target", "n", "d", "loss", "radius", "blocks", "lambda"),
-    *("lambda_origin", "lambda_rules", "noise", "shield", "tau", "grid", "alternatives"),
-)
-_MOST_RECORDS = 10**15
-_MOST_COLUMNS = 10**6
-
-
-# -- writing ---------------------------------------------------------------------------------
-
-
-def calibration_entry(calibration: Calibration) -> dict[str, Any]:
-    """A calibration as plain values, all of them public."""
-    problem = calibration.problem
-    return {
-        "placement": calibration.placement,
-        "analysis": calibration.analysis,
-        "target": conversions.to_json(calibration.target),
-        "n": problem.n,
-        "d": problem.d,
-        "loss": loss_entry(problem.loss),
-        "radius": problem.radius,
-        "blocks": blocks_entry(problem.blocks),
-        "lambda": problem.lambda_,
-        "lambda_origin": calibration.lambda_origin,
-        "lambda_rules": [{"rule": r, "lambda": value} for r, value in calibration.lambda_rules],
-        "noise": law_entry(calibration.noise),
-        "shield": law_entry(calibration.shield),
-        "tau": calibration.tau,
-        "grid": calibration.grid,
-        "alternatives": [
-            {"noise": other.title, "ratio": other.ratio if math.isfinite(other.ratio) else None}
-            for other in calibration.alternatives
-        ],
-    }
-
-
-def loss_entry(loss: Loss) -> Any:
-    """The name of a loss, beside the numbers that pick it from its family if there are any."""
-    return {"name": loss.name, **loss.parameters} if loss.parameters else loss.name
-
-
-# -- reading ---------------------------------------------------------------------------------
-
-
-def restore_calibration(value: Any) -> Calibration:
-    """The calibration that `calibration_entry` wrote.
-
-    Raises
-    ------
-    ReleaseFileError
-        Part of a sentence: an entry that is wrong, or noise that does not give the target.
-    """
-    where = "calibration"
-    given = entries(value, where, _ENTRIES)
-    target = restore_target(given["target"], f"{where}.target")
-    plain = isinstance(target, NonPrivate)
-    problem = Problem(
-        n=whole(given["n"], f"{where}.n", 1, _MOST_RECORDS),
-        d=(d := whole(given["d"], f"{where}.d", 1, _MOST_COLUMNS)),
-        loss=read_loss(given["loss"], f"{where}.loss"),
-        radius=size(given["radius"], f"{where}.radius"),
-        blocks=read_blocks(given["blocks"], f"{where}.blocks", d),
-        lambda_=_read_lambda(given["lambda"], f"{where}.lambda", plain),
-    )
-    calibration = Calibration(
-        problem=problem,
-        target=target,
-        placement=cast(
-            "Any", choice(given["placement"], f"{where}.placement", ("objective", "output"))
-        ),
-        analysis=phrase(given["analysis"], f"{where}.analysis"),
-        noise=read_law(given["noise"], f"{where}.noise", d, problem.blocks),
-        shield=read_law(given["shield"], f"{where}.shield", d, problem.blocks),
-        tau=zero_or_size(given["tau"], f"{where}.tau"),
-        grid=zero_or_size(given["grid"], f"{where}.grid"),
-        lambda_origin=phrase(given["lambda_origin"], f"{where}.lambda_origin"),
-        lambda_rules=tuple(_read_rules(given["lambda_rules"], f"{where}.lambda_rules")),
-        alternatives=tuple(_read_others(given["alternatives"], f"{where}.alternatives")),
-    )
-    _require_consistent(calibration)
-    return calibration
-
-
-def _read_lambda(value: Any, where: str, plain: bool) -> float:
-    """A plain fit may have no penalty; a private one may not."""
-    return zero_or_size(value, where) if plain else size(value, where)
-
-
-def read_loss(value: Any, where: str) -> Loss:
-    """The loss that `loss_entry` wrote."""
-    families = [name for name, loss in LOSSES.items() if loss.parameters]
-    if not isinstance(value, dict):
-        if value in families:
-            raise ReleaseFileError(f"{where} takes an object with the name {value!r} and numbers")
-        plain = [name for name, loss in LOSSES.items() if not loss.parameters]
-        return LOSSES[choice(value, where, plain)]
-    name = choice(value.get("name"), f"{where}.name", families)
-    given = entries(value, where, ("name", *LOSSES[name].parameters))
-    try:
-        return find_loss(**given)
-    except ArgumentError as error:
-        raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
-
-
-def _read_rules(value: Any, where: str) -> list[tuple[str, float]]:
-    rules = []
-    for index, item in enumerate(listing(value, where)):
-        given = entries(item, f"{where}[{index}]", ("rule", "lambda"))
-        name = phrase(given["rule"], f"{where}[{index}].rule")
-        rules.append((name, number(given["lambda"], f"{where}[{index}].lambda", at_least=0.0)))
-    return rules
-
-
-def _read_others(value: Any, where: str) -> list[Alternative]:
-    others = []
-    for index, item in enumerate(listing(value, where)):
-        given = entries(item, f"{where}[{index}]", ("noise", "ratio"))
-        ratio = given["ratio"]
-        others.append(
-            Alternative(
-                phrase(given["noise"], f"{where}[{index}].noise"),
-                math.inf
-                if ratio is None
-                else number(ratio, f"{where}[{index}].ratio", at_least=0.0),
-            )
-        )
-    return others
-
-
-def _require_consistent(calibration: Calibration) -> None:
-    """Refuse a calibration whose noise does not give its target."""
-    if isinstance(calibration.target, NonPrivate):
-        _require_plain(calibration)
-        return
-    require_power_of_two(calibration.grid, "calibration.grid")
-    require_worth(lambda: achieved(calibration), calibration.target, "calibration")
-
-
-def _require_plain(calibration: Calibration) -> None:
-    laws = (calibration.noise, calibration.shield)
-    if calibration.tau or calibration.grid or not all(isinstance(law, NoNoise) for law in laws):
-        raise ReleaseFileError("calibration: a fit without a guarantee has no noise, tau or grid")

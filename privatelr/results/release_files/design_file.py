@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from msgspec import UNSET
 
 from privatelr.design import (
     DesignSpec,
@@ -28,18 +29,16 @@ from privatelr.design import (
 from privatelr.errors import PrivateLRError, ReleaseFileError
 from privatelr.formula import parse_formula
 from privatelr.results.release_files.design_limits import read_tokens, require_columns
-from privatelr.results.release_files.json_values import (
-    CLOSE,
-    choice,
-    entries,
-    listing,
-    number,
-    numbers,
-    refuse,
-    require_same,
-    text,
-    whole,
+from privatelr.results.release_files.document_entries import (
+    ColumnEntry,
+    FactorEntry,
+    FormulaEntry,
+    MatrixEntry,
+    ResponseEntry,
+    TermEntry,
+    VariableEntry,
 )
+from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
@@ -49,104 +48,84 @@ if TYPE_CHECKING:
     from privatelr.formula import Interval
     from privatelr.types import FloatArray
 
-
-_DESIGN_ENTRIES = (
-    *("formula", "response", "variables", "factors", "terms", "columns"),
-    *("intercept", "bound", "bound_source", "unbounded", "radius", "projection"),
-)
-_APART = "unbounded_norm"
-"""An entry of designs with unbounded columns that are shortened apart; others do without."""
-_KINDS = ("numeric", "logical", "categorical", "text")
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column type for each content of a variable."""
-_LONGEST_NAME = 10_000
 
 
 # -- writing ---------------------------------------------------------------------------------
 
 
-def design_entry(spec: DesignSpec) -> dict[str, Any]:
-    """A plan as plain values; everything in it is public.
+def plan_entry(
+    spec: DesignSpec | EntryBoundedMatrix | NormBoundedMatrix,
+) -> FormulaEntry | MatrixEntry:
+    """A plan of any kind as an entry; everything in it is public.
 
     Raises
     ------
     ReleaseFileError
         If a level is not a text, a number or a boolean.
     """
+    if not isinstance(spec, EntryBoundedMatrix | NormBoundedMatrix):
+        return _design_entry(spec)
+    (variable,) = spec.variables.values()
+    return MatrixEntry.of(
+        spec,
+        matrix=spec.p,
+        row_norm=spec.bound if isinstance(spec, NormBoundedMatrix) else None,
+        response=_response_entry(spec.response),
+        variable=_variable_entry(variable),
+    )
+
+
+def _design_entry(spec: DesignSpec) -> FormulaEntry:
     columns = spec.columns
-    return {
-        "formula": spec.formula.text,
-        "response": response_entry(spec.response),
-        "variables": [variable_entry(variable) for variable in spec.variables.values()],
-        "factors": [_factor_entry(factor) for factor in spec.factors],
-        "terms": [
-            {
-                "label": term.label,
-                "columns": list(term.columns),
-                "length": _finite(term.radius),
-            }
-            for term in columns.terms
+    numbers = (columns.parent.tolist(), columns.centre.tolist(), columns.scale.tolist())
+    return FormulaEntry.of(
+        spec,
+        formula=spec.formula.text,
+        response=_response_entry(spec.response),
+        variables=[_variable_entry(variable) for variable in spec.variables.values()],
+        factors=[_factor_entry(factor) for factor in spec.factors],
+        terms=[
+            TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
+            for t in columns.terms
         ],
-        "columns": [
-            {"name": name, "parent": None if parent < 0 else parent, "centre": c, "scale": s}
-            for name, parent, c, s in zip(
-                columns.names,
-                columns.parent.tolist(),
-                columns.centre.tolist(),
-                columns.scale.tolist(),
-                strict=True,
-            )
+        columns=[
+            ColumnEntry(name=name, parent=None if parent < 0 else parent, centre=c, scale=s)
+            for name, parent, c, s in zip(columns.names, *numbers, strict=True)
         ],
-        "intercept": spec.intercept,
-        "bound": spec.bound,
-        "bound_source": spec.bound_source,
-        "unbounded": list(spec.unbounded),
-        "radius": spec.radius,
-        "projection": None if spec.projection is None else spec.projection.tolist(),
-        **({} if spec.unbounded_norm is None else {_APART: spec.unbounded_norm}),
-    }
+        unbounded=list(spec.unbounded),
+        projection=None if spec.projection is None else spec.projection.tolist(),
+        unbounded_norm=UNSET if spec.unbounded_norm is None else spec.unbounded_norm,
+    )
 
 
-def response_entry(response: Response) -> dict[str, Any]:
-    """How labels come out of the response."""
-    return {
-        "expression": response.expression.label,
-        "kind": response.kind,
-        "classes": [_plain(level) for level in response.classes],
-        "levels": [_plain(level) for level in response.levels],
-        "remark": response.remark,
-    }
+def _response_entry(response: Response) -> ResponseEntry:
+    levels = {"classes": _plain(response.classes), "levels": _plain(response.levels)}
+    return ResponseEntry.of(response, expression=response.expression.label, **levels)
 
 
-def variable_entry(variable: Variable) -> dict[str, Any]:
-    """A variable and what is public about it."""
+def _variable_entry(variable: Variable) -> VariableEntry:
     numeric = variable.kind == "numeric" and variable.is_bounded
-    return {
-        "name": variable.name,
-        "kind": variable.kind,
-        "content": variable.content,
-        "bounds": list(variable.bounds) if numeric else None,
-        "levels": [_plain(level) for level in variable.levels],
-    }
+    bounds = list(variable.bounds) if numeric else None
+    return VariableEntry.of(variable, bounds=bounds, levels=_plain(variable.levels))
 
 
-def _factor_entry(factor: Factor) -> dict[str, Any]:
-    return {
-        "expression": factor.expression.label,
-        "range": None if factor.is_categorical else _finite_range(factor.interval),
-        "levels": [_plain(level) for level in factor.levels],
-        "contrast": factor.contrast,
-    }
+def _factor_entry(factor: Factor) -> FactorEntry:
+    ends = None if factor.is_categorical else _finite_range(factor.interval)
+    levels = _plain(factor.levels)
+    return FactorEntry.of(factor, expression=factor.expression.label, range=ends, levels=levels)
 
 
-def _plain(level: Any) -> str | bool | int | float:
-    value = level.item() if isinstance(level, np.generic) else level
-    if type(value) not in (str, bool, int, float) or value in (math.inf, -math.inf):
-        raise ReleaseFileError(
-            f"a level of type {type(level).__name__} has no place in a release file; declare "
-            "levels= of texts, numbers or booleans"
-        )
-    return cast("str | bool | int | float", value)
+def _plain(levels: Sequence[Any]) -> list[str | bool | int | float]:
+    values = [level.item() if isinstance(level, np.generic) else level for level in levels]
+    for value in values:
+        if type(value) not in (str, bool, int, float) or value in (math.inf, -math.inf):
+            raise ReleaseFileError(
+                f"a level of type {type(value).__name__} has no place in a release file; declare "
+                "levels= of texts, numbers or booleans"
+            )
+    return values
 
 
 def _finite(value: float) -> float | None:
@@ -160,195 +139,129 @@ def _finite_range(interval: Interval) -> list[float] | None:
 # -- reading ---------------------------------------------------------------------------------
 
 
-def restore_design(value: Any) -> DesignSpec:
-    """The plan that `design_entry` wrote.
+def restore_plan(
+    entry: FormulaEntry | MatrixEntry,
+) -> DesignSpec | EntryBoundedMatrix | NormBoundedMatrix:
+    """The plan that `plan_entry` wrote, from what was declared.
 
     Raises
     ------
     ReleaseFileError
-        Part of a sentence: an entry that is wrong, or does not follow from the others.
+        Part of a sentence: an entry that is wrong, or a number that the declarations do not give.
     """
-    apart = isinstance(value, dict) and _APART in value
-    given = entries(value, "design", (*_DESIGN_ENTRIES, _APART) if apart else _DESIGN_ENTRIES)
-    planned = _planned(given)
-    spec = _as_written(planned, given)
-    require_same(given, design_entry(spec), "design")
-    return spec
+    if isinstance(entry, FormulaEntry):
+        return _as_written(_planned(entry), entry)
+    variable = _variable(entry.variable)
+    facts: dict[str, Any] = {"intercept_scale": entry.intercept, "row_norm": entry.row_norm}
+    with named("design"):
+        declared = declare_schema(**_declared([variable]), **facts)
+        column = _typed_frame([variable])[variable.name]
+        plan = plan_matrix if entry.row_norm is None else plan_wide
+        return plan(variable.name, column, entry.matrix, declared)
 
 
-def _planned(given: dict[str, Any]) -> DesignSpec:
+def _planned(entry: FormulaEntry) -> DesignSpec:
     """Plan the design anew, as for a fit."""
-    formula_text = text(given["formula"], "design.formula", longest=10**9)
-    listed = listing(given["variables"], "design.variables")
-    variables = [read_variable(item, f"design.variables[{i}]") for i, item in enumerate(listed)]
-    named = len(listing(given["columns"], "design.columns"))
-    schema: dict[str, Any] = {
-        "bounds": {v.name: v.bounds for v in variables if v.kind == "numeric" and v.is_bounded},
-        "levels": {v.name: v.levels for v in variables if is_declared(v)},
-        "row_norm": _row_norm(given),
-    }
-    if given["intercept"] is not None:
-        schema["intercept_scale"] = number(given["intercept"], "design.intercept")
+    variables = [_variable(item) for item in entry.variables]
+    schema: dict[str, Any] = {**_declared(variables), "row_norm": _row_norm(entry)}
+    if entry.intercept is not None:
+        schema["intercept_scale"] = entry.intercept
     try:
-        tokens = read_tokens(formula_text)
-        names = dict.fromkeys(token.text for token in tokens if token.is_name)
-        formula = parse_formula(formula_text, list(names))
-        if list(formula.variables) != [variable.name for variable in variables]:
-            raise ReleaseFileError("design.variables are not the columns that the formula reads")
-        frame, declared = typed_frame(variables), declare_schema(**schema)
-        described = describe_variables(frame, formula.variables, declared)
-        require_columns(formula, described, named)
-        planned = plan_design(formula, frame, declared)
-        return planned if _APART in given else planned.as_whole_rows()
-    except ReleaseFileError:
+        with named("design"):
+            tokens = read_tokens(entry.formula)
+            names = dict.fromkeys(token.text for token in tokens if token.is_name)
+            formula = parse_formula(entry.formula, list(names))
+            if list(formula.variables) != [variable.name for variable in variables]:
+                raise ReleaseFileError(
+                    "design.variables are not the columns that the formula reads"
+                )
+            frame, declared = _typed_frame(variables), declare_schema(**schema)
+            described = describe_variables(frame, formula.variables, declared)
+            require_columns(formula, described, len(entry.columns))
+            planned = plan_design(formula, frame, declared)
+            return planned.as_whole_rows() if entry.unbounded_norm is UNSET else planned
+    except PrivateLRError:
         raise
-    except PrivateLRError as error:
-        raise ReleaseFileError(f"design: {str(error).removesuffix('.')}") from None
     except Exception:  # the text may come from anyone, and formulaic and ast may refuse it anyhow
         raise ReleaseFileError("design: the formula and the variables do not fit") from None
 
 
-def read_variable(value: Any, where: str) -> Variable:
-    """The variable that `variable_entry` wrote."""
-    given = entries(value, where, ("name", "kind", "content", "bounds", "levels"))
-    bounds = (-math.inf, math.inf)
-    if given["bounds"] is not None:
-        low, high = numbers(given["bounds"], f"{where}.bounds", 2).tolist()
-        bounds = (low, high)
-    levels = listing(given["levels"], f"{where}.levels")
-    for index, level in enumerate(levels):
-        if type(level) not in (str, bool, int, float):
-            refuse(f"{where}.levels[{index}]", "a text, a number or a boolean", level)
-    return Variable(
-        text(given["name"], f"{where}.name", _LONGEST_NAME),
-        cast("Any", choice(given["kind"], f"{where}.kind", _KINDS)),
-        bounds,
-        tuple(levels),
-        cast("Any", choice(given["content"], f"{where}.content", _DTYPES)),
-    )
+def _variable(entry: VariableEntry) -> Variable:
+    low, high = entry.bounds or (-math.inf, math.inf)
+    return Variable(entry.name, entry.kind, (low, high), tuple(entry.levels), entry.content)
 
 
-def is_declared(variable: Variable) -> bool:
-    """Whether levels go into the schema; a column's own type may list fewer than two."""
+def _declared(variables: Sequence[Variable]) -> dict[str, Any]:
+    """Bounds and levels for a schema; a column's own type may list fewer than two levels."""
+    return {
+        "bounds": {v.name: v.bounds for v in variables if v.kind == "numeric" and v.is_bounded},
+        "levels": {v.name: v.levels for v in variables if _has_levels(v)},
+    }
+
+
+def _has_levels(variable: Variable) -> bool:
     return variable.kind == "categorical" and len(variable.levels) > 1
 
 
-def typed_frame(variables: Sequence[Variable]) -> pd.DataFrame:
+def _typed_frame(variables: Sequence[Variable]) -> pd.DataFrame:
     """A frame without rows whose columns have types that give these variables."""
     columns = {}
     for variable in variables:
         dtype: Any = _DTYPES[variable.content]
         if variable.kind == "logical":
             dtype = "bool"
-        elif variable.kind == "categorical" and not is_declared(variable):
+        elif variable.kind == "categorical" and not _has_levels(variable):
             dtype = pd.CategoricalDtype(list(variable.levels))
         columns[variable.name] = pd.Series([], dtype=dtype)
     return pd.DataFrame(columns)
 
 
-def _row_norm(given: dict[str, Any]) -> float | None:
-    sources = ("declared bounds", "row_norm", "declared bounds and row_norm")
-    source = choice(given["bound_source"], "design.bound_source", sources)
-    bound = number(given["bound"], "design.bound", at_least=0.0)
-    if _APART in given:
-        return number(given[_APART], f"design.{_APART}", above=0.0)
-    return bound if source == "row_norm" else None
+def _row_norm(entry: FormulaEntry) -> float | None:
+    if entry.unbounded_norm is not UNSET:
+        return entry.unbounded_norm
+    return entry.bound if entry.bound_source == "row_norm" else None
 
 
-def _as_written(spec: DesignSpec, given: dict[str, Any]) -> DesignSpec:
+def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
     """The plan with the numbers of the file, which differ from it by rounding at most."""
-    columns = given["columns"]
-    listed = [
-        entries(c, f"design.columns[{i}]", ("name", "parent", "centre", "scale"))
-        for i, c in enumerate(columns)
-    ]
-    size = len(spec.columns.names)
-    centre = numbers([c["centre"] for c in listed], "the centres of design.columns", size)
-    scale = numbers([c["scale"] for c in listed], "the scales of design.columns", size)
+    if len(entry.columns) != len(spec.columns.names):
+        raise ReleaseFileError(f"design.columns takes {len(spec.columns.names)} columns")
+    if len(entry.factors) != len(spec.factors):
+        raise ReleaseFileError("design.factors are not the factors of the formula")
+    centre = np.array([column.centre for column in entry.columns], dtype=np.float64)
+    scale = np.array([column.scale for column in entry.columns], dtype=np.float64)
     slack = CLOSE * np.maximum(spec.columns.scale, np.abs(spec.columns.centre))
     apart = np.abs(centre - spec.columns.centre) + np.abs(scale - spec.columns.scale)
-    if np.any(apart > slack) or np.any(scale <= 0):
+    if np.any(apart > slack):
         raise ReleaseFileError("design.columns has a centre or a scale that its bounds do not give")
-    bound = number(given["bound"], "design.bound", at_least=0.0)
-    require_same(bound, spec.bound, "design.bound")
-    factors = listing(given["factors"], "design.factors")
-    if len(factors) != len(spec.factors):
-        raise ReleaseFileError("design.factors are not the factors of the formula")
+    require_same(entry.bound, spec.bound, "design.bound")
     return replace(
         spec,
         factors=tuple(
-            _ranged(factor, item, f"design.factors[{index}]")
-            for index, (factor, item) in enumerate(zip(spec.factors, factors, strict=True))
+            _ranged(factor, item.range, f"design.factors[{index}].range")
+            for index, (factor, item) in enumerate(zip(spec.factors, entry.factors, strict=True))
         ),
         columns=replace(spec.columns, centre=centre, scale=scale),
-        bound=bound,
-        projection=_read_projection(given["projection"], spec.p),
+        bound=entry.bound,
+        projection=_read_projection(entry.projection, spec.p),
     )
 
 
-def _ranged(factor: Factor, value: Any, where: str) -> Factor:
-    given = entries(value, where, ("expression", "range", "levels", "contrast"))
-    expected = _factor_entry(factor)["range"]
-    if given["range"] is None or expected is None:
-        require_same(given["range"], expected, f"{where}.range")
+def _ranged(factor: Factor, given: list[float] | None, where: str) -> Factor:
+    expected = _factor_entry(factor).range
+    if given is None or expected is None:
+        require_same(given, expected, where)
         return factor
-    ends = numbers(given["range"], f"{where}.range", 2)
-    if np.any(np.abs(ends - expected) > CLOSE * np.max(np.abs(expected))):
-        raise ReleaseFileError(f"{where}.range is not what the bounds of its variables give")
-    return replace(factor, interval=(float(ends[0]), float(ends[1])))
+    if np.any(np.abs(np.subtract(given, expected)) > CLOSE * np.max(np.abs(expected))):
+        raise ReleaseFileError(f"{where} is not what the bounds of its variables give")
+    low, high = given
+    return replace(factor, interval=(low, high))
 
 
-def _read_projection(value: Any, p: int) -> FloatArray | None:
-    if value is None:
+def _read_projection(rows: list[list[float]] | None, p: int) -> FloatArray | None:
+    if rows is None:
         return None
-    listed = listing(value, "design.projection")
-    width = len(listing(listed[0], "design.projection[0]")) if listed else 0
-    if len(listed) != p or not 1 <= width <= p:
+    widths = {len(row) for row in rows}
+    if len(rows) != p or len(widths) != 1 or max(widths) > p:
         raise ReleaseFileError(f"design.projection takes {p} rows of 1 to {p} numbers")
-    rows = [numbers(row, f"design.projection[{i}]", width) for i, row in enumerate(listed)]
     return np.array(rows, dtype=np.float64)
-
-
-_MOST_COLUMNS = 10**6
-_MATRIX_ENTRIES = ("matrix", "row_norm", "response", "variable", "intercept")
-
-
-def plan_entry(spec: DesignSpec | EntryBoundedMatrix | NormBoundedMatrix) -> dict[str, Any]:
-    """A plan of any kind as plain values; everything in it is public."""
-    if not isinstance(spec, EntryBoundedMatrix | NormBoundedMatrix):
-        return design_entry(spec)
-    (variable,) = spec.variables.values()
-    return {
-        "matrix": spec.p,
-        "row_norm": spec.bound if isinstance(spec, NormBoundedMatrix) else None,
-        "response": response_entry(spec.response),
-        "variable": variable_entry(variable),
-        "intercept": spec.intercept,
-    }
-
-
-def restore_plan(value: Any) -> DesignSpec | EntryBoundedMatrix | NormBoundedMatrix:
-    """The plan that `plan_entry` wrote; raises `ReleaseFileError`."""
-    if not (isinstance(value, dict) and "matrix" in value):
-        return restore_design(value)
-    given = entries(value, "design", _MATRIX_ENTRIES)
-    variable = read_variable(given["variable"], "design.variable")
-    p = whole(given["matrix"], "design.matrix", 1, _MOST_COLUMNS)
-    declared: dict[str, Any] = {
-        "bounds": {variable.name: variable.bounds}
-        if variable.kind == "numeric" and variable.is_bounded
-        else {},
-        "levels": {variable.name: variable.levels} if is_declared(variable) else {},
-        "intercept_scale": number(given["intercept"], "design.intercept"),
-    }
-    by_length = given["row_norm"] is not None
-    if by_length:
-        declared["row_norm"] = number(given["row_norm"], "design.row_norm")
-    try:
-        column = typed_frame([variable])[variable.name]
-        plan = plan_wide if by_length else plan_matrix
-        spec = plan(variable.name, column, p, declare_schema(**declared))
-    except PrivateLRError as error:
-        raise ReleaseFileError(f"design: {str(error).removesuffix('.')}") from None
-    require_same(given, plan_entry(spec), "design")
-    return spec

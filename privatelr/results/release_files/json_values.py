@@ -1,24 +1,23 @@
-"""Values of a release file: JSON that leaves no doubt, and a check for every kind of entry.
+"""Values of a release file: JSON that leaves no doubt, entries of it, and how they are compared.
 
 What is read may come from anyone. It is bounded in size and depth before anything is done with
-it, every entry is checked for its type and its range, and an entry that nobody asked for is an
-error. The errors are parts of a sentence; `release_file` puts the name of the file before them.
+it. The errors are parts of a sentence; `release_file` puts the name of the file before them.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
+import msgspec
 
-from privatelr.errors import ReleaseFileError, show
+from privatelr.errors import PrivateLRError, ReleaseFileError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from privatelr.types import FloatArray
+    from collections.abc import Iterator
 
 LARGEST_FILE = 2**25
 """Bytes; a fit with a thousand columns takes a hundredth of it, and with inference up to two
@@ -124,73 +123,67 @@ def _too_deep() -> ReleaseFileError:
 
 # -- entries ---------------------------------------------------------------------------------
 
+_WORDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "a text",
+    "bool": "a boolean",
+    "array": "a list",
+    "object": "an object",
+}
+_LIMITS = (
+    *(("of length <= ", "with a length up to "), ("of length >= ", "with a length from ")),
+    *(("<= ", "up to "), (">= ", "from "), ("< ", "below "), ("> ", "above ")),
+    *(("matching regex ", "that matches "), (".0", "")),
+)
 
-def refuse(where: str, takes: str, got: Any) -> NoReturn:
-    """Raise the error for an entry."""
-    raise ReleaseFileError(f"{where} takes {takes}, not {show(got)}")
+
+def read_entry(value: Any, kind: Any, where: str = "") -> Any:
+    """A value as an entry of this kind; the error tells what is wrong and where."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        said, _, path = str(error).rpartition(" - at `")
+        said, at = (said, path.rstrip("`").rpartition("$")[2]) if said else (path, "")
+        inside = "[...]" in at or path.startswith("key")  # msgspec does not tell of which key
+        shown = "" if inside else f", not {_shown(_found(value, at))}"
+        place = f"{where}{at.removesuffix('[...]')}".removeprefix(".") or "the file"
+        raise ReleaseFileError(_sentence(said, place, shown)) from None
 
 
-def entries(value: Any, where: str, names: Collection[str]) -> dict[str, Any]:
-    """An object with exactly these keys."""
-    if not isinstance(value, dict):
-        refuse(where, "an object", value)
-    for name in names:
-        if name not in value:
-            raise ReleaseFileError(f"{where} has no entry {name!r}")
-    for name in value:
-        if name not in names:
-            raise ReleaseFileError(
-                f"{where} has an entry {show(name)} that this version does not know"
-            )
+def _sentence(said: str, where: str, shown: str) -> str:
+    """A part of a sentence, from what msgspec says of an entry."""
+    if name := re.match("Object missing required field `(.*)`", said):
+        return f"{where} has no entry {name[1]!r}"
+    if name := re.match("Object contains unknown field `(.*)`", said, re.DOTALL):
+        return f"{where} has an entry {show(name[1])} that this version does not know"
+    if said.startswith("Invalid"):
+        return f"{where} takes other words{shown}"
+    if not (expected := re.match(r"Expected `([^`]*)`(?:, got `\w+`)?(.*)", said)):
+        return said if where == "the file" else f"{where}.{said}"
+    takes, limit = expected.groups()
+    takes = " or ".join(_WORDS.get(word, word) for word in takes.split(" | "))
+    for sign, words in _LIMITS:
+        limit = limit.replace(sign, words)
+    return f"{where} takes {takes}{limit}{shown}"
+
+
+def _found(value: Any, at: str) -> Any:
+    """What stands at a place that msgspec names."""
+    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", at):
+        value = value.get(name) if name else value[int(index)]
     return value
 
 
-def listing(value: Any, where: str) -> list[Any]:
-    """A list."""
-    if not isinstance(value, list):
-        refuse(where, "a list", value)
-    return value
-
-
-def text(value: Any, where: str, longest: int = 1000) -> str:
-    """A text of limited length."""
-    if not isinstance(value, str) or len(value) > longest:
-        refuse(where, f"a text of at most {longest} characters", value)
-    return value
-
-
-def choice(value: Any, where: str, choices: Collection[str]) -> str:
-    """One of some words."""
-    if not isinstance(value, str) or value not in choices:
-        refuse(where, " or ".join(map(repr, choices)), value)
-    return value
-
-
-def number(
-    value: Any, where: str, *, above: float = -math.inf, at_least: float = -math.inf
-) -> float:
-    """A finite number within limits, as a float."""
-    if type(value) not in (int, float) or not value > above or not value >= at_least:
-        limit = f" above {above:g}" if above > -math.inf else ""
-        limit += f" from {at_least:g}" if at_least > -math.inf else ""
-        refuse(where, f"a number{limit}", value)
-    return float(value)
-
-
-def whole(value: Any, where: str, least: int, most: int) -> int:
-    """A whole number within limits."""
-    if type(value) is not int or not least <= value <= most:
-        refuse(where, f"a whole number from {least} to {most}", value)
-    return value
-
-
-def numbers(value: Any, where: str, count: int) -> FloatArray:
-    """Finite numbers, this many, of shape ``(count,)``."""
-    given = listing(value, where)
-    if len(given) != count:
-        raise ReleaseFileError(f"{where} takes {count} numbers, not {len(given)}")
-    found = [number(item, f"{where}[{i}]") for i, item in enumerate(given)]
-    return np.array(found, dtype=np.float64)
+@contextmanager
+def named(where: str) -> Iterator[None]:
+    """Within the block, what this package refuses is an error about an entry of a file."""
+    try:
+        yield
+    except ReleaseFileError:
+        raise
+    except PrivateLRError as error:
+        raise ReleaseFileError(f"{where}: {str(error).removesuffix('.')}") from None
 
 
 def _shown(value: Any) -> str:
@@ -199,10 +192,9 @@ def _shown(value: Any) -> str:
 
 def require_same(given: Any, expected: Any, where: str) -> None:
     """Refuse an entry that differs from what follows from the others, rounding apart."""
-    if isinstance(given, dict) and isinstance(expected, dict):
-        entries(given, where, expected)
+    if isinstance(given, dict) and isinstance(expected, dict) and given.keys() == expected.keys():
         for name, value in expected.items():
-            require_same(given[name], value, f"{where}.{name}")
+            require_same(given[name], value, f"{where}.{name}".removeprefix("."))
     elif isinstance(given, list) and isinstance(expected, list) and len(given) == len(expected):
         for index, (item, value) in enumerate(zip(given, expected, strict=True)):
             require_same(item, value, f"{where}[{index}]")

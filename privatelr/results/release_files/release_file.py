@@ -19,15 +19,18 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, ReleaseFileError, show
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import SelectedRecord
-from privatelr.results.release_files.document import release_document, restore, restore_content
+from privatelr.results.release_files.document import (
+    read_document,
+    release_document,
+    restore,
+    restore_content,
+)
 from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse
 from privatelr.results.release_files.origin import Origin, recomputed, stated
-from privatelr.results.release_files.release_format import require_content, written_by
 from privatelr.results.release_files.signature import (
     fingerprint,
     require_signature,
     signature_entry,
-    signer_of,
 )
 from privatelr.results.release_files.unfinished import complete_beside
 from privatelr.results.selected import SelectedFit
@@ -108,18 +111,19 @@ def read_release(path: str | os.PathLike[str], public_key: Key = None) -> tuple[
     """The record in a release file, and where it is from; see `privatelr.load`."""
     name = _require_path(path)
     try:
-        given = require_content(parse(_read_bytes(name)))
-        if public_key is not None:  # before anything else is done with what may be forged
-            require_signature(given.get("signature"), given["sha256"], public_key)
-        record = restore_content(given)
+        value = parse(_read_bytes(name))
+        document = read_document(value)
+        signature = document.signature
+        if public_key is not None:  # before anything is planned for what may be forged
+            require_signature(signature, document.sha256, public_key)
+        record = restore_content(document, value)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
-    signer = signer_of(given.get("signature"))
-    named = None if signer is None else fingerprint(signer)
+    named = None if signature is None else fingerprint(signature.public_key)
     return record, Origin(
         signed_by=None if public_key is None else named,
         named_key=named,
-        written_by=written_by(given),
+        written_by=tuple(document.written_by.items()),
         recomputed=recomputed(record),
         stated=stated(record),
     )

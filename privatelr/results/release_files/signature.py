@@ -12,20 +12,18 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError, show
-from privatelr.results.release_files.json_values import choice, entries, refuse, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from privatelr.results.release_files.document_entries import SignatureEntry
+
 _ALGORITHM = "Ed25519"
 _PURPOSE = b"privatelr release file, sha256 "
 """So that a signature of a release is a signature of nothing else."""
-_KEY, _SIGNATURE = 64, 128
-"""Hexadecimal digits."""
 _FINGERPRINT = 32
 """Hexadecimal digits of a hash; no second key with the same ones can be found."""
 _LARGEST_KEY_FILE = 10_000
-_ENTRIES = ("algorithm", "public_key", "value")
 Key = Any
 """A key object of `cryptography`, PEM as bytes or text, or the name of a PEM file."""
 
@@ -59,26 +57,13 @@ def signature_entry(sha256: str, key: Key) -> dict[str, str]:
     }
 
 
-def signer_of(value: Any) -> str | None:
-    """The public key that a file names, in hexadecimal digits; None if it is not signed.
-
-    Says nothing about whether the signature is right; `require_signature` does.
-    """
-    if value is None:
-        return None
-    given = entries(value, "signature", _ENTRIES)
-    choice(given["algorithm"], "signature.algorithm", (_ALGORITHM,))
-    _hexadecimal(given["value"], "signature.value", _SIGNATURE)
-    return _hexadecimal(given["public_key"], "signature.public_key", _KEY)
-
-
-def require_signature(value: Any, sha256: str, public_key: Key) -> None:
+def require_signature(entry: SignatureEntry | None, sha256: str, public_key: Key) -> None:
     """Refuse a document that the owner of a public key did not sign.
 
     Parameters
     ----------
-    value
-        The entry of the file.
+    entry
+        The entry of the file; None if it is not signed.
     sha256
         Content hash, which was found to be right.
     public_key
@@ -98,17 +83,16 @@ def require_signature(value: Any, sha256: str, public_key: Key) -> None:
         return serialization.load_pem_public_key(data)
 
     expected = _read_key("public_key", public_key, public, read, takes)
-    named = signer_of(value)
-    if named is None:
+    if entry is None:
         raise ReleaseFileError("the file is not signed, and public_key= asks for a signature")
     known = expected.public_bytes_raw().hex()
-    if named != known:
+    if entry.public_key != known:
         raise ReleaseFileError(
-            f"the file names the key {fingerprint(named)}, and not the key {fingerprint(known)} "
-            "of public_key="
+            f"the file names the key {fingerprint(entry.public_key)}, and not the key "
+            f"{fingerprint(known)} of public_key="
         )
     try:
-        expected.verify(bytes.fromhex(value["value"]), _message(sha256))
+        expected.verify(bytes.fromhex(entry.value), _message(sha256))
     except invalid:
         raise ReleaseFileError(
             f"the signature is not one of the key {fingerprint(known)} for this content"
@@ -117,13 +101,6 @@ def require_signature(value: Any, sha256: str, public_key: Key) -> None:
 
 def _message(sha256: str) -> bytes:
     return _PURPOSE + sha256.encode("ascii")
-
-
-def _hexadecimal(value: Any, where: str, digits: int) -> str:
-    found = text(value, where, digits)
-    if len(found) != digits or set(found) - set("0123456789abcdef"):
-        refuse(where, f"{digits} hexadecimal digits", value)
-    return found
 
 
 def _library(argument: str) -> tuple[Any, Any, Any]:
