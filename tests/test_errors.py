@@ -134,9 +134,9 @@ CASES = [
         ["contr.sum", "constants only"],
     ),
     (
-        {"levels": {"smoker": ["no", "__yes"]}},
-        SchemaError,
-        ["'__yes'", "two underscores"],
+        {"formula": "y ~ C(smoker, contr.poly(scores = [0, 0]))"},
+        FormulaError,
+        ["'C(smoker, contr.poly(scores = [0, 0]))'", "as a contrast"],
     ),
     # guarantee
     ({"eps": -1}, GuaranteeError, ["eps=-1", "0 for the plain fit"]),

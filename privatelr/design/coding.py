@@ -1,21 +1,24 @@
 """Factors of a term, and how its columns are made from them, row by row.
 
-formulaic decides which columns there are and what they hold for each combination of levels;
-that is read off it once, when the design is planned, and is all that a row needs.
+Which columns there are, and what they hold for each combination of levels, is worked out once,
+when the design is planned, and is all that a row needs.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from privatelr.design.evaluation import interval
 from privatelr.design.variables import remedy, require_content
-from privatelr.errors import SchemaError, show
+from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import (
     EVERYTHING,
     Expression,
@@ -24,12 +27,13 @@ from privatelr.formula import (
     coded_contrast,
     coded_levels,
     coding_call,
+    contrasts_of,
     is_logical,
     require_base,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from privatelr.design.variables import Variable
     from privatelr.types import FloatArray, IntArray
@@ -77,12 +81,6 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
         raise SchemaError(f"term '{expression.label}' would read its levels off the data; {ask}.")
     if len(levels) < 2:
         raise SchemaError(f"term '{expression.label}' has one level; a term takes two or more.")
-    hidden = next((str(level) for level in levels if str(level).startswith("__")), None)
-    if hidden is not None:  # formulaic would leave its column out
-        raise SchemaError(
-            f"term '{expression.label}' has the level {show(hidden)}; a level of a term takes a "
-            "name that does not begin with two underscores."
-        )
     if variable is not None:
         require_content(variable.name, variable.content, levels)
     contrast = coded_contrast(expression)
@@ -90,6 +88,10 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
     return Factor(expression, source=name, levels=levels, contrast=contrast)
 
 
+INTERCEPT = "(Intercept)"
+_ONE = np.ones((1, 1))
+_Coded: TypeAlias = tuple[int, bool]
+"""A factor by number, and whether by its contrasts and not by its levels."""
 _SPARSE = 0.1
 _LARGE = 4096
 """Entries of a grid from which its zeros are left out."""
@@ -119,23 +121,116 @@ class TermCoding:
     grid: Any
 
 
-def plan_recipe(
-    columns: Sequence[int],
-    numeric: Sequence[int],
-    categorical: Sequence[int],
-    levels: Sequence[int],
-    grid: Any,
-) -> TermCoding:
-    """A recipe whose grid covers all columns of the design, cut to those of the term."""
-    start, stop = (columns[0], columns[-1] + 1) if columns else (0, 0)
-    part: Any = grid[:, start:stop]
-    entries = math.prod(part.shape)
-    filled = part.nnz if sparse.issparse(part) else np.count_nonzero(part)
+def code_terms(
+    terms: Sequence[tuple[int, ...]], factors: Sequence[Factor], *, without_zeros: bool
+) -> Iterator[tuple[list[str], Any]]:
+    """The columns of each term by their names, and its grid; see `TermCoding`.
+
+    A factor has a column for each level where no earlier term spans what the others are without
+    it, and contrasts otherwise, so that no column is a sum of others for all data: Patsy's rule,
+    and formulaic's.
+
+    Parameters
+    ----------
+    without_zeros
+        Makes SciPy sparse arrays, for many columns.
+    """
+    coded = functools.cache(
+        lambda index, contrasted: _coded(factors[index], contrasted, without_zeros)
+    )
+    spanned: set[frozenset[_Coded]] = set()
+    for term in terms:
+        either = [[(i, True), None] if factors[i].is_categorical else [(i, False)] for i in term]
+        spans = [tuple(filter(None, some)) for some in itertools.product(*either)]
+        added = [span for span in spans if frozenset(span) not in spanned]
+        spanned.update(map(frozenset, added))
+        names: list[str] = []
+        grids = []
+        for product in _merged(added):
+            parts = {index: coded(index, contrasted) for index, contrasted in product}
+            # of all columns of a product those with the first level of its last factor come first
+            spelled = itertools.product(*(words for words, _ in reversed(parts.values())))
+            names += [":".join(reversed(words)) or INTERCEPT for words in spelled]
+            matrices = {index: matrix for index, (_, matrix) in parts.items()}
+            grids.append(_grid(term, factors, matrices, without_zeros))
+        stack: Any = sparse.hstack if without_zeros else np.hstack
+        yield names, stack(grids) if len(grids) != 1 else grids[0]
+
+
+def _merged(spans: Sequence[tuple[_Coded, ...]]) -> list[tuple[_Coded, ...]]:
+    """Fewer products that span the same: b, and b by contrasts of a, are b by levels of a."""
+    merged: list[tuple[_Coded, ...]] = []
+    for span in sorted(spans, key=len):
+        for other in merged:
+            extra = {*span} - {*other}
+            if len(span) == len(other) + 1 and len(extra) == 1:
+                ((index, contrasted),) = extra
+                if contrasted:
+                    whole = tuple((i, c and i != index) for i, c in span)
+                    merged = _merged([*(one for one in merged if one != other), whole])
+                    break
+        else:
+            merged.append(span)
+    return merged
+
+
+def _coded(factor: Factor, contrasted: bool, without_zeros: bool) -> tuple[list[str], Any]:
+    """The columns of a factor by itself: their names, and a matrix with a row for each level."""
+    title = factor.expression.title
+    if not factor.is_categorical:
+        return [title], _ONE
+    levels = list(pd.Index(factor.levels, tupleize_cols=False))
+    try:
+        contrasts = contrasts_of(factor.contrast)
+        fields = contrasts.get_coding_column_names(levels, contrasted)
+        matrix = contrasts.get_coding_matrix(levels, contrasted, sparse=without_zeros)
+        matrix = matrix if without_zeros else matrix.to_numpy()
+        if not math.isfinite(abs(matrix).sum()):
+            raise ValueError
+    except Exception:  # it saw nothing but constants of the formula and declared levels
+        raise FormulaError(
+            f"formula: {factor.expression.label!r} takes contr.treatment, contr.sum, contr.SAS, "
+            "contr.helmert, contr.diff or contr.poly as a contrast, with arguments of its own."
+        ) from None
+    form = contrasts.get_factor_format(levels, contrasted)
+    return [form.format(name=title, field=field) for field in fields], matrix
+
+
+def _grid(
+    term: Sequence[int],
+    factors: Sequence[Factor],
+    matrices: Mapping[int, Any],
+    without_zeros: bool,
+) -> Any:
+    """The product of coded factors over all combinations of the levels of a term."""
+    categorical = [index for index in term if factors[index].is_categorical]
+    if not categorical:
+        return _ONE
+    kron: Any = sparse.kron if without_zeros else np.kron
+    levels = [len(factors[index].levels) for index in categorical]
+    product: Any = _ONE
+    for index, count in zip(categorical, levels, strict=True):
+        product = kron(matrices.get(index, np.ones((count, 1))), product)
+    # the last factor has the slowest rows here, and in a grid the one of the least number
+    rows = np.arange(math.prod(levels)).reshape(levels[::-1])
+    axes = sorted(range(len(levels)), key=categorical[::-1].__getitem__)
+    order = rows.transpose(axes).ravel()
+    # equal columns are equal bytes: zeros have no sign, and are left out where any are
+    if not without_zeros:
+        return product[order] + 0.0
+    table = sparse.csc_array(sparse.csr_array(product)[order])
+    table.eliminate_zeros()
+    table.sort_indices()
+    return table
+
+
+def stored(grid: Any) -> Any:
+    """A grid as it is kept: without its zeros if it is large and most entries are zeros."""
+    entries = math.prod(grid.shape)
+    filled = grid.nnz if sparse.issparse(grid) else np.count_nonzero(grid)
     if entries >= _LARGE and filled < _SPARSE * entries:
-        part = sparse.csr_array(part)
-    else:
-        part = np.ascontiguousarray(part.toarray() if sparse.issparse(part) else part)
-    return TermCoding(start, stop, tuple(numeric), tuple(categorical), tuple(levels), part)
+        return sparse.csr_array(grid)
+    return np.ascontiguousarray(grid.toarray() if sparse.issparse(grid) else grid)
 
 
 def fill(

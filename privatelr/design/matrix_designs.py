@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from privatelr.design.coding import INTERCEPT
 from privatelr.design.formula_design import read_values
 from privatelr.design.response import Response, labels, plan_response
-from privatelr.design.terms import INTERCEPT
 from privatelr.design.variables import Variable, as_numbers, describe_variables
 from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.formula import Formula, parse_expression, tokenize
@@ -156,7 +156,7 @@ def describe_numbered(
     variables = describe_variables(pd.DataFrame({name: column}), [name], schema)
     expression = parse_expression(tokenize(quote(name)))
     response = plan_response(expression, variables)
-    formula = Formula(f"{expression.label} ~ X1 + ... + X{p}", expression, "", ())
+    formula = Formula(f"{expression.label} ~ X1 + ... + X{p}", expression, (), ())
     return formula, variables, response, NumberedColumns(p), schema.intercept_scale
 
 

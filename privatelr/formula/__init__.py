@@ -1,13 +1,6 @@
 """R's formula dialect: text becomes terms and expressions that work row by row."""
 
-from privatelr.formula.algebra import (
-    Formula,
-    balanced_sum,
-    factor_index,
-    factor_indices,
-    factor_key,
-    parse_formula,
-)
+from privatelr.formula.algebra import Formula, parse_formula
 from privatelr.formula.expression import (
     Expression,
     coded_column,
@@ -26,7 +19,7 @@ from privatelr.formula.functions import (
     ROW_FUNCTIONS,
     Interval,
     RowFunction,
-    escaped,
+    contrasts_of,
     product_range,
     require_base,
 )

@@ -1,9 +1,9 @@
 """R's formula dialect, split into a response and a right-hand side for formulaic.
 
-formulaic owns the algebra of terms (``*``, ``:``, ``^``, ``/``, ``-1``), the coding of
-factors and the naming of columns. What R allows and formulaic does not is translated here:
-comparisons as responses, ``.`` next to them, dotted names inside calls. Each factor of the
-right-hand side becomes a numbered column, so formulaic never evaluates an expression.
+formulaic owns the algebra of terms (``*``, ``:``, ``^``, ``/``, ``-1``), and reads a text once.
+What R allows and formulaic does not is translated here: comparisons as responses, ``.`` next to
+them, dotted names inside calls. Each factor of the right-hand side becomes a numbered name, so
+formulaic never sees an expression.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Formula:
         R spelling with ``.`` expanded.
     response : Expression
         Left-hand side.
-    terms : str
-        Right-hand side for formulaic: a sum of products of factors, each by its key.
+    terms : tuple of tuple of int
+        Right-hand side: the factors that each term multiplies, by number, fewest first. The
+        intercept multiplies none.
     factors : tuple of Expression
-        ``factors[i]`` is what the key ``factor_key(i)`` stands for.
     covariates : tuple of str
         Columns that the right-hand side reads, in order of appearance.
     variables : tuple of str
@@ -52,7 +52,7 @@ class Formula:
 
     text: str
     response: Expression
-    terms: str
+    terms: tuple[tuple[int, ...], ...]
     factors: tuple[Expression, ...]
     covariates: tuple[str, ...] = field(init=False, repr=False)
     variables: tuple[str, ...] = field(init=False, repr=False)
@@ -65,23 +65,7 @@ class Formula:
         object.__setattr__(self, "variables", variables)
 
 
-def factor_key(index: int) -> str:
-    """Column name under which formulaic sees a factor; private-use characters frame it."""
-    return f"\ue000{index}\ue001"
-
-
-def factor_index(text: str) -> int | None:
-    """Inverse of `factor_key` for a text that mentions one key."""
-    match = _KEY.search(text)
-    return int(match.group(1)) if match else None
-
-
-def factor_indices(text: str) -> set[int]:
-    """The numbers of all factors whose keys a text mentions."""
-    return {int(number) for number in _KEY.findall(text)}
-
-
-def balanced_sum(text: str) -> str:
+def _balanced_sum(text: str) -> str:
     """A sum of products of factors with brackets, which change what formulaic does in no way.
 
     It adds terms one by one to a set that it copies each time; by halves, that is not quadratic.
@@ -193,27 +177,25 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
 def _factor(tokens: Sequence[Token], factors: list[Expression], keys: dict[str, str]) -> str:
     label = spell(tokens)
     if label not in keys:
-        keys[label] = f"`{factor_key(len(factors))}`"
+        keys[label] = f"`\ue000{len(factors)}\ue001`"  # private-use characters frame a number
         factors.append(parse_expression(tokens, term=label))
         if not factors[-1].names:
             raise FormulaError(f"formula: the term {label!r} reads no column.")
     return keys[label]
 
 
-def _expand_terms(algebra: str, text: str) -> tuple[str, list[int]]:
-    """Resolve the algebra to a sum of terms, and number anew the factors that are left in it."""
+def _expand_terms(algebra: str, text: str) -> tuple[tuple[tuple[int, ...], ...], list[int]]:
+    """Resolve the algebra to terms, and number anew the factors that are left in them."""
     try:
-        terms = list(SimpleFormula.from_spec(balanced_sum(algebra)))
+        resolved = list(SimpleFormula.from_spec(_balanced_sum(algebra)))
     except (FormulaicError, ValueError, TypeError, AttributeError):
         raise FormulaError(
             f"formula {text!r}: the right-hand side takes terms joined by + - : * / and ^."
         ) from None
-    indices = [[factor_index(factor.expr) for factor in term.factors] for term in terms]
-    kept = sorted({index for term in indices for index in term if index is not None})
-    new = {index: f"`{factor_key(position)}`" for position, index in enumerate(kept)}
-    intercept = "1" if [None] in indices else "0"
-    products = [":".join(new[i] for i in term if i is not None) for term in indices]
-    return " + ".join([intercept, *(product for product in products if product)]), kept
+    terms = [[int(i) for f in term.factors for i in _KEY.findall(f.expr)] for term in resolved]
+    kept = sorted({index for term in terms for index in term})
+    new = {index: position for position, index in enumerate(kept)}
+    return tuple(tuple(new[index] for index in term) for term in terms), kept
 
 
 def _number(tokens: Sequence[Token], index: int) -> str:

@@ -7,8 +7,8 @@ declared bound on a variable becomes a bound on the term.
 The list words the refusal; it is not the defence. The defence is that a term may call only
 what `privatelr.formula.functions` holds.
 
-formulaic evaluates what stands behind a factor, so only what is listed here reaches it: a
-contrast by its name, with constants for arguments.
+formulaic has the contrasts, and is asked for those that are listed here alone, by their name and
+with constants for arguments.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy
+from formulaic.transforms.contrasts import ContrastsRegistry
 
 from privatelr.errors import FormulaError, PrivateLRError, SchemaError, nearest, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from formulaic.transforms.contrasts import Contrasts
 
 
 CONTRASTS = frozenset({"treatment", "sum", "SAS", "helmert", "diff", "poly"})
@@ -56,13 +59,19 @@ def spell_contrast(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
     return f"{name}({', '.join(given)})"
 
 
-def escaped(contrast: str) -> str:
-    """The same with nothing in its texts that formulaic takes for a bracket or a name."""
-    for node in ast.walk(ast.parse(contrast, mode="eval")):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            letters = (c if c.isalnum() else f"\\U{ord(c):08x}" for c in node.value)
-            contrast = contrast.replace(ast.unparse(node), f"'{''.join(letters)}'")
-    return contrast
+def contrasts_of(spelled: str | None) -> Contrasts:
+    """The contrasts that `spell_contrast` spelled, R's default for none.
+
+    They may refuse their arguments by an error of any kind.
+    """
+    call = ast.parse(spelled or _TREATMENT, mode="eval").body
+    named = call.func if isinstance(call, ast.Call) else call
+    assert isinstance(named, ast.Attribute)
+    kind: Any = getattr(ContrastsRegistry, named.attr)
+    if not isinstance(call, ast.Call):
+        return cast("Contrasts", kind())
+    given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    return cast("Contrasts", kind(*map(ast.literal_eval, call.args), **given))
 
 
 def require_base(label: str, contrast: str | None, levels: Sequence[Any]) -> None:

@@ -50,7 +50,6 @@ PARTS = {
         "read_stretch": "read values",
         "read_values": "read values",
         "read_factors": "evaluate factors",
-        "materialise": "materialise",
         "fill": "materialise",
         "to_units": "map to units",
         "read_covariates": "check values",

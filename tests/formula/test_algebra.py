@@ -1,6 +1,10 @@
 """The formula dialect: what R accepts, what it means, and how columns are named."""
 
 import contextlib
+import functools
+import sys
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_designs import raw_design
 
+from privatelr import dplr
 from privatelr.design import plan_design, read_design, read_values
 from privatelr.errors import FormulaError, PrivateLRError
-from privatelr.formula import factor_index, factor_key, parse_formula
+from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import declare_schema
 
@@ -172,9 +177,30 @@ def test_a_column_taken_out_of_the_dot_is_not_asked_for_anything(unusable):
     assert spec.columns.names == ("(Intercept)", "x")
 
 
-def test_keys_of_factors_are_read_back():
-    assert [factor_index(factor_key(index)) for index in (0, 1, 11)] == [0, 1, 11]
-    assert factor_index("x1") is None
+def test_a_fit_has_formulaic_read_its_formula_once():
+    frame = pd.DataFrame({"y": [0, 1], "x": [0.1, 0.2], "g": ["a", "b"]})
+    fit = functools.partial(
+        dplr, "y ~ x * C(g, contr.sum)", frame, bounds={"x": (0, 1)}, levels={"g": ["a", "b"]}
+    )
+    fit()
+    entered = Counter()
+
+    def watch(frame, event, _):
+        if event == "call" and "formulaic" in Path(frame.f_code.co_filename).parts:
+            entered[frame.f_code.co_name] += 1
+
+    sys.setprofile(watch)
+    try:
+        fit()
+    finally:
+        sys.setprofile(None)
+    assert (entered["from_spec"], entered["get_model_matrix"]) == (1, 0)
+
+
+def test_a_level_of_any_name_has_a_column():
+    frame = pd.DataFrame({"y": [0, 1], "g": ["a", "__b"]})
+    fit = dplr("y ~ g", frame, levels={"g": ["a", "__b", "{c}"]})
+    assert [*fit.coef.index] == ["(Intercept)", "g[T.__b]", "g[T.{c}]"]
 
 
 def test_formulas_with_more_than_ten_factors_keep_them_apart():

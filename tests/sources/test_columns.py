@@ -1,5 +1,6 @@
 """A frame that is read by pieces gives the rows that it gives as a whole, to the last bit."""
 
+import formulaic
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,12 +10,11 @@ import privatelr.numerics.rows.dense_rows as rows_module
 from privatelr.design import (
     evaluate,
     level_codes,
-    materialise,
     plan_design,
     read_design,
     read_values,
 )
-from privatelr.formula import factor_key, parse_formula
+from privatelr.formula import parse_formula
 from privatelr.numerics import threads
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import declare_schema
@@ -43,6 +43,9 @@ FORMULAS = [
     "y ~ x * g + h:z - 1",
     "t ~ log(z + 1):x + I(x > 0):k + C(g, contr.helmert) + C(h, contr.sum):x",
     "y ~ g:h:x + 0",
+    "y ~ 0 + C(g, contr.poly) * h * t",
+    "y ~ g:t + x:z + C(g, contr.treatment('b')):h",
+    "y ~ (g + h + t)^3:x",
 ]
 
 
@@ -67,25 +70,33 @@ def test_pieces_make_the_same_rows(monkeypatch, text):
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_recipes_are_what_formulaic_makes(text):
-    """The frozen specification, applied to the factors as formulaic would, gives the same."""
+    """formulaic, which codes the terms by itself, gives the same columns by the same names."""
     spec = plan(text)
     values, _ = read_values(spec.variables, FRAME, spec.formula.variables)
     raw, _ = raw_design(spec, values, N)
-    expected = materialise(spec.columns.coding, factor_frame(spec, values))
+    factors = factor_frame(spec, values)
+    names = [
+        f"C({key}, {factor.contrast})" if factor.contrast else key
+        for key, factor in zip(factors, spec.factors, strict=True)
+    ]
+    terms = [":".join(names[index] for index in term) or "1" for term in spec.formula.terms]
+    text = " + ".join(terms if () in spec.formula.terms else ["0", *terms])
+    expected = formulaic.model_matrix(text, factors, na_action="ignore", context={})
     np.testing.assert_allclose(raw, expected, rtol=1e-14, atol=0)
+    assert len(spec.columns.names) == len(expected.columns)
 
 
 def factor_frame(spec, values):
-    """The factors by their keys, as formulaic reads them."""
+    """The factors by numbered names, as formulaic reads them."""
     made = {}
     for index, factor in enumerate(spec.factors):
         if factor.is_categorical:
             column = values[factor.source] if factor.source else evaluate(factor.expression, values)
             codes = np.maximum(level_codes(column, factor.levels), 0)
-            made[factor_key(index)] = pd.Categorical.from_codes(codes, list(factor.levels))
+            made[f"f{index}"] = pd.Categorical.from_codes(codes, list(factor.levels))
         else:
             number = np.broadcast_to(evaluate(factor.expression, values), (N,))
-            made[factor_key(index)] = np.clip(number, *factor.interval)
+            made[f"f{index}"] = np.clip(number, *factor.interval)
     return pd.DataFrame(made, index=range(N))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from privatelr.design import plan_factor
 from privatelr.errors import ReleaseFileError
-from privatelr.formula import CLOSING, OPENING, Token, closing_index, factor_index, tokenize
+from privatelr.formula import CLOSING, OPENING, Token, closing_index, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,15 +118,17 @@ def _exponent(text: str) -> float:
 def require_columns(formula: Formula, variables: Mapping[str, Variable], named: int) -> None:
     """Refuse a formula with more columns than the file names."""
     factors = [plan_factor(expression, variables) for expression in formula.factors]
-    products = [product for product in formula.terms.split(" + ") if product != "0"]
-    small = len(products) <= named <= MOST_COLUMNS
-    if not small or least_columns(products, [len(factor.levels) for factor in factors]) > named:
+    small = len(formula.terms) <= named <= MOST_COLUMNS
+    if (
+        not small
+        or least_columns(formula.terms, [len(factor.levels) for factor in factors]) > named
+    ):
         raise ReleaseFileError(
             f"design.columns takes the columns of the formula, at most {MOST_COLUMNS}, not {named}"
         )
 
 
-def least_columns(products: Sequence[str], levels: Sequence[int]) -> float:
+def least_columns(terms: Sequence[tuple[int, ...]], levels: Sequence[int]) -> float:
     """Rank of a design, which no coding is below; infinite if a term is too large to look at.
 
     A term spans, for each subset of its categorical factors, one column for every combination
@@ -134,8 +136,7 @@ def least_columns(products: Sequence[str], levels: Sequence[int]) -> float:
     """
     spanned: set[tuple[frozenset[int], int]] = set()
     rank = 0
-    for product in products:
-        used = [i for i in map(factor_index, product.split(":")) if i is not None]
+    for used in terms:
         numeric = frozenset(i for i in used if levels[i] == 0)
         whole = sum(1 << i for i in used if levels[i] > 0)
         if math.prod(levels[i] for i in used if levels[i] > 0) > MOST_COLUMNS:
