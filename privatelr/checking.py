@@ -9,7 +9,7 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.design import doubts
 from privatelr.errors import SchemaError
-from privatelr.model_data import plan_data, read_data, read_rows, typed
+from privatelr.model_data import read_in_memory
 from privatelr.results import count
 from privatelr.results.pages import DataCheck
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask
@@ -66,13 +66,13 @@ def check(
             "one of its partitions."
         )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    text, source = read_data(formula, data, target)
-    spec = plan_data(text, source, schema)
+    source = read_in_memory(formula, data, target)
+    spec = source.plan(schema)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        rows, tally = read_rows(spec, source, bar=False)
+        rows, tally = source.rows(spec, bar=False)
         negative, positive = _classes(rows)
     counts = count(rows.n, negative, positive, spec.response, spec.variables, tally)
-    return DataCheck(spec.formula.text, counts, tuple(doubts(spec, typed(source), schema)))
+    return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.typed, schema)))
 
 
 def _classes(rows: Rows) -> tuple[int, int]:

@@ -1,16 +1,13 @@
-"""The front door: R's names in, values inside, wiring only."""
+"""`dplr` and `dpsvm`: R's names in, values inside, wiring only."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from privatelr.arguments import suggests_arguments
-from privatelr.design import project, projection_width, scale_by_data
-from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
+from privatelr.errors import ArgumentError, show
+from privatelr.fitting import Method, fit, read_options
 from privatelr.mechanisms import (
     Facts,
     Request,
@@ -19,43 +16,19 @@ from privatelr.mechanisms import (
     find_mechanism,
     read_request,
     release_all,
-    warn_of_one_record,
 )
-from privatelr.model_data import (
-    plan_data,
-    read_data,
-    read_rows,
-    require_plain,
-    require_scores,
-    warn_of_declarations,
-)
-from privatelr.numerics import Loss, find_hinge, find_loss, label
+from privatelr.model_data import read_data
+from privatelr.numerics import Loss, find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
-from privatelr.privacy import Guarantee, NonPrivate, void
-from privatelr.privacy.accounting import Account, account_with
-from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
-from privatelr.results import Fit, diagnose, read_threshold
-from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema
+from privatelr.results import Fit
+from privatelr.sources import BoundsLike, LevelsLike, declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privatelr.design import DesignSpec
-    from privatelr.model_data import Data
-    from privatelr.privacy import Event
-    from privatelr.privacy.accounting import Entry
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Choices about the design and the computation, checked."""
-
-    do_scale: bool
-    rp_dim: int
-    solver: Solver
-    randomness: Randomness
-    ledger: Account | None
-    verbose: int
+    from privatelr.mechanisms import StagedCalibration
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.accounting import Account
 
 
 @suggests_arguments
@@ -174,14 +147,12 @@ def dplr(
     *Assumed public*: n, names, types, declared bounds and levels, and every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
-    return _fit(
-        find_loss("logistic"),
-        read_data(formula, data, target),
-        declare_schema(bounds, levels, row_norm, intercept_scale),
-        read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda),
-        _read_options(do_scale, rp_dim, na_action, solver, seed, ledger, verbose),
-        threshold,
-    )
+    found = find_loss("logistic")
+    source = read_data(formula, data, target)
+    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
+    request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
+    return fit(_perturbation(found, request, solver), source, schema, options)
 
 
 @suggests_arguments
@@ -259,137 +230,22 @@ def dpsvm(
     *Assumed public*: n, names, types, declared bounds and levels, and every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
-    return _fit(
-        find_hinge(loss, h),
-        read_data(formula, data, target),
-        declare_schema(bounds, levels, row_norm, intercept_scale),
-        read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda),
-        _read_options(do_scale, rp_dim, na_action, solver, seed, ledger, verbose),
-        threshold,
-    )
+    found = find_hinge(loss, h)
+    source = read_data(formula, data, target)
+    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
+    request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
+    return fit(_perturbation(found, request, solver), source, schema, options)
 
 
-def _read_options(
-    do_scale: Any,
-    rp_dim: Any,
-    na_action: Any,
-    solver: Any,
-    seed: Any,
-    ledger: Any,
-    verbose: Any,
-) -> Options:
-    why = "; records may not be dropped, because n is public"
-    require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
-    if not isinstance(do_scale, bool):
-        raise ArgumentError(f"do_scale={show(do_scale)}: do_scale takes True or False.")
+def _perturbation(loss: Loss, request: Request, solver: Any) -> Method[Fit]:
+    """Perturbation of the objective or of its minimum; refuses what no theorem is about."""
     if not callable(solver) or isinstance(solver, type):
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
-    projection_width(rp_dim, 1)
-    verbosity = require_number(
-        ArgumentError,
-        "verbose",
-        int(verbose) if isinstance(verbose, bool) else verbose,
-        "0 or 1",
-        at_least=0,
-    )
-    return Options(
-        do_scale, rp_dim, solver, read_randomness(seed), read_ledger(ledger), int(verbosity)
-    )
+    find_mechanism(request)
 
+    def calibrated(n: int, spec: Any) -> StagedCalibration:
+        return calibrate_all(request, Facts(n, spec.d, loss, spec.radius, spec.blocks))
 
-def read_ledger(ledger: Any) -> Account | None:
-    """The ledger of a call, and those whose blocks it stands in."""
-    if ledger is not None and not isinstance(ledger, Account):
-        raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
-    return account_with(ledger)
-
-
-def read_randomness(seed: Any) -> Randomness:
-    """The system's randomness, or for a seed what can be replayed and voids the guarantee."""
-    if seed is None:
-        return SystemRandomness()
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
-    warnings.warn(
-        f"seed={seed}: the noise can be replayed, so this fit has no privacy; leave seed=None for "
-        "a release.",
-        PrivacyWarning,
-        stacklevel=5,
-    )
-    return SeededRandomness(int(seed))
-
-
-def _fit(
-    loss: Loss,
-    source: tuple[str, Data],
-    schema: Schema,
-    request: Request,
-    options: Options,
-    threshold: Any,
-) -> Fit:
-    """Plan from public facts, calibrate, pay, draw, read the rows, release."""
-    text, frame = source
-    cut = read_threshold(threshold, loss)
-    find_mechanism(request)  # refused before anything else is looked at
-    require_plain(frame, do_scale=options.do_scale, rp_dim=options.rp_dim)
-    spec: Any = plan_data(text, frame, schema)
-    scored = require_scores(frame, cut.rule)
-    guarantee = _standing(request.target, options)
-    if isinstance(guarantee, NonPrivate):
-        charge(options.ledger, guarantee, (), text)  # refused before the data is read
-    if options.do_scale:
-        spec = _scaled(spec, frame)
-    spec = _projected(spec, options, len(frame))
-    warn_of_one_record(guarantee, len(frame), stacklevel=4)
-    plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
-    warn_of_declarations(spec, frame, schema, stacklevel=4)
-    if options.verbose:
-        print(plan)
-    entry = charge(options.ledger, guarantee, plan.events, label(spec.formula.text, loss))
-    draws = draw_all(plan, options.randomness)
-    with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        rows, tally = read_rows(spec, frame, bar=options.verbose > 0)
-        release = release_all(rows, plan, draws, options.solver)
-        diagnostics = diagnose(rows, release.coef, loss, spec, tally) if scored else None
-    return Fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
-
-
-def charge(
-    ledger: Account | None, guarantee: Guarantee, events: tuple[Event, ...], label: str
-) -> Entry | None:
-    """Charge a ledger, if there is one; it refuses what it cannot cover."""
-    return None if ledger is None else ledger.charge(guarantee, events, label)
-
-
-def _scaled(spec: DesignSpec, frame: Any) -> DesignSpec:
-    warnings.warn(
-        "do_scale=True scales by means and deviations of the data, so the guarantee is void; "
-        "declare bounds= instead.",
-        PrivacyWarning,
-        stacklevel=5,
-    )
-    return scale_by_data(spec, frame)[0]
-
-
-def _projected(spec: DesignSpec, options: Options, n: int) -> DesignSpec:
-    width = projection_width(options.rp_dim, n)
-    if width > spec.p:
-        warnings.warn(
-            f"rp_dim={options.rp_dim}: {width} directions are more than the {spec.p} covariates, "
-            "so nothing is projected.",
-            PrivacyWarning,
-            stacklevel=5,
-        )
-        return spec
-    if width == 0:
-        return spec
-    return project(spec, normals(options.randomness, spec.p * width).reshape(spec.p, width))
-
-
-def _standing(target: Guarantee, options: Options) -> Guarantee:
-    """What is left of a guarantee after what the options did to its assumptions."""
-    if isinstance(target, NonPrivate):
-        return target
-    if options.do_scale:
-        return void("scaled by the data")
-    return target if options.randomness.is_secret else void("seeded noise")
+    release = partial(release_all, solver=solver)
+    return Method(Fit, loss, request.target, calibrated, draw_all, release)

@@ -1,57 +1,32 @@
-"""The front door of mechanisms that choose columns: R's names in, values inside, wiring only."""
+"""`dplpsvm` and `dpsimplex`, which choose columns: R's names in, values inside, wiring only."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy import sparse
-
 from privatelr.arguments import suggests_arguments
-from privatelr.design import (
-    DesignSpec,
-    EntryBoundedMatrix,
-    MatrixTable,
-    plan_design,
-    plan_matrix,
-    read_matrix_source,
-)
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
-from privatelr.formula import parse_formula
-from privatelr.mechanisms import (
-    USUAL_DELTA,
-    read_target_with_default_delta,
-    require_below_one_record,
-    warn_of_large_delta,
-)
-from privatelr.mechanisms.selection_mechanism import LinearProgramMechanism, SimplexMechanism
-from privatelr.model import charge, read_ledger, read_randomness
-from privatelr.model_data import read_entries, warn_of_declarations
-from privatelr.numerics import find_loss, label
-from privatelr.privacy import NonPrivate, void
-from privatelr.results import diagnose, read_threshold
+from privatelr.fitting import Method, fit, read_options
+from privatelr.mechanisms import USUAL_DELTA, read_target_with_default_delta
+from privatelr.mechanisms.linear_programs.lp_calibration import calibrate_program
+from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts, WorstMargins
+from privatelr.mechanisms.linear_programs.lp_rounds import release_program
+from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
+from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
+from privatelr.mechanisms.simplex.simplex_release import release_simplex
+from privatelr.model_data import read_in_memory
+from privatelr.numerics import find_loss
 from privatelr.results.selected import SelectedFit
-from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema, read_source
+from privatelr.sources import BoundsLike, LevelsLike, declare_schema
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.selection_mechanism import SelectionMechanism
     from privatelr.privacy import Guarantee
     from privatelr.privacy.accounting import Account
     from privatelr.privacy.noise import Randomness
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class SelectionOptions:
-    """Choices about the computation, checked."""
-
-    randomness: Randomness
-    ledger: Account | None
-    verbose: int
 
 
 @suggests_arguments
@@ -133,14 +108,17 @@ def dplpsvm(
     """
     _require_density(density, minority)
     goal = read_target_with_default_delta(eps, delta, USUAL_DELTA)
-    return _fit(
-        LinearProgramMechanism(goal, density, rounds, step, score, slack),
-        goal,
-        _read_source(formula, data, target),
-        declare_schema(bounds, levels, None, intercept_scale),
-        _read_options(na_action, seed, ledger, verbose),
-        threshold,
-    )
+
+    def calibrated(n: int, spec: Any) -> Any:
+        facts = ProgramFacts(n, spec.d, spec.x_bound, density)
+        return calibrate_program(facts, goal, rounds, step, score, slack)
+
+    source = read_in_memory(formula, data, target)
+    schema = declare_schema(bounds, levels, None, intercept_scale)
+    options = read_options(na_action, seed, ledger, verbose, threshold)
+    found: Any = WorstMargins(density)
+    method = Method(SelectedFit, found, goal, calibrated, _as_it_chooses, release_program, True)
+    return fit(method, source, schema, options)
 
 
 @suggests_arguments
@@ -219,25 +197,16 @@ def dpsimplex(
     size = require_number(ArgumentError, "radius", radius, takes, at_least=1e-6, at_most=1e6)
     goal = read_target_with_default_delta(eps, delta, USUAL_DELTA)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
-    return _fit(
-        SimplexMechanism(goal, found, size, lambda_, draws),
-        goal,
-        _read_source(formula, data, target),
-        declare_schema(bounds, levels, None, intercept_scale),
-        _read_options(na_action, seed, ledger, verbose),
-        threshold,
-    )
 
+    def calibrated(n: int, spec: Any) -> Any:
+        facts = SimplexFacts(n, spec.d, spec.x_bound, size, found)
+        return calibrate_simplex(facts, goal, lambda_, draws)
 
-Source = tuple[str, Any]
-"""A formula and its frame; or the name of the response, and its matrix."""
-
-
-def _read_source(first: Any, second: Any, target: Any) -> Source:
-    if not sparse.issparse(second):
-        return read_source(first, second, target)
-    table = read_matrix_source(first, second, target)
-    return table.name, table
+    source = read_in_memory(formula, data, target)
+    schema = declare_schema(bounds, levels, None, intercept_scale)
+    options = read_options(na_action, seed, ledger, verbose, threshold)
+    method = Method(SelectedFit, found, goal, calibrated, _as_it_chooses, release_simplex, True)
+    return fit(method, source, schema, options)
 
 
 def _require_density(density: Any, minority: Any) -> None:
@@ -256,47 +225,6 @@ def _require_density(density: Any, minority: Any) -> None:
         )
 
 
-def _read_options(na_action: Any, seed: Any, ledger: Any, verbose: Any) -> SelectionOptions:
-    why = "; records may not be dropped, because n is public"
-    require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
-    shown = int(verbose) if isinstance(verbose, bool) else verbose
-    verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
-    return SelectionOptions(read_randomness(seed), read_ledger(ledger), int(verbosity))
-
-
-def _fit(
-    chooser: SelectionMechanism,
-    goal: Guarantee,
-    source: Source,
-    schema: Schema,
-    options: SelectionOptions,
-    threshold: Any,
-) -> SelectedFit:
-    """Plan from public facts, calibrate, pay, read the rows, choose."""
-    n, loss = len(source[1]), chooser.loss
-    cut = read_threshold(threshold, loss)
-    spec = _plan(source, schema)
-    text = spec.formula.text
-    require_below_one_record(goal, n)
-    warn_of_large_delta(goal, n, stacklevel=4)
-    secret = options.randomness.is_secret or isinstance(goal, NonPrivate)
-    guarantee = goal if secret else void("seeded noise")
-    if isinstance(guarantee, NonPrivate):
-        charge(options.ledger, guarantee, (), text)  # refused before the data is read
-    calibration = chooser.calibrate(n, spec.d, spec.x_bound)
-    warn_of_declarations(spec, source[1], schema, stacklevel=4)
-    if options.verbose:
-        print(calibration)
-    entry = charge(options.ledger, guarantee, calibration.events, label(text, loss))
-    with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        rows, tally = read_entries(spec, source[1])
-        release = chooser.release(rows, calibration, options.randomness)
-        diagnostics = diagnose(rows, release.coef, loss, spec, tally)
-    return SelectedFit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
-
-
-def _plan(source: Source, schema: Schema) -> DesignSpec | EntryBoundedMatrix:
-    text, data = source
-    if isinstance(data, MatrixTable):
-        return plan_matrix(text, data.frame[text], data.matrix.shape[1], schema)
-    return plan_design(parse_formula(text, list(data.columns)), data, schema)
+def _as_it_chooses(calibration: Any, randomness: Randomness) -> Randomness:
+    """Noise is drawn choice by choice: which is next depends on those before."""
+    return randomness

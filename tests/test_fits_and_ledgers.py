@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
-import privatelr.mechanisms.stages
-import privatelr.model
+import privatelr.fitting
+import privatelr.mechanisms.registry
 import privatelr.model_data
 from privatelr import (
     ZCDP,
@@ -62,11 +62,11 @@ def test_charged_before_the_data_is_read(monkeypatch, model):
 
 def test_planted_late_payment_is_caught(monkeypatch):
     """Paying afterwards, as an accountant that is told of results does."""
-    honest = privatelr.model.charge
-    monkeypatch.setattr(privatelr.model, "charge", lambda *_: None)
+    honest = privatelr.fitting.charge
+    monkeypatch.setattr(privatelr.fitting, "charge", lambda *_: None)
     with pytest.raises(AssertionError):
         check_charged_before_reading(monkeypatch)
-    assert honest is not privatelr.model.charge
+    assert honest is not privatelr.fitting.charge
 
 
 @EVERY_MODEL
@@ -86,7 +86,7 @@ def test_an_overdraw_is_refused_before_the_data_is_read(monkeypatch, op, model):
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
 def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, options, model):
     unread(monkeypatch)
-    monkeypatch.setattr(privatelr.model, "_scaled", privatelr.model_data.read_design)
+    monkeypatch.setattr(privatelr.fitting, "_scaled", privatelr.model_data.read_design)
     ledger = Ledger(10.0)
     with pytest.raises(GuaranteeError, match="ledger"):
         fit_clinic(clinic(), ledger=ledger, model=model, **options)
@@ -167,7 +167,7 @@ def test_a_named_ledger_does_not_hide_the_block(release):
 def test_planted_named_ledger_alone_is_caught(monkeypatch):
     """As it was: the ledger that is named, and only without one the block."""
     alone = lambda ledger: ledger if ledger is not None else active_ledger()  # noqa: E731
-    monkeypatch.setattr(privatelr.model, "account_with", alone)
+    monkeypatch.setattr(privatelr.fitting, "account_with", alone)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_named_ledger_does_not_hide_the_block(
             lambda ledger, eps=0.7: fit_clinic(clinic(), eps=eps, ledger=ledger)
@@ -267,7 +267,7 @@ def test_inference_fits_into_a_ledger_of_its_own_price(target, op, model):
 @pytest.mark.parametrize("target", [PureDP(0.7), ZCDP(0.1)], ids=str)
 def test_planted_free_inference_is_caught(monkeypatch, target, op):
     """A ledger that is told of the coefficients alone has room for more than it should."""
-    plan = privatelr.mechanisms.stages.StagedCalibration
+    plan = privatelr.mechanisms.registry.StagedCalibration
     monkeypatch.setattr(plan, "events", property(lambda self: self.coefficients.events))
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_inference_fits(target, op=op)

@@ -18,7 +18,6 @@ from frames_for_laws import clinic, fit_clinic, fixed_noise, replaced, scores, s
 from scipy import sparse
 
 import privatelr.model_data
-import privatelr.selected_model
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -332,13 +331,13 @@ def test_changing_a_record_changes_what_was_paid_for_and_nothing_else(
 
 @EVERY_DOOR
 def test_what_a_page_learns_from_the_data_is_caught(monkeypatch, model):
-    honest = privatelr.selected_model.plan_design
+    honest = privatelr.model_data.plan_design
 
     def curious(formula, frame, schema):
         spec = honest(formula, frame, schema)
         return replace(spec, unbounded=(f"age up to {frame['age'].max()}",))
 
-    monkeypatch.setattr(privatelr.selected_model, "plan_design", curious)
+    monkeypatch.setattr(privatelr.model_data, "plan_design", curious)
     frame = clinic(n=60)
     with fixed_noise(monkeypatch):
         first, second = (unpaid(model, f) for f in (frame, replaced(frame, 0, age=1e5)))

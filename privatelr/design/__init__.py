@@ -15,7 +15,6 @@ from privatelr.design.formula_design import (
 )
 from privatelr.design.matrix_designs import (
     EntryBoundedMatrix,
-    MatrixTable,
     NormBoundedMatrix,
     NumberedColumns,
     NumberedSpec,

@@ -191,24 +191,8 @@ _NORM = 1.0
 """Length that rows are held to where no length is declared."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MatrixTable:
-    """A response, in a frame of its own, and a sparse matrix of as many rows."""
-
-    name: str
-    frame: pd.DataFrame
-    matrix: Any
-
-    def __len__(self) -> int:
-        return len(self.frame)
-
-    @property
-    def columns(self) -> list[str]:
-        return [self.name]
-
-
-def read_matrix_source(first: Any, second: Any, target: Any) -> MatrixTable:
-    """The table of a call ``dplr(y, X)`` with a SciPy sparse X."""
+def read_matrix_source(first: Any, second: Any, target: Any) -> tuple[str, pd.DataFrame, Any]:
+    """The response of a call ``dplr(y, X)`` with a SciPy sparse X: its name and frame; and X."""
     if second.ndim != 2:
         raise SchemaError(f"X of shape {second.shape}: a sparse matrix takes two dimensions.")
     if isinstance(first, str) or first is None:
@@ -218,7 +202,7 @@ def read_matrix_source(first: Any, second: Any, target: Any) -> MatrixTable:
         )
     _, frame = read_source(first, np.zeros((second.shape[0], 1)), target)
     name = str(frame.columns[-1])
-    return MatrixTable(name, frame[[name]], validated_sparse(second))
+    return name, frame[[name]], validated_sparse(second)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,17 @@ from privatelr.mechanisms.moments_release import (
     vector_of,
 )
 from privatelr.mechanisms.problem import Facts, Problem
-from privatelr.mechanisms.registry import MECHANISMS, Mechanism, calibrate, find_mechanism
+from privatelr.mechanisms.registry import (
+    MECHANISMS,
+    Mechanism,
+    StagedCalibration,
+    StagedNoise,
+    calibrate,
+    calibrate_all,
+    draw_all,
+    find_mechanism,
+    release_all,
+)
 from privatelr.mechanisms.release import Draws, Release, distance_from, draw, rounded_sum
 from privatelr.mechanisms.request import (
     ALL_FOR_COEFFICIENTS,
@@ -29,11 +39,4 @@ from privatelr.mechanisms.request import (
     usual_shares,
     warn_of_large_delta,
     warn_of_one_record,
-)
-from privatelr.mechanisms.stages import (
-    StagedCalibration,
-    StagedNoise,
-    calibrate_all,
-    draw_all,
-    release_all,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, require_choice, require_number
@@ -40,6 +40,7 @@ class PureDP:
 
     epsilon: float
     neighbours: Neighbours = REPLACE_ONE
+    is_private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked = require_number(
@@ -58,6 +59,7 @@ class ZCDP:
 
     rho: float
     neighbours: Neighbours = REPLACE_ONE
+    is_private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked = require_number(
@@ -77,6 +79,7 @@ class ApproxDP:
     epsilon: float
     delta: float
     neighbours: Neighbours = REPLACE_ONE
+    is_private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         epsilon = require_number(
@@ -99,6 +102,7 @@ class NonPrivate:
 
     reason: str = "no privacy was asked for"
     neighbours: Neighbours = REPLACE_ONE
+    is_private: ClassVar[bool] = False
 
     def __str__(self) -> str:
         named = self.reason.startswith(("none: ", "void: "))

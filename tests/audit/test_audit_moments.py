@@ -55,7 +55,7 @@ from privatelr.audit.sampling.draws import (
 )
 from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms import Facts, Request, matrix_of, mean_moments, stages
+from privatelr.mechanisms import Facts, Request, matrix_of, mean_moments, registry
 from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import DenseRows
@@ -442,7 +442,7 @@ def test_a_score_of_both_beats_one_of_the_coefficients():
     request = Request(
         PureDP(2.0), "objective", None, "free", "keep", (("coefficients", 0.2), ("inference", 0.8))
     )
-    plan = stages.calibrate_all(request, Facts(10**6, 2, LOGISTIC, 1.0))
+    plan = registry.calibrate_all(request, Facts(10**6, 2, LOGISTIC, 1.0))
     pair = usual_pair(plan.coefficients, RIGHT)[0]
     source = rng()
     sides = [
@@ -570,8 +570,8 @@ def test_real_releases_have_the_law_that_is_audited(target, placement):
 
 def plant(monkeypatch, make):
     """Let another function add the noise in the second release."""
-    honest = stages.release_moments
-    monkeypatch.setattr(stages, "release_moments", make(honest))
+    honest = registry.release_moments
+    monkeypatch.setattr(registry, "release_moments", make(honest))
 
 
 def at_the_minimiser(honest):
@@ -660,8 +660,10 @@ def test_rows_about_inference_say_what_the_moments_attain():
 
 def test_a_planted_calibration_of_the_moments_is_a_violation(monkeypatch):
     """Half of the noise wherever moments are calibrated: the coefficients are as they were."""
-    honest = stages.calibrate_moments
-    monkeypatch.setattr(stages, "calibrate_moments", lambda *facts: less_noise(honest(*facts), 2.0))
+    honest = registry.calibrate_moments
+    monkeypatch.setattr(
+        registry, "calibrate_moments", lambda *facts: less_noise(honest(*facts), 2.0)
+    )
     effort = audit.Effort((audit.Setting(),), 0, 2_000, 1, 8)
     found = audit.run(effort=effort, losses=["huber"], rng=rng())
     assert not found.ok

@@ -40,8 +40,8 @@ STAGES = {
         "calibrate_all": "calibrate",
         "draw_all": "draw",
         "release_all": "round",
-        "diagnose": "diagnose",
     },
+    "privatelr.fitting": {"diagnose": "diagnose"},
     "privatelr.numerics.solve.certified": {"gradient_bound": "certify"},
 }
 PARTS = {

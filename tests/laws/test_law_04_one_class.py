@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, require_fresh
 
-import privatelr.mechanisms.stages
+import privatelr.mechanisms.registry
 from privatelr import ZCDP, ApproxDP, PureDP
 from privatelr.mechanisms import MECHANISMS, Mechanism, Release
 
@@ -51,13 +51,13 @@ def test_law_of_moments(model, value, target):
 
 def test_planted_moments_of_one_class_are_caught(monkeypatch):
     """Standard errors are not defined for one class, says other software, and returns zeros."""
-    honest = privatelr.mechanisms.stages.release_moments
+    honest = privatelr.mechanisms.registry.release_moments
 
     def shortcut(rows, coef, calibration, noise):
         released = honest(rows, coef, calibration, noise)
         return replace(released, values=released.values * (len(set(rows.y)) > 1))
 
-    monkeypatch.setattr(privatelr.mechanisms.stages, "release_moments", shortcut)
+    monkeypatch.setattr(privatelr.mechanisms.registry, "release_moments", shortcut)
     with pytest.raises(AssertionError):
         check_one_class(1, spend="inference")
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, scores, stored
 
-import privatelr.mechanisms.stages
-import privatelr.model
+import privatelr.mechanisms.registry
 import privatelr.model_data
 from privatelr import ZCDP, GuaranteeError
 
@@ -216,13 +215,13 @@ def test_planted_bug_in_the_file_is_caught(monkeypatch, tmp_path):
 
 def test_planted_notes_about_the_moments_are_caught(monkeypatch, tmp_path):
     """A grid that follows the labels, as a rounding to the precision of the data would."""
-    honest = privatelr.mechanisms.stages.release_moments
+    honest = privatelr.mechanisms.registry.release_moments
 
     def adaptive(rows, coef, calibration, noise):
         finer = calibration.grid / (1 + np.count_nonzero(rows.y > 0) % 2)
         return honest(rows, coef, replace(calibration, grid=finer), noise)
 
-    monkeypatch.setattr(privatelr.mechanisms.stages, "release_moments", adaptive)
+    monkeypatch.setattr(privatelr.mechanisms.registry, "release_moments", adaptive)
     options, other = {"spend": "inference"}, 1 - clinic()["y"][0]
     with pytest.raises(AssertionError):
         check_nothing_kept(monkeypatch, options=options, y=other)

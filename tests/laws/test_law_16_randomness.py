@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, require_fresh
 
-import privatelr.mechanisms.stages
+import privatelr.fitting
+import privatelr.mechanisms.registry
 import privatelr.model
 from privatelr import ZCDP, ApproxDP, Newton, NonPrivate, PrivacyWarning, PureDP
 from privatelr.mechanisms import draw
@@ -36,9 +37,9 @@ def check_fresh_noise_of_moments(monkeypatch, **options):
     """At the same coefficients, whose noise is held fixed, the moments are new."""
     frame = clinic()
     with monkeypatch.context() as patch:
-        honest = privatelr.mechanisms.stages.draw
+        honest = privatelr.mechanisms.registry.draw
         fixed = FixedRandomness()
-        patch.setattr(privatelr.mechanisms.stages, "draw", lambda c, _: honest(c, fixed))
+        patch.setattr(privatelr.mechanisms.registry, "draw", lambda c, _: honest(c, fixed))
         first, second = (fit_clinic(frame, spend="inference", **options) for _ in range(2))
     np.testing.assert_array_equal(first.coef, second.coef)
     same = first.release.moments.values == second.release.moments.values
@@ -110,7 +111,7 @@ def test_the_noise_is_not_kept():
 @pytest.mark.parametrize("op", [True, False])
 def test_planted_bug_is_caught(monkeypatch, op, model):
     """The same noise in every run, as in lrsimple.c."""
-    monkeypatch.setattr(privatelr.model, "SystemRandomness", lambda: SeededRandomness(1))
+    monkeypatch.setattr(privatelr.fitting, "SystemRandomness", lambda: SeededRandomness(1))
     with pytest.raises(AssertionError):
         check_fresh_noise(op, model=model)
 
@@ -130,7 +131,7 @@ def test_planted_reuse_for_the_moments_is_caught(monkeypatch):
 
 def test_planted_noise_that_serves_twice_is_caught(monkeypatch):
     """Every draw kept for the next fit, and then thrown away."""
-    honest, kept = privatelr.mechanisms.stages.draw, {}
+    honest, kept = privatelr.mechanisms.registry.draw, {}
 
     def twice(calibration, randomness):
         if len(kept) == 0:
@@ -138,6 +139,6 @@ def test_planted_noise_that_serves_twice_is_caught(monkeypatch):
             return kept["draw"]
         return kept.pop("draw")
 
-    monkeypatch.setattr(privatelr.mechanisms.stages, "draw", twice)
+    monkeypatch.setattr(privatelr.mechanisms.registry, "draw", twice)
     with pytest.raises(AssertionError):
         check_fresh_noise()

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 
-import privatelr.model
 import privatelr.model_data
-from privatelr.mechanisms import calibration, problem, registry, request, stages, verify
+from privatelr.mechanisms import calibration, problem, registry, request, verify
 from privatelr.mechanisms.calibration import gaussian_objective
 
 FILES = [found.name for found in pkgutil.iter_modules(calibration.__path__)]
@@ -41,7 +40,7 @@ def check_same_calibration(frames, **options):
 
 
 def public_functions():
-    found = [registry.calibrate, stages.calibrate_all, request.divide, request.usual_shares]
+    found = [registry.calibrate, registry.calibrate_all, request.divide, request.usual_shares]
     for module in FORMULAS:
         members = [inspect.unwrap(member) for member in vars(module).values() if callable(member)]
         found += [f for f in members if inspect.isfunction(f) and f.__module__ == module.__name__]
@@ -73,7 +72,7 @@ def test_law_of_hinges(model, options):
 
 
 def test_formulas_import_neither_arrays_nor_frames():
-    for module in (*FORMULAS, request, request, stages):
+    for module in (*FORMULAS, request, request, registry):
         allowed = {"np"} if module is gaussian_objective else set()  # adds up logarithms
         assert not {"np", "pd", "numpy", "pandas"} & set(vars(module)) - allowed
 

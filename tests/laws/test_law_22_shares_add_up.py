@@ -7,7 +7,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privatelr.mechanisms.stages
+import privatelr.mechanisms.registry
 from privatelr import ZCDP, GuaranteeError, NonPrivate, PureDP
 from privatelr.mechanisms import Parts, request
 from privatelr.privacy import ApproxDP, exact
@@ -126,7 +126,7 @@ def rounded(target, spend, loss):
 
 @pytest.mark.parametrize("planted", [doubled, rounded])
 def test_planted_parts_are_caught(monkeypatch, planted):
-    monkeypatch.setattr(privatelr.mechanisms.stages, "divide", planted)
+    monkeypatch.setattr(privatelr.mechanisms.registry, "divide", planted)
     caught = 0
     for epsilon in BUDGETS:
         for spend in SPENDS:

@@ -6,7 +6,7 @@ from flint import arb
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness
 from repeated_noise import trial
 
-import privatelr.model
+import privatelr.fitting
 import privatelr.model_data
 from privatelr.design import plan_design, read_dask_design, read_dask_source, read_design
 from privatelr.formula import parse_formula
@@ -24,7 +24,7 @@ EVERY_MEMORY = pytest.mark.parametrize("memory", [KEPT, STREAMED], ids=["kept", 
 @pytest.fixture
 def one_noise(monkeypatch):
     """One noise for all fits; this process computes, unless a test has a cluster."""
-    monkeypatch.setattr(privatelr.model, "SystemRandomness", FixedRandomness)
+    monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
     with dask.config.set({"scheduler": "synchronous", "privatelr.memory": STREAMED}):
         yield
 

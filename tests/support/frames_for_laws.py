@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-import privatelr.model
+import privatelr.fitting
 from privatelr import dplr, dpsvm
 from privatelr.privacy.noise import SeededRandomness
 
@@ -56,7 +56,7 @@ class FixedRandomness:
 def fixed_noise(monkeypatch):
     """Within the block every fit draws the same noise."""
     with monkeypatch.context() as patch:
-        patch.setattr(privatelr.model, "SystemRandomness", FixedRandomness)
+        patch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
         yield
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from frames_for_laws import clinic
 
-import privatelr.model
+import privatelr.fitting
 from privatelr.privacy.noise import SeededRandomness
 
 SEED = 3
@@ -23,7 +23,7 @@ class Repeated:
 def drawn(fit, *given, **options):
     """What ``fit(*given, **options)`` returns under this noise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(privatelr.model, "SystemRandomness", Repeated)
+        patch.setattr(privatelr.fitting, "SystemRandomness", Repeated)
         return fit(*given, **options)
 
 

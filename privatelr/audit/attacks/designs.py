@@ -18,7 +18,7 @@ from scipy import sparse
 from privatelr.audit.attacks.formulas import Case, numeric_case, random_case
 from privatelr.audit.checks import Check, guarded
 from privatelr.design import project
-from privatelr.model_data import plan_data, read_data, read_entries, read_rows
+from privatelr.model_data import FrameData, read_data
 from privatelr.numerics.rows import EntryRows
 from privatelr.sources import declare_schema
 
@@ -147,21 +147,21 @@ def read_as_a_fit(
 
     Projected to random directions, or by a projection that was drawn before.
     """
-    text, table = _opened(case, data)
+    table = _opened(case, data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of declarations: they are random
-        spec: Any = plan_data(text, table, declare_schema(**case.declared))
+        spec: Any = table.plan(declare_schema(**case.declared))
         if directions:
             width = min(directions, spec.p)
             spec = project(spec, rng.standard_normal((spec.p, width)))
         if projection is not None:
             spec = replace(spec.as_whole_rows(), projection=projection)
     with np.errstate(all="ignore"):
-        x, y = gathered(read_rows(spec, table, bar=False)[0])
+        x, y = gathered(table.rows(spec, bar=False)[0])
     return _Read(x, y, len(table), spec.radius, spec.blocks)
 
 
-def _opened(case: Case, data: Any) -> tuple[str, Any]:
+def _opened(case: Case, data: Any) -> FrameData:
     match data:
         case None:
             return read_data(case.formula, case.frame, None)
@@ -225,11 +225,11 @@ def _projected_dask(case: Case, rng: np.random.Generator) -> _Read:
 
 def _entries(case: Case, rng: Any) -> _Read:
     """Rows of the mechanisms that choose columns, which bound every entry by itself."""
-    text, table = read_data(case.formula, case.frame, None)
+    table = read_data(case.formula, case.frame, None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        spec: Any = plan_data(text, table, declare_schema(**case.declared))
-        rows, _ = read_entries(spec, table)
+        spec: Any = table.plan(declare_schema(**case.declared))
+        rows, _ = table.entries(spec)
     return _of_entries(rows, len(table), spec.x_bound)
 
 

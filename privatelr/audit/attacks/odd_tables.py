@@ -13,7 +13,7 @@ from privatelr.audit.checks import MISSING, Check, guarded
 from privatelr.errors import PrivateLRError
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
-from privatelr.model_data import plan_data, read_data
+from privatelr.model_data import read_data
 from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def _outcome(given: tuple[Any, Any]) -> list[str]:
         declare_schema(bounds={**response, "X1": (0.0, 1.0)}),
     ):
         try:
-            text, table = read_data(given[0], given[1], None)
-            spec: Any = plan_data(text, table, schema)
+            spec = read_data(given[0], given[1], None).plan(schema)
             found.append(str([spec.variables[name] for name in sorted(spec.variables)]))
         except PrivateLRError as error:
             found.append(f"{type(error).__name__}: {error}")

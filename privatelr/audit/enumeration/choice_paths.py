@@ -18,7 +18,7 @@ from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.linear_programs import ProgramCalibration, lower, require_match, scorer
 from privatelr.mechanisms.simplex import SimplexCalibration
-from privatelr.model_data import read_entries
+from privatelr.model_data import FrameData
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, to_approximate
 from privatelr.sources import as_frame
@@ -106,7 +106,7 @@ def _rows(fit: SelectedRecord, name: str, data: Any) -> EntryRows:
     frame = as_frame(data)
     if len(frame) != fit.nobs:
         raise ArgumentError(f"{name} of {len(frame)} rows: takes n={fit.nobs}.")
-    return read_entries(spec, frame)[0]
+    return FrameData(spec.formula.text, frame).entries(spec)[0]
 
 
 def _read_as(claim: Guarantee) -> tuple[float, float]:

@@ -15,8 +15,8 @@ from privatelr.mechanisms import (
     StagedNoise,
     draw,
     perturbation,
+    registry,
     rounded_sum,
-    stages,
 )
 from privatelr.mechanisms import moments_release as second
 from privatelr.numerics import Objective, gradient_of, value_and_gradient
@@ -130,7 +130,7 @@ def _shared_draw() -> Iterable[Swap]:
         fresh[: len(unit)] = unit * law.scale
         return StagedNoise(first, FloatDraw(fresh))
 
-    yield from everywhere(stages.draw_all, both)
+    yield from everywhere(registry.draw_all, both)
 
 
 # -- minima -------------------------------------------------------------------------------------

@@ -1,0 +1,199 @@
+"""The one road from a call to a fit: plan, calibrate, pay, draw, read the rows, release.
+
+Front doors read their own arguments into a `Method`; everything else is done here, for all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from privatelr.design import project, projection_width, scale_by_data, warn_of_doubts
+from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
+from privatelr.mechanisms import require_below_one_record, warn_of_large_delta, warn_of_one_record
+from privatelr.numerics import label
+from privatelr.privacy import void
+from privatelr.privacy.accounting import Account, account_with
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
+from privatelr.results import diagnose, read_threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privatelr.model_data import FrameData
+    from privatelr.numerics import Loss
+    from privatelr.privacy import Event, Guarantee
+    from privatelr.privacy.accounting import Entry
+    from privatelr.sources import Schema, Tally
+
+
+Fitted = TypeVar("Fitted")
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Fitted]):
+    """What a front door asks of a mechanism, before the data is seen.
+
+    Attributes
+    ----------
+    fit : type
+        Of what is returned.
+    loss : Loss
+    target : Guarantee
+    calibrate : callable
+        From n and the plan of the rows to all numbers of the mechanism; takes no data.
+    draw : callable
+        From a calibration and a source of randomness to the noise of a release.
+    release : callable
+        From rows, a calibration and its noise to a release.
+    by_entries : bool
+        Whether the entries of rows are bounded, and not their length.
+    """
+
+    fit: Callable[..., Fitted]
+    loss: Loss
+    target: Guarantee
+    calibrate: Callable[[int, Any], Any]
+    draw: Callable[[Any, Randomness], Any]
+    release: Callable[[Any, Any, Any], Any]
+    by_entries: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices about the design and the computation, checked."""
+
+    randomness: Randomness
+    ledger: Account | None
+    verbose: int
+    threshold: Any
+    do_scale: bool = False
+    rp_dim: int = 0
+
+
+def read_options(
+    na_action: Any,
+    seed: Any,
+    ledger: Any,
+    verbose: Any,
+    threshold: Any,
+    do_scale: Any = False,
+    rp_dim: Any = 0,
+) -> Options:
+    """Check the choices of a call; raises `ArgumentError`."""
+    why = "; records may not be dropped, because n is public"
+    require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
+    if not isinstance(do_scale, bool):
+        raise ArgumentError(f"do_scale={show(do_scale)}: do_scale takes True or False.")
+    projection_width(rp_dim, 1)
+    shown = int(verbose) if isinstance(verbose, bool) else verbose
+    verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
+    randomness = _read_randomness(seed)
+    if ledger is not None and not isinstance(ledger, Account):
+        raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
+    # those in whose blocks the call stands are charged, too
+    account = account_with(ledger)
+    return Options(randomness, account, int(verbosity), threshold, do_scale, rp_dim)
+
+
+def _read_randomness(seed: Any) -> Randomness:
+    """The system's randomness, or for a seed what can be replayed and voids the guarantee."""
+    if seed is None:
+        return SystemRandomness()
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
+    warnings.warn(
+        f"seed={seed}: the noise can be replayed, so this fit has no privacy; leave seed=None for "
+        "a release.",
+        PrivacyWarning,
+        stacklevel=5,
+    )
+    return SeededRandomness(int(seed))
+
+
+def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
+    """Fit a method to data: every step that is of public facts, then payment, then the data.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the release, by its guarantee. *Neighbours*: those of the target.
+    *Assumed public*: n, names, types, declarations and all arguments. *Not covered*:
+    diagnostics, a learned threshold, time and memory.
+    """
+    n = len(data)
+    cut = read_threshold(options.threshold, method.loss)
+    data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
+    spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
+    scored = data.require_scores(cut.rule)
+    if method.by_entries:
+        require_below_one_record(method.target, n)
+        warn_of_large_delta(method.target, n, stacklevel=4)
+    guarantee = _standing(method.target, options)
+    if not guarantee.is_private:
+        charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
+    spec = _projected(_scaled(spec, data, options), options, n)
+    if not method.by_entries:
+        warn_of_one_record(guarantee, n, stacklevel=4)
+    calibration = method.calibrate(n, spec)
+    warn_of_doubts(spec, data.typed, schema, stacklevel=4)
+    if options.verbose:
+        print(calibration)
+    named = label(spec.formula.text, method.loss)
+    entry = charge(options.ledger, guarantee, calibration.events, named)
+    draws = method.draw(calibration, options.randomness)
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        rows: Any
+        tally: Tally | None
+        if method.by_entries:
+            rows, tally = data.entries(spec)
+        else:
+            rows, tally = data.rows(spec, bar=options.verbose > 0)
+        release = method.release(rows, calibration, draws)
+        diagnostics = diagnose(rows, release.coef, method.loss, spec, tally) if scored else None
+    return method.fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
+
+
+def charge(
+    ledger: Account | None, guarantee: Guarantee, events: tuple[Event, ...], label: str
+) -> Entry | None:
+    """Charge a ledger, if there is one; it refuses what it cannot cover."""
+    return None if ledger is None else ledger.charge(guarantee, events, label)
+
+
+def _standing(target: Guarantee, options: Options) -> Guarantee:
+    """What is left of a guarantee after what the options did to its assumptions."""
+    if not target.is_private:
+        return target
+    if options.do_scale:
+        return void("scaled by the data")
+    return target if options.randomness.is_secret else void("seeded noise")
+
+
+def _scaled(spec: Any, data: FrameData, options: Options) -> Any:
+    if not options.do_scale:
+        return spec
+    warnings.warn(
+        "do_scale=True scales by means and deviations of the data, so the guarantee is void; "
+        "declare bounds= instead.",
+        PrivacyWarning,
+        stacklevel=5,
+    )
+    return scale_by_data(spec, data.typed)[0]
+
+
+def _projected(spec: Any, options: Options, n: int) -> Any:
+    width = projection_width(options.rp_dim, n)
+    if width > spec.p:
+        warnings.warn(
+            f"rp_dim={options.rp_dim}: {width} directions are more than the {spec.p} covariates, "
+            "so nothing is projected.",
+            PrivacyWarning,
+            stacklevel=5,
+        )
+        return spec
+    if width == 0:
+        return spec
+    return project(spec, normals(options.randomness, spec.p * width).reshape(spec.p, width))
