@@ -16,6 +16,8 @@ from privatelr.lazy_import import lazy_import
 from privatelr.numerics.rows import bounded_entries, bounded_rows
 
 if TYPE_CHECKING:
+    import os
+
     from privatelr.design import DesignSpec, EntryBoundedMatrix
     from privatelr.mechanisms import Release
     from privatelr.mechanisms.calibration import Calibration
@@ -23,11 +25,17 @@ if TYPE_CHECKING:
     from privatelr.numerics import Loss
     from privatelr.privacy import Guarantee
     from privatelr.results.diagnostics import Diagnostics
-    from privatelr.results.pages import inference_table
+    from privatelr.results.pages import card, inference_table
+    from privatelr.results.pages.card import CardFormat
+    from privatelr.results.pages.summary_page import FitSummary
     from privatelr.results.predict import Threshold
+    from privatelr.results.release_files import release_file
     from privatelr.results.release_files.origin import Origin
+    from privatelr.results.release_files.signature import Key
     from privatelr.types import FloatArray
 else:
+    card = lazy_import("privatelr.results.pages.card")
+    release_file = lazy_import("privatelr.results.release_files.release_file")
     inference_table = lazy_import("privatelr.results.pages.inference_table")
 
 
@@ -35,6 +43,7 @@ _KEPT = ("spec", "release", "threshold", "origin")
 """Attributes that go to a pickle: all that was paid for or is public."""
 
 
+@suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ModelRecord(ABC):
     """A release and the public plan that says how to read it.
@@ -66,6 +75,11 @@ class ModelRecord(ABC):
     def coef(self) -> pd.Series[float]:
         """Coefficients in the units of the columns, named; the intercept first."""
         return self._named(in_user_units(self), "estimate")
+
+    @property
+    def params(self) -> pd.Series[float]:
+        """The same as `coef`, by statsmodels' name."""
+        return self.coef
 
     @property
     def odds_ratios(self) -> pd.Series[float]:
@@ -115,6 +129,70 @@ class ModelRecord(ABC):
                 "nor made of a Dask collection of many records; fit again to see them."
             )
         return self._diagnostics
+
+    def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
+        """Write the fit to a release file, for `privatelr.load` and for other programs.
+
+        The file is JSON: formula, bounds and levels, coefficients, the noisy matrices of
+        inference if they were requested, or how often each column was chosen and in which order,
+        guarantee, calibration, ledger entry, versions and a content hash. A file that is there
+        is replaced, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            Name of the file, such as ``"model.json"``.
+        key : Ed25519PrivateKey, bytes, str or path, optional
+            Signs the file: a key object of `cryptography`, PEM bytes, or the name of a PEM file.
+            A reader with the public key can then see who wrote it; see `privatelr.load`.
+
+        Raises
+        ------
+        ArgumentError
+            If `key` is no private Ed25519 key.
+        MissingDependencyError
+            If there is a key, and `cryptography` is not installed (``privatelr[signatures]``).
+        GuaranteeError
+            If the columns were scaled by the data, whose means the file would then hold.
+        ReleaseFileError
+            If a level is neither a text, a number nor a boolean.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: everything in the file, by ``fit.guarantee``; a plain or seeded
+        fit says in its file that nothing is. *Neighbours*: those of the guarantee. *Assumed
+        public*: n, names, types, declared bounds and levels. *Not covered*: nothing that is in
+        the file; diagnostics and a learned threshold are not.
+        """
+        release_file.write_release(self, path, key)
+
+    def card(self, format: CardFormat = "markdown") -> str:
+        """The privacy card: what is promised to whom, what is not, and how to check it.
+
+        Parameters
+        ----------
+        format
+            ``"markdown"``, or ``"html"`` for a page of its own.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the card repeats what the release file holds. *Neighbours*: those
+        of the guarantee. *Assumed public*: as for `save`. *Not covered*: nothing that is on it.
+        """
+        return card.write_card(self, format)
+
+    def summary(self) -> FitSummary:
+        """The page that `print` shows; a record by itself has none."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.formula!r}, {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     @abstractmethod
     def bounded(self, covariates: FloatArray) -> FloatArray:

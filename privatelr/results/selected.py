@@ -12,20 +12,13 @@ from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
 
 if TYPE_CHECKING:
-    import os
-
     import pandas as pd
 
     from privatelr.results import selected_tables
-    from privatelr.results.pages import card, odds_ratios, summary
-    from privatelr.results.pages.card import CardFormat
+    from privatelr.results.pages import odds_ratios, summary
     from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import PredictionType
-    from privatelr.results.release_files import release_file
-    from privatelr.results.release_files.signature import Key
 else:
-    card = lazy_import("privatelr.results.pages.card")
-    release_file = lazy_import("privatelr.results.release_files.release_file")
     summary = lazy_import("privatelr.results.pages.summary")
     selected_tables = lazy_import("privatelr.results.selected_tables")
     odds_ratios = lazy_import("privatelr.results.pages.odds_ratios")
@@ -38,11 +31,6 @@ class SelectedFit(SelectedRecord):
 
     See `SelectedRecord` for what it carries. Copied to a file, it leaves its diagnostics behind.
     """
-
-    @property
-    def params(self) -> pd.Series[float]:
-        """The same as `coef`, by statsmodels' name."""
-        return self.coef
 
     @property
     def selected(self) -> pd.DataFrame:
@@ -125,63 +113,6 @@ class SelectedFit(SelectedRecord):
             "plot: coefficients that count choices have no standard errors, so that there are no "
             "intervals to draw; fit.selected lists what was chosen."
         )
-
-    def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
-        """Write the fit to a release file, for `privatelr.load` and for other programs.
-
-        The file is JSON: formula, bounds and levels, how often each column was chosen and in
-        which order, guarantee, calibration, ledger entry, versions and a content hash. A file
-        that is there is replaced, whole or not at all.
-
-        Parameters
-        ----------
-        path
-            Name of the file, such as ``"model.json"``.
-        key : Ed25519PrivateKey, bytes, str or path, optional
-            Signs the file: a key object of `cryptography`, PEM bytes, or the name of a PEM file.
-            A reader with the public key can then see who wrote it; see `privatelr.load`.
-
-        Raises
-        ------
-        ArgumentError
-            If `key` is no private Ed25519 key.
-        MissingDependencyError
-            If there is a key, and `cryptography` is not installed (``privatelr[signatures]``).
-        ReleaseFileError
-            If a level is neither a text, a number nor a boolean.
-
-        Notes
-        -----
-        **Privacy.** *Covered*: everything in the file, by ``fit.guarantee``; a plain or seeded
-        fit says in its file that nothing is. *Neighbours*: those of the guarantee. *Assumed
-        public*: n, names, types, declared bounds and levels. *Not covered*: nothing that is in
-        the file; diagnostics and a learned threshold are not.
-        """
-        release_file.write_release(self, path, key)
-
-    def card(self, format: CardFormat = "markdown") -> str:
-        """The privacy card: what is promised to whom, what is not, and how to check it.
-
-        Parameters
-        ----------
-        format
-            ``"markdown"``, or ``"html"`` for a page of its own.
-
-        Notes
-        -----
-        **Privacy.** *Covered*: the card repeats what the release file holds. *Neighbours*: those
-        of the guarantee. *Assumed public*: as for `save`. *Not covered*: nothing that is on it.
-        """
-        return card.write_card(self, format)
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
-    def __repr__(self) -> str:
-        return f"<SelectedFit of {self.formula!r}, {self.guarantee}>"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     # a frozen class with slots would be given others, which keep the diagnostics
     __getstate__ = ModelRecord.__getstate__
