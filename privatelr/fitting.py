@@ -43,8 +43,10 @@ class Method(Generic[Fitted]):
         Of what is returned.
     loss : Loss
     target : Guarantee
+    facts : callable
+        From n and the plan of the rows to public facts.
     calibrate : callable
-        From n and the plan of the rows to all numbers of the mechanism; takes no data.
+        From those to all numbers of the mechanism; takes no data.
     draw : callable
         From a calibration and a source of randomness to the noise of a release.
     release : callable
@@ -56,7 +58,8 @@ class Method(Generic[Fitted]):
     fit: Callable[..., Fitted]
     loss: Loss
     target: Guarantee
-    calibrate: Callable[[int, Any], Any]
+    facts: Callable[[int, Any], Any]
+    calibrate: Callable[[Any], Any]
     draw: Callable[[Any, Randomness], Any]
     release: Callable[[Any, Any, Any], Any]
     by_entries: bool = False
@@ -137,7 +140,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     spec = _projected(_scaled(spec, data, options), options, n)
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
-    calibration = method.calibrate(n, spec)
+    calibration = method.calibrate(method.facts(n, spec))
     warn_of_doubts(spec, data.typed, schema, stacklevel=4)
     if options.verbose:
         print(calibration)

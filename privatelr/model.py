@@ -26,7 +26,6 @@ from privatelr.sources import BoundsLike, LevelsLike, declare_schema
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privatelr.mechanisms import StagedCalibration
     from privatelr.privacy import Guarantee
     from privatelr.privacy.accounting import Account
 
@@ -244,8 +243,8 @@ def _perturbation(loss: Loss, request: Request, solver: Any) -> Method[Fit]:
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
     find_mechanism(request)
 
-    def calibrated(n: int, spec: Any) -> StagedCalibration:
-        return calibrate_all(request, Facts(n, spec.d, loss, spec.radius, spec.blocks))
+    def facts(n: int, spec: Any) -> Facts:
+        return Facts(n, spec.d, loss, spec.radius, spec.blocks)
 
-    release = partial(release_all, solver=solver)
-    return Method(Fit, loss, request.target, calibrated, draw_all, release)
+    calibrate, release = partial(calibrate_all, request), partial(release_all, solver=solver)
+    return Method(Fit, loss, request.target, facts, calibrate, draw_all, release)

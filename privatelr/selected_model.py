@@ -109,16 +109,20 @@ def dplpsvm(
     _require_density(density, minority)
     goal = read_target_with_default_delta(eps, delta, USUAL_DELTA)
 
-    def calibrated(n: int, spec: Any) -> Any:
-        facts = ProgramFacts(n, spec.d, spec.x_bound, density)
-        return calibrate_program(facts, goal, rounds, step, score, slack)
+    def facts(n: int, spec: Any) -> ProgramFacts:
+        return ProgramFacts(n, spec.d, spec.x_bound, density)
+
+    def calibrated(known: ProgramFacts) -> Any:
+        return calibrate_program(known, goal, rounds, step, score, slack)
 
     source = read_in_memory(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
     found: Any = WorstMargins(density)
-    method = Method(SelectedFit, found, goal, calibrated, _as_it_chooses, release_program, True)
-    return fit(method, source, schema, options)
+    chosen = Method(
+        SelectedFit, found, goal, facts, calibrated, _as_it_chooses, release_program, True
+    )
+    return fit(chosen, source, schema, options)
 
 
 @suggests_arguments
@@ -198,15 +202,19 @@ def dpsimplex(
     goal = read_target_with_default_delta(eps, delta, USUAL_DELTA)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
 
-    def calibrated(n: int, spec: Any) -> Any:
-        facts = SimplexFacts(n, spec.d, spec.x_bound, size, found)
-        return calibrate_simplex(facts, goal, lambda_, draws)
+    def facts(n: int, spec: Any) -> SimplexFacts:
+        return SimplexFacts(n, spec.d, spec.x_bound, size, found)
+
+    def calibrated(known: SimplexFacts) -> Any:
+        return calibrate_simplex(known, goal, lambda_, draws)
 
     source = read_in_memory(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
-    method = Method(SelectedFit, found, goal, calibrated, _as_it_chooses, release_simplex, True)
-    return fit(method, source, schema, options)
+    chosen = Method(
+        SelectedFit, found, goal, facts, calibrated, _as_it_chooses, release_simplex, True
+    )
+    return fit(chosen, source, schema, options)
 
 
 def _require_density(density: Any, minority: Any) -> None:

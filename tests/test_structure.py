@@ -14,8 +14,8 @@ MOST = {
     "code lines": 28_700,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
-    "call depth": 19,
-    "functions": 380,
+    "call depth": 13,
+    "functions": 340,
     "types": 48,
 }
 """What the package may have. The aim is 180 modules, 20,000 lines, depth 13 and 35 types, so a

@@ -138,7 +138,7 @@ def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration 
 def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration | None:
     """As `calibrate_in`, for a request that buys moments too."""
     facts = setting.facts(loss, FEWER)
-    target = divide(request.target, request.spend, loss).coefficients
+    target = divide(request.target, request.spend, loss)[0]
     try:
         return calibrate_all(_asked(request, facts, target, setting), facts)
     except GuaranteeError:

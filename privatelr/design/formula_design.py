@@ -182,8 +182,8 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
             )
     response = plan_response(formula.response, variables)
     factors, columns = plan_columns(formula, variables)
-    length = bound_of(columns, schema.row_norm)
-    if length.unbounded and schema.row_norm is None:
+    bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
+    if unbounded and schema.row_norm is None:
         require_boundable(formula, variables, factors)
     return DesignSpec(
         formula=formula,
@@ -191,11 +191,11 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
         response=response,
         factors=factors,
         columns=columns,
-        bound=length.bound,
-        bound_source=length.source,
-        unbounded=length.unbounded,
+        bound=bound,
+        bound_source=source,
+        unbounded=unbounded,
         intercept=schema.intercept_scale if columns.has_intercept else None,
-        unbounded_norm=length.unbounded_norm,
+        unbounded_norm=unbounded_norm,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from privatelr.errors import SchemaError
@@ -24,21 +23,15 @@ _LENGTH = 1.0
 """Length to which unbounded terms are shortened where none is declared."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowBound:
-    """What `DesignSpec` says of the length of its rows; see there."""
-
-    bound: float
-    source: BoundSource
-    unbounded: tuple[str, ...]
-    unbounded_norm: float | None
-
-
-def bound_of(columns: Columns, row_norm: float | None) -> RowBound:
+def bound_of(
+    columns: Columns, row_norm: float | None
+) -> tuple[float, BoundSource, tuple[str, ...], float | None]:
     """Length of the covariates of a row.
 
-    Where some terms are bounded and others not, the length is for those that are not. It is for
-    whole rows where all or none are, and where a term is empty, so that rows have no blocks.
+    It comes with its source, the terms without bounds, and a length for those alone; see
+    `DesignSpec`. Where some terms are bounded and others not, the length is for those that are
+    not. It is for whole rows where all or none are, and where a term is empty, so that rows have
+    no blocks.
     """
     covariates = columns.terms[int(columns.has_intercept) :]
     unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
@@ -47,10 +40,10 @@ def bound_of(columns: Columns, row_norm: float | None) -> RowBound:
     if 0 < len(unbounded) < len(covariates) and _is_product(columns):
         lengths = [term.radius for term in covariates if math.isfinite(term.radius)]
         bound = math.sqrt(sum(length**2 for length in lengths) + limit**2)
-        return RowBound(bound, "declared bounds and row_norm", unbounded, limit)
+        return bound, "declared bounds and row_norm", unbounded, limit
     declared = math.sqrt(sum(term.radius**2 for term in covariates))
     source: BoundSource = "row_norm" if limit < declared else "declared bounds"
-    return RowBound(min(declared, limit), source, unbounded, None)
+    return min(declared, limit), source, unbounded, None
 
 
 def blocks_of(

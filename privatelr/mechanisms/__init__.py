@@ -27,7 +27,6 @@ from privatelr.mechanisms.request import (
     SMALLEST_EPSILON,
     SMALLEST_LAMBDA,
     USUAL_DELTA,
-    Parts,
     Request,
     Spend,
     divide,

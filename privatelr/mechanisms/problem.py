@@ -67,4 +67,5 @@ class Problem(Facts):
     @property
     def kappa(self) -> float:
         """``R**2 / Lambda``: how much one row can add to the curvature (privacy.md 0)."""
-        return self.radius**2 / self.penalty if self.penalty > 0 else math.inf
+        penalty = self.n * self.lambda_
+        return self.radius**2 / penalty if penalty > 0 else math.inf

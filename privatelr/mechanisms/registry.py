@@ -20,7 +20,7 @@ from privatelr.mechanisms.calibration.calibrate import (
     calibrate_output,
     calibrate_plain,
 )
-from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA, lambda_by_rule
+from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA, all_rules, lambda_by_rule
 from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration, calibrate_moments
 from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.moments_release import release_moments
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.mechanisms.release import Draws, Release
-    from privatelr.mechanisms.request import Parts, Request
+    from privatelr.mechanisms.request import Request
     from privatelr.numerics.solve import Solver
     from privatelr.privacy import Event, Guarantee, Promise
     from privatelr.privacy.noise import Draw, Randomness
@@ -75,19 +75,25 @@ def find_mechanism(request: Request) -> Mechanism:
 
 def calibrate(request: Request, facts: Facts) -> Calibration:
     """Choose lambda if a rule was asked for, then calibrate; takes no data."""
-    mechanism = find_mechanism(request)
-    if not isinstance(request.lambda_, str):
-        return mechanism.calibrate(facts.with_lambda(request.lambda_), request, "as given")
-    target, rule = request.target, request.lambda_
+    mechanism, target, asked = find_mechanism(request), request.target, request.lambda_
     if isinstance(target, NonPrivate):
+        if not isinstance(asked, str):
+            return mechanism.calibrate(facts.with_lambda(asked), request, "as given")
         plain = facts.with_lambda(PLAIN_LAMBDA)
         return mechanism.calibrate(plain, request, "the default of a plain fit")
     analysis = proven(request.analysis, facts.loss)
-    value = lambda_by_rule(rule, facts, target, analysis, request.placement)
-    origin = _origin(request, _in_words(rule, value, facts, target, analysis), analysis)
-    if rule != "PrivateLR" and analysis != "cms11":  # R's may be too small; others see to it
+    rules = all_rules(facts, target, analysis, request.placement)
+    if not isinstance(asked, str):
+        found = mechanism.calibrate(facts.with_lambda(asked), request, "as given")
+        return replace(found, lambda_rules=rules)
+    value = dict(rules).get(asked)
+    if value is None:  # a rule that has no answer says why
+        value = lambda_by_rule(asked, facts, target, analysis, request.placement)
+    origin = _origin(request, _in_words(asked, value, facts, target, analysis), analysis)
+    if asked != "PrivateLR" and analysis != "cms11":  # R's may be too small; others see to it
         request = replace(request, on_small_lambda="keep")
-    return mechanism.calibrate(facts.with_lambda(value), request, origin)
+    found = mechanism.calibrate(facts.with_lambda(value), request, origin)
+    return replace(found, lambda_rules=rules)
 
 
 def _in_words(
@@ -159,23 +165,18 @@ class StagedCalibration:
 def calibrate_all(request: Request, facts: Facts) -> StagedCalibration:
     """Divide the price and calibrate every stage; takes no data."""
     parts = divide(request.target, request.spend, facts.loss)
-    _require_usual(parts)
-    asked = replace(request, target=parts.coefficients)
-    coefficients = calibrate(asked, facts)
-    moments = None
-    if parts.moments is not None:
-        moments = calibrate_moments(coefficients.problem, parts.moments, request.kinds)
-    return StagedCalibration(request.target, find_mechanism(asked), coefficients, moments)
-
-
-def _require_usual(parts: Parts) -> None:
-    """Refuse parts that are smaller than anything that can be asked for by itself."""
-    for name, part in (("coefficients", parts.coefficients), ("inference", parts.moments)):
+    for name, part in zip(("coefficients", "inference"), parts, strict=True):
         if part is not None and not is_usual(part):
             raise GuaranteeError(
                 f"spend: {name} would get {part}, which is less than a release takes; raise eps, "
                 "delta or the share."
             )
+    asked = replace(request, target=parts[0])
+    coefficients = calibrate(asked, facts)
+    moments = None
+    if parts[1] is not None:
+        moments = calibrate_moments(coefficients.problem, parts[1], request.kinds)
+    return StagedCalibration(request.target, find_mechanism(asked), coefficients, moments)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

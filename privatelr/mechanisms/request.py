@@ -98,14 +98,6 @@ _NEARLY = 1e-9
 ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A guarantee divided: for the coefficients, and for the moments if they are requested."""
-
-    coefficients: Guarantee
-    moments: Guarantee | None
-
-
 def read_spend(spend: Any) -> Spend:
     """What `spend` asks for; raises `GuaranteeError` if it names what cannot be requested."""
     if spend is None:
@@ -141,11 +133,14 @@ def _rounded(shares: dict[str, Any]) -> dict[str, Any]:
     return {**shares, "coefficients": float(1 - exact(rest))}
 
 
-def divide(target: Guarantee, spend: Spend, loss: Loss) -> Parts:
-    """The parts of a target, which add up to it (`privatelr.privacy.accounting.shares`)."""
+def divide(target: Guarantee, spend: Spend, loss: Loss) -> tuple[Guarantee, Guarantee | None]:
+    """The parts of a target for the coefficients and, if requested, for the moments.
+
+    They add up to it (`privatelr.privacy.accounting.shares`).
+    """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
     parts = split(target, shares)
-    return Parts(parts["coefficients"], parts.get("inference"))
+    return parts["coefficients"], parts.get("inference")
 
 
 def usual_shares(target: Guarantee, loss: Loss) -> dict[str, float]:

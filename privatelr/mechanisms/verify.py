@@ -10,7 +10,7 @@ from privatelr.mechanisms.calibration import gaussian_objective, pure, zcdp
 from privatelr.mechanisms.calibration.approximate_minimum import certified_norm
 from privatelr.mechanisms.calibration.objective_noise import relative_rate
 from privatelr.mechanisms.calibration.output_noise import output_sensitivity, worth_hiding
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP, to_zcdp
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def achieved(calibration: Calibration) -> Guarantee:
     GuaranteeError
         If the noise is of no kind that a proof speaks of.
     """
-    if isinstance(calibration.target, NonPrivate):
+    if not calibration.target.is_private:
         return calibration.target
     tilt = calibration.noise if calibration.placement == "objective" else NoNoise(1)
     if not calibration.tau >= certified_norm(calibration.problem, tilt) * (1 - _ROUNDING):

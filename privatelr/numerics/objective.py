@@ -23,6 +23,8 @@ from privatelr.numerics.rows.products import margins, rough_gram, weighted_sum
 from privatelr.numerics.rows.sparse_rows import SparseRows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from privatelr.numerics.losses import Loss
     from privatelr.types import FloatArray, IntArray, Rows
 
@@ -85,10 +87,10 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
     With a `reach`, the curvature of each loss is its mean from ``z - reach`` to ``z + reach``
     around the margin z, so that a bend counts for the margins that may come to it.
     """
-    loss = objective.loss
+    curvature = curvature_within(objective.loss, reach)
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
-        return (rough_gram(x, curvature_within(loss, y * margins(x, w), reach) * y * y),)
+        return (rough_gram(x, curvature(y * margins(x, w)) * y * y),)
 
     (total,) = objective.rows.fold(kernel)
     matrix = np.asarray(total / objective.rows.n)
@@ -96,11 +98,11 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
     return matrix
 
 
-def curvature_within(loss: Loss, margin: FloatArray, reach: float) -> FloatArray:
-    """Mean curvature of a loss from ``margin - reach`` to ``margin + reach``."""
+def curvature_within(loss: Loss, reach: float) -> Callable[[FloatArray], FloatArray]:
+    """Mean curvature of a loss from ``margin - reach`` to ``margin + reach``, of margins."""
     if reach < _NARROW:
-        return loss.curvature(margin)
-    return (loss.slope(margin + reach) - loss.slope(margin - reach)) / (2 * reach)
+        return loss.curvature
+    return lambda margin: (loss.slope(margin + reach) - loss.slope(margin - reach)) / (2 * reach)
 
 
 def mean_change(objective: Objective, step: FloatArray) -> float:

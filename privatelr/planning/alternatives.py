@@ -150,7 +150,7 @@ def share_of_coefficients(study: Study) -> float:
 def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
     """Requests that differ from the plan's in one thing, or in the noise and its place."""
     request = study.request
-    if isinstance(request.target, NonPrivate):
+    if not request.target.is_private:
         return
     other: Placement = "output" if request.placement == "objective" else "objective"
     targets = list(_other_targets(request.target))

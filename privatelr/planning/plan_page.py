@@ -12,7 +12,6 @@ from privatelr.page_model import Bullets, Code, FactList, Heading, Table
 from privatelr.planning.alternatives import alternatives
 from privatelr.planning.forecast import LEVEL
 from privatelr.planning.plan_plot import SMALLEST_KEPT
-from privatelr.privacy import NonPrivate
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
 
@@ -158,7 +157,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
 
 def _spending(plan: StudyPlan) -> list[tuple[str, str]]:
     moments = plan.calibration.moments
-    if isinstance(plan.study.request.target, NonPrivate):
+    if not plan.study.request.target.is_private:
         return []
     if moments is None:
         return [("Spent on", "the coefficients alone: spend='inference' adds intervals")]

@@ -161,9 +161,9 @@ def _both(first: Guarantee, second: Guarantee) -> Guarantee:
 @suggests_arguments
 def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
     """Whether whoever has the first guarantee has the second."""
-    if isinstance(weaker, NonPrivate):
+    if not weaker.is_private:
         return True
-    if isinstance(stronger, NonPrivate) or stronger.neighbours is not weaker.neighbours:
+    if not stronger.is_private or stronger.neighbours is not weaker.neighbours:
         return False
     match stronger, weaker:
         case PureDP(), PureDP():

@@ -72,7 +72,7 @@ def test_certificate(n, d, log_lambda, log_tilt, separable, seed, loss):
     tilt = 10.0 ** (log_lambda + log_tilt) * (-1) ** seed
     objective = problem(n, d, 10.0**log_lambda, tilt, seed, separable, loss)
     assert Newton()(objective).gradient_norm <= certificate(objective)
-    minimum = Newton().minimise(objective, 0.0)
+    minimum = Newton()(objective, 0.0)
     assert minimum.gradient_norm <= 1e-10
     assert np.isfinite(minimum.w).all()
 

@@ -126,7 +126,7 @@ def test_a_wrong_curvature_costs_time_and_no_digits(monkeypatch, factor):
 
 def test_a_solve_ends_where_it_was_asked_to():
     objective = objective_of(powers, Logistic())
-    rough, fine = Newton()(objective), Newton().minimise(objective, 1e-14)
+    rough, fine = Newton()(objective), Newton()(objective, 1e-14)
     assert fine.gradient_norm <= 1e-14 < rough.gradient_norm <= 1e-10
 
 

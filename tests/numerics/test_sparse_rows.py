@@ -326,7 +326,7 @@ def test_bound_holds(n, p, density, log_lambda, log_w, seed):
 def test_bound_holds_at_minima_and_is_of_use():
     for seed in range(5):
         _, objective = objectives(n=500, p=20, lambda_=1e-4, seed=seed)
-        w = Newton().minimise(objective, 0.0).w
+        w = Newton()(objective, 0.0).w
         bound = gradient_bound(objective, w)
         assert exactly(objective, map(float, w), no_tilt(objective)) <= bound <= 1e-9
 

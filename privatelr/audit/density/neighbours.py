@@ -16,7 +16,7 @@ from privatelr.errors import ArgumentError, show
 from privatelr.mechanisms import MECHANISMS, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics.rows import DenseRows
-from privatelr.privacy import NonPrivate, PureDP
+from privatelr.privacy import PureDP
 from privatelr.privacy.noise import BlockLaplace
 from privatelr.results import FitRecord, SelectedRecord
 from privatelr.sources import as_frame
@@ -73,7 +73,7 @@ def privacy_loss(
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
     if isinstance(subject, SelectedRecord):
-        if isinstance(subject.guarantee, NonPrivate):
+        if not subject.guarantee.is_private:
             raise no_claim(subject.guarantee)
         if output is not None:
             raise ArgumentError("output: takes None beside a fit that chose columns.")
@@ -90,7 +90,7 @@ def privacy_loss(
 def _read_subject(subject: Any) -> tuple[Calibration, StagedCalibration | None]:
     """The calibration of the coefficients, and the plan if it buys moments too."""
     if isinstance(subject, FitRecord):
-        if isinstance(subject.guarantee, NonPrivate):
+        if not subject.guarantee.is_private:
             raise no_claim(subject.guarantee)
         subject = _plan_of(subject)
     if isinstance(subject, StagedCalibration):

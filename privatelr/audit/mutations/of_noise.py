@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from privatelr.audit.mutations.planted import Mutation, Swap, everywhere, noise, row
-from privatelr.mechanisms import MECHANISMS, Mechanism, Parts, Problem, divide
+from privatelr.mechanisms import MECHANISMS, Mechanism, Problem, divide
 from privatelr.mechanisms.calibration import moment_noise, output_noise, pure, zcdp
 from privatelr.numerics import Huber
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
@@ -138,9 +138,9 @@ def _curvature_alone() -> Iterable[Swap]:
 def _both_get_all() -> Iterable[Swap]:
     honest = divide
 
-    def divided(target: Any, spend: Any, loss: Any) -> Parts:
+    def divided(target: Any, spend: Any, loss: Any) -> Any:
         parts = honest(target, spend, loss)
-        return parts if parts.moments is None else Parts(target, target)
+        return parts if parts[1] is None else (target, target)
 
     yield from everywhere(divide, divided)
 

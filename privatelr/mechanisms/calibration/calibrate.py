@@ -15,11 +15,10 @@ from privatelr.mechanisms.calibration.approximate_minimum import (
     shield_rho,
 )
 from privatelr.mechanisms.calibration.calibration_record import Alternative, Calibration
-from privatelr.mechanisms.calibration.lambda_rules import all_rules, require_tilt, settle_lambda
+from privatelr.mechanisms.calibration.lambda_rules import require_tilt, settle_lambda
 from privatelr.mechanisms.calibration.objective_noise import (
     candidates,
     relative_rate,
-    smallest_tilt,
 )
 from privatelr.mechanisms.calibration.output_noise import output_laws
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
@@ -60,7 +59,6 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
         tau=tau,
         grid=grid_for(shield),
         lambda_origin=lambda_origin,
-        lambda_rules=all_rules(problem, target, analysis, "objective"),
         alternatives=tuple(_other_tilts(settled, target, analysis, noise)),
     )
 
@@ -99,9 +97,6 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
         tau=tau,
         grid=grid_for(noise),
         lambda_origin=lambda_origin,
-        lambda_rules=all_rules(
-            problem, target, pure.proven(request.analysis, problem.loss), "output"
-        ),
         alternatives=tuple(_others(laws, noise)),
     )
 
@@ -148,7 +143,7 @@ def _other_tilts(
         other_noise = isinstance(target, ApproxDP) or isinstance(noise, GaussianNoise)
         unproven |= other_noise and analysis == "cms11"
         if analysis != chosen and not unproven:
-            smallest = smallest_tilt(problem, target, analysis)
+            smallest = shortest(candidates(problem, target, analysis))
             other = _compared(f"analysis={analysis!r}", smallest, noise)
             if not math.isclose(other.ratio, 1.0, rel_tol=_SAME):
                 yield other

@@ -18,10 +18,10 @@ from privatelr.mechanisms.calibration.approximate_minimum import (
     tilt_rho,
 )
 from privatelr.mechanisms.calibration.objective_noise import (
+    BESIDE_SHIELD,
     candidates,
     gaussian_tilts,
     laplace_tilts,
-    shielded_tilts,
 )
 from privatelr.mechanisms.calibration.output_noise import output_laws
 from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP, pure_within
@@ -74,7 +74,9 @@ def free_penalty(
         case ZCDP():
             return max(at_least, pure.free_penalty(facts, pure_within(target.rho), analysis))
     laplace = max(at_least, pure.free_penalty(facts, target.epsilon, analysis))
-    found = [(laplace, shielded_tilts(_with(facts, laplace), target.epsilon, analysis))]
+    found = [
+        (laplace, laplace_tilts(_with(facts, laplace), target.epsilon, analysis, BESIDE_SHIELD))
+    ]
     with suppress(GuaranteeError):  # Laplace noise may be the only one that suffices
         normal = max(at_least, _free_of_gaussian(facts, target, analysis))
         found.append((normal, gaussian_tilts(_with(facts, normal), target, analysis)))

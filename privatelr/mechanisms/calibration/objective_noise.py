@@ -16,7 +16,6 @@ from privatelr.privacy.noise import (
     NoiseLaw,
     SphericalLaplace,
     mean_square,
-    shortest,
 )
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
 
 
+BESIDE_SHIELD = 1 - SHARE
+"""Share of a rate that leaves a part of epsilon to a shield, however little there is for noise."""
 _NO_USE = 1e-9
 """Share of the rate that epsilon alone would give, below which a rate is as good as none."""
 
@@ -46,20 +47,10 @@ def laplace_tilts(
     return sorted(laws, key=mean_square)
 
 
-def shielded_tilts(problem: Problem, epsilon: float, analysis: Analysis) -> list[NoiseLaw]:
-    """Laplace laws that leave a part of epsilon to a shield, however little there is for noise."""
-    return laplace_tilts(problem, epsilon, analysis, 1 - SHARE)
-
-
 def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
     """Rate of a Laplace tilt relative to R, whatever its shape; see `calibration.pure`."""
     rate = 1.0 / noise.scale
     return rate * problem.radius if isinstance(noise, SphericalLaplace) else rate
-
-
-def smallest_tilt(problem: Problem, target: Promise, analysis: Analysis) -> NoiseLaw | None:
-    """The shortest of `candidates` by ``E|b|^2``, or None if no noise suffices here."""
-    return shortest(candidates(problem, target, analysis))
 
 
 def candidates(problem: Problem, target: Promise, analysis: Analysis) -> list[NoiseLaw]:
@@ -70,13 +61,13 @@ def candidates(problem: Problem, target: Promise, analysis: Analysis) -> list[No
     """
     match target:
         case PureDP():
-            return shielded_tilts(problem, target.epsilon, analysis)
+            return laplace_tilts(problem, target.epsilon, analysis, BESIDE_SHIELD)
         case ZCDP():
             rho = tilt_rho(target.rho)
             sigma = zcdp.objective_sigma(problem, rho, analysis)
             laplace = laplace_tilts(problem, pure_within(rho), analysis)
             return laplace + _gaussian(problem, sigma)
-    laplace = shielded_tilts(problem, target.epsilon, analysis)
+    laplace = laplace_tilts(problem, target.epsilon, analysis, BESIDE_SHIELD)
     return laplace + gaussian_tilts(problem, target, analysis)
 
 

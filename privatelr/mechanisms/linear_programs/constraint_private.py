@@ -44,7 +44,7 @@ from privatelr.mechanisms.request import (
     require_below_one_record,
 )
 from privatelr.numerics.solve.dense_weights import dense_projection, projection_error
-from privatelr.privacy import NonPrivate, Promise, range_within, void
+from privatelr.privacy import Promise, range_within, void
 from privatelr.privacy.accounting import Account, account_with
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 
@@ -284,7 +284,7 @@ def constraint_private_lp(
     if private == "bounds":
         require_width(corners, calibration.width)
     guarantee = target
-    if not (source.is_secret or isinstance(target, NonPrivate)):
+    if not (source.is_secret or not target.is_private):
         guarantee = void("seeded noise")
     entry = None if account is None else account.charge(guarantee, calibration.events, TITLE)
     path = play_constraints(corners, bounds, calibration, source)

@@ -22,7 +22,7 @@ from privatelr.mechanisms.online.online_calibration import (
 from privatelr.mechanisms.read_numbers import private_numbers
 from privatelr.mechanisms.request import USUAL_DELTA
 from privatelr.page_model import FactList, Heading, Piece, as_html, as_text
-from privatelr.privacy import REPLACE_ONE, NonPrivate, void
+from privatelr.privacy import REPLACE_ONE, void
 from privatelr.privacy.accounting import Account, account_with, price
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 
@@ -144,7 +144,7 @@ class PrivateFTRL:
     def guarantee(self) -> Guarantee:
         """What holds for all indices together."""
         target = self._calibration.target
-        if self._seed is None or isinstance(target, NonPrivate):
+        if self._seed is None or not target.is_private:
             return target
         return void("seeded noise")
 

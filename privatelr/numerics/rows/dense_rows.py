@@ -129,11 +129,7 @@ class DenseRows:
         blocks: tuple[Block, ...] = (),
     ) -> DenseRows:
         """Rows of what a reader reads, by pieces, so that the whole is in memory once."""
-        return cls.held(reader, RowBounds(bound, intercept, projection, blocks))
-
-    @classmethod
-    def held(cls, reader: Reader, limits: RowBounds) -> DenseRows:
-        """The same, of limits that are written down."""
+        limits = RowBounds(bound, intercept, projection, blocks)
         made = object.__new__(cls)
         size = piece_rows(reader.n, max(reader.p, limits.width(reader.p)))
         if reader.n <= size:
@@ -149,6 +145,17 @@ class DenseRows:
         made._set(x, y, limits)
         return made
 
+    @classmethod
+    def held(cls, reader: Reader, limits: RowBounds) -> DenseRows:
+        """The same, of limits that are written down."""
+        return cls.of(
+            reader,
+            bound=limits.bound,
+            intercept=limits.intercept,
+            projection=limits.projection,
+            blocks=limits.blocks,
+        )
+
     @property
     def n(self) -> int:
         return int(self.x.shape[0])
@@ -160,6 +167,8 @@ class DenseRows:
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order; blocks may run side by side."""
         size = block_rows(self.d)
+        if self.n * self.d <= _SMALL:
+            return kernel(self.x, self.y)  # one block, and no threads to ask for
 
         def part(first: int) -> tuple[Any, ...]:
             stop = min(first + SUMMED_BLOCKS * size, self.n)
@@ -169,8 +178,6 @@ class DenseRows:
             )
             return reduce(added, sums)
 
-        if self.n <= SUMMED_BLOCKS * size and self.n * self.d <= _SMALL:
-            return part(0)  # not worth asking how many threads there are
         return summed(part, range(0, self.n, SUMMED_BLOCKS * size), added)
 
     def thinned(self, m: int) -> DenseRows:

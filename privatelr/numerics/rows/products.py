@@ -115,9 +115,9 @@ def short_margins(x: Any, w: FloatArray) -> FloatArray:
         return _short_sums(x.data * w[x.indices], x.indptr)
     d = x.shape[1]
     if d <= _DOT:
-        return margins(x, w)
+        return fast_products(x, w)
     starts = range(0, d, _DOT)
-    return halved(np.stack([margins(x[:, s : s + _DOT], w[s : s + _DOT]) for s in starts]))
+    return halved(np.stack([fast_products(x[:, s : s + _DOT], w[s : s + _DOT]) for s in starts]))
 
 
 def margin_roundings(d: int) -> int:

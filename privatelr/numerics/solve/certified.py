@@ -17,7 +17,6 @@ import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from privatelr.numerics.losses import Loss
     from privatelr.numerics.objective import Objective
     from privatelr.numerics.solve.ball_newton import Tilt
-    from privatelr.numerics.solve.newton import Minimum, Solver
+    from privatelr.numerics.solve.newton import Solver
     from privatelr.types import FloatArray
 else:
     flint = lazy_import("flint")
@@ -107,7 +106,24 @@ def certified_minimum(
     takes = f"a number above 0 and up to {largest:g}"
     require_number(ArgumentError, "lambda_", objective.lambda_, takes, above=0, at_most=largest)
     require_number(ArgumentError, "tau", tau, "a number above 0", above=0)
-    w = _attempt(objective, _aimed(solver, tau / (2 * objective.rows.n)))
+    w = zeros = np.zeros(objective.rows.d)
+    try:
+        with np.errstate(all="ignore"):
+            # a copy: the certificate is about the objective, whatever the solver does to its own
+            own = replace(objective)
+            if type(solver) is Newton:  # half of tau is left for rounding
+                found = solver(own, tau / (2 * objective.rows.n))
+            else:
+                with _quiet():
+                    found = solver(own)
+            w = np.array(found.w, dtype=np.float64)
+    except ClusterError:
+        raise  # of what computes, and not of the data
+    except Exception as error:  # whether it raises, and what, is a function of the data
+        if raised_by_signal_handler(error):
+            raise
+    if w.shape != zeros.shape or not np.isfinite(w).all():
+        w = zeros
     # of the tilt that the solver has left there
     if distance is None:
         rounding = _rounding_of_tilt(objective, tilt)
@@ -147,40 +163,6 @@ def _rounding_in_doubles(
     product = 2 * _UNIT * _length(nearest) + len(nearest) * _SMALLEST
     with working_precision(FIRST_PRECISION):
         return flint.arb(distance(nearest)) + flint.arb(product)
-
-
-def _aimed(solver: Solver, goal: float) -> Solver:
-    """The solver, and the package's own with a gradient that leaves half of tau for rounding."""
-    if type(solver) is not Newton:
-        return _silent(solver)
-    return partial(solver.minimise, goal=goal)
-
-
-def _silent(solver: Solver) -> Solver:
-    """A solver whose warnings nobody hears."""
-
-    def solve(objective: Objective) -> Minimum:
-        with _quiet():
-            return solver(objective)
-
-    return solve
-
-
-def _attempt(objective: Objective, solver: Solver) -> FloatArray:
-    """What the solver returns, or zeros if that is no finite vector ``(d,)``."""
-    d = objective.rows.d
-    try:
-        with np.errstate(all="ignore"):
-            # a copy: the certificate is about the objective, whatever the solver does to its own
-            w = np.array(solver(replace(objective)).w, dtype=np.float64)
-    except ClusterError:
-        raise  # of what computes, and not of the data
-    except Exception as error:
-        if raised_by_signal_handler(error):
-            raise
-        # whether it raises, and what, is a function of the data
-        return np.zeros(d)
-    return w if w.shape == (d,) and np.isfinite(w).all() else np.zeros(d)
 
 
 _FILTERS = ForkSafeLock()
@@ -294,14 +276,6 @@ def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, til
 def _gradient(objective: Objective, w: FloatArray) -> FloatArray:
     """The gradient of F ``(d,)`` at w, in short sums."""
     n = objective.rows.n
-    gradient = _slopes(objective, w)
-    gradient += n * objective.lambda_ * w
-    gradient += n * objective.tilt
-    return gradient
-
-
-def _slopes(objective: Objective, w: FloatArray) -> FloatArray:
-    """The gradient of the sum of losses ``(d,)``, in short sums."""
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[_Sum]:
         weights = objective.loss.slope(y * short_margins(x, w)) * y
@@ -309,8 +283,10 @@ def _slopes(objective: Objective, w: FloatArray) -> FloatArray:
         return (_Sum(total, np.zeros_like(total)),)
 
     (total,) = objective.rows.fold(kernel)
-    found: FloatArray = total.high + total.low
-    return found
+    gradient: FloatArray = total.high + total.low
+    gradient += n * objective.lambda_ * w
+    gradient += n * objective.tilt
+    return gradient
 
 
 @dataclass(frozen=True, slots=True, eq=False)

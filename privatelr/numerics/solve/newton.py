@@ -25,7 +25,6 @@ from privatelr.numerics.solve.lbfgs import ROUGH, is_worth_steering, lbfgs_minim
 from privatelr.numerics.solve.wide_newton import is_wide, wide_steps
 
 if TYPE_CHECKING:
-    from privatelr.numerics.solve.wide_newton import Step
     from privatelr.types import FloatArray
 
 CERTIFICATE = 1e-10
@@ -100,46 +99,42 @@ class Newton:
         if not limit.is_integer():
             raise ArgumentError(f"max_iterations={limit:g}: max_iterations takes {takes}.")
 
-    def __call__(self, objective: Objective) -> Minimum:
+    def __call__(self, objective: Objective, goal: float = math.inf) -> Minimum:
         """Minimise from ``w = 0`` until the gradient is within the tolerance.
+
+        And until it is no longer than `goal` either, if doubles lead there.
 
         Raises
         ------
         NotConvergedError
             If the gradient norm stays above `tolerance`.
         """
-        return self.minimise(objective, math.inf)
-
-    def minimise(self, objective: Objective, goal: float) -> Minimum:
-        """The same, until the gradient is no longer than `goal` either, if doubles lead there."""
         enough = certificate(objective, self.tolerance)
+        goal = min(goal, enough)
         with np.errstate(all="ignore"):
+            # columns without entries have their minimum by a formula
             part = filled_part(objective)
-            if part is None:
-                found = self._minimum(objective, enough, min(goal, enough))
-            else:
-                inner = self._minimum(part.objective, enough, min(goal, enough))
-                found = Minimum(*part.spread(objective, inner.w, inner.gradient_norm))
+            filled = objective if part is None else part.objective
+            starts = [np.zeros(filled.rows.d)]
+            # gradients alone lead to the minimum of many rows, or near it
+            steered = is_worth_steering(filled.rows) and not is_wide(filled.rows)
+            if steered:
+                near, norm = _steered(filled, goal)
+                found = Minimum(near, norm)
+                starts = [near, *starts]  # where bends are sharp, a near start may lead nowhere
+            if not (steered and norm <= goal):
+                for start in starts:
+                    found = descend(filled, start, enough, int(self.max_iterations), goal)
+                    if found.gradient_norm <= enough:
+                        break
+            if part is not None:
+                found = Minimum(*part.spread(objective, found.w, found.gradient_norm))
         if found.gradient_norm <= enough:
             return found
         raise NotConvergedError(
             f"solver: Newton's method ended above a gradient of {self.tolerance:g}, stalled or "
             f"after {self.max_iterations} iterations, so nothing was released; raise lambda_."
         )
-
-    def _minimum(self, objective: Objective, enough: float, goal: float) -> Minimum:
-        """Steered by gradients where that is worth it, and then by Newton's method."""
-        starts = [np.zeros(objective.rows.d)]
-        if is_worth_steering(objective.rows) and not is_wide(objective.rows):
-            near, norm = _steered(objective, goal)
-            if norm <= goal:
-                return Minimum(near, norm)
-            starts = [near, *starts]  # where bends are sharp, a near start may lead nowhere
-        for start in starts:
-            minimum = descend(objective, start, enough, int(self.max_iterations), goal)
-            if minimum.gradient_norm <= enough:
-                break
-        return minimum
 
 
 def _steered(objective: Objective, enough: float) -> tuple[FloatArray, float]:
@@ -165,72 +160,59 @@ def descend(
     no reach is tried, and then one that no bend is beyond.
     """
     w, reach, failures = start, 0.0, 0
-    steps = wide_steps if is_wide(objective.rows) else _newton_steps
+    wide_step = wide_steps(objective) if is_wide(objective.rows) else None
     with np.errstate(all="ignore"):
-        step_from = steps(objective)
         value, gradient = value_and_gradient(objective, w)
         for _ in range(max_iterations):
             norm = norm_of(gradient)
             if norm == math.inf or norm <= goal:
                 break
             certified = norm <= enough
-            step = step_from(w, gradient, reach)
-            smallest = 1.0 if certified else _SMALLEST_STEP
-            trial = _search(objective, w, step, value, gradient, smallest)
-            if trial is None and not certified and failures < _FAILURES:
+            if wide_step is None:
+                step = _newton_step(hessian(objective, w, reach), gradient)
+            else:
+                step = wide_step(w, gradient, reach)
+
+            # of the steps 1, 1/2, ... the first that makes progress
+            slope, tilted = float(gradient @ step), float(objective.tilt @ w)
+            resolved = _RESOLUTION * (abs(value - tilted) + abs(tilted))
+            size, improves = 1.0, False
+            while size >= (1.0 if certified else _SMALLEST_STEP):
+                candidate = w + size * step
+                new_value, new_gradient = value_and_gradient(objective, candidate)
+                promised = -size * slope
+                if promised > resolved:
+                    improves = bool(new_value <= value - _SUFFICIENT_DECREASE * promised)
+                else:  # differences of the objective drown in rounding
+                    improves = norm_of(new_gradient) <= norm / 2
+                if improves:
+                    break
+                size /= 2
+
+            if not improves and not certified and failures < _FAILURES:
+                # the curvature was no guide here: without a mean of it, then with one of all
                 reach, failures = 0.0 if reach > 0 else _FAR, failures + 1
                 continue
-            if trial is None or (certified and norm_of(trial[2]) >= norm / 2):
+            if not improves or (certified and norm_of(new_gradient) >= norm / 2):
                 break
             failures = 0
-            moved = trial[0] - w
+            moved = candidate - w
             shortened = norm_of(moved) < 0.75 * norm_of(step)
             if shortened or reach > 0:
                 change = mean_change(objective, moved)
                 reach = change if shortened else min(reach, change) / 4
-            w, value, gradient = trial
+            w, value, gradient = candidate, new_value, new_gradient
         return Minimum(w, norm_of(gradient))
 
 
-def _newton_steps(objective: Objective) -> Step:
-    def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
-        matrix = hessian(objective, w, reach)
-        if math.isfinite(matrix.sum()):
-            # called directly: for few columns SciPy's checks take longer than the solution
-            _, solution, failed = lapack.dposv(matrix, gradient)
-            if not failed:
-                return np.asarray(-solution)
-            # columns that coincide under a tiny lambda: invert on the part that is resolved
-            with suppress(linalg.LinAlgError):
-                return np.asarray(-linalg.pinvh(matrix) @ gradient)
-        return -gradient
-
-    return step
-
-
-def _search(
-    objective: Objective,
-    w: FloatArray,
-    step: FloatArray,
-    value: float,
-    gradient: FloatArray,
-    smallest: float,
-) -> tuple[FloatArray, float, FloatArray] | None:
-    """The first of the steps 1, 1/2, ... down to `smallest` that makes progress, or None."""
-    slope = float(gradient @ step)
-    tilted = float(objective.tilt @ w)
-    resolved = _RESOLUTION * (abs(value - tilted) + abs(tilted))
-    target = norm_of(gradient) / 2
-    size = 1.0
-    while size >= smallest:
-        candidate = w + size * step
-        new_value, new_gradient = value_and_gradient(objective, candidate)
-        promised = -size * slope
-        if promised > resolved:
-            improves = new_value <= value - _SUFFICIENT_DECREASE * promised
-        else:
-            improves = norm_of(new_gradient) <= target
-        if improves:
-            return candidate, new_value, new_gradient
-        size /= 2
-    return None
+def _newton_step(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
+    """The step of a second derivative; downhill where that has no inverse."""
+    if math.isfinite(matrix.sum()):
+        # called directly: for few columns SciPy's checks take longer than the solution
+        _, solution, failed = lapack.dposv(matrix, gradient)
+        if not failed:
+            return np.asarray(-solution)
+        # columns that coincide under a tiny lambda: invert on the part that is resolved
+        with suppress(linalg.LinAlgError):
+            return np.asarray(-linalg.pinvh(matrix) @ gradient)
+    return -gradient

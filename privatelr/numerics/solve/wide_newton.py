@@ -82,10 +82,10 @@ def _second_derivative(
     objective: Objective, w: FloatArray, reach: float
 ) -> tuple[Product, FloatArray]:
     """What multiplies by H at w, and the diagonal of H ``(d,)``."""
-    rows, loss = objective.rows, objective.loss
+    rows, curvature = objective.rows, curvature_within(objective.loss, reach)
 
     def weights(x: Any, y: FloatArray) -> FloatArray:
-        return curvature_within(loss, y * margins(x, w), reach) * y * y / rows.n
+        return curvature(y * margins(x, w)) * y * y / rows.n
 
     def squares(x: Any, y: FloatArray) -> tuple[FloatArray]:
         return (weighted_sum(weights(x, y), x * x),)
@@ -138,7 +138,7 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
     pairs = _pairs(x) if rows.n <= _ROWS else None
 
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
-        bend = curvature_within(objective.loss, rows.y * (x @ w), reach) * rows.y**2
+        bend = curvature_within(objective.loss, reach)(rows.y * (x @ w)) * rows.y**2
         root = np.sqrt(bend / rows.n)
         right = root * (x @ gradient)
         if pairs is not None:
