@@ -1,4 +1,4 @@
-"""Locks of threads and of files, none of which outlives the process that took it."""
+"""Locks of threads, of files and of the precision of balls; none outlives its process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from privatelr.lazy_import import lazy_import
 
 fcntl: Any
 try:
@@ -16,6 +18,13 @@ except ImportError:  # Windows
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import flint
+else:
+    flint = lazy_import("flint")
+
+FIRST_PRECISION = 128
+"""Bits to begin with; where they leave something in doubt, they are doubled."""
 
 
 class ForkSafeLock:
@@ -38,6 +47,19 @@ class ForkSafeLock:
         """Hold the lock within the block."""
         with self._lock:  # the one of now, also at the end
             yield
+
+
+_FLINT = ForkSafeLock()
+
+
+@contextmanager
+def working_precision(bits: int) -> Iterator[None]:
+    """Compute with balls of this many bits, and leave the precision as it was.
+
+    python-flint keeps its precision in one global place, so the lock is held meanwhile.
+    """
+    with _FLINT.held(), flint.ctx.workprec(bits):
+        yield
 
 
 def has_file_locks() -> bool:

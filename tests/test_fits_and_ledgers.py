@@ -28,9 +28,9 @@ from privatelr import (
     dpsimplex,
     dpsvm,
 )
+from privatelr.locks import working_precision
 from privatelr.mechanisms import Facts, calibrate, read_request
 from privatelr.numerics import LOSSES
-from privatelr.precision import working_precision
 from privatelr.privacy import TiltEvent, exact, renyi, to_approximate
 from privatelr.privacy.accounting import Entry, active_ledger, delta_of
 

@@ -10,7 +10,7 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
-from privatelr.precision import FIRST_PRECISION, working_precision
+from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.privacy.noise import MANY, BlockwiseDraw, FloatDraw
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.pages import card, inference_table
     from privatelr.results.pages.card import CardFormat
-    from privatelr.results.pages.summary_page import FitSummary
+    from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import Threshold
     from privatelr.results.release_files import release_file
     from privatelr.results.release_files.origin import Origin

@@ -10,12 +10,12 @@ from flint import arb
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise
 
 from privatelr import ZCDP, ApproxDP, Newton, PureDP
+from privatelr.locks import working_precision
 from privatelr.mechanisms import Facts, Request, calibrate, draw, find_mechanism, rounded_sum
 from privatelr.mechanisms import perturbation as objective_mechanism
 from privatelr.numerics import LOSSES, Huber, Objective, SoftplusHinge
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Minimum, certified, certified_minimum
-from privatelr.precision import working_precision
 from privatelr.privacy.noise import FloatDraw, SystemRandomness
 
 TAU = 1e-6

@@ -14,6 +14,7 @@ from scipy import special
 
 from privatelr import Newton
 from privatelr.errors import ArgumentError
+from privatelr.locks import working_precision
 from privatelr.numerics import (
     EVALUATION_ERROR,
     LOSSES,
@@ -32,7 +33,6 @@ from privatelr.numerics.solve import (
     gradient_bound,
     precise_minimum,
 )
-from privatelr.precision import working_precision
 
 LOGISTIC = LOSSES["logistic"]
 

@@ -8,6 +8,7 @@ from flint import arb
 from scipy import optimize, sparse, special
 
 from privatelr.errors import ArgumentError, NotConvergedError
+from privatelr.locks import working_precision
 from privatelr.numerics import LOSSES, Huber, Logistic, SoftplusHinge
 from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve import entropic
@@ -22,7 +23,6 @@ from privatelr.numerics.solve.simplex_objective import (
     smallest_tolerance,
     spread_bound,
 )
-from privatelr.precision import working_precision
 
 
 def made(n=60, d=4, loss=None, radius=3.0, penalty=5.0, seed=0, x_bound=1.0, kind="noisy"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from privatelr import Newton
+from privatelr.locks import working_precision
 from privatelr.mechanisms import Facts, mean_moments
 from privatelr.mechanisms.calibration import calibrate_moments
 from privatelr.numerics import (
@@ -35,7 +36,6 @@ from privatelr.numerics.rows import (
     sparse_rows,
 )
 from privatelr.numerics.solve import certified_minimum, gradient_bound, precise_minimum
-from privatelr.precision import working_precision
 from privatelr.privacy import PureDP
 from privatelr.types import Block
 

@@ -8,6 +8,7 @@ from flint import arb
 from scipy import linalg, sparse
 
 from privatelr import Newton
+from privatelr.locks import working_precision
 from privatelr.mechanisms import Facts
 from privatelr.mechanisms.calibration import certified_norm
 from privatelr.numerics import (
@@ -28,7 +29,6 @@ from privatelr.numerics.solve import (
     resolved_norm,
     wide_newton,
 )
-from privatelr.precision import working_precision
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 
 LOGISTIC = LOSSES["logistic"]

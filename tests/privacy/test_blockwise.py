@@ -10,8 +10,8 @@ import pytest
 from flint import arb
 from scipy import stats
 
+from privatelr.locks import working_precision
 from privatelr.mechanisms import distance_from, rounded_sum
-from privatelr.precision import working_precision
 from privatelr.privacy.noise import (
     MANY,
     Balls,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from privatelr.precision import working_precision
+from privatelr.locks import working_precision
 from privatelr.privacy.noise import (
     ExactDraw,
     SeededRandomness,

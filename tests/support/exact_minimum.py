@@ -2,7 +2,7 @@
 
 from flint import arb, arb_mat
 
-from privatelr.precision import working_precision
+from privatelr.locks import working_precision
 
 
 def logistic_slope(z):

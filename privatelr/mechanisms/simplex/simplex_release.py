@@ -21,10 +21,10 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
+from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.selection_release import Selections
 from privatelr.numerics.solve.entropic import entropic_minimum
 from privatelr.numerics.solve.simplex_objective import Entropic, coefficients, shares
-from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from privatelr.lazy_import import lazy_import
+from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.numerics.parallel import threads
 from privatelr.numerics.rows.products import in_dense_pieces
-from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ import numpy as np
 
 from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, require_number
 from privatelr.lazy_import import lazy_import
-from privatelr.locks import ForkSafeLock
+from privatelr.locks import FIRST_PRECISION, ForkSafeLock, working_precision
 from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR
 from privatelr.numerics.rows.products import (
     margin_roundings,
@@ -34,7 +34,6 @@ from privatelr.numerics.rows.products import (
 from privatelr.numerics.solve.ball_newton import length_bound, precise_minimum
 from privatelr.numerics.solve.newton import Newton, descend
 from privatelr.numerics.solve.wide_newton import persistent
-from privatelr.precision import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from privatelr.lazy_import import lazy_import
-from privatelr.precision import working_precision
+from privatelr.locks import working_precision
 from privatelr.privacy.noise.exact_draws import Balls, exponentials, normals
 from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from privatelr.lazy_import import lazy_import
-from privatelr.precision import FIRST_PRECISION, working_precision
+from privatelr.locks import FIRST_PRECISION, working_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.lazy_import import lazy_import
-from privatelr.precision import FIRST_PRECISION, working_precision
+from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.privacy.guarantees import PureDP
 from privatelr.privacy.noise.exact_draws import ExactDraw, FloatDraw
 
