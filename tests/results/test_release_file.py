@@ -1001,6 +1001,27 @@ def test_planted_trust_in_the_sum_is_caught(tmp_path, monkeypatch):
         refusal(tmp_path / "model.json", data)
 
 
+@pytest.mark.parametrize(
+    ("place", "to"),
+    [
+        (("notice",), "covered by angels"),
+        (("randomness",), "seed"),
+        (("design", "terms", 1, "length"), 0.5),
+        (("design", "columns", 1, "name"), "Sepal.Width"),
+        (("coefficients", "names", 1), "Sepal.Width"),
+    ],
+    ids=case_name,
+)
+def test_planted_blindness_to_what_follows_is_caught(tmp_path, monkeypatch, place, to):
+    """A reader that does not compare what was read with what it would write."""
+    data = json.dumps(changed(*place, to=to)).encode()
+    refusal(tmp_path / "model.json", data)
+    blind = privatelr.results.release_files.document
+    monkeypatch.setattr(blind, "require_same", lambda *_: None)
+    with pytest.raises(pytest.fail.Exception):
+        refusal(tmp_path / "model.json", data)
+
+
 def test_planted_loss_of_a_bit_is_caught(tmp_path, monkeypatch):
     """A writer that rounds."""
     honest = privatelr.results.release_files.document.restore_plan

@@ -282,3 +282,6 @@ class SimplexEntry(SelectionEntry, frozen=True, tag_field="mechanism", tag="simp
     draws: Annotated[int, Meta(ge=0, le=10**6)]
     tolerance: Positive
     stability: StabilityEntry | None
+
+
+AnySelection = WeightsEntry | SimplexEntry

@@ -268,26 +268,27 @@ def _read_triangle(
 
 def _require_consistent(calibration: Calibration) -> None:
     """Refuse a calibration whose noise does not give its target."""
-    if isinstance(calibration.target, NonPrivate):
-        laws = (calibration.noise, calibration.shield)
-        _require_no_noise("calibration", laws, calibration.grid or calibration.tau)
-    else:
+    laws = (calibration.noise, calibration.shield)
+    sizes = calibration.grid or calibration.tau
+    if not _is_plain("calibration", calibration.target, laws, sizes):
         _require_power_of_two(calibration.grid, "calibration.grid")
         require_worth(lambda: achieved(calibration), calibration.target, "calibration")
 
 
 def _require_consistent_moments(calibration: MomentsCalibration) -> None:
     """Refuse moments whose noise does not give their target."""
-    if isinstance(calibration.target, NonPrivate):
-        _require_no_noise("inference", (calibration.noise,), calibration.grid)
-    else:
-        _require_power_of_two(calibration.grid, "inference.grid")
+    laws, grid = (calibration.noise,), calibration.grid
+    if not _is_plain("inference", calibration.target, laws, grid):
+        _require_power_of_two(grid, "inference.grid")
         require_worth(lambda: achieved_moments(calibration), calibration.target, "inference")
 
 
-def _require_no_noise(where: str, laws: tuple[NoiseLaw, ...], sizes: float) -> None:
-    if sizes or not all(isinstance(law, NoNoise) for law in laws):
+def _is_plain(where: str, target: Guarantee, laws: tuple[NoiseLaw, ...], sizes: float) -> bool:
+    """Whether a part has no guarantee; then it has no noise either."""
+    plain = isinstance(target, NonPrivate)
+    if plain and (sizes or not all(isinstance(law, NoNoise) for law in laws)):
         raise ReleaseFileError(f"{where}: a part without a guarantee has no noise or grid")
+    return plain
 
 
 def _require_power_of_two(grid: float, where: str) -> None:

@@ -28,16 +28,8 @@ from privatelr.design import (
 )
 from privatelr.errors import PrivateLRError, ReleaseFileError
 from privatelr.formula import parse_formula
+from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.design_limits import read_tokens, require_columns
-from privatelr.results.release_files.document_entries import (
-    ColumnEntry,
-    FactorEntry,
-    FormulaEntry,
-    MatrixEntry,
-    ResponseEntry,
-    TermEntry,
-    VariableEntry,
-)
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.sources import declare_schema
 
@@ -57,7 +49,7 @@ _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 
 def plan_entry(
     spec: DesignSpec | EntryBoundedMatrix | NormBoundedMatrix,
-) -> FormulaEntry | MatrixEntry:
+) -> entries.AnyDesign:
     """A plan of any kind as an entry; everything in it is public.
 
     Raises
@@ -68,7 +60,7 @@ def plan_entry(
     if not isinstance(spec, EntryBoundedMatrix | NormBoundedMatrix):
         return _design_entry(spec)
     (variable,) = spec.variables.values()
-    return MatrixEntry.of(
+    return entries.MatrixEntry.of(
         spec,
         matrix=spec.p,
         row_norm=spec.bound if isinstance(spec, NormBoundedMatrix) else None,
@@ -77,21 +69,21 @@ def plan_entry(
     )
 
 
-def _design_entry(spec: DesignSpec) -> FormulaEntry:
+def _design_entry(spec: DesignSpec) -> entries.FormulaEntry:
     columns = spec.columns
     numbers = (columns.parent.tolist(), columns.centre.tolist(), columns.scale.tolist())
-    return FormulaEntry.of(
+    return entries.FormulaEntry.of(
         spec,
         formula=spec.formula.text,
         response=_response_entry(spec.response),
         variables=[_variable_entry(variable) for variable in spec.variables.values()],
         factors=[_factor_entry(factor) for factor in spec.factors],
         terms=[
-            TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
+            entries.TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
             for t in columns.terms
         ],
         columns=[
-            ColumnEntry(name=name, parent=None if parent < 0 else parent, centre=c, scale=s)
+            entries.ColumnEntry(name=name, parent=None if parent < 0 else parent, centre=c, scale=s)
             for name, parent, c, s in zip(columns.names, *numbers, strict=True)
         ],
         unbounded=list(spec.unbounded),
@@ -100,21 +92,23 @@ def _design_entry(spec: DesignSpec) -> FormulaEntry:
     )
 
 
-def _response_entry(response: Response) -> ResponseEntry:
+def _response_entry(response: Response) -> entries.ResponseEntry:
     levels = {"classes": _plain(response.classes), "levels": _plain(response.levels)}
-    return ResponseEntry.of(response, expression=response.expression.label, **levels)
+    return entries.ResponseEntry.of(response, expression=response.expression.label, **levels)
 
 
-def _variable_entry(variable: Variable) -> VariableEntry:
+def _variable_entry(variable: Variable) -> entries.VariableEntry:
     numeric = variable.kind == "numeric" and variable.is_bounded
     bounds = list(variable.bounds) if numeric else None
-    return VariableEntry.of(variable, bounds=bounds, levels=_plain(variable.levels))
+    return entries.VariableEntry.of(variable, bounds=bounds, levels=_plain(variable.levels))
 
 
-def _factor_entry(factor: Factor) -> FactorEntry:
+def _factor_entry(factor: Factor) -> entries.FactorEntry:
     ends = None if factor.is_categorical else _finite_range(factor.interval)
     levels = _plain(factor.levels)
-    return FactorEntry.of(factor, expression=factor.expression.label, range=ends, levels=levels)
+    return entries.FactorEntry.of(
+        factor, expression=factor.expression.label, range=ends, levels=levels
+    )
 
 
 def _plain(levels: Sequence[Any]) -> list[str | bool | int | float]:
@@ -139,9 +133,7 @@ def _finite_range(interval: Interval) -> list[float] | None:
 # -- reading ---------------------------------------------------------------------------------
 
 
-def restore_plan(
-    entry: FormulaEntry | MatrixEntry,
-) -> DesignSpec | EntryBoundedMatrix | NormBoundedMatrix:
+def restore_plan(entry: entries.AnyDesign) -> DesignSpec | EntryBoundedMatrix | NormBoundedMatrix:
     """The plan that `plan_entry` wrote, from what was declared.
 
     Raises
@@ -149,7 +141,7 @@ def restore_plan(
     ReleaseFileError
         Part of a sentence: an entry that is wrong, or a number that the declarations do not give.
     """
-    if isinstance(entry, FormulaEntry):
+    if isinstance(entry, entries.FormulaEntry):
         return _as_written(_planned(entry), entry)
     variable = _variable(entry.variable)
     facts: dict[str, Any] = {"intercept_scale": entry.intercept, "row_norm": entry.row_norm}
@@ -160,7 +152,7 @@ def restore_plan(
         return plan(variable.name, column, entry.matrix, declared)
 
 
-def _planned(entry: FormulaEntry) -> DesignSpec:
+def _planned(entry: entries.FormulaEntry) -> DesignSpec:
     """Plan the design anew, as for a fit."""
     variables = [_variable(item) for item in entry.variables]
     schema: dict[str, Any] = {**_declared(variables), "row_norm": _row_norm(entry)}
@@ -186,7 +178,7 @@ def _planned(entry: FormulaEntry) -> DesignSpec:
         raise ReleaseFileError("design: the formula and the variables do not fit") from None
 
 
-def _variable(entry: VariableEntry) -> Variable:
+def _variable(entry: entries.VariableEntry) -> Variable:
     low, high = entry.bounds or (-math.inf, math.inf)
     return Variable(entry.name, entry.kind, (low, high), tuple(entry.levels), entry.content)
 
@@ -216,13 +208,13 @@ def _typed_frame(variables: Sequence[Variable]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _row_norm(entry: FormulaEntry) -> float | None:
+def _row_norm(entry: entries.FormulaEntry) -> float | None:
     if entry.unbounded_norm is not UNSET:
         return entry.unbounded_norm
     return entry.bound if entry.bound_source == "row_norm" else None
 
 
-def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
+def _as_written(spec: DesignSpec, entry: entries.FormulaEntry) -> DesignSpec:
     """The plan with the numbers of the file, which differ from it by rounding at most."""
     if len(entry.columns) != len(spec.columns.names):
         raise ReleaseFileError(f"design.columns takes {len(spec.columns.names)} columns")

@@ -26,11 +26,8 @@ from privatelr.privacy import NonPrivate, event_to_json, exact, to_json
 from privatelr.privacy.accounting import Entry, join
 from privatelr.results.fit_record import FitRecord, SelectedRecord
 from privatelr.results.predict import Threshold, scale_of
-from privatelr.results.release_files.calibration_entries import (
-    PerturbationEntry,
-    SimplexEntry,
-    WeightsEntry,
-)
+from privatelr.results.release_files import document_entries as entries
+from privatelr.results.release_files.calibration_entries import AnySelection, PerturbationEntry
 from privatelr.results.release_files.calibration_file import (
     calibration_entry,
     guarantee_entry,
@@ -40,22 +37,7 @@ from privatelr.results.release_files.calibration_file import (
     restore_moments,
 )
 from privatelr.results.release_files.design_file import plan_entry, restore_plan
-from privatelr.results.release_files.document_entries import (
-    FORMAT,
-    VERSION,
-    ChargeEntry,
-    CoefficientsEntry,
-    Document,
-    FormulaEntry,
-    MatrixEntry,
-    ThresholdEntry,
-)
-from privatelr.results.release_files.json_values import (
-    CLOSE,
-    canonical,
-    read_entry,
-    require_same,
-)
+from privatelr.results.release_files.json_values import CLOSE, canonical, read_entry, require_same
 from privatelr.results.release_files.selections_file import (
     choices_entry,
     restore_choices,
@@ -74,7 +56,7 @@ if TYPE_CHECKING:
     from privatelr.results.predict import Scale
     from privatelr.types import FloatArray
 
-    AnyDocument = Document[Any, Any]
+    AnyDocument = entries.Document[Any, Any]
 
 _UNHASHED = ("sha256", "signature")
 _OPEN = ("version", "written_by", *_UNHASHED)
@@ -115,9 +97,9 @@ def _written(fit: ModelRecord) -> AnyDocument:
     release, coef, learned = fit.release, fit.release.coef, fit.threshold.rule
     chosen = isinstance(release, Selections)
     made = release.calibration
-    return Document(
-        format=FORMAT,
-        version=VERSION,
+    return entries.Document(
+        format=entries.FORMAT,
+        version=entries.VERSION,
         notice=_notice(fit.guarantee),
         written_by=_programs(),
         guarantee=guarantee_entry(fit.guarantee),
@@ -127,12 +109,12 @@ def _written(fit: ModelRecord) -> AnyDocument:
         choices=choices_entry(release) if chosen else None,
         ledger=_charge(release.entry),
         design=plan_entry(fit.spec),
-        coefficients=CoefficientsEntry(
+        coefficients=entries.CoefficientsEntry(
             names=list(fit.spec.columns.names),
             user_units=_user_units(fit.spec, coef),
             design_units=coef.tolist(),
         ),
-        threshold=ThresholdEntry(
+        threshold=entries.ThresholdEntry(
             rule=learned or "fixed", value=None if learned else fit.threshold.value
         ),
         sha256="",
@@ -140,11 +122,11 @@ def _written(fit: ModelRecord) -> AnyDocument:
     )
 
 
-def _charge(entry: Entry | None) -> ChargeEntry | None:
+def _charge(entry: Entry | None) -> entries.ChargeEntry | None:
     if entry is None:
         return None
     events = [event_to_json(event) for event in entry.events]
-    return ChargeEntry.of(entry, guarantee=guarantee_entry(entry.guarantee), events=events)
+    return entries.ChargeEntry.of(entry, guarantee=guarantee_entry(entry.guarantee), events=events)
 
 
 def _notice(guarantee: Guarantee) -> str:
@@ -194,16 +176,16 @@ def read_document(value: Any) -> AnyDocument:
     ReleaseFileError
         Part of a sentence that says what is wrong.
     """
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
+    if not isinstance(value, dict) or value.get("format") != entries.FORMAT:
         raise ReleaseFileError("the file is JSON, and not a release of privatelr")
     version = value.get("version")
-    if type(version) is int and version > VERSION:
+    if type(version) is int and version > entries.VERSION:
         raise ReleaseFileError(
             f"the file has version {version} of the format, and privatelr {privatelr.__version__} "
-            f"reads up to version {VERSION}; upgrade privatelr"
+            f"reads up to version {entries.VERSION}; upgrade privatelr"
         )
     if type(version) is not int or version < 1:
-        known = " or ".join(map(str, range(1, VERSION + 1)))
+        known = " or ".join(map(str, range(1, entries.VERSION + 1)))
         raise ReleaseFileError(f"version takes {known}, not {show(version)}")
     document = _READERS[version](value)
     if document.sha256 != content_hash(value):
@@ -225,9 +207,9 @@ def _read_second(value: dict[str, Any]) -> AnyDocument:
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     numbered = isinstance(design, dict) and "matrix" in design
     # pairs of types, because only what has a tag can be told apart by msgspec itself
-    made: Any = WeightsEntry | SimplexEntry if chosen else PerturbationEntry
-    planned: Any = MatrixEntry if numbered else FormulaEntry
-    document: AnyDocument = read_entry(value, Document[made, planned])
+    made: Any = AnySelection if chosen else PerturbationEntry
+    planned: Any = entries.MatrixEntry if numbered else entries.FormulaEntry
+    document: AnyDocument = read_entry(value, entries.Document[made, planned])
     return document
 
 
@@ -332,7 +314,7 @@ def _is_sum(given: dict[str, Any], total: dict[str, Any]) -> bool:
 
 
 def _read_charge(
-    given: ChargeEntry | None, guarantee: Guarantee, events: tuple[Event, ...]
+    given: entries.ChargeEntry | None, guarantee: Guarantee, events: tuple[Event, ...]
 ) -> Entry | None:
     """What a ledger was charged: this guarantee, and the events of this release."""
     if given is None:
@@ -348,7 +330,7 @@ def _read_charge(
     )
 
 
-def _read_coefficients(given: CoefficientsEntry, spec: Any) -> FloatArray:
+def _read_coefficients(given: entries.CoefficientsEntry, spec: Any) -> FloatArray:
     if len(given.design_units) != spec.d:
         raise ReleaseFileError(f"coefficients.design_units takes {spec.d} numbers")
     return np.array(given.design_units, dtype=np.float64)
@@ -370,7 +352,7 @@ def _require_close_units(given: list[float | None], record: ModelRecord) -> None
             raise ReleaseFileError(f"{at} is not what the coefficients in scaled units give")
 
 
-def _read_threshold(given: ThresholdEntry, scale: Scale) -> Threshold:
+def _read_threshold(given: entries.ThresholdEntry, scale: Scale) -> Threshold:
     if given.rule != "fixed":
         # the value of a learned rule is a function of the data and never in a file
         require_same(given.value, None, "threshold.value")

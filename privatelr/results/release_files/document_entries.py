@@ -263,6 +263,9 @@ class MatrixEntry(FileEntry, frozen=True):
     intercept: Positive
 
 
+AnyDesign = FormulaEntry | MatrixEntry
+
+
 # -- the document ----------------------------------------------------------------------------
 
 

@@ -134,7 +134,7 @@ _WORDS = {
 _LIMITS = (
     *(("of length <= ", "with a length up to "), ("of length >= ", "with a length from ")),
     *(("<= ", "up to "), (">= ", "from "), ("< ", "below "), ("> ", "above ")),
-    *(("matching regex ", "that matches "), (".0", "")),
+    ("matching regex ", "that matches "),
 )
 
 
@@ -163,6 +163,7 @@ def _sentence(said: str, where: str, shown: str) -> str:
         return said if where == "the file" else f"{where}.{said}"
     takes, limit = expected.groups()
     takes = " or ".join(_WORDS.get(word, word) for word in takes.split(" | "))
+    limit = limit.removesuffix(".0")
     for sign, words in _LIMITS:
         limit = limit.replace(sign, words)
     return f"{where} takes {takes}{limit}{shown}"

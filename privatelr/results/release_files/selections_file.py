@@ -28,11 +28,7 @@ from privatelr.mechanisms.simplex import (
     tolerance_of,
 )
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.results.release_files.calibration_entries import (
-    SimplexEntry,
-    StabilityEntry,
-    WeightsEntry,
-)
+from privatelr.results.release_files import calibration_entries as entries
 from privatelr.results.release_files.calibration_file import (
     guarantee_entry,
     loss_entry,
@@ -52,19 +48,21 @@ if TYPE_CHECKING:
 # -- writing ---------------------------------------------------------------------------------
 
 
-def selection_entry(calibration: SelectionCalibration) -> WeightsEntry | SimplexEntry:
+def selection_entry(
+    calibration: SelectionCalibration,
+) -> entries.AnySelection:
     """A calibration as an entry, all of it public; a new mechanism is listed here."""
     made: Any = calibration
     target = guarantee_entry(made.target)
     if isinstance(made, ProgramCalibration):
         eta = None if made.choice is None else made.eta
-        return WeightsEntry.of(made, made.problem, target=target, eta=eta)
-    return SimplexEntry.of(
+        return entries.WeightsEntry.of(made, made.problem, target=target, eta=eta)
+    return entries.SimplexEntry.of(
         made,
         made.problem,
         target=target,
         loss=loss_entry(made.problem.loss),
-        stability=made.stability and StabilityEntry.of(made.stability),
+        stability=made.stability and entries.StabilityEntry.of(made.stability),
     )
 
 
@@ -82,7 +80,7 @@ def choices_entry(release: Selections) -> ChoicesEntry:
 # -- reading ---------------------------------------------------------------------------------
 
 
-def restore_selection(entry: WeightsEntry | SimplexEntry) -> SelectionCalibration:
+def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
     """The calibration that `selection_entry` wrote.
 
     Raises
@@ -92,7 +90,7 @@ def restore_selection(entry: WeightsEntry | SimplexEntry) -> SelectionCalibratio
     """
     target = restore_target(entry.target, "calibration.target")
     with named("calibration"):
-        if isinstance(entry, SimplexEntry):
+        if isinstance(entry, entries.SimplexEntry):
             return _restore_simplex(entry, target)
         facts = ProgramFacts(entry.n, entry.d, entry.x_bound, entry.density)
         found = calibrate_program(facts, target, entry.rounds, entry.step, entry.score, entry.slack)
@@ -105,7 +103,7 @@ def restore_selection(entry: WeightsEntry | SimplexEntry) -> SelectionCalibratio
     )
 
 
-def _require_derived(entry: WeightsEntry | SimplexEntry, found: SelectionCalibration) -> None:
+def _require_derived(entry: entries.AnySelection, found: SelectionCalibration) -> None:
     """Refuse numbers that do not follow; those of the file are used then, as they were written."""
     derived = msgspec.to_builtins(selection_entry(found))
     for name in ("sensitivity", "eta", "tolerance", "stability"):
@@ -114,7 +112,7 @@ def _require_derived(entry: WeightsEntry | SimplexEntry, found: SelectionCalibra
             require_same(given, derived[name], f"calibration.{name}")
 
 
-def _restore_simplex(entry: SimplexEntry, target: Guarantee) -> SimplexCalibration:
+def _restore_simplex(entry: entries.SimplexEntry, target: Guarantee) -> SimplexCalibration:
     plain = isinstance(target, NonPrivate)
     if plain != (entry.draws == 0):
         raise ReleaseFileError("calibration.draws takes 0 without a guarantee, and only then")
