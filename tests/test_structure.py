@@ -16,7 +16,7 @@ MOST = {
     "modules of the fullest folder": 14,
     "call depth": 13,
     "functions": 340,
-    "types": 48,
+    "types": 47,
 }
 """What the package may have. The aim is 180 modules, 20,000 lines, depth 13 and 35 types, so a
 change that comes nearer lowers its number here."""

@@ -12,7 +12,6 @@ from privatelr.mechanisms.registry import (
     MECHANISMS,
     Mechanism,
     StagedCalibration,
-    StagedNoise,
     calibrate,
     calibrate_all,
     draw_all,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.request import Request
     from privatelr.numerics.solve import Solver
     from privatelr.privacy import Event, Guarantee, Promise
-    from privatelr.privacy.noise import Draw, Randomness
+    from privatelr.privacy.noise import Randomness
     from privatelr.types import Placement, Rows
 
 
@@ -179,21 +179,13 @@ def calibrate_all(request: Request, facts: Facts) -> StagedCalibration:
     return StagedCalibration(request.target, find_mechanism(asked), coefficients, moments)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StagedNoise:
-    """The noise of every stage, drawn once; none for moments that were not requested."""
-
-    coefficients: Draws
-    moments: Draw | None
-
-
-def draw_all(plan: StagedCalibration, randomness: Randomness) -> StagedNoise:
-    """All the noise that a plan takes."""
+def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
+    """All the noise that a plan takes, drawn once."""
     moments = randomness.draw(plan.moments.noise) if plan.moments else None
-    return StagedNoise(draw(plan.coefficients, randomness), moments)
+    return replace(draw(plan.coefficients, randomness), moments=moments)
 
 
-def release_all(rows: Rows, plan: StagedCalibration, draws: StagedNoise, solver: Solver) -> Release:
+def release_all(rows: Rows, plan: StagedCalibration, draws: Draws, solver: Solver) -> Release:
     """Release the coefficients, and at them the moments if they were requested.
 
     Notes
@@ -201,7 +193,7 @@ def release_all(rows: Rows, plan: StagedCalibration, draws: StagedNoise, solver:
     **Privacy.** *Covered*: everything in the release, by ``plan.target``. *Neighbours*: replace
     one record. *Assumed public*: everything in the plan. *Not covered*: time and memory.
     """
-    released = plan.mechanism.release(rows, plan.coefficients, draws.coefficients, solver)
+    released = plan.mechanism.release(rows, plan.coefficients, draws, solver)
     if plan.moments is None or draws.moments is None:
         return replace(released, guarantee=plan.target)
     moments = release_moments(rows, released.coef, plan.moments, draws.moments)

@@ -64,10 +64,14 @@ class Release:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Draws:
-    """The noise of one release, drawn once: of the calibration's `noise` and of its `shield`."""
+    """The noise of one release, drawn once: of the calibration's `noise` and of its `shield`.
+
+    And of the moments, if they were requested.
+    """
 
     noise: Draw
     shield: Draw
+    moments: Draw | None = None
 
 
 def draw(calibration: Calibration, randomness: Randomness) -> Draws:

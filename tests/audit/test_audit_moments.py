@@ -635,7 +635,7 @@ def test_noise_that_is_used_twice_is_seen(monkeypatch, placement):
 
     def draw_all(plan, randomness):
         drawn = honest(plan, randomness)
-        first = drawn.coefficients.noise.nearest() / plan.coefficients.noise.scale
+        first = drawn.noise.nearest() / plan.coefficients.noise.scale
         again = drawn.moments.nearest().copy()
         again[: len(first)] = first * plan.moments.noise.scale
         return replace(drawn, moments=FloatDraw(again))

@@ -12,7 +12,6 @@ from privatelr.audit.mutations.planted import DRAWS, RELEASES, Mutation, Swap, e
 from privatelr.mechanisms import (
     MECHANISMS,
     Mechanism,
-    StagedNoise,
     draw,
     perturbation,
     registry,
@@ -120,15 +119,15 @@ def _drawn_once() -> Iterable[Swap]:
 def _shared_draw() -> Iterable[Swap]:
     """The noise of the moments repeats that of the coefficients."""
 
-    def both(plan: Any, randomness: Any) -> StagedNoise:
+    def both(plan: Any, randomness: Any) -> Any:
         first = draw(plan.coefficients, randomness)
         if plan.moments is None:
-            return StagedNoise(first, None)
+            return first
         unit = first.noise.nearest() / plan.coefficients.noise.scale
         law = plan.moments.noise
         fresh = randomness.draw(law).nearest()
         fresh[: len(unit)] = unit * law.scale
-        return StagedNoise(first, FloatDraw(fresh))
+        return replace(first, moments=FloatDraw(fresh))
 
     yield from everywhere(registry.draw_all, both)
 

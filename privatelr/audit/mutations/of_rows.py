@@ -172,16 +172,16 @@ def _missing_imputed() -> Iterable[Swap]:
 
 
 def _scaled_by_largest() -> Iterable[Swap]:
-    honest = dense.DenseRows.held.__func__  # type: ignore[attr-defined]
+    honest = dense.DenseRows.of.__func__  # type: ignore[attr-defined]
 
-    def held(cls: Any, reader: Any, limit: RowBounds) -> Any:
-        made = honest(cls, reader, limit)
+    def of(cls: Any, /, reader: Any, **limits: Any) -> Any:
+        made = honest(cls, reader, **limits)
         largest = np.abs(made.x).max(axis=0, initial=0.0)
         unit = np.where(largest > 0, largest, 1.0) * math.sqrt(made.d)
-        made._set(np.minimum(made.radius, 1.0) * made.x / unit, made.y.copy(), limit)
+        made._set(np.minimum(made.radius, 1.0) * made.x / unit, made.y.copy(), RowBounds(**limits))
         return made
 
-    yield Swap(dense.DenseRows, "held", classmethod(held))
+    yield Swap(dense.DenseRows, "of", classmethod(of))
 
 
 def _intercept_twice() -> Iterable[Swap]:

@@ -93,8 +93,8 @@ def _fresh(epsilon: float) -> Iterator[Check]:
     recorded = _Recorded(SystemRandomness(), [])
     draws = draw_all(plan, recorded)
     used = [
-        (plan.coefficients.noise, draws.coefficients.noise),
-        (plan.coefficients.shield, draws.coefficients.shield),
+        (plan.coefficients.noise, draws.noise),
+        (plan.coefficients.shield, draws.shield),
         (moments_of(plan).noise, draws.moments),
     ]
     stale = sum(
