@@ -110,7 +110,7 @@ _MARKS = {
     b"PK\x03\x04": "it is an archive or a spreadsheet; save the table in it as CSV",
     b"\xd0\xcf\x11\xe0": "it is a spreadsheet; save the table in it as CSV",
 }
-"""How files begin that are no text in UTF-8, and what to do about them."""
+"""The first bytes of files that are not text in UTF-8, and what to do about them."""
 
 
 def wrong_line(shown: str, number: int, what: str) -> InputError:

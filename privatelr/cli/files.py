@@ -64,7 +64,7 @@ def _sign_of(path: str) -> Path:
 def _hold(sign: Path) -> int | None:
     """The descriptor of a locked file, or `BlockingIOError` if another process holds it.
 
-    The file of a process that was killed is in nobody's way. Without locks (on Windows) there is
+    The file of a process that was killed is in no one's way. Without locks (on Windows) there is
     none, and a file is still not replaced, but found at the end.
     """
     if not has_file_locks():

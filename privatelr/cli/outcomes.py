@@ -85,7 +85,7 @@ def drop_output() -> None:
 
 DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
 UNREAD = 141
-"""As a shell reports a program that is ended by writing to a pipe without a reader."""
+"""The exit status of a program that is ended by writing to a pipe without a reader."""
 STATUSES = """\
 exit status:
   0 done; 1 understood, but refused or failed, as when a file to be written
@@ -198,7 +198,7 @@ def say(program: str, sentence: str) -> None:
     """One line on standard error."""
     if sys.stderr is None:  # print would take standard output instead
         return
-    with suppress(OSError):  # whoever closed it does not want to know
+    with suppress(OSError):  # the reader has closed it and does not want to know
         print(f"{program}: {' '.join(in_shell(sentence).split())}", file=sys.stderr)
 
 

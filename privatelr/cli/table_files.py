@@ -31,7 +31,7 @@ Reading = Literal["numbers", "text", "true or false"]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredColumn:
-    """What a column is declared to hold; `levels` is empty where nobody declared them."""
+    """What a column is declared to hold; `levels` is empty where none are declared."""
 
     reading: Reading
     levels: tuple[Hashable, ...] = ()
@@ -229,7 +229,7 @@ def _is_whole(level: Any) -> bool:
 
 
 def _values(column: Any) -> list[Any]:
-    """Values, None for a null and for bytes that are no text, which one record may hold."""
+    """Values, None for a null and for bytes that are not text, which one record may hold."""
     try:
         found: list[Any] = column.to_pylist()
     except UnicodeDecodeError:

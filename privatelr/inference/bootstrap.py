@@ -225,7 +225,7 @@ def bootstrap_intervals(
     Raises
     ------
     ArgumentError
-        If the model has no probabilities, or there is no such choice.
+        If the model has no probabilities, or a choice is unknown.
     GuaranteeError
         If the penalty shrinks too much for the unpenalised target.
     SchemaError

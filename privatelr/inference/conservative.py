@@ -28,17 +28,25 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
 SHARE = 0.1
-"""beta as a share of alpha."""
+"""Part of alpha, the chance that an interval misses, that beta takes: the limits fail as often."""
 _LEVELS = (0.05, 0.005, 5e-4, 5e-5)
+"""Levels whose limits p-values are made from."""
 _MOST_OF_NOISE = np.linspace(0.0, 1.0, 9)
+"""Parts of the variance that may be noise, among which the heaviest tail is looked for."""
 _SCALES = 16
+"""Normal laws that stand for the mixture of a Laplace law."""
 _NORMAL_NODES = np.linspace(-9.0, 9.0, 181)
 _NORMAL_WEIGHTS = np.exp(-(_NORMAL_NODES**2) / 2) / np.exp(-(_NORMAL_NODES**2) / 2).sum()
 _NEGLIGIBLE = 1e-4
+"""Limit across over the least curvature, below which multipliers have too few digits."""
 _START = 1e-3
+"""First multipliers of the limits, relative to those that the floor alone asks for."""
 _STEPS = 60
+"""Steps of Newton's method for one weight of the barrier, at most."""
 _CLOSENESS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
+"""Weights of the barrier in turn, relative to the bound."""
 _DECAYS = np.geomspace(1e-3, 1e3, 241)[:, None]
+"""Rates of ``exp(-k |x|)`` on an interval, from the uniform to the Laplace law."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +208,7 @@ def _largest(
     # alone, the first inequality gives |form| |a|^2 / floor^2
     units = np.array([1 / floor, _START / limits.across**2, *[_START / limits.along] * 2])
     multipliers = 2 * top * units
+    # from a weak demand to a strong one: each start is then near the minimum of its barrier
     for closeness in _CLOSENESS:
         multipliers = _descended(dual, multipliers, closeness)
         if not 0 < dual.bound(multipliers)[0] < math.inf:
@@ -274,16 +283,19 @@ def _descended(dual: _Dual, m: FloatArray, closeness: float) -> FloatArray:
     value = dual.barred(m, weight)
     for _ in range(_STEPS):
         slope, bend = dual.derivatives(m, weight)
+        # least squares, because rounding may leave the Hessian singular
         step = -np.linalg.lstsq(bend, slope, rcond=None)[0]
         decrease = -float(step @ slope)
-        if decrease < 1e-3 * weight:
+        if decrease < 1e-3 * weight:  # what is left is far below what the barrier itself costs
             break
+        # halved until the value falls by a tenth of what the slope promises; beyond the barrier
+        # the value is infinite, so this also keeps the multipliers above 0
         length = 1.0
         while (moved := dual.barred(m * (1 + length * step), weight)) > value - (
             0.1 * length * decrease
         ):
             length /= 2
-            if length < 1e-6:
+            if length < 1e-6:  # rounding decides by now, and any multipliers give a valid bound
                 return m
         m, value = m * (1 + length * step), moved
     return m

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from privatelr.types import BoolArray, FloatArray
 
 PUBLIC_SEED = 20_190_901
-"""Of points that stand for known laws; they are no secret, and the same at every call."""
+"""The seed of points that stand for known laws: public, and the same at every call."""
 _NODES = 40
 _FEW_NODES = 12
 """Enough where there are many matrices, which spread the scales by themselves."""
 _LARGEST_ORDER = 100.0
-"""Of Laguerre polynomials, whose weights overflow beyond."""
+"""The order of Laguerre polynomials beyond which their weights overflow."""
 _POINTS = 8192
 _WIDE = 60.0
 _STEPS = 34

@@ -47,7 +47,7 @@ def read_choices(release: Release, mode: Any, target: Any, method: Any) -> Infer
     Raises
     ------
     ArgumentError
-        If there is no such mode, target or method.
+        If the mode, target or method is unknown.
     GuaranteeError
         If inference was not requested, or what was released cannot carry the target.
     """

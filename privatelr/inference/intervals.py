@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _LEAST = 1e-12
-"""Of the largest curvature: what is flatter is as good as flat."""
+"""The part of the largest curvature below which a direction is as good as flat."""
 
 
 def debiased_law(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> ErrorLaw:
@@ -173,7 +173,7 @@ def infer(
     GuaranteeError
         If inference was not requested, or what was released cannot carry the target.
     ArgumentError
-        If there is no such choice.
+        If a choice is unknown.
 
     Notes
     -----

@@ -35,7 +35,7 @@ FRAGILE = 0.3
 """Ratio of noise to signal from which the noise in H is not small any more (inference.md 9.0)."""
 
 _FLAT = 1e-13
-"""Of the largest curvature: eigenvalues below are rounding."""
+"""The part of the largest curvature below which eigenvalues are rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +179,7 @@ _KEPT, _APART = 6, 8
 _SHRINKS = 60
 _SHORTEST = 1e-9
 _INSIDE = 0.05
-"""Where chains start, in deviations of the noise above the floor."""
+"""Chains start so many deviations of the noise above the floor."""
 
 
 def floored(matrices: FloatArray, floor: float) -> FloatArray:

@@ -27,7 +27,7 @@ else:
 EVALUATION_ERROR = 8 * 2.0**-53
 """Relative error of a computed slope: 4 units in the last place."""
 MARGIN_ERROR = 4 * 2.0**-53
-"""Relative to ``1 + |z|``: how far from z the margin may lie that a computed slope belongs to."""
+"""A computed slope belongs to a margin within this part of ``1 + |z|`` from z."""
 
 
 class Loss(Protocol):
@@ -298,7 +298,7 @@ def find_loss(name: str, **parameters: Any) -> Loss:
     Raises
     ------
     ArgumentError
-        If there is no such family, or a parameter is not one of it or out of its range.
+        If the family is unknown, or a parameter is not one of it or out of its range.
     """
     if name not in LOSSES:
         known = ", ".join(map(repr, LOSSES))

@@ -76,7 +76,7 @@ def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
 
 
 def norm_of(vector: FloatArray) -> float:
-    """Euclidean length of a gradient or step; infinite where its square is no number."""
+    """Euclidean length of a gradient or step; infinite where its square is not a number."""
     square = float(vector @ vector)
     return math.sqrt(square) if math.isfinite(square) else math.inf
 

@@ -58,7 +58,7 @@ def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
         started = [_pool().submit(copy_context().run, share.work) for _ in range(helpers)]
         share.work()
         for helper in started:
-            if not helper.cancel():  # one that nobody was free to start is not needed any more
+            if not helper.cancel():  # one that no thread was free to start is not needed any more
                 helper.result()
         return share.results()
 
@@ -74,7 +74,7 @@ def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, 
         try:
             total.take(place, compute(items[place]))
         except BaseException:
-            total.give_up()  # nobody may wait for a term that does not come
+            total.give_up()  # no thread may wait for a term that does not come
             raise
 
     in_order(contribute, range(len(items)))
@@ -116,7 +116,7 @@ class _Total(Generic[T]):
 
 
 class _Share(Generic[T]):
-    """Items that several threads take, each the next that nobody has taken."""
+    """Items that several threads take, each the next that none has taken."""
 
     def __init__(self, compute: Callable[[int], T], items: Sequence[int]) -> None:
         self._compute, self._items = compute, items

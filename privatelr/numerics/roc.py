@@ -19,7 +19,7 @@ _LONG = 2**15
 """Scores that are worth sorting in several threads."""
 _SAMPLE = 2**10
 _ROUNDING = 2.0**-48
-"""Of a sum of two squares and of its root, with a margin."""
+"""Relative rounding of a sum of two squares and of its root, with a margin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +113,7 @@ def _falling(score: FloatArray, positive: BoolArray, *, below: bool) -> tuple[Fl
     """Scores of one sign in falling order, and how many of so many of them are positive.
 
     The bits of doubles of one sign, read as a whole number, are in the order of their sizes. The
-    bit of the sign makes room for the label, so that the two are sorted as one, in the memory of
+    bit of the sign is free for the label, so that the two are sorted as one, in the memory of
     the scores; a zero of the other sign becomes the same.
     """
     keys: npt.NDArray[np.uint64] = score.view(np.uint64)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LEVEL = STANDARD_LEVEL
 _WORK = 1e8
-"""Products in one Newton step of all minimisers, about."""
+"""The number of products in one Newton step of all minimisers, about."""
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
 _PAIRS = 40
 LIKELY = 0.5

@@ -1,4 +1,4 @@
-"""The front door of planning: public facts and guesses in, a plan out."""
+"""Planning a study: public facts and guesses in, a plan out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LARGEST_D = 200
 _STAND_IN = "\ue000response"
-"""A response that nobody declared; no formula of a user can name it."""
+"""The name of a response that is not declared; no formula of a user can have it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +205,7 @@ def plan(
     eps, delta, lambda_, op, analysis, on_small_lambda
         As for `dplr`.
     bounds, levels, row_norm, intercept_scale
-        As for `dplr`. Every covariate takes bounds or levels, since there are no data whose
+        As for `dplr`. Every covariate takes bounds or levels, since no data are read whose
         types could be read; the response need not be declared.
     spend : mapping or str, optional
         As for `dplr`, but here ``"inference"`` is the default; None is for coefficients alone.
@@ -241,7 +241,7 @@ def plan(
     -----
     **Privacy.** *Covered*: nothing, because no private data is read. *Neighbours*: none.
     *Assumed public*: every argument, the pilot above all. *Not covered*: the choice of
-    arguments, if somebody made it by looking at the data.
+    arguments, if it was made by looking at the data.
     """
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     find_mechanism(request)

@@ -212,7 +212,7 @@ def price_of(study: Study) -> float:
 
 
 def currency(study: Study) -> str:
-    """What the front door calls the price."""
+    """What `plan` calls the price."""
     return "rho" if isinstance(study.request.target, ZCDP) else "eps"
 
 

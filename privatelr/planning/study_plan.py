@@ -96,7 +96,7 @@ class StudyPlan:
         Raises
         ------
         ArgumentError
-            If there is no such term, or the width is no number above 0.
+            If the term is unknown, or the width is not a number above 0.
         GuaranteeError
             If inference is not requested, or no number of records up to 1e8 is enough.
         """

@@ -34,7 +34,7 @@ PART = "ledger"
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9
 _TOLD = 1e-4
-"""What an epsilon at a delta may be rounded by."""
+"""An epsilon at a delta may be rounded by this much."""
 
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:

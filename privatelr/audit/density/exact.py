@@ -26,7 +26,7 @@ _SLACK = 1e-7
 _ENOUGH = 1e-11
 """A Newton step of this relative length ends a solve."""
 _PATIENCE, _COARSE = 100, 1e-7
-"""After so many steps, this length does."""
+"""A step of this relative length ends a solve after so many steps."""
 _LONGEST = 500
 _WIDEST = 60.0
 """No loss bends at margins beyond."""

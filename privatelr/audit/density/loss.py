@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SLACK = 1e-6
 """Relative rounding of an exact loss."""
 SEED = 20_240_229
-"""Of searches and integrals, so that a loss is the same each time."""
+"""The seed of searches and integrals, so that a loss is the same each time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,7 +28,7 @@ RIGHT = math.pi / 2
 WIDER = math.radians(110)
 """About where a pair is worst for coefficients and moments together."""
 _STEEP = 0.98
-"""Of the largest slope: steep, and yet inside the bend of any loss."""
+"""A part of the largest slope: steep, and yet inside the bend of any loss."""
 _PINNED = 1000
 """One in so many records is a copy of the old one, where copies pin the minimiser."""
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _STEEP = 1 - 1e-9
 _SHARES = (0.9997, 0.98)
-"""Of the largest slope: where the old record lies in the tail of a Gaussian loss."""
+"""Parts of the largest slope at which the old record lies in the tail of a Gaussian loss."""
 _PINNED = 100_001
 
 Candidate = tuple[str, Pair, "FloatArray | None"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from privatelr.types import IntArray
 
 _RECORDS, _DENSITY = 4, 0.75
-"""So dense that a record has most of its largest weight from the first round on."""
+"""Records, and a density at which one has most of its largest weight from the first round on."""
 _SHAPES = ((1, 8), (2, 4))
 """Columns and rounds, so that there are 256 paths."""
 _PAIRS = 30

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _RECORDS = 6
 _SHAPES = ((1, (1, 5, 40)), (2, (1, 8)))
-"""Columns, and numbers of draws of which all histograms are soon listed."""
+"""Columns, and numbers of draws whose histograms are few enough to list."""
 _PAIRS = 20
 _MOST_HISTOGRAMS = 2_000_000
 _STEPS = 100_000

@@ -41,7 +41,7 @@ else:
 
 PART = "peers"
 _SAME, _BY_ORDERS, _BY_GRID = 1e-6, 2e-3, 1e-3
-"""Where both are exact; where a library tries orders; where it rounds losses to a grid."""
+"""Relative differences where both are exact; where a library tries orders; where it has a grid."""
 _DISTANCE, _DELTA = 0.7, 1e-6
 _EPSILONS = (0.1, 1.0, 3.0)
 _ORDERS = tuple(1 + np.geomspace(1e-3, 1e4, 4000))

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 PART = "release"
 _CLOSE = 1e-8
-"""Of the size of a minimiser: what the audit's own doubles lose."""
+"""The part of the size of a minimiser that the audit's own doubles lose."""
 _HAIR = 1e-6
-"""By so much of an exponent the scripted option wins."""
+"""The scripted option wins by so much of an exponent."""
 
 
 def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:

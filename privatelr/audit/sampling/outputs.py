@@ -38,7 +38,7 @@ _ATOM = 0.01
 _REFUSED, _SAID = "refused: ", "said: "
 _NEARLY_ALL = 0.9
 _ADDRESS = " at 0x"
-"""In the text of an object that has no text of its own."""
+"""What the text of an object holds that has not defined one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +85,7 @@ def _observe_once(mechanism: Mechanism, data: Any, rng: np.random.Generator) -> 
         warnings.simplefilter("always")
         try:
             symbol, vector = _read(mechanism(data, rng))
-        except Exception as refusal:  # whatever it is, whoever calls the mechanism sees it
+        except Exception as refusal:  # whatever it is, the caller of the mechanism sees it
             symbol, vector = f"{_REFUSED}{type(refusal).__name__}: {refusal}", None
     warned = {f"warned: {type(w.message).__name__}: {w.message}" for w in caught}
     return "; ".join([symbol, *sorted(warned)]), vector

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray, Placement, Rows
 
 SMALLEST_EPSILON_PRIME = 1e-4
-"""Of the published programs: with less left of epsilon, the noise is of no use."""
+"""The least eps' of the published programs: with less of it, the noise is of no use."""
 _LIMIT = RowLimit(1.0, None)
 
 

@@ -134,7 +134,7 @@ def read_header(stream: BinaryIO, names: Sequence[str]) -> tuple[Header, Iterato
     Raises
     ------
     MatrixFileError
-        If one of these numbers is missing, is no number, or is out of its range.
+        If one of these numbers is missing, is not a number, or is out of its range.
     """
     pieces = _pieces(stream)
     found: list[float] = []
@@ -173,7 +173,7 @@ def read_rows(
     Raises
     ------
     MatrixFileError
-        If there are fewer or more numbers than the header promises, something is no number or
+        If there are fewer or more numbers than the header promises, something is not a number or
         too large for a double, or a label is neither -1 nor 1. The sentence depends on the
         file, which no guarantee covers.
     """

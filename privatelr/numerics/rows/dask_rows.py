@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MOST_PARTITIONS = 2**16
 """The tree of sums is no deeper than `numerics.rows.additions` allows for."""
 MOST_SCORED = 5_000_000
-"""Rows beyond which nobody should ask for the score of each."""
+"""Rows beyond which the score of each is not asked for."""
 
 
 class PartReader(Protocol):
@@ -164,7 +164,7 @@ class DaskRows:
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, partition by partition, in a fixed tree.
 
-        Under ``threads(1)`` the rows come to the kernel instead: one that nobody else may help
+        Under ``threads(1)`` the rows come to the kernel instead: one that no other may help
         with, such as a kernel of balls, cannot travel. Each fold compares a checksum of all rows
         with that of the first, so data that change end a fit in the first pass that meets them.
 

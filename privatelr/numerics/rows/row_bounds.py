@@ -70,7 +70,7 @@ class RowBounds:
             others = covariates if len(rest) == n else np.take(covariates.T, rest, axis=1).T
             x[rest if len(rest) < n else slice(None)] = self._held(others)
             labels[rest[~np.isfinite(others).all(axis=1)]] = 0.0
-        if p == 0:  # there is no value to tell a row of no use by
+        if p == 0:  # without a value, nothing tells that a row cannot be used
             x[labels == 0] = 0.0
         return x, labels
 

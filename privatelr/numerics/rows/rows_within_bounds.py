@@ -89,7 +89,7 @@ def block_runs(blocks: Sequence[Block]) -> tuple[BlockRun, ...]:
 
 
 def largest_entries(x: FloatArray) -> tuple[FloatArray, bool]:
-    """Size ``(p,)`` of the largest number in each column of ``(n, p)``, and if there is no NaN."""
+    """Size ``(p,)`` of the largest number in each column of ``(n, p)``, and whether none is NaN."""
     if x.size == 0:
         return np.zeros(x.shape[1]), True
     with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ A point where the gradient of F is no longer than tau lies within tau / Lambda o
 and that distance enters the guarantee (privacy.md 5). Whether a solver succeeds is a function of
 the data, so nothing here gives up: what the solver returns is checked, and what does not pass is
 minimised further, in ball arithmetic at the end. The tilt is never drawn again. Beyond a few
-hundred columns ball arithmetic takes too long for anyone; there `resolved_norm`, a function of
+hundred columns ball arithmetic would not end in time; there `resolved_norm`, a function of
 public facts, is a tau that doubles reach whatever the rows hold.
 """
 
@@ -50,16 +50,17 @@ else:
 
 _UNIT = 2.0**-53
 _SMALLEST = 2.0**-1018
-"""Above everything that a processor may flush to zero."""
+"""A double above all that a processor may flush to zero."""
 _SQUARABLE = 2.0**-400
 """The sum of squares of a longer vector, up to one over it, neither vanishes nor overflows."""
 _SECOND_ORDER = 1.01
 """Covers products of two rounding errors, each far below 1e-3."""
 _ITERATIONS = 500
+"""Steps of Newton's method in doubles that finish what a solver left, at most."""
 EXACT_COLUMNS = 500
 """Columns beyond which minimisation goes on in doubles for as long as they lead anywhere."""
 _ROOM = 6
-"""Steps that are off by e end at gradients of less than 2 e, of which a bound is at most 4 e."""
+"""Times e, the error of a gradient: plain steps end below 2 e, and a bound on that is below 4 e."""
 
 
 def certified_minimum(
@@ -71,7 +72,7 @@ def certified_minimum(
 ) -> list[flint.arb] | FloatArray:
     """A point at which the gradient of F is certainly no longer than `tau`.
 
-    What `solver` returns is taken if it is such a point. If it is not, if it is no vector of
+    What `solver` returns is taken if it is such a point. If it is not, if it is not a vector of
     finite numbers, or if the solver raises, Newton's method goes on from there or from zero,
     first in doubles, then in ball arithmetic. That ends, and never raises or warns, whatever
     the rows hold.
@@ -123,7 +124,7 @@ def certified_minimum(
             raise
     if w.shape != zeros.shape or not np.isfinite(w).all():
         w = zeros
-    # of the tilt that the solver has left there
+    # the certificate is about the exact tilt, of which the solver knew the nearest doubles
     if distance is None:
         rounding = _rounding_of_tilt(objective, tilt)
     else:
@@ -133,6 +134,7 @@ def certified_minimum(
         with working_precision(FIRST_PRECISION):
             return bool(flint.arb(gradient_bound(objective, w)) + rounding <= tau)
 
+    # each stage costs more than the one before, and the last one ends whatever the rows hold
     if not is_enough(w):
         w = _continue(objective, w, tau)
         if not is_enough(w):
@@ -178,6 +180,7 @@ def _quiet() -> Iterator[None]:
 def _continue(objective: Objective, w: FloatArray, tau: float) -> FloatArray:
     """Newton's method in doubles, from `w` or from zero, where the gradient is shorter."""
     zeros = np.zeros(objective.rows.d)
+    # a solver may return a point so far away that Newton's method would not come back
     start = min(w, zeros, key=lambda point: gradient_bound(objective, point))
     return descend(objective, start, tau / (2 * objective.rows.n), _ITERATIONS).w
 
@@ -231,6 +234,7 @@ def _length(vector: FloatArray) -> float:
     largest = float(np.abs(vector).max(initial=0.0))
     if not 0 < largest < math.inf:
         return largest
+    # squares of such a vector vanish or overflow, those of the scaled one do not
     return largest * float(np.linalg.norm(vector / largest)) * (1 + len(vector) * _UNIT)
 
 
@@ -296,6 +300,7 @@ class _Sum:
     low: FloatArray
 
     def __add__(self, other: _Sum) -> _Sum:
+        # Knuth's sum of two numbers: exact but for the rounding of the lost digits themselves
         high = self.high + other.high
         added = high - self.high
         lost = (self.high - (high - added)) + (other.high - added)

@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from privatelr.types import FloatArray
 
 _HALVINGS = 30
+"""Halvings of a step, at most."""
 _NEWTON_STEPS = 60
+"""Steps of Newton's method for one penalty or bend, at most."""
 _FALL = 4.0
-"""From one penalty of a path, or one width of a bend, to the next."""
+"""Factor from one penalty of a path, or one width of a bend, to the next."""
 _CONJUGATE_STEPS = 400
+"""Steps of conjugate gradients within one of Newton's method, at most."""
 _FORCING = 0.1
 """Relative error at which the linear system of one Newton step is solved well enough."""
 
@@ -75,6 +78,7 @@ def entropic_minimum(
     require_number(ArgumentError, "tolerance", tolerance, takes, above=floor)
     require_number(ArgumentError, "penalty", problem.penalty, "a number above 0", above=0)
     with np.errstate(all="ignore"):
+        # only narrow bends need the second path, which begins with the whole of a first one
         for path in (_along_penalties, _along_bends):
             point = path(problem, tolerance, floor)
             if spread_bound(problem, point, floor) <= tolerance:
@@ -85,6 +89,7 @@ def entropic_minimum(
                 raise NotConvergedError(
                     "lambda_: at so small a penalty the minimum was not found; take a larger one."
                 )
+            # slow, but each step nears the minimum by a known factor, so this ends for all rows
             point, taken = _mirror_step(problem, point), taken + 1
         return log_weights(problem, point.q)
 
@@ -99,6 +104,7 @@ def _along_penalties(problem: Entropic, tolerance: float, floor: float) -> Simpl
     q = np.zeros(problem.rows.d)
     while penalty > problem.penalty:
         relaxed = replace(problem, penalty=penalty)
+        # a spread of one penalty changes no theta by more than a factor e: enough on the way
         point = _newton(relaxed, point_at(relaxed, q), max(penalty, tolerance), floor)
         ahead = max(penalty / _FALL, problem.penalty)
         q, penalty = point.q * (ahead / penalty), ahead
@@ -153,6 +159,7 @@ def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
         entries = radius * root * np.concatenate([g, -g])
         return np.asarray(entries - root * float(root @ entries))
 
+    # the penalty bounds the system from below by lam, so a small remainder is a small error of v
     remainder = -backward(point.residual)
     direction, v = remainder.copy(), np.zeros_like(remainder)
     bent = np.zeros(rows.d)  # H B v
@@ -163,7 +170,7 @@ def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
         product = rows.weighted_sum(curvature * rows.margins(forward(direction)))
         image = lam * direction + backward(product)
         step = length / float(direction @ image)
-        bent += step * product
+        bent += step * product  # H B v comes with the iteration and saves a pass at the end
         v += step * direction
         remainder -= step * image
         before, length = length, float(remainder @ remainder)
@@ -184,11 +191,12 @@ def _searched(problem: Entropic, point: SimplexPoint, step: FloatArray) -> Simpl
     residual = np.abs(point.residual).max()
     for _ in range(_HALVINGS):
         ahead = point_at(problem, point.q + share * step)
+        # written so that NaN, the value of a smoothed loss, leaves the judgement to the slopes
         if not ahead.value > point.value + point.grain:
             falls = descent < 0 and _slope_along(problem, ahead, step) <= -descent / 2
             if falls or np.abs(ahead.residual).max() <= residual / 2:
                 return ahead
-        if not descent < 0:
+        if not descent < 0:  # shorter steps of a direction that does not lead down are no better
             return None
         share /= 2
     return None

@@ -45,13 +45,15 @@ step of all rows, and so far from theirs that such a gradient is enough."""
 _ASTRAY = 0.03
 """Gradient above which they have been led astray."""
 _WIDE = 2.0
-"""Margins within so much of zero count for the first curvature."""
+"""The distance from zero of the margins that count for the first curvature, at most."""
 _PAIRS = 20
+"""Changes of point and gradient that are remembered, at most."""
 _PASSES = 40
+"""Passes over the rows that steps may take, at most."""
 _FALLS = 0.8
-"""A step that leaves more of the gradient than this is no good one."""
+"""The part of the gradient that a good step leaves, at most."""
 _PROGRESS = 0.1
-"""Of the gradient, what is left where steps led somewhere."""
+"""The part of the gradient that is left where steps led somewhere."""
 _POOR = 2
 """Poor steps in a row after which a curvature has done what it could."""
 _AGAIN = 3

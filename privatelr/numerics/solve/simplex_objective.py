@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _UNIT = 2.0**-53
 _GRAIN = 2.0**-46
-"""Of the terms of F, relative: what rounding does to it, or somewhat more."""
+"""The part of the terms of F that rounding changes it by, or somewhat more."""
 
 
 class Bent(Protocol):
@@ -149,7 +149,7 @@ def smallest_tolerance(
 
     Log weights are as large as ``n L R / lam``. Their rounding moves the weights, these the
     margins, and these the gradient, by up to ``n c R**2`` for a change of one; some times that
-    on top of what the certificate allows for rounding leaves the solver room.
+    on top of what the certificate allows for rounding leaves the solver a margin.
     """
     reach = radius * x_bound
     rounding = rounding_spread(n, d, x_bound, loss, radius)

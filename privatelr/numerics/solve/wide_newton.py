@@ -40,14 +40,17 @@ _WIDE = 256
 _ROWS = 2500
 """Rows for which a matrix of all their pairs is made."""
 _BATCH = 256
+"""Rows of ``X X'`` that one thread computes at a time."""
 _ITERATIONS = 1000
-"""Of conjugate gradients: an unfinished step leads downwards too."""
+"""Steps of conjugate gradients, at most: an unfinished one leads downwards too."""
 _LOOSE, _TIGHT = 0.1, 1e-6
 """Part of the gradient that a step may leave, far from the minimum and close to it."""
 _RESOLVED = 1e-11
-"""Of the curvature: a smaller penalty is lost when it divides."""
+"""A penalty below this part of the curvature is lost when it divides."""
 _STEPS = 64
+"""Gradient steps of the first round of the last resort."""
 _LONGEST = 2**22
+"""Gradient steps of its longest round."""
 
 
 def is_wide(rows: Rows) -> bool:
@@ -116,18 +119,19 @@ def _conjugate(product: Product, right: FloatArray, scale: FloatArray, part: flo
     for _ in range(_ITERATIONS):
         image = product(direction)
         bend = float(direction @ image)
-        if not bend > 0:
+        if not bend > 0:  # H is positive definite, so this is rounding, NaN or an overflow
             break
         found += size / bend * direction
         rest -= size / bend * image
         if not float(np.linalg.norm(rest)) > enough:
             break
+        # preconditioned by the diagonal of H, which evens out columns of different sizes
         np.multiply(scale, rest, out=scaled)
         new = float(rest @ scaled)
         direction *= new / size
         direction += scaled
         size = new
-    return found if found.any() else right * scale
+    return found if found.any() else right * scale  # a scaled gradient leads downwards, too
 
 
 # --- by rows --------------------------------------------------------------------------------
@@ -142,6 +146,7 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
         root = np.sqrt(bend / rows.n)
         right = root * (x @ gradient)
         if pairs is not None:
+            # the pairs of rows do not change from step to step, only their weights do
             matrix = pairs * root[:, None] * root
             matrix[np.diag_indices_from(matrix)] += lambda_
             v = linalg.cho_solve(linalg.cho_factor(matrix, overwrite_a=True), right)
@@ -153,6 +158,7 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
         found /= lambda_
         return found
 
+    # as an item of a parallel run, so that the linear algebra library keeps to one thread
     return lambda w, gradient, reach: in_order(lambda _: step(w, gradient, reach), (0,))[0]
 
 
@@ -180,6 +186,7 @@ def _conjugate_rows(
     for _ in range(_ITERATIONS):
         image = lambda_ * direction + root * (x @ ((root * direction) @ x))
         bend = float(direction @ image)
+        # squared length of ``H step + g``, which costs no product by the rows in this form
         left = (bend + turn * turn * before - lambda_ * size) / lambda_**2
         if not bend > 0 or left <= enough**2:
             break
@@ -201,7 +208,7 @@ def persistent(
     gradient: Callable[[Objective, FloatArray], FloatArray],
     is_enough: Callable[[FloatArray], bool],
 ) -> FloatArray | None:
-    """Gradient steps from `w` until they are enough, for as long as anyone would wait.
+    """Gradient steps from `w` until they are enough, for some millions of them at most.
 
     Momentum for smooth and strongly convex functions (Nesterov 2004, 2.2.11) and plain steps by
     turns, each time for twice as long. A plain step of ``1 / M`` along a gradient that is off
@@ -229,15 +236,16 @@ def persistent(
     momentum, steps = (1 - ratio) / (1 + ratio), _STEPS
     with np.errstate(all="ignore"):
         while steps <= _LONGEST:
+            # momentum is fast but its gradients may stay above 2 e; plain steps bring them below
             for weight in (momentum, 0.0):
                 ahead = w
                 for _ in range(steps):
                     new = ahead - gradient(objective, ahead) / steepest
                     ahead = new + weight * (new - w)
                     w = new
-                if not np.isfinite(w).all():
+                if not np.isfinite(w).all():  # an overflow; zero is finite whatever the rows hold
                     w = np.zeros(rows.d)
                 if is_enough(w):
                     return w
-            steps *= 2
+            steps *= 2  # a certificate costs a pass, so it is asked for ever more rarely
     return None
