@@ -26,12 +26,10 @@ _LENGTH = 1.0
 def bound_of(
     columns: Columns, row_norm: float | None
 ) -> tuple[float, BoundSource, tuple[str, ...], float | None]:
-    """Length of the covariates of a row.
+    """Length of the covariates of a row, its source, the terms without bounds, and their length.
 
-    It comes with its source, the terms without bounds, and a length for those alone; see
-    `DesignSpec`. Where some terms are bounded and others not, the length is for those that are
-    not. It is for whole rows where all or none are, and where a term is empty, so that rows have
-    no blocks.
+    `row_norm` limits the unbounded terms if only some terms are unbounded. It limits the whole
+    row if all or none are, or if a term is empty, because rows have no blocks then.
     """
     covariates = columns.terms[int(columns.has_intercept) :]
     unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
@@ -49,7 +47,7 @@ def bound_of(
 def blocks_of(
     columns: Columns, intercept: float | None, unbounded_norm: float | None
 ) -> tuple[Block, ...]:
-    """The intercept and the terms, with what a row has in each at most; empty if one is empty."""
+    """Return a block with its bound for the intercept and each term; none if a term is empty."""
     if not _is_product(columns):
         return ()
 

@@ -35,7 +35,7 @@ _WIDE = 64
 def worth_sparse(spec: DesignSpec) -> bool:
     """Whether the rows of a formula are better held without zeros; a function of public facts.
 
-    Columns that were scaled by the data count from their means, so that nothing is zero.
+    Columns that were scaled by the data are centred at their means, so their zeros do not stay.
     """
     is_wide = len(spec.columns.names) >= _WIDE and spec.density < _SPARSE
     return is_wide and not spec.scaled_by_data

@@ -117,7 +117,7 @@ def warn_of_doubts(spec: Any, frame: pd.DataFrame, schema: Schema, stacklevel: i
 
 
 def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
-    """What a plan has that its user hardly meant, each as a sentence without its full stop.
+    """List the likely mistakes in a plan, each as a sentence without its full stop.
 
     Parameters
     ----------

@@ -239,7 +239,7 @@ def _objects(series: pd.Series[Any]) -> ObjectArray:
     """The values of a column as objects, None for what its own library cannot make one of."""
     with suppress(Exception):
         return np.asarray(series.to_numpy(dtype=object))
-    # such as bytes that are no text: whether there are any is a fact about the data
+    # an error would tell that some value, such as bytes that are not text, occurs
     found = np.empty(len(series), dtype=object)
     for index in range(len(series)):
         with suppress(Exception):

@@ -58,7 +58,7 @@ class Formula:
     variables: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # asked for with every piece of a table
+        # worked out once, because every piece of a table reads them
         covariates = dict.fromkeys(name for factor in self.factors for name in factor.names)
         object.__setattr__(self, "covariates", tuple(covariates))
         variables = tuple(dict.fromkeys((*self.response.names, *covariates)))
@@ -66,9 +66,9 @@ class Formula:
 
 
 def _balanced_sum(text: str) -> str:
-    """A sum of products of factors with brackets, which change what formulaic does in no way.
+    """Bracket a sum of terms by halves.
 
-    It adds terms one by one to a set that it copies each time; by halves, that is not quadratic.
+    formulaic reads the same terms, but does not copy all of them at each plus sign.
     """
     first, *others = text.split(" + ")
     if not all(_PRODUCT.fullmatch(term) for term in others):

@@ -154,7 +154,7 @@ def _bracket_specials(tokens: Sequence[Token]) -> list[Token]:
 
 
 def unwrap(expression: Expression) -> ast.expr:
-    """The tree without the outer ``I(...)``, which protects an expression and does nothing."""
+    """Return the tree inside any outer ``I(...)``, which does not change the value."""
     node = expression.tree
     while isinstance(node, ast.Call) and _function(expression, node) == "I" and len(node.args) == 1:
         node = node.args[0]
@@ -169,7 +169,7 @@ def coding_call(expression: Expression) -> ast.Call | None:
 
 
 def core(expression: Expression) -> ast.expr:
-    """The tree without ``I(...)`` and without a coding call: what is coded, if anything is."""
+    """Return what a coding call codes, or else the expression without outer ``I(...)``."""
     coded = coding_call(expression)
     return coded.args[0] if coded is not None else unwrap(expression)
 

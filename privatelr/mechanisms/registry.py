@@ -90,7 +90,7 @@ def calibrate(request: Request, facts: Facts) -> Calibration:
     if value is None:  # a rule that has no answer says why
         value = lambda_by_rule(asked, facts, target, analysis, request.placement)
     origin = _origin(request, _in_words(asked, value, facts, target, analysis), analysis)
-    if asked != "PrivateLR" and analysis != "cms11":  # R's may be too small; others see to it
+    if asked != "PrivateLR" and analysis != "cms11":  # PrivateLR's may be too small
         request = replace(request, on_small_lambda="keep")
     found = mechanism.calibrate(facts.with_lambda(value), request, origin)
     return replace(found, lambda_rules=rules)

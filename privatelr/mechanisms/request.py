@@ -232,7 +232,7 @@ def read_target(eps: Any, delta: Any) -> Guarantee:
 
 
 def read_target_with_default_delta(eps: Any, delta: Any, usual: float) -> Guarantee:
-    """As `read_target`, where delta has a `usual` value, which beside a guarantee asks for nothing.
+    """Read a target where delta has a `usual` value, which is ignored beside a guarantee.
 
     No promise at all may be asked for, by `NonPrivate` or by infinity.
     """

@@ -251,7 +251,7 @@ def renyi_curve(event: Event, orders: FloatArray) -> FloatArray:
 
 
 def pure_cap(event: Event) -> PureDP | None:
-    """The pure guarantee that an event has although it is not one, or None."""
+    """Return the pure guarantee that a choice or a simplex draw implies; None for other events."""
     match event:
         case BoundedRangeEvent(eta=each, times=times):
             return PureDP(at_least(exact(each) * times), event.neighbours)

@@ -32,7 +32,7 @@ def log_factor(excess: FloatArray) -> FloatArray:
 
 
 def conversion_cost(excess: FloatArray, delta: float) -> FloatArray:
-    """What epsilon at this delta is above the divergence of an order, for each of the orders.
+    """How much epsilon at this delta exceeds the Renyi divergence, for each of the orders.
 
     By ``delta = exp((a - 1)(divergence - epsilon)) / (a - 1) (1 - 1/a)^a`` (Canonne, Kamath and
     Steinke 2020, Proposition 12).

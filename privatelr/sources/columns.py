@@ -172,7 +172,7 @@ class RowSlice:
 
 
 def tally_of(frame: pd.DataFrame | RowSlice) -> Tally | None:
-    """What counts the values of a frame that are not read as they are, if anything does."""
+    """Return the tally of a row slice; None for a frame, or where nothing is counted."""
     return frame.tally if isinstance(frame, RowSlice) else None
 
 

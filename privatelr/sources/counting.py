@@ -32,7 +32,7 @@ class Unread:
 
 
 class Tally:
-    """Not private: adds up what was not read as it is, by column.
+    """Counts missing, clipped and undeclared values by column: exact, and not private.
 
     Pieces of a table may be read side by side, and each adds its own.
     """
@@ -62,7 +62,7 @@ _NOTHING = Unread()
 
 
 def beyond(values: FloatArray, low: float, high: float) -> int:
-    """How many numbers are outside an interval; those that are none are not."""
+    """Count the values outside an interval; NaN is not counted."""
     with np.errstate(all="ignore"):
         return int(np.count_nonzero((values < low) | (values > high)))
 

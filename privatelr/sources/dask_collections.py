@@ -103,7 +103,7 @@ _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
 
 def empty(data: Any) -> Any:
-    """What is public of a collection, as pandas or NumPy hold it; anything else as it is."""
+    """Return the types of a Dask collection without its rows; return other data as they are."""
     if not is_dask(data):
         return data
     if is_array(data):
@@ -119,7 +119,7 @@ def empty(data: Any) -> Any:
 
 def is_array(data: Any) -> bool:
     """Whether this is a Dask array."""
-    # what is delayed has every attribute that it is asked for
+    # a Delayed invents any attribute, so the types of two are looked at
     blocks, dtype = getattr(data, "numblocks", None), getattr(data, "dtype", None)
     return isinstance(blocks, tuple) and isinstance(dtype, np.dtype)
 

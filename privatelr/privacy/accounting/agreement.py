@@ -94,7 +94,7 @@ def implied(events: Iterable[Event], guarantee: Promise) -> bool:
 
 
 def _is_cheap(events: Sequence[Event], guarantee: Promise) -> bool:
-    """Whether events are worth half of a guarantee at most, and not half of it in pure epsilon."""
+    """Whether events already imply half of the guarantee, and not by their pure epsilons alone."""
     half = _half(guarantee)
     if isinstance(half, ApproxDP):
         # a large delta can be worth as much as half of epsilon

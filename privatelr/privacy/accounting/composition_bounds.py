@@ -98,7 +98,7 @@ def composition(counts: Mapping[Event, int]) -> Composition:
 
 
 def epsilon_by_sum(total: Composition, delta: float) -> float:
-    """The pure epsilons added up, to what the rest costs by itself."""
+    """Add the pure epsilons to the epsilon that all other events cost together at `delta`."""
     others = total.others
     if not others.counts:
         return at_least(total.pure)
