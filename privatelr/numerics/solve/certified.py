@@ -118,7 +118,7 @@ def certified_minimum(
                     found = solver(own)
             w = np.array(found.w, dtype=np.float64)
     except ClusterError:
-        raise  # of what computes, and not of the data
+        raise  # it is about the cluster, and not about the data
     except Exception as error:  # whether it raises, and what, is a function of the data
         if raised_by_signal_handler(error):
             raise
