@@ -10,6 +10,7 @@ import pandas as pd
 
 import privatelr.fitting
 from privatelr import dplr, dpsvm
+from privatelr.numerics import HINGES
 from privatelr.privacy.noise import SeededRandomness
 
 FORMULA = "y ~ age + dose + smoker"
@@ -21,9 +22,9 @@ MODELS = {
     "dplr": dplr,
     "dpsvm": dpsvm,
     "narrow": partial(dpsvm, h=0.1),
-    "softplus": partial(dpsvm, loss="softplus"),
+    **{name: partial(dpsvm, loss=name) for name in HINGES if name != "huber"},
 }
-"""Every front door and every loss: a law about fits runs over them."""
+"""Every function and every loss: a law about fits runs over them."""
 SVMS = {name: model for name, model in MODELS.items() if name != "dplr"}
 
 
