@@ -1,6 +1,6 @@
 """The one road from a call to a fit: plan, calibrate, pay, draw, read the rows, release.
 
-Front doors read their own arguments into a `Method`; everything else is done here, for all.
+`dplr` and its like read their own arguments into a `Method`; everything else is done here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Fitted = TypeVar("Fitted")
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Fitted]):
-    """What a front door asks of a mechanism, before the data is seen.
+    """What a function such as `dplr` asks of a mechanism, before the data is seen.
 
     Attributes
     ----------

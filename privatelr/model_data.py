@@ -1,4 +1,4 @@
-"""What the front doors take as data: a frame, a sparse matrix with a response, or Dask's.
+"""What `dplr` and its like take as data: a frame, a sparse matrix with a response, or Dask's.
 
 Each kind plans a design from names, types and declarations, and reads bounded rows under the
 plan: by their length, or by their entries for mechanisms that choose columns.

@@ -243,7 +243,7 @@ def _print_page(page: str, written: str | None) -> None:
 
 
 def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Keywords of the front door, which is asked now if it takes them: a table may be long."""
+    """Keywords of `dplr`, which is asked now whether it takes them: a table may be long."""
     if chosen.rho is not None and chosen.delta is not None:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
     if chosen.model != "svm":
