@@ -411,7 +411,7 @@ def test_what_cannot_be_bought(spend, words, eps):
     message = str(caught.value)
     assert message.startswith((words, "shares: ", "share of "))
     assert words in message
-    assert message.endswith(".")
+    assert message.endswith((".", "; did you mean 'inference'?"))
     assert "\n" not in message
 
 
