@@ -345,7 +345,7 @@ def test_a_block_of_a_child_does_not_hide_the_one_above():
     with Ledger(1.0) as ledger:
         child = subprocess.run(
             [sys.executable, "-c", FITTING + CHILD],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent / "support")},
             capture_output=True,
             check=True,
         )
