@@ -11,11 +11,11 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 240,
-    "code lines": 28_150,
+    "code lines": 28_090,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
-    "functions": 340,
+    "functions": 338,
     "types": 47,
 }
 """What the package may have. The aim is 180 modules, 20,000 lines, depth 13 and 35 types, so a
