@@ -44,7 +44,7 @@ from privatelr.sources import Tally, as_piece, is_dask, read_source
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privatelr.sources import Schema
+    from privatelr.sources import RowSlice, Schema
     from privatelr.types import FloatArray, Rows
 
     Spec: TypeAlias = DesignSpec | NormBoundedMatrix
@@ -96,14 +96,14 @@ class FrameData:
         if not worth_sparse(spec):
             design = read_design(spec, self.typed, DenseRows)
             return design.rows, design.tally
-        tally = Tally()
-        return _sparse_rows(spec, *read_sparse(spec, as_piece(*_named(self, spec), tally))), tally
+        piece = _counted(self, spec)
+        return _sparse_rows(spec, *read_sparse(spec, piece)), piece.tally
 
-    def entries(self, spec: Any) -> tuple[EntryRows, Tally]:
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         """Rows whose entries are bounded, without their zeros where most are; a tally."""
         read = read_sparse if few_are_filled(spec.density) else read_labelled
-        tally = Tally()
-        return _entry_rows(spec, *read(spec, as_piece(*_named(self, spec), tally))), tally
+        piece = _counted(self, spec)
+        return _entry_rows(spec, *read(spec, piece)), piece.tally
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -124,15 +124,14 @@ class MatrixData(FrameData):
                 "do_scale, rp_dim: a sparse matrix is neither scaled nor projected."
             )
 
-    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally]:
-        tally = Tally()
-        read = read_wide(spec, self.matrix, as_piece(*_named(self, spec), tally))
-        return _sparse_rows(spec, *read), tally
+    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
+        piece = _counted(self, spec)
+        return _sparse_rows(spec, *read_wide(spec, self.matrix, piece)), piece.tally
 
-    def entries(self, spec: Any) -> tuple[EntryRows, Tally]:
-        tally = Tally()
-        labels = read_matrix_labels(spec, as_piece(*_named(self, spec), tally))
-        return _entry_rows(spec, self.matrix, labels), tally
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
+        piece = _counted(self, spec)
+        labels = read_matrix_labels(spec, piece)
+        return _entry_rows(spec, self.matrix, labels), piece.tally
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -179,9 +178,9 @@ def read_in_memory(first: Any, second: Any, target: Any) -> FrameData:
     return FrameData(*read_source(first, second, target))
 
 
-def _named(data: FrameData, spec: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """What `as_piece` takes, to count what is read."""
-    return data.typed, tuple(spec.variables)
+def _counted(data: FrameData, spec: Any) -> RowSlice:
+    """All of a frame, with a tally of what is not read as it is."""
+    return as_piece(data.typed, tuple(spec.variables), Tally())
 
 
 def _sparse_rows(spec: Spec, covariates: Any, labels: FloatArray) -> Rows:

@@ -28,7 +28,7 @@ from privatelr.cli.outcomes import InputError, reason_of
 from privatelr.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from privatelr.cli.table_files import DeclaredColumn, Reading
 
@@ -213,9 +213,15 @@ def _unreadable(shown: str, error: OSError) -> InputError:
 
 
 csv.field_size_limit(LONGEST_LINE)  # or a long cell would be an error, though its line is none
-_TRUTH = {"true": True, "false": False}
+TRUTH = {"true": True, "false": False}
 UNDECLARED = "\0undeclared"
 """A category of every column with levels, for texts that are none of them; no level has a NUL."""
+
+
+def levelled(codes: Sequence[int], levels: Iterable[Hashable]) -> pd.Categorical:
+    """A column of places among levels: -1 is missing, and one beyond them is undeclared."""
+    places = np.asarray(codes, dtype=np.intp)
+    return pd.Categorical.from_codes(places, categories=[*levels, UNDECLARED])
 
 
 class CsvTable:
@@ -335,8 +341,7 @@ class _Column:
         """All that was added, in a type that follows from the declaration."""
         wanted = self._wanted
         if wanted.levels:
-            codes = np.asarray(self._found, dtype=np.intp)
-            return pd.Categorical.from_codes(codes, categories=[*wanted.levels, UNDECLARED])
+            return levelled(self._found, wanted.levels)
         if wanted.reading == "numbers":
             return np.asarray(self._found, dtype=np.float64)
         if wanted.reading == "text":
@@ -346,5 +351,5 @@ class _Column:
 
 _PARSERS: dict[Reading, Callable[[str], Any]] = {
     "text": str,
-    "true or false": lambda cell: _TRUTH.get(cell.lower()),
+    "true or false": lambda cell: TRUTH.get(cell.lower()),
 }

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
 
-import numpy as np
 import pandas as pd
 
-from privatelr.cli.csv_files import UNDECLARED, UTF8, CsvTable, unpacked
+from privatelr.cli.csv_files import TRUTH, UTF8, CsvTable, levelled, unpacked
 from privatelr.cli.files import open_to_read
 from privatelr.cli.outcomes import InputError
 from privatelr.errors import MissingDependencyError, SchemaError, show
@@ -200,7 +199,10 @@ class ParquetTable:
                 return _coded(column, how, str, str), "text"
             return pd.array(_values(column), dtype="string"), "text"
         if types.is_boolean(of):
-            if how.reading == "text" and {str(level).lower() for level in how.levels} == _TRUTH:
+            if (
+                how.reading == "text"
+                and {str(level).lower() for level in how.levels} == TRUTH.keys()
+            ):
                 return _coded(column, how, lambda cell: str(cell).lower(), str.lower), "text"
             return pd.array(column.to_pylist(), dtype="boolean"), "true or false"
         if types.is_integer(of) and how.reading == "text" and all(map(_is_whole, how.levels)):
@@ -213,9 +215,6 @@ class ParquetTable:
             f"{self._shown}: the column {name!r} has the type {of}; a model takes numbers, texts "
             "and booleans."
         )
-
-
-_TRUTH = {"true", "false"}
 
 
 def _index_of_pandas(schema: Any) -> set[str]:
@@ -253,7 +252,5 @@ def _coded(
         return pd.array(spelled, dtype="string")
     position = {fold(level): index for index, level in enumerate(how.levels)}
     other = len(position)
-    codes = np.asarray(
-        [-1 if text is None else position.get(text, other) for text in spelled], dtype=np.intp
-    )
-    return pd.Categorical.from_codes(codes, categories=[*how.levels, UNDECLARED])
+    codes = [-1 if text is None else position.get(text, other) for text in spelled]
+    return levelled(codes, how.levels)

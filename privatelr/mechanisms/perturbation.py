@@ -14,18 +14,13 @@ from privatelr.numerics.solve import certificate, certified_minimum
 from privatelr.privacy.noise import FloatDraw
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.release import Draws
-    from privatelr.numerics.solve import Solver
-    from privatelr.types import Rows
-
-if TYPE_CHECKING:
     import flint
 
     from privatelr.mechanisms.calibration.calibration_record import Calibration
     from privatelr.mechanisms.release import Draws
     from privatelr.numerics.solve import Solver
     from privatelr.types import Rows
+
 else:
     flint = lazy_import("flint")
 

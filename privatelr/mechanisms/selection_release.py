@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from privatelr.errors import GuaranteeError
+
 if TYPE_CHECKING:
+    from privatelr.numerics.rows import EntryRows
     from privatelr.privacy import Event, Guarantee
     from privatelr.privacy.accounting import Entry
     from privatelr.types import FloatArray, IntArray
@@ -106,4 +109,13 @@ class Selections:
         times = max(int(self.counts.sum()), 1)
         return np.asarray(
             self.calibration.unit * (self.counts[:d] - self.counts[d:]) / times, dtype=np.float64
+        )
+
+
+def require_shape(rows: EntryRows, problem: SelectionProblem) -> None:
+    """Refuse rows of another shape than a calibration was made for; compares public facts only."""
+    if rows.n != problem.n or rows.d != problem.d:
+        raise GuaranteeError(
+            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
+            f"d={problem.d}."
         )

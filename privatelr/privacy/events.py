@@ -62,7 +62,7 @@ def at_least(value: Fraction) -> float:
 
 _LARGEST = 1e100
 """Largest ratio of sensitivity to noise whose square is still a double."""
-_FIRST_ORDER = 0.798
+FIRST_ORDER = 0.798
 """Upper bound on the mean size of a standard normal number."""
 _UNIT = 2.0**-52
 """Relative rounding error of one operation, on the safe side."""
@@ -141,7 +141,7 @@ class TiltEvent:
     @property
     def rho(self) -> float:
         """The zCDP of a tilt: its divergence over the order is largest as that falls to 1."""
-        return 2 * self.m**2 + _FIRST_ORDER * self.m + self.curvature_cost
+        return 2 * self.m**2 + FIRST_ORDER * self.m + self.curvature_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def renyi(event: Event, order: float) -> float:
             return order * mu**2 / 2
         case TiltEvent(m=m):
             # what the maximum with 0 adds to the Gaussian of sensitivity 2 m, at any order
-            maximum = min(0.1409 / (order - 1), _FIRST_ORDER * m)
+            maximum = min(0.1409 / (order - 1), FIRST_ORDER * m)
             return 2 * order * m**2 + event.curvature_cost + maximum
         case ApproxDP():
             return math.inf

@@ -15,7 +15,7 @@ from privatelr.results.pages.inference_table import Question, infer_coefficients
 
 if TYPE_CHECKING:
     from privatelr.privacy import Guarantee
-    from privatelr.results.fit_record import FitRecord
+    from privatelr.results.fit_record import FitRecord, SelectedRecord
     from privatelr.types import FloatArray
 
 
@@ -58,15 +58,9 @@ def glance(fit: FitRecord) -> pd.DataFrame:
     """One row about the fit."""
     calibration = fit.calibration
     problem = calibration.problem
-    epsilon, delta, rho = numbers_of(fit.guarantee)
     known = None if fit.release.moments is None else quality(fit.release)
     row = {
-        "nobs": problem.n,
-        "d": problem.d,
-        "guarantee": str(fit.guarantee),
-        "epsilon": epsilon,
-        "delta": delta,
-        "rho": rho,
+        **promise_of(fit),
         "mechanism": f"{calibration.placement} perturbation" if calibration.noise.scale else "none",
         "analysis": calibration.analysis,
         "noise": calibration.noise.title,
@@ -82,7 +76,21 @@ def glance(fit: FitRecord) -> pd.DataFrame:
     return pd.DataFrame([row])
 
 
-def numbers_of(guarantee: Guarantee) -> tuple[float, float, float]:
+def promise_of(fit: FitRecord | SelectedRecord) -> dict[str, Any]:
+    """What `glance` says first of a model: its sizes, its guarantee, and that in numbers."""
+    problem = fit.calibration.problem
+    epsilon, delta, rho = _numbers_of(fit.guarantee)
+    return {
+        "nobs": problem.n,
+        "d": problem.d,
+        "guarantee": str(fit.guarantee),
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": rho,
+    }
+
+
+def _numbers_of(guarantee: Guarantee) -> tuple[float, float, float]:
     """Epsilon, delta and rho; NaN where the guarantee does not speak of one."""
     match guarantee:
         case PureDP():

@@ -25,15 +25,10 @@ from privatelr.results.fit_record import SelectedRecord
 from privatelr.sources import as_frame, as_piece, is_dask, over_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from privatelr.numerics import Loss, ThresholdRule
-    from privatelr.types import FloatArray
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from privatelr.inference import prediction_errors
+    from privatelr.numerics import Loss, ThresholdRule
     from privatelr.results.fit_record import FitRecord, ModelRecord
     from privatelr.sources import RowSlice
     from privatelr.types import BoolArray, FloatArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privatelr.results.fit_tables import numbers_of
+from privatelr.results.fit_tables import promise_of
 
 if TYPE_CHECKING:
     from privatelr.results.fit_record import SelectedRecord
@@ -45,14 +45,8 @@ def tidy(fit: SelectedRecord) -> pd.DataFrame:
 def glance(fit: SelectedRecord) -> pd.DataFrame:
     """One row about the fit."""
     problem = fit.calibration.problem
-    epsilon, delta, rho = numbers_of(fit.guarantee)
     row = {
-        "nobs": problem.n,
-        "d": problem.d,
-        "guarantee": str(fit.guarantee),
-        "epsilon": epsilon,
-        "delta": delta,
-        "rho": rho,
+        **promise_of(fit),
         "mechanism": fit.calibration.mechanism,
         "choices": int(fit.release.counts.sum()),
         "nonzero": int(np.count_nonzero(fit.release.coef)),

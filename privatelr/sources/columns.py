@@ -191,7 +191,7 @@ def columns_of(frame: pd.DataFrame, names: tuple[str, ...]) -> dict[str, Any]:
     for name in names:
         if name in frame.columns:
             series = frame[name]
-            found[name] = series.to_numpy() if _is_plain(series.dtype) else series
+            found[name] = series.to_numpy() if _is_number_of_8_bytes(series.dtype) else series
     return found
 
 
@@ -235,6 +235,6 @@ def _address(array: np.ndarray[Any, Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _is_plain(dtype: Any) -> bool:
+def _is_number_of_8_bytes(dtype: Any) -> bool:
     """Whether NumPy holds a number, or a truth value, that a double can be made of in passing."""
     return isinstance(dtype, np.dtype) and dtype.kind in _PLAIN and dtype.itemsize <= 8

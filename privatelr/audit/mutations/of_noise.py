@@ -120,7 +120,7 @@ def _one_log_free() -> Iterable[Swap]:
 
 
 def _first_order() -> Iterable[Swap]:
-    yield Swap(zcdp, "_FIRST_ORDER", 0.0)
+    yield Swap(zcdp, "FIRST_ORDER", 0.0)
 
 
 def _profile() -> Iterable[Swap]:

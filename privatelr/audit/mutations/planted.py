@@ -17,7 +17,6 @@ from privatelr.audit.audit_table import DIFFERS, Row
 from privatelr.audit.checks import OK, VIOLATION, Check, could_not
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_simplex import audit_simplex
-from privatelr.audit.recalculation.peers import audit_peers
 from privatelr.audit.recalculation.recomputed import audit_noise
 from privatelr.audit.run_audit import audit_one
 from privatelr.audit.sampling.distribution_tests import audit_draws
@@ -200,4 +199,3 @@ CHOICES = Look("choices", lambda rng: audit_plays(rng, 1.0, 4))
 SIMPLEX = Look("draws from the simplex", _of_simplex)
 TABLES = Look("tables", lambda rng: audit_tables())
 LEDGER = Look("ledger", audit_ledger)
-PEERS = Look("other libraries", lambda rng: audit_peers())

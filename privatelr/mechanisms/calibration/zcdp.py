@@ -6,13 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from privatelr.mechanisms.calibration.pure import LARGEST_EXPONENT, curvature_cost, penalty_costing
+from privatelr.privacy import FIRST_ORDER
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Facts, Problem
-
-_FIRST_ORDER = 0.798
-"""Upper bound on the mean size of a standard normal number."""
 
 
 def objective_rho(problem: Problem, sigma: float, analysis: Analysis) -> float:
@@ -23,7 +21,7 @@ def objective_rho(problem: Problem, sigma: float, analysis: Analysis) -> float:
     ``kappa <= m^2 / 2``. Over a, the most is asked as a falls to 1.
     """
     m = problem.reach / sigma
-    return 2 * m * m + _FIRST_ORDER * m + _cost(problem, m, analysis)
+    return 2 * m * m + FIRST_ORDER * m + _cost(problem, m, analysis)
 
 
 def _cost(problem: Problem, m: float, analysis: Analysis) -> float:
@@ -44,8 +42,8 @@ def objective_sigma(problem: Problem, rho: float, analysis: Analysis) -> float:
 
 def _largest_m(rho: float) -> float:
     """Positive root of ``2 m^2 + .798 m = rho``, rounded downwards."""
-    root = math.sqrt(_FIRST_ORDER**2 + 8 * rho)
-    return 2 * rho / (_FIRST_ORDER + root) * (1 - 2.0**-48)
+    root = math.sqrt(FIRST_ORDER**2 + 8 * rho)
+    return 2 * rho / (FIRST_ORDER + root) * (1 - 2.0**-48)
 
 
 def smallest_feasible_penalty(facts: Facts, rho: float) -> float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.selection_release import Selections
+from privatelr.mechanisms.selection_release import Selections, require_shape
 from privatelr.numerics.solve.dense_weights import dense_projection
 
 if TYPE_CHECKING:
@@ -120,11 +120,7 @@ def lower(log_weights: FloatArray, rows: EntryRows, option: int, step: float) ->
 def require_match(rows: EntryRows, calibration: ProgramCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
-    if rows.n != problem.n or rows.d != problem.d:
-        raise GuaranteeError(
-            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
-            f"d={problem.d}."
-        )
+    require_shape(rows, problem)
     if rows.x_bound > problem.x_bound:
         raise GuaranteeError(
             f"rows with entries up to {rows.x_bound:g} are beyond x_bound={problem.x_bound:g}, "

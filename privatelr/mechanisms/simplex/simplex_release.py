@@ -22,21 +22,17 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
-from privatelr.mechanisms.selection_release import Selections
+from privatelr.mechanisms.selection_release import Selections, require_shape
 from privatelr.numerics.solve.entropic import entropic_minimum
 from privatelr.numerics.solve.simplex_objective import Entropic, coefficients, shares
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
-    from privatelr.numerics.rows import EntryRows
-    from privatelr.privacy.noise import Randomness
-    from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import flint
 
+    from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
+    from privatelr.numerics.rows import EntryRows
     from privatelr.privacy.noise import Arithmetic, Draw, Randomness
     from privatelr.types import FloatArray, IntArray
 else:
@@ -214,11 +210,7 @@ def minimiser_logs(rows: EntryRows, calibration: SimplexCalibration) -> FloatArr
 def _require_match(rows: EntryRows, calibration: SimplexCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
-    if rows.n != problem.n or rows.d != problem.d:
-        raise GuaranteeError(
-            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
-            f"d={problem.d}."
-        )
+    require_shape(rows, problem)
     if rows.x_bound > problem.x_bound:
         raise GuaranteeError(
             f"rows with entries up to {rows.x_bound:g} are beyond the x_bound "

@@ -156,9 +156,7 @@ def plot_coefficients(
     drawn = {label: _drawn(one, asked, errors) for label, one in fits.items()}
     every = _rows([list(one.places) for one in drawn.values()], intercept)
     rows = _largest(every, drawn)
-    units = _units(drawn, rows, scale)
-    if exponentiate and scale == "auto" and (units == 1).all():
-        units = _units_of_odds(drawn, rows)
+    units = _units(drawn, rows, scale, exponentiate)
     names = [_shortened(row) for row in rows]
     if scale != "standard error":
         names = [with_unit(name, unit) for name, unit in zip(names, units, strict=True)]
@@ -230,28 +228,25 @@ def _largest(rows: list[str], drawn: Mapping[str, _Drawn]) -> list[str]:
     return [rows[index] for index in kept]
 
 
-def _units(drawn: Mapping[str, _Drawn], rows: list[str], scale: str) -> FloatArray:
-    """What to divide rows ``(m,)`` by."""
-    shown = [one.bars_at(rows) for one in drawn.values()]
+def _units(
+    drawn: Mapping[str, _Drawn], rows: list[str], scale: str, exponentiate: bool
+) -> FloatArray:
+    """What to divide rows ``(m,)`` by; where lengths are even, odds ratios as the page has them."""
     if scale == "standard error":
         errors = [one.at(rows, one.found.sd) for one in drawn.values() if one.found is not None]
         largest = np.fmax.reduce([*errors, np.zeros(len(rows))])
         return np.where(largest > 0, largest, 1.0)
-    if scale == "coefficient" or not any(map(is_uneven, shown)):
+    shown = [one.bars_at(rows) for one in drawn.values()]
+    is_even = not any(map(is_uneven, shown))
+    if scale == "coefficient" or (is_even and not exponentiate):
         return np.ones(len(rows))
     lengths = np.fmax.reduce([bars.upper - bars.lower for bars in shown])
     spans = np.fmax.reduce([one.at(rows, one.spans) for one in drawn.values()])
+    if is_even:
+        logs = np.fmax.reduce([np.abs(bars.upper + bars.lower) / 2 for bars in shown])
+        return odds_units(logs, lengths / 4, spans)
     levels = np.isnan(spans) & (np.array(rows) != INTERCEPT)
     return powers_of_ten(lengths, spans, typical_length(lengths, spans, levels))
-
-
-def _units_of_odds(drawn: Mapping[str, _Drawn], rows: list[str]) -> FloatArray:
-    """As the printed page has them, of the largest odds ratio in each row ``(m,)``."""
-    shown = [one.bars_at(rows) for one in drawn.values()]
-    logs = np.fmax.reduce([np.abs(bars.upper + bars.lower) / 2 for bars in shown])
-    half = np.fmax.reduce([(bars.upper - bars.lower) / 2 for bars in shown])
-    spans = np.fmax.reduce([one.at(rows, one.spans) for one in drawn.values()])
-    return odds_units(logs, half / 2, spans)
 
 
 def _new_axes(bars: int, longest: int) -> Axes:
