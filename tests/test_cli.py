@@ -12,7 +12,7 @@ import pytest
 from privatelr import PrivacyWarning, __version__, cli, load
 from privatelr.cli import main_command
 from privatelr.cli.interrupts import Terminated
-from privatelr.cli.outcomes import NotWrittenError, run_safely
+from privatelr.cli.outcomes import NotWrittenError, in_shell, run_safely
 
 COMMANDS = ("demo", "plan", "fit", "predict", "card", "lrsimple", "svmsimple", "audit")
 
@@ -184,3 +184,11 @@ def test_dashes_do_not_make_options_alike(capsys):
     with pytest.raises(SystemExit):
         cli.main(["demo", "--jsno"])
     assert "did you mean '--json'" in capsys.readouterr().err
+
+
+def test_columns_that_are_called_like_options_keep_their_names():
+    page = "log(balance)  I(spread)  y ~ a + (balance)  C(x)[balance=low]"
+    assert in_shell(page) == page
+    said = "balance=2: balance takes a share; the balance (balance), length 1 (row_norm)"
+    meant = "--balance 2: balance takes a share; the balance (--balance), length 1 (--row-norm)"
+    assert in_shell(said) == meant

@@ -152,11 +152,11 @@ _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
     (r"\blambda_=", lambda _: "--lambda "),
     (
-        r"\b(row_norm|intercept_scale|c_index|spread|balance)=",
+        r"(?<!\S)(row_norm|intercept_scale|c_index|spread|balance)=(?=[-+.\d]|nan|inf)",
         lambda found: f"--{found[1].replace('_', '-')} ",
     ),
     (
-        r"\((row_norm|intercept_scale|c_index|spread|balance)\)",
+        r"(?<=\w\s)\((row_norm|intercept_scale|c_index|spread|balance)\)",  # not log(balance)
         lambda found: f"(--{found[1].replace('_', '-')})",
     ),
     (r"\blambda_(?= takes| above)|(?<=number as )lambda_\b", lambda _: "--lambda"),
