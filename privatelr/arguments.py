@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+from collections.abc import Callable, Collection
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from privatelr.errors import CallError, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 Called = TypeVar("Called", bound="Callable[..., Any]")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from privatelr.model_data import read_in_memory
 from privatelr.results import count
 from privatelr.results.pages import DataCheck
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask
-
-if TYPE_CHECKING:
-    from privatelr.types import Rows
+from privatelr.types import Rows
 
 
 @suggests_arguments

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _OFTEN = 0.5
 """Seconds between two looks at a graph that is being computed."""

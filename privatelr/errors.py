@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
 from numbers import Real
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+from typing import Any
 
 
 class PrivateLRError(Exception):

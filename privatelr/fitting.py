@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -14,20 +15,15 @@ import numpy as np
 from privatelr.design import project, projection_width, scale_by_data, warn_of_doubts
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
 from privatelr.mechanisms import require_below_one_record, warn_of_large_delta, warn_of_one_record
-from privatelr.numerics import label
-from privatelr.privacy import void
-from privatelr.privacy.accounting import Account, account_with
+from privatelr.numerics import Loss, label
+from privatelr.privacy import Event, Guarantee, void
+from privatelr.privacy.accounting import Account, Entry, account_with
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import diagnose, read_threshold
+from privatelr.sources import Schema, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.model_data import FrameData
-    from privatelr.numerics import Loss
-    from privatelr.privacy import Event, Guarantee
-    from privatelr.privacy.accounting import Entry
-    from privatelr.sources import Schema, Tally
 
 
 Fitted = TypeVar("Fitted")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, show
@@ -20,14 +21,10 @@ from privatelr.mechanisms import (
 from privatelr.model_data import read_data
 from privatelr.numerics import Loss, find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
+from privatelr.privacy import Guarantee
+from privatelr.privacy.accounting import Account
 from privatelr.results import Fit
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.accounting import Account
 
 
 @suggests_arguments

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pandas as pd
 from scipy import sparse
 
 from privatelr.design import (
@@ -39,14 +40,10 @@ from privatelr.numerics.rows import (
     few_are_filled,
     sparse_backend,
 )
-from privatelr.sources import Tally, as_piece, is_dask, read_source
+from privatelr.sources import RowSlice, Schema, Tally, as_piece, is_dask, read_source
+from privatelr.types import FloatArray, Rows
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from privatelr.sources import RowSlice, Schema
-    from privatelr.types import FloatArray, Rows
-
     Spec: TypeAlias = DesignSpec | NormBoundedMatrix
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
@@ -18,13 +18,11 @@ from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
 from privatelr.mechanisms.simplex.simplex_release import release_simplex
 from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
+from privatelr.privacy import Guarantee
+from privatelr.privacy.accounting import Account
+from privatelr.privacy.noise import Randomness
 from privatelr.results.selected import SelectedFit
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema
-
-if TYPE_CHECKING:
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.accounting import Account
-    from privatelr.privacy.noise import Randomness
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,12 @@ import pandas as pd
 from privatelr.audit.checks import OK, VIOLATION, could_not, ruled, short, table_of
 from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
+from privatelr.privacy import Guarantee
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from matplotlib.axes import Axes
 
     from privatelr.audit.checks import Check
-    from privatelr.privacy import Guarantee
 
 
 CHOICES = ("selection", "simplex")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,12 @@ from privatelr.audit.sampling.lower_bounds import (
 )
 from privatelr.audit.sampling.outputs import outputs_of
 from privatelr.errors import MissingDependencyError
-from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.numerics import Loss
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from privatelr.audit.sampling.outputs import Score
-    from privatelr.numerics import Loss
-    from privatelr.privacy import Guarantee, Promise
-    from privatelr.types import FloatArray
 
 
 ALPHA = 1e-3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,21 +42,16 @@ from privatelr.audit.sampling.draws import (
 from privatelr.audit.sampling.known_noise import audit_releases
 from privatelr.audit.settings import QUICK, calibrate_in, plan_in
 from privatelr.errors import ArgumentError, require_number, show
-from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request
-from privatelr.numerics import LOSSES
-from privatelr.privacy import ApproxDP, PureDP
+from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.numerics import LOSSES, Loss
+from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from privatelr.audit.checks import Check
     from privatelr.audit.density.pairs import Pair
     from privatelr.audit.settings import Effort
-    from privatelr.mechanisms import Spend, StagedCalibration
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.numerics import Loss
-    from privatelr.privacy import Guarantee
 
 
 def audit_parts(epsilon: float, effort: Effort, rng: np.random.Generator) -> Iterator[Check]:

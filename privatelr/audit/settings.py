@@ -7,16 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import Facts, calibrate, calibrate_all, divide
-from privatelr.mechanisms.calibration import free_penalty, proven
-from privatelr.types import Block
+from privatelr.mechanisms import Facts, Request, StagedCalibration, calibrate, calibrate_all, divide
+from privatelr.mechanisms.calibration import Calibration, free_penalty, proven
+from privatelr.numerics import Loss
+from privatelr.types import Block, BlockNorm
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms import Request, StagedCalibration
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.numerics import Loss
-    from privatelr.types import BlockNorm
-
     Shape: TypeAlias = tuple[int, float] | tuple[int, float, BlockNorm]
 
 RECORDS = 10**8

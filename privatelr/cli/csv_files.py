@@ -15,6 +15,7 @@ import math
 import zlib
 from array import array
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from itertools import count
@@ -28,8 +29,6 @@ from privatelr.cli.outcomes import InputError, reason_of
 from privatelr.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-
     from privatelr.cli.table_files import DeclaredColumn, Reading
 
 

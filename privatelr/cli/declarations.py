@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from privatelr.errors import SchemaError, listed, or_meant
 from privatelr.sources import declare_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from privatelr.cli.outcomes import Parser
 
 

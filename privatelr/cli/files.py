@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -11,14 +12,12 @@ from typing import IO, TYPE_CHECKING
 from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
 from privatelr.errors import ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
+from privatelr.results import Fit
 from privatelr.results.release_files import create_file, load, replace_file
+from privatelr.results.selected import SelectedFit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from privatelr.cli.outcomes import Parser
-    from privatelr.results import Fit
-    from privatelr.results.selected import SelectedFit
 
 
 def add_output(parser: Parser, what: str) -> None:

@@ -6,6 +6,8 @@ import argparse
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from privatelr.cli.declarations import (
     add_declarations,
     add_table,
@@ -33,13 +35,11 @@ from privatelr.mechanisms.calibration import ANALYSES, LAMBDA_RULES
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import HINGES, find_hinge
 from privatelr.privacy import ZCDP
+from privatelr.results import Fit
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from privatelr.cli.outcomes import Parser
-    from privatelr.results import Fit
 
 _MOST_VARIABLES = 2000
 _LIMIT = (

@@ -7,7 +7,8 @@ raised; `run_safely` turns them into one line and a status.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from collections.abc import Sequence
 
 from privatelr import __version__
 from privatelr.cli import audit_command, check_command, fit_command, model_commands, plan_command
@@ -16,10 +17,6 @@ from privatelr.cli.outcomes import DONE, STATUSES, Parser, in_shell, run_safely
 from privatelr.datasets import load_dataset, load_schema
 from privatelr.model import dplr
 from privatelr.results.release_files import release_bytes
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 DEMO_FORMULA = "Species != 'setosa' ~ ."
 _EXAMPLE = """\

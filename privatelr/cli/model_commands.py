@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
+import pandas as pd
+
 from privatelr.cli.declarations import add_table, number, text_options
 from privatelr.cli.files import add_output, read_model, reserved, write
 from privatelr.cli.outcomes import DONE, STATUSES
 from privatelr.cli.table_files import by_levels, by_variable, open_table
 from privatelr.errors import ArgumentError
-from privatelr.results import PredictionType
+from privatelr.results import Fit, PredictionType
+from privatelr.results.selected import SelectedFit
 
 if TYPE_CHECKING:
-    import argparse
-
-    import pandas as pd
-
     from privatelr.cli.outcomes import Parser
-    from privatelr.results import Fit
-    from privatelr.results.selected import SelectedFit
 
 _PREDICT = """\
 Predict each record of a table by a saved model, in the order of the table. The

@@ -8,11 +8,12 @@ import re
 import sys
 import traceback
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import RawIOBase, TextIOWrapper, UnsupportedOperation
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Never, TextIO, cast
+from typing import Any, Never, TextIO, cast
 
 from privatelr.cli.interrupts import INTERRUPTED, TERMINATED, Terminated, raising
 from privatelr.errors import (
@@ -24,9 +25,6 @@ from privatelr.errors import (
     nearest,
     or_meant,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 @contextmanager

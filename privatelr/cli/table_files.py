@@ -8,22 +8,18 @@ declared to hold is missing, and its record stays.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol
 
 import pandas as pd
 
 from privatelr.cli.csv_files import TRUTH, UTF8, CsvTable, levelled, unpacked
 from privatelr.cli.files import open_to_read
 from privatelr.cli.outcomes import InputError
+from privatelr.design import Variable
 from privatelr.errors import MissingDependencyError, SchemaError, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-
-    from privatelr.design import Variable
-
 
 Reading = Literal["numbers", "text", "true or false"]
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import tomllib
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, SchemaError, or_meant, show
 from privatelr.sources import declare_schema
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 _LARGEST_FILE = 2**24
 _DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")

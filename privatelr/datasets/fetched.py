@@ -16,11 +16,12 @@ import sys
 import urllib.error
 import urllib.request
 import zlib
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,10 +29,6 @@ import pandas as pd
 from privatelr.arguments import suggests_arguments
 from privatelr.datasets.bundled import load_schema
 from privatelr.errors import ArgumentError, DatasetError, require_choice
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
 
 HOME = "PRIVATELR_DATA_HOME"
 _PATIENCE = 60.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,12 +32,10 @@ from privatelr.formula import (
     is_logical,
     require_base,
 )
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from privatelr.design.variables import Variable
-    from privatelr.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)

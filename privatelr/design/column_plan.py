@@ -6,6 +6,7 @@ read side by side to where the design is made, and clipped all at once, if they 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,13 @@ import numpy as np
 
 from privatelr.design.variables import as_numbers, stand_in
 from privatelr.formula import coded_column
-from privatelr.sources import Unread, beyond
+from privatelr.sources import RowSlice, Tally, Unread, beyond
+from privatelr.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from privatelr.design.coding import Factor, TermCoding
     from privatelr.design.terms import Columns
     from privatelr.design.variables import Variable
-    from privatelr.sources import RowSlice, Tally
-    from privatelr.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,11 @@ nothing of the data is looked at to plan a fit. The number of records is counted
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+import pandas as pd
 
 from privatelr.design.formula_design import Design, FrameReader
 from privatelr.errors import SchemaError
@@ -23,14 +26,10 @@ from privatelr.sources import (
     unlisted,
     whole_rows,
 )
+from privatelr.types import Block, FloatArray, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
     from privatelr.design.formula_design import DesignSpec
-    from privatelr.types import Block, FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

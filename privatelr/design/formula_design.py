@@ -8,10 +8,12 @@ zeros, so the number of rows is the number of records.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from privatelr.design.coding import fill
@@ -24,19 +26,21 @@ from privatelr.design.terms import Columns, plan_columns, user_units
 from privatelr.design.type_checks import foreign_constants, require_kinds
 from privatelr.design.variables import Coded, Variable, describe_variables, level_codes, read_column
 from privatelr.errors import FormulaError
-from privatelr.formula import coded_column
-from privatelr.sources import RowSlice, Tally, as_piece, columns_of, side_by_side, tally_of
-from privatelr.types import Block, RowLimit
+from privatelr.formula import Formula, coded_column
+from privatelr.sources import RowSlice, Schema, Tally, as_piece, columns_of, side_by_side, tally_of
+from privatelr.types import (
+    Block,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    RowLimit,
+    Rows,
+    RowsBackend,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
-
     from privatelr.design.coding import Factor, TermCoding
-    from privatelr.formula import Formula
-    from privatelr.sources import Schema
-    from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray, Rows, RowsBackend
 
 
 @dataclass(frozen=True, slots=True, eq=False)

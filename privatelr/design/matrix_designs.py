@@ -10,7 +10,7 @@ columns has numbers for names and nothing to code. `EntryBoundedMatrix` holds en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -24,15 +24,19 @@ from privatelr.design.response import Response, labels, plan_response
 from privatelr.design.variables import Variable, as_numbers, describe_variables
 from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.formula import Formula, parse_expression, tokenize
-from privatelr.sources import as_frame, quote, read_source, tally_of, validated_sparse
-from privatelr.types import RowLimit
+from privatelr.sources import (
+    RowSlice,
+    Schema,
+    as_frame,
+    quote,
+    read_source,
+    tally_of,
+    validated_sparse,
+)
+from privatelr.types import Block, FloatArray, RowLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from privatelr.design.coding import Factor
-    from privatelr.sources import RowSlice, Schema
-    from privatelr.types import Block, FloatArray
 
 
 LARGEST = 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,14 +22,11 @@ from privatelr.formula import (
     is_logical,
     unwrap,
 )
-from privatelr.sources import Unread
+from privatelr.sources import Tally, Unread
+from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from privatelr.design.variables import Variable
-    from privatelr.sources import Tally
-    from privatelr.types import BoolArray, FloatArray
 
 ResponseKind = Literal["logical", "factor", "binary"]
 

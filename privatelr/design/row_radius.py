@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from privatelr.errors import SchemaError
 from privatelr.types import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from privatelr.design.coding import Factor
     from privatelr.design.terms import Columns, Term
     from privatelr.design.variables import Variable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,7 @@ from privatelr.design.formula_design import DesignSpec, plan_design, read_covari
 from privatelr.errors import FormulaError, PrivacyWarning, SchemaError, show
 from privatelr.formula import parse_formula
 from privatelr.sources import Schema, as_frame, declare_schema
-
-if TYPE_CHECKING:
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 
 def projection_width(rp_dim: object, n: int) -> int:

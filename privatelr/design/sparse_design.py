@@ -7,25 +7,22 @@ numeric factors, and mapped to scaled units where they are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from privatelr.design.formula_design import read_factors, read_values
 from privatelr.design.response import labels
-from privatelr.sources import tally_of
+from privatelr.sources import RowSlice, tally_of
+from privatelr.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-
     from privatelr.design.coding import TermCoding
     from privatelr.design.evaluation import Columns as Values
     from privatelr.design.formula_design import DesignSpec
-    from privatelr.sources import RowSlice
-    from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SPARSE = 0.1
 _WIDE = 64

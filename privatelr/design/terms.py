@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,10 @@ from scipy import sparse
 from privatelr.design.coding import INTERCEPT, Factor, TermCoding, code_terms, plan_factor, stored
 from privatelr.errors import FormulaError
 from privatelr.formula import Formula, Interval, product_range
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from privatelr.design.variables import Variable
-    from privatelr.types import FloatArray, IntArray
 
 
 WIDE = 2000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -13,12 +14,10 @@ from privatelr.design.evaluation import interval
 from privatelr.design.variables import TYPED
 from privatelr.errors import FormulaError, SchemaWarning, show
 from privatelr.formula import Expression, coded_column, coded_levels, core, literal_values
+from privatelr.sources import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from privatelr.design.variables import Variable
-    from privatelr.sources import Schema
 
 
 def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> None:

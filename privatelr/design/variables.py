@@ -7,9 +7,10 @@ marked invalid, and the design turns an invalid row into a row of zeros.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,13 +18,8 @@ import pandas as pd
 from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import SchemaError, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
-from privatelr.sources import Unread, beyond, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable
-
-    from privatelr.sources import Schema, Tally
-    from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
+from privatelr.sources import Schema, Tally, Unread, beyond, unknown
+from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
 Content = Literal["numbers", "strings", "anything"]

@@ -9,8 +9,8 @@ formulaic never sees an expression.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
@@ -18,9 +18,6 @@ from formulaic.formula import SimpleFormula
 from privatelr.errors import FormulaError, listed, nearest, show
 from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.lexer import Token, closing_index, spell, tokenize
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from privatelr.errors import FormulaError
 from privatelr.formula.functions import ROW_FUNCTIONS, RowFunction, refuse_call, spell_contrast
 from privatelr.formula.lexer import CLOSING, CONSTANTS, OPENING, WORDS, Token, spell
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _TO_PYTHON = {"^": "**", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
 _TO_PYTHON |= {"%in%": "in", "%%": "%", "%/%": "//", "{": "(", "}": ")"}

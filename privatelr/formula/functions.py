@@ -15,20 +15,15 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import scipy
-from formulaic.transforms.contrasts import ContrastsRegistry
+from formulaic.transforms.contrasts import Contrasts, ContrastsRegistry
 
 from privatelr.errors import FormulaError, PrivateLRError, SchemaError, nearest, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from formulaic.transforms.contrasts import Contrasts
-
 
 CONTRASTS = frozenset({"treatment", "sum", "SAS", "helmert", "diff", "poly"})
 _TREATMENT = "contr.treatment"

@@ -8,13 +8,11 @@ ever touches the inside of a string or of a quoted name.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from privatelr.errors import FormulaError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TokenKind = Literal["name", "quoted", "number", "text", "operator"]
 

@@ -10,25 +10,21 @@ follow it, or covariates not the given law, the intervals do not hold.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from privatelr.design import read_covariates
+from privatelr.design import DesignSpec, Variable, read_covariates
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, require_number, show
 from privatelr.inference.error_distribution import PUBLIC_SEED
 from privatelr.inference.inference_choices import LARGEST_BIAS, read_level, read_target
 from privatelr.inference.intervals import STANDARD_LEVEL, Inference
+from privatelr.mechanisms import Problem, Release
 from privatelr.numerics.rows import bounded_rows, held_in_blocks
 from privatelr.privacy.noise import draw_many
 from privatelr.sources import as_frame
-
-if TYPE_CHECKING:
-    from privatelr.design import DesignSpec, Variable
-    from privatelr.mechanisms import Problem, Release
-    from privatelr.types import FloatArray
-
+from privatelr.types import FloatArray
 
 _AT_ONCE = 500_000
 """Margins that are held in memory at once."""

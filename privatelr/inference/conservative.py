@@ -10,6 +10,7 @@ a bound (inference.md 9.0; a region of the noise for each v is smaller than one 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -19,13 +20,11 @@ import scipy
 
 from privatelr.inference.error_distribution import SMALLEST, bisect, mixture_of
 from privatelr.inference.noisy_moments import floored, is_exact
+from privatelr.privacy.noise import NoiseLaw
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.inference.noisy_moments import NoisyMoments
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import FloatArray
 
 SHARE = 0.1
 """Part of alpha, the chance that an interval misses, that beta takes: the limits fail as often."""

@@ -8,6 +8,7 @@ is a mixture of normal laws, and every tail a mean of normal tails.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -15,14 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from privatelr.privacy.noise import GaussianNoise, NoNoise, SphericalLaplace, draw_many
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace, draw_many
+from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.inference.noisy_moments import NoisyMoments
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import BoolArray, FloatArray
 
 PUBLIC_SEED = 20_190_901
 """The seed of points that stand for known laws: public, and the same at every call."""

@@ -16,11 +16,11 @@ from privatelr.inference.noisy_moments import (
     plug_in,
     quality,
 )
+from privatelr.mechanisms import Release
 
 if TYPE_CHECKING:
     from privatelr.inference.error_distribution import Matrices
     from privatelr.inference.noisy_moments import Mode
-    from privatelr.mechanisms import Release
 
 Target = Literal["penalised", "unpenalised"]
 Method = Literal["sandwich", "wkl"]

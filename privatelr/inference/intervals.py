@@ -24,14 +24,14 @@ from privatelr.inference.error_distribution import (
 )
 from privatelr.inference.inference_choices import matrices_for, read_choices, read_level
 from privatelr.inference.noisy_moments import evidence_of, floored
+from privatelr.mechanisms import Release
 from privatelr.privacy.noise import draw_many
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference.error_distribution import ErrorLaw
     from privatelr.inference.inference_choices import InferenceChoices
     from privatelr.inference.noisy_moments import NoisyMoments
-    from privatelr.mechanisms import Release
-    from privatelr.types import FloatArray
 
 
 _LEAST = 1e-12

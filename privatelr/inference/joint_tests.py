@@ -13,11 +13,11 @@ from privatelr.inference.error_distribution import carriers, mixture_of, solved_
 from privatelr.inference.inference_choices import matrices_for, read_choices
 from privatelr.inference.intervals import infer, joint_errors
 from privatelr.inference.noisy_moments import evidence_of
+from privatelr.mechanisms import Release
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference.error_distribution import Matrices
-    from privatelr.mechanisms import Release
-    from privatelr.types import FloatArray
 
 _ALIKE = 1e-10
 

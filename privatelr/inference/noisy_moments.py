@@ -12,22 +12,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import lapack
 
 from privatelr.errors import GuaranteeError
 from privatelr.inference.error_distribution import PUBLIC_SEED, Matrices
-from privatelr.mechanisms import matrix_of, vector_of
-from privatelr.privacy.noise import NoNoise, SphericalLaplace
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms import Moments, Problem, Release
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import BoolArray, FloatArray
-
+from privatelr.mechanisms import Moments, Problem, Release, matrix_of, vector_of
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.privacy.noise import NoiseLaw, NoNoise, SphericalLaplace
+from privatelr.types import BoolArray, FloatArray
 
 Mode = Literal["posterior", "conservative", "plug-in"]
 MODES: tuple[Mode, ...] = ("posterior", "conservative", "plug-in")

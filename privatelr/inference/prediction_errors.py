@@ -19,15 +19,14 @@ from privatelr.inference.conservative import SHARE, WorstErrors, limits_of
 from privatelr.inference.error_distribution import mixture_of
 from privatelr.inference.inference_choices import matrices_for, read_choices, read_level
 from privatelr.inference.noisy_moments import evidence_of, floored, is_exact
-from privatelr.mechanisms import vector_of
+from privatelr.mechanisms import Release, vector_of
 from privatelr.privacy.noise import SphericalLaplace
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference.conservative import NoiseLimits
     from privatelr.inference.error_distribution import Matrices
     from privatelr.inference.noisy_moments import NoisyMoments
-    from privatelr.mechanisms import Release
-    from privatelr.types import FloatArray
 
 _PORTIONS = np.linspace(0.0, 1.0, 9)
 _HALVINGS = 16

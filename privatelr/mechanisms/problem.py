@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
+from privatelr.types import Block
 
 if TYPE_CHECKING:
     from privatelr.numerics import Loss
-    from privatelr.types import Block
 
 
 @dataclass(frozen=True, slots=True)

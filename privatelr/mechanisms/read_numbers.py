@@ -5,15 +5,13 @@ How an entry is read never depends on another one, so that one record changes on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privatelr.cells import number
 from privatelr.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _NUMERIC = "biuf"
 

@@ -10,6 +10,7 @@ The second sees the first as public, so their guarantees add up (adaptive compos
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,21 +27,18 @@ from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.moments_release import release_moments
 from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import divide, is_usual
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.numerics.solve import Solver
+from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, NonPrivate, Promise, PureDP
+from privatelr.privacy.noise import Randomness
+from privatelr.types import Placement, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.mechanisms.calibration.calibration_record import Calibration
     from privatelr.mechanisms.calibration.lambda_rules import LambdaRule
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Facts, Problem
     from privatelr.mechanisms.release import Draws, Release
     from privatelr.mechanisms.request import Request
-    from privatelr.numerics.solve import Solver
-    from privatelr.privacy import Event, Guarantee, Promise
-    from privatelr.privacy.noise import Randomness
-    from privatelr.types import Placement, Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from privatelr.errors import (
     ArgumentError,
@@ -24,6 +24,7 @@ from privatelr.errors import (
 )
 from privatelr.mechanisms.calibration.lambda_rules import LAMBDA_RULES, LambdaRule, SmallLambda
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
+from privatelr.numerics import Loss
 from privatelr.privacy import (
     REPLACE_ONE,
     ZCDP,
@@ -35,11 +36,7 @@ from privatelr.privacy import (
     exact,
 )
 from privatelr.privacy.accounting import split
-
-if TYPE_CHECKING:
-    from privatelr.numerics import Loss
-    from privatelr.types import Placement
-
+from privatelr.types import Placement
 
 USUAL_DELTA = 1e-6
 """The delta of a request that names none; no warning is given of it while it is below ``1/n``."""

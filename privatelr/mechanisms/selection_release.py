@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from privatelr.errors import GuaranteeError
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from privatelr.numerics.rows import EntryRows
     from privatelr.privacy import Event, Guarantee
     from privatelr.privacy.accounting import Entry
-    from privatelr.types import FloatArray, IntArray
 
 
 class SelectionProblem(Protocol):

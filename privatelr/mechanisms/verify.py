@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import gaussian_objective, pure, zcdp
 from privatelr.mechanisms.calibration.approximate_minimum import certified_norm
+from privatelr.mechanisms.calibration.calibration_record import Calibration
 from privatelr.mechanisms.calibration.objective_noise import relative_rate
 from privatelr.mechanisms.calibration.output_noise import output_sensitivity, worth_hiding
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
 
 _ROUNDING = 1e-9
 """Numbers from a file may have been worked out on another machine."""

@@ -13,6 +13,7 @@ tilt of shape ``(d,)``. Every solver and every caller uses this one normalisatio
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,10 @@ from scipy import sparse
 
 from privatelr.numerics.rows.products import margins, rough_gram, weighted_sum
 from privatelr.numerics.rows.sparse_rows import SparseRows
+from privatelr.types import FloatArray, IntArray, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.numerics.losses import Loss
-    from privatelr.types import FloatArray, IntArray, Rows
 
 
 _NARROW = 1e-6

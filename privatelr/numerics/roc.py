@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from privatelr.numerics.parallel import in_order
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from privatelr.types import BoolArray, FloatArray, IntArray
+from privatelr.types import BoolArray, FloatArray, IntArray
 
 ThresholdRule = Literal["youden", "topleft"]
 _LONG = 2**15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -10,26 +11,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import USUAL_DELTA, usual_shares
+from privatelr.mechanisms import USUAL_DELTA, Request, usual_shares
 from privatelr.planning.forecast import FEWEST_DRAWS, errors, intervals, simulate
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
+    Guarantee,
     NonPrivate,
     PureDP,
     pure_within,
     to_approximate,
     to_zcdp,
 )
+from privatelr.types import FloatArray, Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from privatelr.mechanisms import Request
     from privatelr.planning.forecast import Simulator
     from privatelr.planning.make_plan import Study
-    from privatelr.privacy import Guarantee
-    from privatelr.types import FloatArray, Placement
 
 _SHARES = (0.5, 0.65, 0.8)
 _SAME = 1e-3

@@ -8,15 +8,19 @@ a few simulated releases would give. Everything is drawn by a public seed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privatelr.audit.density.exact import hessian, minimisers
+from privatelr.audit.density.pairs import SignedRows
 from privatelr.inference import (
     PUBLIC_SEED,
     STANDARD_LEVEL,
+    Mode,
+    NoisyMoments,
     carriers,
     evidence_of,
     infer,
@@ -24,18 +28,19 @@ from privatelr.inference import (
     quality,
     solved_for,
 )
-from privatelr.mechanisms import Moments, Release, calibrate_all, vector_of
-from privatelr.privacy.noise import draw_many
+from privatelr.mechanisms import (
+    Moments,
+    Problem,
+    Release,
+    StagedCalibration,
+    calibrate_all,
+    vector_of,
+)
+from privatelr.privacy.noise import NoiseLaw, draw_many
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.audit.density.pairs import SignedRows
-    from privatelr.inference import Mode, NoisyMoments
-    from privatelr.mechanisms import Problem, StagedCalibration
     from privatelr.planning.make_plan import Study
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import FloatArray
 
 LEVEL = STANDARD_LEVEL
 _WORK = 1e8

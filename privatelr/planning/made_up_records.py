@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.design import read_design
+from privatelr.design import DesignSpec, Variable, read_design
 from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import PUBLIC_SEED
 from privatelr.numerics.rows import DenseRows
-
-if TYPE_CHECKING:
-    from privatelr.design import DesignSpec, Variable
-    from privatelr.types import FloatArray, ObjectArray
-
+from privatelr.types import FloatArray, ObjectArray
 
 SPREADS = (0.01, 1.0)
 BALANCES = (0.001, 0.999)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import plan_design
+from privatelr.design import DesignSpec, plan_design
 from privatelr.errors import (
     ArgumentError,
     FormulaError,
@@ -20,24 +21,18 @@ from privatelr.errors import (
     show,
 )
 from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize
-from privatelr.mechanisms import Facts, find_mechanism, read_request, warn_of_one_record
-from privatelr.numerics import LOSSES, find_hinge, find_loss
+from privatelr.mechanisms import Facts, Request, find_mechanism, read_request, warn_of_one_record
+from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
 from privatelr.planning.forecast import errors, intervals, simulate
 from privatelr.planning.made_up_records import made_up, of_pilot, read_guesses, stand_ins
 from privatelr.planning.needed_records import EACH, LARGEST_N
 from privatelr.planning.plan_page import assumptions_of
 from privatelr.planning.study_plan import StudyPlan
-from privatelr.sources import as_frame, declare_schema
+from privatelr.privacy import Guarantee
+from privatelr.sources import BoundsLike, LevelsLike, Schema, as_frame, declare_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from privatelr.design import DesignSpec
-    from privatelr.mechanisms import Request
-    from privatelr.numerics import Loss
     from privatelr.planning.made_up_records import Guesses, Population
-    from privatelr.privacy import Guarantee
-    from privatelr.sources import BoundsLike, LevelsLike, Schema
 
 
 LARGEST_D = 200

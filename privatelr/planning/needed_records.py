@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, GuaranteeError, or_meant, require_number, show
 from privatelr.planning.forecast import intervals, nonconservative_share, simulate
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.planning.make_plan import Study
-    from privatelr.privacy import Guarantee
 
 
 _ENOUGH = 0.01

@@ -7,8 +7,11 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from privatelr.design import DesignSpec
 from privatelr.numerics import describe
-from privatelr.page_model import Bullets, Code, FactList, Heading, Table
+from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table
 from privatelr.planning.alternatives import alternatives
 from privatelr.planning.forecast import LEVEL
 from privatelr.planning.plan_plot import SMALLEST_KEPT
@@ -16,10 +19,6 @@ from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from privatelr.design import DesignSpec
-    from privatelr.page_model import Piece
     from privatelr.planning.alternatives import StudyAlternative
     from privatelr.planning.made_up_records import Guesses
     from privatelr.planning.study_plan import StudyPlan

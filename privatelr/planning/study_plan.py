@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -9,17 +10,15 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
+from privatelr.mechanisms import StagedCalibration
 from privatelr.page_model import as_html, as_text
 from privatelr.planning import needed_records, plan_page, plan_plot
 from privatelr.planning.alternatives import alternatives
 from privatelr.planning.plan_page import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
-    from privatelr.mechanisms import StagedCalibration
     from privatelr.planning.forecast import Errors, Intervals
     from privatelr.planning.make_plan import Study
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy
@@ -27,9 +28,6 @@ from privatelr.privacy.guarantees import (
     PureDP,
 )
 from privatelr.privacy.renyi_divergence import conversion_cost
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _SMALLEST_RHO = 1e-200
 """Rho below which orders leave the range of doubles; a larger rho is valid in its place."""

@@ -14,7 +14,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,7 @@ from privatelr.privacy.guarantees import (
     PureDP,
 )
 from privatelr.privacy.renyi_divergence import MOST_TIMES, renyi_of_draw, renyi_of_range
-
-if TYPE_CHECKING:
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 
 @lru_cache(maxsize=4096)

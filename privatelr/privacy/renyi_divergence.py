@@ -10,16 +10,12 @@ A curve is an array of divergences, one for each of `ORDERS`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privatelr.errors import GuaranteeError, show
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
-
-if TYPE_CHECKING:
-    from privatelr.types import FloatArray
-
+from privatelr.types import FloatArray
 
 EXCESSES = np.geomspace(0.01, 1e6, 741)
 """Orders minus one, so close that the best of them is within 1e-4 of the best of all."""

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
+from privatelr.design import Response, Variable
 from privatelr.errors import GuaranteeError
 from privatelr.formula import coded_column
-from privatelr.numerics import ThresholdRule, area_under, best_threshold, in_order, roc_curve
+from privatelr.numerics import (
+    Loss,
+    RocCurve,
+    ThresholdRule,
+    area_under,
+    best_threshold,
+    in_order,
+    roc_curve,
+)
 from privatelr.results.predict import scale_of, score
-from privatelr.sources import Unread
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from privatelr.design import Response, Variable
-    from privatelr.numerics import Loss, RocCurve
-    from privatelr.sources import Tally
-    from privatelr.types import BoolArray, FloatArray, ScoredRows
-
+from privatelr.sources import Tally, Unread
+from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 HEADERS = ("usable", "missing", "outside bounds", "undeclared")
 

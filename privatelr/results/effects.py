@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import read_variable
+from privatelr.design import Variable, read_variable
 from privatelr.errors import ArgumentError, FormulaError, or_meant, show
 from privatelr.inference import evidence_of, floored, infer, read_level, require_moments, row_errors
 from privatelr.results.fit_record import FitRecord
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from privatelr.design import Variable
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _STEP = 1e-4
 """Half the step of a derivative, as a share of the declared range."""

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, permutations
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
-from privatelr.design import INTERCEPT, Columns
+from privatelr.design import INTERCEPT, Columns, NumberedColumns
 from privatelr.errors import ArgumentError, or_meant, show
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from privatelr.design import NumberedColumns
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 ARGUMENT = "hypotheses"
 _SHOWN = 20

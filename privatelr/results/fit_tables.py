@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from privatelr.errors import ArgumentError, show
 from privatelr.inference import quality
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.results.fit_record import require_odds
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.results.fit_record import FitRecord, SelectedRecord, require_odds
 from privatelr.results.pages.inference_table import Question, infer_coefficients
-
-if TYPE_CHECKING:
-    from privatelr.privacy import Guarantee
-    from privatelr.results.fit_record import FitRecord, SelectedRecord
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 
 def tidy(fit: FitRecord, question: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:

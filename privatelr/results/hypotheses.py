@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,13 +19,9 @@ from privatelr.results.equations import (
     read_equations,
     vocabulary_of,
 )
-from privatelr.results.pages.inference_table import infer_rows
-
-if TYPE_CHECKING:
-    from privatelr.results.fit_record import FitRecord
-    from privatelr.results.pages.inference_table import Question
-    from privatelr.types import FloatArray
-
+from privatelr.results.fit_record import FitRecord
+from privatelr.results.pages.inference_table import Question, infer_rows
+from privatelr.types import FloatArray
 
 _LONGEST = 60
 

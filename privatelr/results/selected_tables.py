@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
+from privatelr.results.fit_record import SelectedRecord
 from privatelr.results.fit_tables import promise_of
-
-if TYPE_CHECKING:
-    from privatelr.results.fit_record import SelectedRecord
 
 
 def selected(fit: SelectedRecord) -> pd.DataFrame:

@@ -9,15 +9,13 @@ time as it is read. So are texts, booleans, and what no model takes, which is ne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import narwhals.stable.v1 as nw
 import pandas as pd
 
 from privatelr.errors import SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _LONG = 8
 """Bytes of a number whose memory pandas can take over from Arrow, with nulls or without."""

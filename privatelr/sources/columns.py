@@ -9,7 +9,7 @@ said by `bounds` and `levels`.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Set, Sized
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,6 @@ from privatelr.errors import SchemaError
 from privatelr.sources.arrow_frames import foreign_column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from privatelr.sources.counting import Tally
 
 

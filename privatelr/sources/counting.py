@@ -8,18 +8,13 @@ ask.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from privatelr.cells import is_missing
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    import pandas as pd
-
-    from privatelr.types import BoolArray, FloatArray
+from privatelr.types import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, slots=True)

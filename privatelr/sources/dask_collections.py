@@ -8,9 +8,10 @@ otherwise, the frame stays as it is.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,6 @@ import pandas as pd
 from privatelr.dask_cluster import evaluated
 from privatelr.errors import SchemaError, redact_errors
 from privatelr.sources.data_source import as_frame, is_dask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def columns_apart(frame: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -21,14 +21,9 @@ from privatelr.audit.recalculation.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
-from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, NonPrivate, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, Event, GaussianEvent, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import log_delta
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from privatelr.privacy import Event, Guarantee
 
 PART = "ledger"
 _LARGE, _DELTA = 1000.0, 1e-6

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -21,11 +22,7 @@ from privatelr.design import project
 from privatelr.model_data import FrameData, read_data
 from privatelr.numerics.rows import EntryRows
 from privatelr.sources import declare_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from privatelr.types import Block, FloatArray, Rows
+from privatelr.types import Block, FloatArray, Rows
 
 PART = "rows"
 _FEW, _RECORDS = 4, 24

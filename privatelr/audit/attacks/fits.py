@@ -8,6 +8,7 @@ calibration loses between them is computed exactly.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +22,14 @@ from privatelr.audit.density.exact import margin_at, margins_of_most
 from privatelr.audit.density.joint import moments_loss
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.pairs import Pair
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.model import dplr, dpsvm
-from privatelr.privacy import PureDP
+from privatelr.privacy import Promise, PureDP
+from privatelr.results import Fit
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from privatelr.audit.density.loss import PrivacyLoss
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.privacy import Promise
-    from privatelr.results import Fit
-    from privatelr.types import FloatArray
 
 PART = "formula"
 _STEEP = 0.98

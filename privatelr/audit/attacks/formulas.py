@@ -7,16 +7,14 @@ missing, infinite, and of levels that were not declared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from privatelr.types import ObjectArray
+from privatelr.types import ObjectArray
 
 _LEVELS = ("low", "mid", "high", "top")
 _STRANGE = ("undeclared", None)

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import NotConvergedError
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from privatelr.audit.density.pairs import Pair, SignedRows
     from privatelr.mechanisms import Problem
     from privatelr.numerics import Loss
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import BoolArray, FloatArray
 
 _CHUNK = 20_000
 _SLACK = 1e-7

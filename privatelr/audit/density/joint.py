@@ -38,16 +38,15 @@ from privatelr.audit.density.loss import (
 )
 from privatelr.audit.density.loss_profile import loss_law, shift_law
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.mechanisms import vector_of
+from privatelr.mechanisms import StagedCalibration, vector_of
+from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import GaussianNoise
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.audit.density.loss_profile import PrivacyLossDistribution
     from privatelr.audit.density.pairs import Pair
-    from privatelr.mechanisms import StagedCalibration
-    from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
-    from privatelr.types import FloatArray
 
 
 _FLAT = 60.0

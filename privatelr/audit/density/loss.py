@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,18 +14,14 @@ from scipy import optimize
 from privatelr.audit.density.exact import minimisers, tilt_losses
 from privatelr.audit.density.loss_profile import loss_law
 from privatelr.errors import GuaranteeError
-from privatelr.privacy import ZCDP, ApproxDP, PureDP, to_zcdp
-from privatelr.privacy.noise import GaussianNoise, log_delta
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, log_delta
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.audit.density.loss_profile import PrivacyLossDistribution
     from privatelr.audit.density.pairs import Pair
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import FloatArray
 
 SLACK = 1e-6
 """Relative rounding of an exact loss."""

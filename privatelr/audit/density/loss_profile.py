@@ -18,13 +18,12 @@ import numpy as np
 from scipy import special
 
 from privatelr.audit.density.exact import log_ratios, minimisers, tilt_losses
-from privatelr.privacy.noise import GaussianNoise, draw_many
+from privatelr.mechanisms import Problem
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, draw_many
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.audit.density.pairs import Pair
-    from privatelr.mechanisms import Problem
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import FloatArray
 
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
 """Renyi orders at which a zCDP claim is checked; at 1 it is the Kullback-Leibler divergence."""

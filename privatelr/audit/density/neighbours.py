@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,14 +16,11 @@ from privatelr.errors import ArgumentError, show
 from privatelr.mechanisms import MECHANISMS, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics.rows import DenseRows
-from privatelr.privacy import PureDP
+from privatelr.privacy import Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace
 from privatelr.results import FitRecord, SelectedRecord
 from privatelr.sources import as_frame
-
-if TYPE_CHECKING:
-    from privatelr.privacy import Guarantee
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _ROUNDING = 1e-9
 """Relative rounding of the length of a row."""

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privatelr.audit.density.exact import margin_at
 from privatelr.errors import ArgumentError
+from privatelr.mechanisms import Problem
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy.noise import BlockLaplace
-from privatelr.types import parts_of
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms import Problem
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.types import FloatArray
-
+from privatelr.types import FloatArray, parts_of
 
 RIGHT = math.pi / 2
 WIDER = math.radians(110)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from privatelr.arguments import suggests_arguments
 from privatelr.audit.density.exact import margin_at, margins_of_most
@@ -22,17 +25,13 @@ from privatelr.audit.density.pairs import (
     usual_pair,
 )
 from privatelr.mechanisms import StagedCalibration
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy import ApproxDP
 from privatelr.privacy.noise import GaussianNoise
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-
     from privatelr.audit.density.loss import PrivacyLoss
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.types import FloatArray
 
 _STEEP = 1 - 1e-9
 _SHARES = (0.9997, 0.98)

@@ -8,8 +8,9 @@ release, which the comparison with all paths of tiny cases vouches for.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,21 +18,15 @@ from privatelr.audit.enumeration.tiny_simplex import histogram_loss
 from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.linear_programs import ProgramCalibration, lower, require_match, scorer
+from privatelr.mechanisms.selection_release import Selections
 from privatelr.mechanisms.simplex import SimplexCalibration
 from privatelr.model_data import FrameData
+from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.dense_weights import dense_projection
-from privatelr.privacy import ZCDP, ApproxDP, PureDP, to_approximate
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_approximate
+from privatelr.results import SelectedRecord
 from privatelr.sources import as_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.mechanisms.selection_release import Selections
-    from privatelr.numerics.rows import EntryRows
-    from privatelr.privacy import Guarantee
-    from privatelr.results import SelectedRecord
-    from privatelr.types import FloatArray, IntArray
-
+from privatelr.types import FloatArray, IntArray
 
 SLACK = 1e-6
 _DELTA = 1e-6

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -17,13 +17,9 @@ from privatelr.audit.audit_table import Row
 from privatelr.audit.checks import sampled_bound, short
 from privatelr.audit.density.loss import claimed_number, no_claim
 from privatelr.errors import ArgumentError
-from privatelr.privacy import ZCDP, ApproxDP, PureDP
-
-if TYPE_CHECKING:
-    from privatelr.numerics.rows import EntryRows
-    from privatelr.privacy import Guarantee
-    from privatelr.types import FloatArray, IntArray
-
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from privatelr.types import FloatArray, IntArray
 
 _ORDERS = 1 + np.geomspace(1e-3, 1e5, 321)
 _MODERATE = 30.0

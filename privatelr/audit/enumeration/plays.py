@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,10 @@ from privatelr.audit.sampling.known_noise import follows
 from privatelr.mechanisms.linear_programs import (
     PRIVATE,
     SCORES,
+    ConstraintCalibration,
+    Corners,
+    Private,
+    ProgramCalibration,
     ProgramFacts,
     calibrate_constraints,
     calibrate_program,
@@ -31,28 +36,22 @@ from privatelr.mechanisms.linear_programs import (
     public_corners,
     release_program,
 )
-from privatelr.mechanisms.online import OnlineProblem, PrivateFTRL, calibrate_online
+from privatelr.mechanisms.online import (
+    OnlineCalibration,
+    OnlineProblem,
+    PrivateFTRL,
+    calibrate_online,
+)
 from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, minimiser_logs
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import NEIGHBOURS, ZERO_OUT, PureDP
-from privatelr.privacy.noise import SystemRandomness
+from privatelr.privacy import NEIGHBOURS, ZERO_OUT, Promise, PureDP
+from privatelr.privacy.noise import Randomness, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from privatelr.audit.sampling.known_noise import Script
-    from privatelr.mechanisms.linear_programs import (
-        ConstraintCalibration,
-        Corners,
-        Private,
-        ProgramCalibration,
-    )
-    from privatelr.mechanisms.online import OnlineCalibration
-    from privatelr.privacy import Promise
-    from privatelr.privacy.noise import Randomness
-    from privatelr.types import FloatArray
 
     Exponents = Callable[[list[int]], FloatArray]
 

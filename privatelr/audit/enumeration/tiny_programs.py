@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,20 +14,18 @@ from privatelr.audit.enumeration.choice_paths import path_log_probabilities
 from privatelr.audit.enumeration.discrete import OutcomePair, row_of, rows_near_bounds
 from privatelr.mechanisms.linear_programs import (
     SCORES,
+    ProgramCalibration,
     ProgramFacts,
     calibrate_program,
     release_program,
 )
 from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import Promise
 from privatelr.privacy.noise import SystemRandomness
+from privatelr.types import IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from privatelr.audit.audit_table import Row
-    from privatelr.mechanisms.linear_programs import ProgramCalibration
-    from privatelr.privacy import Promise
-    from privatelr.types import IntArray
 
 _RECORDS, _DENSITY = 4, 0.75
 """Records, and a density at which one has most of its largest weight from the first round on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,23 +15,21 @@ from privatelr.audit.checks import ALPHA, claims_of_size, label
 from privatelr.audit.enumeration.discrete import OutcomePair, row_of, rows_near_bounds
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.simplex import (
+    SimplexCalibration,
     SimplexFacts,
+    SimplexProblem,
     calibrate_simplex,
     minimiser_logs,
     release_simplex,
 )
-from privatelr.numerics import LOSSES
+from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import Promise
 from privatelr.privacy.noise import SystemRandomness
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from privatelr.audit.audit_table import Row
-    from privatelr.mechanisms.simplex import SimplexCalibration, SimplexProblem
-    from privatelr.numerics import Loss
-    from privatelr.privacy import Promise
-    from privatelr.types import FloatArray, IntArray
 
 _RECORDS = 6
 _SHAPES = ((1, (1, 5, 40)), (2, (1, 8)))

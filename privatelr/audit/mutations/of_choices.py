@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,12 +53,7 @@ from privatelr.privacy.accounting import (
 )
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
 from privatelr.sources import of_array
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from privatelr.types import FloatArray, IntArray
-
+from privatelr.types import FloatArray, IntArray
 
 # -- the price of a choice ----------------------------------------------------------------------
 

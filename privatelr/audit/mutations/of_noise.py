@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privatelr.audit.mutations.planted import Mutation, Swap, everywhere, noise, row
 from privatelr.mechanisms import MECHANISMS, Mechanism, Problem, divide
-from privatelr.mechanisms.calibration import moment_noise, output_noise, pure, zcdp
+from privatelr.mechanisms.calibration import Calibration, moment_noise, output_noise, pure, zcdp
 from privatelr.numerics import Huber
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
 from privatelr.privacy.noise import (
     BlockLaplace,
     GaussianNoise,
+    NoiseLaw,
     NoNoise,
     SphericalLaplace,
     gaussian_delta,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import Placement
+from privatelr.types import Placement
 
 
 def _recalibrated(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -23,12 +24,7 @@ from privatelr.numerics.solve import certified_minimum
 from privatelr.privacy import PureDP
 from privatelr.privacy.noise import FloatDraw, SystemRandomness, block_norms, noise_laws
 from privatelr.privacy.noise import exact_draws as recipes
-from privatelr.types import parts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from privatelr.types import FloatArray, Placement
+from privatelr.types import FloatArray, Placement, parts_of
 
 _KEY: tuple[Placement, type[Any]] = ("objective", PureDP)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -13,15 +14,9 @@ from scipy import sparse
 from privatelr import model_data
 from privatelr.audit.mutations.planted import FRONT, Mutation, Swap, everywhere, rows
 from privatelr.design import formula_design, plan_columns
-from privatelr.numerics.rows import RowBounds, Work, entries, row_bounds, sparse_rows
+from privatelr.numerics.rows import DenseRows, RowBounds, Work, entries, row_bounds, sparse_rows
 from privatelr.numerics.rows import dense_rows as dense
-from privatelr.types import RowLimit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from privatelr.numerics.rows import DenseRows
-    from privatelr.types import Block, FloatArray
+from privatelr.types import Block, FloatArray, RowLimit
 
 
 def _intercept_forgotten() -> Iterable[Swap]:

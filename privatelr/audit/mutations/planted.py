@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +26,7 @@ from privatelr.audit.settings import INTERCEPT_AND_SLOPE, Effort, Setting
 from privatelr.mechanisms import Request
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from privatelr.types import Placement
-
+from privatelr.types import Placement
 
 CAUGHT = (VIOLATION, DIFFERS)
 """Verdicts on what an audit has seen."""

@@ -8,6 +8,7 @@ test takes part.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from privatelr.audit.mutations.of_rows import OF_ROWS
 from privatelr.audit.mutations.planted import wrongs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from privatelr.audit.mutations.planted import Mutation
 
 MUTATIONS: tuple[Mutation, ...] = (*OF_ROWS, *OF_NOISE, *OF_RELEASES, *OF_CHOICES)

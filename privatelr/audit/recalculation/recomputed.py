@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,17 +46,13 @@ from privatelr.privacy import (
     REPLACE_ONE,
     ZCDP,
     NonPrivate,
+    Promise,
     PureDP,
     to_approximate,
     to_zcdp,
 )
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, gaussian_epsilon
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from privatelr.privacy import Promise
-    from privatelr.types import Placement
+from privatelr.types import Placement
 
 PART = "noise"
 _SLACK, _DELTA = 1e-6, 1e-6

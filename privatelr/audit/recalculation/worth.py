@@ -9,22 +9,17 @@ normal law. The result is the share of its claim that a calibration spends.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special, stats
 
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.privacy import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms import Problem
-    from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
-    from privatelr.numerics import Loss
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import FloatArray
+from privatelr.mechanisms import Problem
+from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.numerics import Loss
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.types import FloatArray
 
 _JOINT_ROUNDING = 1e-9
 _SPLITS = np.linspace(0.5, 1.0, 4001)

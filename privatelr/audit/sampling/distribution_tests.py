@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,9 @@ from privatelr.audit.density.pairs import signed_rows
 from privatelr.audit.sampling.draws import draw_by_definition, release_both_many, release_many
 from privatelr.mechanisms import (
     Facts,
+    Release,
+    Request,
+    StagedCalibration,
     calibrate,
     calibrate_all,
     draw,
@@ -22,19 +26,20 @@ from privatelr.mechanisms import (
     matrix_of,
     release_all,
 )
+from privatelr.numerics import Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, SystemRandomness
-from privatelr.types import Block
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    GaussianNoise,
+    NoiseLaw,
+    SphericalLaplace,
+    SystemRandomness,
+)
+from privatelr.types import Block, FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from privatelr.audit.density.pairs import SignedRows
-    from privatelr.mechanisms import Release, Request, StagedCalibration
-    from privatelr.numerics import Loss
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import FloatArray
 
 _RECORDS, _RECORDS_MANY = 40, 400
 _MODELLED, _MOST = 20, 20_000

@@ -13,6 +13,8 @@ import numpy as np
 
 from privatelr.audit.density.exact import log_ratios, minimisers, tilt_losses
 from privatelr.audit.density.joint import moments_of, query, query_change
+from privatelr.mechanisms import StagedCalibration
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy.noise import (
     BlockLaplace,
     GaussianNoise,
@@ -20,14 +22,11 @@ from privatelr.privacy.noise import (
     SphericalLaplace,
     draw_many,
 )
-from privatelr.types import parts_of
+from privatelr.types import FloatArray, Part, parts_of
 
 if TYPE_CHECKING:
     from privatelr.audit.density.pairs import Pair, SignedRows
     from privatelr.audit.sampling.outputs import Score
-    from privatelr.mechanisms import StagedCalibration
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.types import FloatArray, Part
 
 Sampler = Callable[["NoiseLaw", int, np.random.Generator], "FloatArray"]
 

@@ -8,8 +8,8 @@ moments at it, and of a choice the option that the script makes win by a hair.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,20 +29,13 @@ from privatelr.mechanisms import (
     draw_all,
     release_moments,
 )
-from privatelr.mechanisms.calibration import calibrate_moments
-from privatelr.numerics import LOSSES
+from privatelr.mechanisms.calibration import Calibration, calibrate_moments
+from privatelr.numerics import LOSSES, Loss
+from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import PureDP
-from privatelr.privacy.noise import FloatDraw, SystemRandomness
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.numerics import Loss
-    from privatelr.numerics.rows import DenseRows
-    from privatelr.privacy.noise import Draw, RandomVector
-    from privatelr.types import FloatArray, Placement
+from privatelr.privacy.noise import Draw, FloatDraw, RandomVector, SystemRandomness
+from privatelr.types import FloatArray, Placement
 
 PART = "release"
 _CLOSE = 1e-8

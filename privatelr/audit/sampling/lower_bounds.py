@@ -17,10 +17,10 @@ from scipy import special
 from privatelr.arguments import suggests_arguments
 from privatelr.audit.sampling.outputs import Outputs, gather, learn, observe, require_outputs
 from privatelr.errors import ArgumentError, require_number, show
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from privatelr.audit.sampling.outputs import Mechanism, Score
-    from privatelr.types import FloatArray, IntArray
 
 _THRESHOLDS = 1000
 _FEWEST_TRIALS = 20

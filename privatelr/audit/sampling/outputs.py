@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -19,12 +19,7 @@ from scipy import special
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, show
 from privatelr.results import FitRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.types import FloatArray, IntArray
-
+from privatelr.types import FloatArray, IntArray
 
 Mechanism = Callable[[Any, np.random.Generator], Any]
 """``mechanism(data, rng)`` returns a number, a vector or a fit, or raises: all are outputs."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
 import warnings
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from privatelr.cli.c_programs.c_models import (
@@ -21,15 +23,10 @@ from privatelr.cli.c_programs.c_models import (
 from privatelr.cli.c_programs.matrix_text import MatrixFileError
 from privatelr.cli.outcomes import DONE, Parser, reason_of, run_safely
 from privatelr.errors import PrivacyWarning
-from privatelr.privacy.noise import SeededRandomness, SystemRandomness
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
-
     from privatelr.cli.c_programs.c_models import CProgram, Result
-    from privatelr.privacy.noise import Randomness
 
 STRICT_LENGTH = 1 + 1e-6
 _DESCRIPTION = """\

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import stat
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,23 +19,17 @@ import numpy as np
 
 from privatelr.cli.c_programs.matrix_text import MatrixFileError, read_header, read_rows
 from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.mechanisms import Facts, Problem, Request, calibrate, draw, find_mechanism
-from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
-from privatelr.numerics import Huber, Logistic
+from privatelr.mechanisms import Facts, Mechanism, Problem, Request, calibrate, draw, find_mechanism
+from privatelr.mechanisms.calibration import Calibration, curvature_cost, penalty_costing
+from privatelr.numerics import Huber, Logistic, Loss
 from privatelr.numerics.rows import DenseRows, row_lengths
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import Guarantee, NonPrivate, PureDP
-from privatelr.types import RowLimit
+from privatelr.privacy.noise import Randomness
+from privatelr.types import FloatArray, Placement, RowLimit, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from privatelr.cli.c_programs.matrix_text import Header
-    from privatelr.mechanisms import Mechanism
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.numerics import Loss
-    from privatelr.privacy.noise import Randomness
-    from privatelr.types import FloatArray, Placement, Rows
 
 SMALLEST_EPSILON_PRIME = 1e-4
 """The least eps' of the published programs: with less of it, the noise is of no use."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,11 +23,7 @@ from privatelr.cli.outcomes import InputError
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms import LARGEST_EPSILON, LARGEST_LAMBDA, SMALLEST_EPSILON, SMALLEST_LAMBDA
 from privatelr.numerics import Huber
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 LONGEST = 2000
 """Characters of one number; every double can be written out exactly in fewer."""

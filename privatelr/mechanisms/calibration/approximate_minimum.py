@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from privatelr.mechanisms.calibration.output_noise import UP, gaussian_within, noise_hiding
 from privatelr.numerics.solve import EXACT_COLUMNS, resolved_norm
 from privatelr.privacy import ZCDP, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoNoise
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
-    from privatelr.privacy.noise import NoiseLaw
 
 SHARE = 0.01
 """The small noise takes this share of the rate of a Laplace tilt, or of rho."""

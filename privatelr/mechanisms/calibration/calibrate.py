@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from privatelr.errors import GuaranteeError
@@ -21,16 +22,12 @@ from privatelr.mechanisms.calibration.objective_noise import (
     relative_rate,
 )
 from privatelr.mechanisms.calibration.output_noise import output_laws
-from privatelr.privacy import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoNoise, mean_square, shortest
+from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, mean_square, shortest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from privatelr.mechanisms.problem import Problem
     from privatelr.mechanisms.request import Request
-    from privatelr.privacy import Promise
-    from privatelr.privacy.noise import NoiseLaw
 
 
 _ROUNDING = 2.0**-50

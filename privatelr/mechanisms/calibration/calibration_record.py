@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,17 +11,23 @@ from privatelr.arguments import suggests_arguments
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.objective_noise import relative_rate
 from privatelr.mechanisms.calibration.output_noise import output_sensitivity
-from privatelr.page_model import FactList, Heading, as_html
-from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, NonPrivate, PureDP, TiltEvent
+from privatelr.page_model import FactList, Heading, Piece, as_html
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    Event,
+    GaussianEvent,
+    Guarantee,
+    Neighbours,
+    NonPrivate,
+    PureDP,
+    TiltEvent,
+)
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, gaussian_epsilon
+from privatelr.types import Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from privatelr.mechanisms.problem import Problem
-    from privatelr.page_model import Piece
-    from privatelr.privacy import Event, Guarantee, Neighbours
-    from privatelr.types import Placement
 
 
 @dataclass(frozen=True, slots=True)

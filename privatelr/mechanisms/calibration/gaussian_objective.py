@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.pure import LARGEST_SHARE, penalty_costing
-from privatelr.privacy import TiltEvent
+from privatelr.privacy import ApproxDP, TiltEvent
 from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Facts, Problem
-    from privatelr.privacy import ApproxDP
 
 _LARGEST = 1e9
 """Multiple of ``L R`` beyond which noise is of no use to anyone, so that the target is infeasible.

@@ -28,17 +28,17 @@ from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP, pure_within
 from privatelr.privacy.noise import (
     BlockLaplace,
     GaussianNoise,
+    NoiseLaw,
     NoNoise,
     SphericalLaplace,
     mean_square,
     shortest,
 )
+from privatelr.types import Placement
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.calibration.pure import Analysis
     from privatelr.mechanisms.problem import Facts, Problem
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import Placement
 
 SmallLambda = Literal["increase", "keep"]
 LambdaRule = Literal["auto", "free", "PrivateLR"]

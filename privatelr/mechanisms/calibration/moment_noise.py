@@ -11,12 +11,11 @@ from privatelr.mechanisms.calibration.approximate_minimum import grid_for
 from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
 from privatelr.mechanisms.calibration.output_noise import laws_hiding, worth_hiding
 from privatelr.numerics.rows import additions
-from privatelr.privacy import NonPrivate, PureDP
+from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import NoiseLaw, NoNoise, shortest
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.problem import Problem
-    from privatelr.privacy import Event, Guarantee
 
 MOST_COLUMNS = 1000
 """Columns beyond which the ``d (d + 1)`` numbers of the moments would not fit into a release file.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import (
@@ -44,18 +45,13 @@ from privatelr.mechanisms.request import (
     require_below_one_record,
 )
 from privatelr.numerics.solve.dense_weights import dense_projection, projection_error
-from privatelr.privacy import Promise, range_within, void
-from privatelr.privacy.accounting import Account, account_with
-from privatelr.privacy.noise import SeededRandomness, SystemRandomness
+from privatelr.privacy import Guarantee, Promise, range_within, void
+from privatelr.privacy.accounting import Account, Entry, account_with
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from privatelr.mechanisms.linear_programs.constraint_vertices import Corners
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.accounting import Entry
-    from privatelr.privacy.noise import Randomness
-    from privatelr.types import FloatArray, IntArray
 
 
 Private = Literal["bounds", "rows"]

@@ -10,10 +10,10 @@ from scipy import sparse
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
 from privatelr.mechanisms.read_numbers import private_numbers
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.linear_programs.constraint_private import Private
-    from privatelr.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ from privatelr.privacy import (
     ZCDP,
     ApproxDP,
     BoundedRangeEvent,
+    Event,
     Guarantee,
     NonPrivate,
     PureDP,
@@ -27,7 +28,6 @@ from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
-    from privatelr.privacy import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

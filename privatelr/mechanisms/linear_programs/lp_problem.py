@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError, require_number, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _NEARLY = 1e-9
 """A product of density and n that is below one by no more than this is meant to be one."""

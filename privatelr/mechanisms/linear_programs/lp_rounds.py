@@ -14,14 +14,14 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.selection_release import Selections, require_shape
+from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.dense_weights import dense_projection
+from privatelr.privacy.noise import Randomness
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.linear_programs.lp_calibration import ProgramCalibration
-    from privatelr.numerics.rows import EntryRows
-    from privatelr.privacy.noise import Randomness
     from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-    from privatelr.types import FloatArray, IntArray
 
 Scorer = Callable[["FloatArray"], "FloatArray"]
 """Scores ``(2 d,)`` of all options under weights ``(n,)`` that add up to one."""

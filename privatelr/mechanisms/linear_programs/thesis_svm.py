@@ -20,6 +20,7 @@ from privatelr.mechanisms.registry import calibrate, find_mechanism
 from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import Request
 from privatelr.numerics import Huber
+from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import (
     ORDERS,
@@ -30,13 +31,12 @@ from privatelr.privacy import (
     renyi_curve,
     renyi_of_range,
 )
+from privatelr.privacy.noise import Randomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.linear_programs.lp_rounds import Scorer
-    from privatelr.numerics.rows import DenseRows, EntryRows
-    from privatelr.privacy.noise import Randomness
-    from privatelr.types import FloatArray, IntArray
 
 SCORES = ("margin", "count")
 MOST_ROUNDS = 2000

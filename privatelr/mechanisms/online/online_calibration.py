@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from privatelr.privacy import (
     ZCDP,
     ApproxDP,
     BoundedRangeEvent,
+    Event,
     Guarantee,
+    Neighbours,
     NonPrivate,
     Promise,
     PureDP,
@@ -35,9 +37,6 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-
-if TYPE_CHECKING:
-    from privatelr.privacy import Event, Neighbours
 
 MOST_ROUNDS = 10**9
 MOST_EXPERTS = 10**7

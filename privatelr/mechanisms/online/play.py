@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
@@ -22,19 +24,10 @@ from privatelr.mechanisms.online.online_calibration import (
 from privatelr.mechanisms.read_numbers import private_numbers
 from privatelr.mechanisms.request import USUAL_DELTA
 from privatelr.page_model import FactList, Heading, Piece, as_html, as_text
-from privatelr.privacy import REPLACE_ONE, void
-from privatelr.privacy.accounting import Account, account_with, price
-from privatelr.privacy.noise import SeededRandomness, SystemRandomness
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.accounting import Entry
-    from privatelr.privacy.noise import Randomness
-    from privatelr.types import IntArray
+from privatelr.privacy import REPLACE_ONE, Guarantee, void
+from privatelr.privacy.accounting import Account, Entry, account_with, price
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.types import IntArray
 
 _LOCK = ForkSafeLock()
 _LABEL = "private follow-the-regularised-leader"

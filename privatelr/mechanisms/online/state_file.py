@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +22,9 @@ from privatelr.mechanisms.online.online_calibration import (
     read_problem,
     read_promise,
 )
-from privatelr.privacy import NEIGHBOURS, NonPrivate, conversions
-from privatelr.privacy.accounting import entry_from_json, entry_to_json
-
-if TYPE_CHECKING:
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.accounting import Entry
-    from privatelr.types import IntArray
+from privatelr.privacy import NEIGHBOURS, Guarantee, NonPrivate, conversions
+from privatelr.privacy.accounting import Entry, entry_from_json, entry_to_json
+from privatelr.types import IntArray
 
 _FORMAT = "privatelr play, PRIVATE: holds sums of losses; not to be shared, copied or published"
 _VERSION = 1

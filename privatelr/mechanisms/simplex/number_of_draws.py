@@ -7,6 +7,7 @@ differ by; draws are independent, so costs add up.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,10 @@ from privatelr.privacy import (
     renyi_divergence,
     renyi_of_draw,
 )
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
-    from privatelr.types import FloatArray
 
 
 _STABILITY_ROUNDING = 1e-12

@@ -20,13 +20,21 @@ from privatelr.mechanisms.simplex.number_of_draws import (
     tolerance_of,
 )
 from privatelr.numerics import describe
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, Promise, PureDP, SimplexDrawEvent
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    Event,
+    Guarantee,
+    NonPrivate,
+    Promise,
+    PureDP,
+    SimplexDrawEvent,
+)
 from privatelr.privacy.accounting import in_agreement
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.simplex.number_of_draws import Stability
     from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
-    from privatelr.privacy import Event, Guarantee
 
 _AUTO = "auto"
 

@@ -9,6 +9,7 @@ why: a scheduler that hears of an exception writes the arguments of the task to 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -20,12 +21,10 @@ from privatelr.dask_cluster import Bar, client_in_charge, evaluated, wait_for
 from privatelr.errors import PrivateLRError, SchemaError, redact_errors
 from privatelr.numerics.parallel import in_order, threads
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, DenseRows, added, block_rows
+from privatelr.types import FloatArray, IntArray, Kernel, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from privatelr.numerics.rows.row_bounds import RowBounds
-    from privatelr.types import FloatArray, IntArray, Kernel, Reader
 
 
 T = TypeVar("T")

@@ -32,11 +32,10 @@ from privatelr.numerics.rows.dask_partitions import (
 )
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import RowLimit
+from privatelr.types import Block, FloatArray, IntArray, Kernel, RowLimit
 
 if TYPE_CHECKING:
     from privatelr.numerics.rows.dask_partitions import PartOpener
-    from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 MOST_PARTITIONS = 2**16
 """The tree of sums is no deeper than `numerics.rows.additions` allows for."""

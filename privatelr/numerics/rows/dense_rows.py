@@ -5,17 +5,14 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privatelr.numerics.parallel import in_order, summed
 from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.numerics.rows.rows_within_bounds import fast_products
-from privatelr.types import RowLimit
-
-if TYPE_CHECKING:
-    from privatelr.types import Block, FloatArray, Kernel, Reader
+from privatelr.types import Block, FloatArray, Kernel, Reader, RowLimit
 
 BLOCK_ROWS = 2**14
 """Rows that a kernel sees at once, at most."""

@@ -7,13 +7,12 @@ column sees one entry of each row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-if TYPE_CHECKING:
-    from privatelr.types import BoolArray, FloatArray, IntArray
+from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SPARSE = 0.25
 """Share of entries that may differ from zero from which on a dense array is the faster one."""

@@ -6,8 +6,9 @@ alike for both; what is not, or is better not, has a function here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,11 +16,7 @@ from scipy import sparse
 from privatelr.numerics.parallel import summed
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, added, block_rows
 from privatelr.numerics.rows.rows_within_bounds import fast_products, linear_predictor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from privatelr.types import FloatArray, IntArray, Kernel
+from privatelr.types import FloatArray, IntArray, Kernel
 
 _DOT = 64
 """Terms of the sums of dense blocks that are left to the order of the linear algebra library."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +15,7 @@ from privatelr.numerics.rows.rows_within_bounds import (
     linear_predictor,
     row_lengths,
 )
-from privatelr.types import euclidean_part
-
-if TYPE_CHECKING:
-    from privatelr.types import Block, BoolArray, FloatArray, IntArray
+from privatelr.types import Block, BoolArray, FloatArray, IntArray, euclidean_part
 
 _TILE = 2**9
 """Rows that are copied at once from columns: those stay in the nearest cache meanwhile."""

@@ -6,17 +6,13 @@ keeps them need not be bounded, and sums in any order can tell, if their roundin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.types import Block, BoolArray, FloatArray, IntArray
-
+from privatelr.types import Block, BoolArray, FloatArray, IntArray
 
 _LONG = 32
 """Entries of a row from which on a sum for each row is read from memory faster."""

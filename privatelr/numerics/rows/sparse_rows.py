@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.row_bounds import together_of
-from privatelr.types import RowLimit
-
-if TYPE_CHECKING:
-    from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
+from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, RowLimit, Rows
 
 _ROWS = 2**16
 """Rows of a block, at least; SciPy holds the interpreter, so that more blocks gain nothing."""

@@ -8,14 +8,11 @@ for which they add up to one.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privatelr.errors import ArgumentError, require_number, show
-
-if TYPE_CHECKING:
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _FAR = 600.0
 """Exponents that apart are all there is: what is beyond is cut off, or vanishes."""

@@ -7,25 +7,23 @@ bends; where it fails, mirror descent goes on.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
 from privatelr.numerics.solve.simplex_objective import (
+    Bent,
+    Entropic,
+    SimplexPoint,
     coefficients,
     log_weights,
     point_at,
     rounding_spread,
     spread_bound,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privatelr.numerics.solve.simplex_objective import Bent, Entropic, SimplexPoint
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _HALVINGS = 30
 """Halvings of a step, at most."""

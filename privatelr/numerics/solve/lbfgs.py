@@ -11,19 +11,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from privatelr.numerics.objective import gradient_of, hessian, norm_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privatelr.numerics.objective import Objective
-    from privatelr.types import FloatArray, Rows
+from privatelr.numerics.objective import Objective, gradient_of, hessian, norm_of
+from privatelr.types import FloatArray, Rows
 
 _WORTH = 2**14
 """Entries of a table from which on its curvature costs more than steps that do without it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy import linalg
@@ -23,9 +23,7 @@ from privatelr.numerics.objective import (
 )
 from privatelr.numerics.solve.lbfgs import ROUGH, is_worth_steering, lbfgs_minimum
 from privatelr.numerics.solve.wide_newton import is_wide, wide_steps
-
-if TYPE_CHECKING:
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 CERTIFICATE = 1e-10
 """Largest gradient norm of the mean objective at which coefficients are released."""

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from privatelr.types import FloatArray
+
 if TYPE_CHECKING:
     from privatelr.numerics.rows.entries import EntryRows
-    from privatelr.types import FloatArray
 
 _UNIT = 2.0**-53
 _GRAIN = 2.0**-46

@@ -13,23 +13,20 @@ exact: the nearer the minimum, the more digits they get, and certificates do not
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
 
-from privatelr.numerics.objective import curvature_within
+from privatelr.numerics.objective import Objective, curvature_within
 from privatelr.numerics.parallel import in_order
 from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.numerics.rows.products import margins, weighted_sum
 from privatelr.numerics.rows.sparse_rows import SparseRows
+from privatelr.types import FloatArray, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privatelr.numerics.objective import Objective
-    from privatelr.types import FloatArray, Rows
-
     Step = Callable[[FloatArray, FloatArray, float], FloatArray]
     Product = Callable[[FloatArray], FloatArray]
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import scipy
 
@@ -43,9 +43,6 @@ from privatelr.privacy.events import (
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
 from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, tilt_log_delta
 from privatelr.privacy.renyi_divergence import rho_of_draw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _ROUNDING = 1e-9
 """Relative excess that events may have over a guarantee, because their numbers are solved for."""

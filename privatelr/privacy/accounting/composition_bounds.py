@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,11 +35,7 @@ from privatelr.privacy.events import (
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, Promise, PureDP
 from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, log_delta
 from privatelr.privacy.renyi_divergence import ORDERS, delta_of_curve, epsilon_of_curve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from privatelr.privacy.conversions import best_excess, implies
 from privatelr.privacy.events import Event, as_pure, at_least, at_most, exact, renyi
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.renyi_divergence import EXCESSES, conversion_cost
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MOST_KEPT = 0.25
 _KEPT = 0.1

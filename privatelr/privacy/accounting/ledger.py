@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from privatelr import page_model
@@ -23,12 +24,8 @@ from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, priced
 from privatelr.privacy.accounting.filters import named_rule
 from privatelr.privacy.accounting.statement import Statement, charged, left, planned, spent
+from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from privatelr.privacy.events import Event
 
 _LOCK = ForkSafeLock()
 """The one lock of all ledgers: a charge to several is all or nothing, and cannot deadlock."""

@@ -8,19 +8,16 @@ anything, the answers are infinity and 1, which no caller prefers.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy
 
 from privatelr.privacy.events import Event, GaussianEvent, TiltEvent
 from privatelr.privacy.guarantees import PureDP
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _STEPS = 20_000
 """Steps of the grid of losses, up to the loss that other methods find."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.privacy.events import at_least, at_most, exact
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _DIGITS = 15
 """Decimal digits up to which a decimal is the one that its nearest float prints."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.privacy.accounting.composition_bounds import Entry
@@ -24,12 +25,7 @@ from privatelr.privacy.accounting.filters import (
     unused,
 )
 from privatelr.privacy.events import at_most, exact
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.privacy.guarantees import Neighbours
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privatelr.privacy.noise.exact_draws import exponentials, normal_uniforms, normals, total
-from privatelr.types import parts_of
+from privatelr.types import Block, FloatArray, Part, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from privatelr.privacy.noise.exact_draws import Arithmetic
-    from privatelr.types import Block, FloatArray, Part
 
 
 @dataclass(frozen=True, slots=True)

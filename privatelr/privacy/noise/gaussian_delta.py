@@ -9,14 +9,13 @@ counted (privacy.md 5; (c) by the argument that is given there for (b)).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.privacy.events import TiltEvent
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,12 +16,10 @@ from privatelr.privacy.noise.exact_draws import (
     normals,
     total,
 )
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from privatelr.privacy.noise.exact_draws import Arithmetic
-    from privatelr.types import FloatArray
 
 
 class Arrays:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import os
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy
 
 from privatelr.privacy.noise.blockwise import BlockwiseDraw, is_blockwise
 from privatelr.privacy.noise.exact_draws import Draw, ExactDraw, FloatDraw, Floats, RandomVector
-
-if TYPE_CHECKING:
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 
 class Randomness(Protocol):

@@ -6,11 +6,12 @@ Every fact on the card is read from the record of the fit, which is what the rel
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from privatelr import page_model
+from privatelr.design import Variable
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
 from privatelr.page_model import Alarm, Bullets, Code, FactList, Heading, Listing, Piece
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, Promise, PureDP, to_approximate
@@ -25,10 +26,6 @@ from privatelr.results.pages.sentences import SOURCES, adverb, facts_of_card
 from privatelr.results.pages.summary_table import shown_rows
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.origin import recomputed, stated
-
-if TYPE_CHECKING:
-    from privatelr.design import Variable
-
 
 CardFormat = Literal["markdown", "html"]
 _SCHEMA = (

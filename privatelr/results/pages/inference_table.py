@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, require_choice, require_number, show
 from privatelr.inference import (
     METHODS,
     STANDARD_LEVEL,
+    Inference,
+    InferenceChoices,
     bootstrap_intervals,
     covariance,
     infer,
@@ -20,13 +23,11 @@ from privatelr.inference import (
     read_level,
     read_target,
 )
+from privatelr.mechanisms import Release
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from privatelr.design import DesignSpec
-    from privatelr.inference import Inference, InferenceChoices
-    from privatelr.mechanisms import Release
     from privatelr.results.fit_record import FitRecord
-    from privatelr.types import FloatArray
 
 
 BOOTSTRAP = "bootstrap"

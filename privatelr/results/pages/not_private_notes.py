@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from privatelr.errors import ArgumentError, show
-from privatelr.page_model import Alarm, Code, Table, as_html, as_text
+from privatelr.page_model import Alarm, Code, Piece, Table, as_html, as_text
 from privatelr.privacy import NonPrivate
-from privatelr.results.diagnostics import HEADERS, NeverSaved
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.page_model import Piece
-    from privatelr.results.diagnostics import DataCounts
-    from privatelr.results.fit_record import ModelRecord
+from privatelr.results.diagnostics import HEADERS, DataCounts, NeverSaved
+from privatelr.results.fit_record import ModelRecord
 
 
 def read_diagnostics(fit: ModelRecord, diagnostics: Any) -> bool:

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import ArgumentError, show
-from privatelr.results.fit_record import require_odds
+from privatelr.inference import Inference
+from privatelr.page_model import Table
+from privatelr.results.fit_record import FitRecord, ModelRecord, require_odds
 from privatelr.results.pages.inference_table import Question, infer_coefficients, level_of
 from privatelr.results.pages.summary_notes import legend
 from privatelr.results.pages.summary_table import beyond, inference_table
 from privatelr.results.plots.forest_axis import odds_units, spans_of, with_unit
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from privatelr.inference import Inference
-    from privatelr.page_model import Table
-    from privatelr.results.fit_record import FitRecord, ModelRecord
     from privatelr.results.pages.summary import FitSummary
-    from privatelr.types import FloatArray
 
 _NOTE = (
     "Odds ratios and the ends of their intervals are exponentials of the coefficients and of the "

@@ -5,21 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from privatelr.design import EntryBoundedMatrix, NormBoundedMatrix
-from privatelr.inference import quality
-from privatelr.numerics import describe
-from privatelr.privacy import NonPrivate
-from privatelr.results.fit_record import FitRecord, SelectedRecord
+from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.inference import Inference, quality
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.numerics import Loss, describe
+from privatelr.privacy import Guarantee, NonPrivate
+from privatelr.privacy.accounting import Entry
+from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 
 if TYPE_CHECKING:
-    from privatelr.design import DesignSpec
-    from privatelr.inference import Inference
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.numerics import Loss
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.accounting import Entry
-    from privatelr.results.fit_record import ModelRecord
-
     Rows = list[tuple[str, str]]
 
 SOURCES = {

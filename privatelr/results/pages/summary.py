@@ -6,15 +6,17 @@ it, labelled, what was computed from the data without being paid for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
 from privatelr import page_model
-from privatelr.page_model import Code, FactList, Heading, NotPrivate, Table
+from privatelr.page_model import Code, FactList, Heading, NotPrivate, Piece, Table
+from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.pages import sentences
 from privatelr.results.pages.inference_table import Question, infer_coefficients, level_of
 from privatelr.results.pages.not_private_notes import above, below, read_diagnostics
@@ -30,12 +32,6 @@ from privatelr.results.pages.summary_table import (
     table_of_shown,
 )
 from privatelr.results.release_files.origin import source_fact
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.page_model import Piece
-    from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 
 _MOST_SHOWN = 40
 """Chosen coefficients on the page; `coef` has them all."""

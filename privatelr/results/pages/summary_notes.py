@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from privatelr.inference import LARGEST_BIAS, quality
+from privatelr.inference import LARGEST_BIAS, Inference, quality
 from privatelr.privacy import ZCDP, NonPrivate
+from privatelr.results.fit_record import FitRecord
 from privatelr.results.pages.summary_table import shown_of
-
-if TYPE_CHECKING:
-    from privatelr.inference import Inference
-    from privatelr.results.fit_record import FitRecord
 
 _NOTHING = 5e-4
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
+from privatelr.inference import Inference
 from privatelr.page_model import Table
 from privatelr.privacy import NonPrivate
-from privatelr.results.fit_record import in_user_units, limits_at
+from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units, limits_at
 from privatelr.results.plots.forest_axis import drawings, odds_units, spans_of, units_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from privatelr.inference import Inference
-    from privatelr.results.fit_record import FitRecord, ModelRecord
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _USUAL = 13
 """Width of a column where inference was not requested."""

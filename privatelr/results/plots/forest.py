@@ -14,7 +14,7 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
-from privatelr.inference import read_level
+from privatelr.inference import Inference, read_level
 from privatelr.results.fit_record import FitRecord, in_user_units, require_odds
 from privatelr.results.pages.inference_table import Question, infer_coefficients
 from privatelr.results.plots.forest_axis import (
@@ -29,12 +29,11 @@ from privatelr.results.plots.forest_axis import (
     typical_length,
     with_unit,
 )
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.inference import Inference
-    from privatelr.types import FloatArray
 
 SCALES = ("auto", "coefficient", "standard error")
 _COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")

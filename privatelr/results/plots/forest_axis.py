@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.design import NumberedColumns
+from privatelr.design import Columns, NumberedColumns
+from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.design import Columns
     from privatelr.inference import Inference
-    from privatelr.types import BoolArray, FloatArray
 
 
 _UNEVEN = 30.0

@@ -7,8 +7,9 @@ the same formulas that chose it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,22 +26,13 @@ from privatelr.mechanisms.calibration import (
     moments_sensitivity,
 )
 from privatelr.mechanisms.verify import achieved
-from privatelr.numerics import find_loss
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP, conversions, implies
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.numerics import Loss, find_loss
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP, conversions, implies
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
 from privatelr.results.release_files import calibration_entries as entries
 from privatelr.results.release_files.document_entries import MomentsEntry
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
-from privatelr.types import Block
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privatelr.numerics import Loss
-    from privatelr.privacy import Guarantee
-    from privatelr.privacy.noise import NoiseLaw
-    from privatelr.types import FloatArray
-
+from privatelr.types import Block, FloatArray
 
 _GUARANTEES: dict[type[Guarantee], Any] = {
     PureDP: entries.PureEntry,

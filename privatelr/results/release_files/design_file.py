@@ -9,8 +9,9 @@ the same map on a machine whose logarithm rounds differently.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,9 @@ from msgspec import UNSET
 from privatelr.design import (
     DesignSpec,
     EntryBoundedMatrix,
+    Factor,
     NormBoundedMatrix,
+    Response,
     Variable,
     describe_variables,
     plan_design,
@@ -27,18 +30,12 @@ from privatelr.design import (
     plan_wide,
 )
 from privatelr.errors import PrivateLRError, ReleaseFileError
-from privatelr.formula import parse_formula
+from privatelr.formula import Interval, parse_formula
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.design_limits import read_tokens, require_columns
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.sources import declare_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.design import Factor, Response
-    from privatelr.formula import Interval
-    from privatelr.types import FloatArray
+from privatelr.types import FloatArray
 
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column type for each content of a variable."""

@@ -8,17 +8,11 @@ it is bounded by its own length; anything beyond that was not written by `save`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from privatelr.design import plan_factor
+from privatelr.design import Variable, plan_factor
 from privatelr.errors import ReleaseFileError
-from privatelr.formula import CLOSING, OPENING, Token, closing_index, tokenize
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from privatelr.design import Variable
-    from privatelr.formula import Formula
+from privatelr.formula import CLOSING, OPENING, Formula, Token, closing_index, tokenize
 
 MOST_COLUMNS = 5_000
 LONGEST_FORMULA = 200_000

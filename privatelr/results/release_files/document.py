@@ -11,6 +11,7 @@ import functools
 import hashlib
 import importlib.metadata
 import platform
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,15 @@ import msgspec
 import numpy as np
 
 import privatelr
-from privatelr.design import EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms import Release
-from privatelr.mechanisms.selection_release import Selections
-from privatelr.privacy import NonPrivate, event_to_json, exact, to_json
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
+from privatelr.privacy import Event, Guarantee, NonPrivate, event_to_json, exact, to_json
 from privatelr.privacy.accounting import Entry, join
-from privatelr.results.fit_record import FitRecord, SelectedRecord
-from privatelr.results.predict import Threshold, scale_of
+from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.calibration_entries import AnySelection, PerturbationEntry
 from privatelr.results.release_files.calibration_file import (
@@ -44,18 +46,9 @@ from privatelr.results.release_files.selections_file import (
     restore_selection,
     selection_entry,
 )
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.design import DesignSpec
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.mechanisms.selection_release import SelectionCalibration
-    from privatelr.privacy import Event, Guarantee
-    from privatelr.results.fit_record import ModelRecord
-    from privatelr.results.predict import Scale
-    from privatelr.types import FloatArray
-
     AnyDocument = entries.Document[Any, Any]
 
 _UNHASHED = ("sha256", "signature")

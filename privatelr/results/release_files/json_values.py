@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
 from privatelr.errors import PrivateLRError, ReleaseFileError, show
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LARGEST_FILE = 2**25
 """Bytes; a fit with a thousand columns takes a hundredth of it, and with inference up to two

@@ -8,14 +8,10 @@ and the vignette about the guarantee take their sentences from here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from privatelr.page_model import Bullets, as_text
 from privatelr.privacy import NonPrivate
-from privatelr.results.fit_record import FitRecord, SelectedRecord
-
-if TYPE_CHECKING:
-    from privatelr.results.fit_record import ModelRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, ReleaseFileError, show
 from privatelr.results.fit import Fit
-from privatelr.results.fit_record import SelectedRecord
+from privatelr.results.fit_record import ModelRecord, SelectedRecord
 from privatelr.results.release_files.document import (
     read_document,
     release_document,
@@ -36,7 +36,6 @@ from privatelr.results.release_files.unfinished import complete_beside
 from privatelr.results.selected import SelectedFit
 
 if TYPE_CHECKING:
-    from privatelr.results.fit_record import ModelRecord
     from privatelr.results.release_files.signature import Key
 
 

@@ -7,7 +7,7 @@ goes through, and the choices have to be worth the guarantee.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from privatelr.mechanisms.linear_programs import (
     ProgramFacts,
     calibrate_program,
 )
-from privatelr.mechanisms.selection_release import Selections
+from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
 from privatelr.mechanisms.simplex import (
     SimplexCalibration,
     SimplexProblem,
@@ -27,7 +27,7 @@ from privatelr.mechanisms.simplex import (
     stability_of,
     tolerance_of,
 )
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.results.release_files import calibration_entries as entries
 from privatelr.results.release_files.calibration_file import (
     guarantee_entry,
@@ -38,12 +38,7 @@ from privatelr.results.release_files.calibration_file import (
 )
 from privatelr.results.release_files.document_entries import ChoicesEntry
 from privatelr.results.release_files.json_values import named, require_same
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.selection_release import SelectionCalibration
-    from privatelr.privacy import Guarantee
-    from privatelr.types import IntArray
-
+from privatelr.types import IntArray
 
 # -- writing ---------------------------------------------------------------------------------
 

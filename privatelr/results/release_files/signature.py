@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privatelr.results.release_files.document_entries import SignatureEntry
 
 _ALGORITHM = "Ed25519"

@@ -11,14 +11,12 @@ import hashlib
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 from privatelr.locks import has_file_locks, lock_file, still_has_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _SUFFIX = ".tmp"
 
