@@ -29,19 +29,19 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from unittest import mock
 
 import pandas as pd
+from sybil import Document, Example, Region
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md")))
-_BLOCK = re.compile(
-    r"^```(?:python\n(?P<code>.*?)^```\n(?:\n```text(?P<mark>[^\n]*)\n(?P<text>.*?)^```\n)?"
-    r"|console(?P<console>[^\n]*)\n(?P<session>.*?)^```\n)",
-    re.MULTILINE | re.DOTALL,
-)
+_INFO = re.compile(r"(?P<kind>python|console|text)(?:[ ]+(?P<mark>[^\n]*))?\n")
 _COMMAND = re.compile(r"^\$ (?P<command>(?:[^\n]*\\\n)*[^\n]*)\n", re.MULTILINE)
 _NEXT = "the next command"
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf)(?![\w.])")
@@ -61,24 +61,57 @@ _BESIDE = ROOT.parent / "shared" / "data"
 _DATA = re.compile(r"^<!-- data: (?P<names>[\w -]+) -->$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Example:
-    """A block that was run: where, what the document says it prints, what it printed."""
+def blocks(document: Document) -> Iterator[Region]:
+    """What is run: ``python`` blocks, each with the ``text`` right after it, and ``console``."""
+    fenced, taken = list(RawFencedCodeBlockLexer(_INFO)(document)), None
+    for region, after in zip_longest(fenced, fenced[1:]):
+        kind, shows = region.lexemes["kind"], region
+        if region is taken:
+            continue
+        if kind == "text":
+            raise ValueError(f"{document.region_details(region)} follows no python block.")
+        if kind == "python":
+            told = after is not None and after.lexemes["kind"] == "text"
+            follows = told and not document.text[region.end : after.start].strip()
+            shows = taken = after if follows else None
+        mark = (shows.lexemes["mark"] or "").strip() if shows else ""
+        lexemes = {"kind": kind, "mark": mark, "expected": _told(document, shows)}
+        end = (shows or region).end
+        yield Region(region.start, end, region.lexemes["source"], check, lexemes)
 
-    line: int
-    mark: str
-    expected: str
-    printed: str
 
-    @property
-    def difference(self) -> list[str]:
-        """Lines of a diff; none if the document is right."""
-        if (within := _WITHIN.fullmatch(self.mark)) and _is_close(
-            self.expected, self.printed, int(within[1]) / 100
-        ):
-            return []
-        told, seen = mask(self.expected, self.mark), mask(self.printed, self.mark)
-        return list(difflib.unified_diff(told, seen, "document", "printed", lineterm=""))
+def _told(document: Document, region: Region | None) -> str:
+    """The lines between two fences, as they stand: the lexer takes off what all are indented by."""
+    if region is None:
+        return ""
+    held = document.text[region.start + region.lexemes["source"].offset : region.end]
+    return held[: held.rfind("\n") + 1]
+
+
+def read(text: str, path: str = "<document>") -> Document:
+    """A document with its examples."""
+    document = Document(text, path)
+    document.namespace["__name__"] = "document"
+    for region in blocks(document):
+        document.add(region)
+    return document
+
+
+def check(example: Example) -> str:
+    """Run an example; returns the lines of a diff, none if the document is right."""
+    return "\n".join(difference(example, printed(example)))
+
+
+def difference(example: Example, seen: str) -> list[str]:
+    """How what a document says differs from what was printed."""
+    expected, mark = example.region.lexemes["expected"], example.region.lexemes["mark"]
+    within = _WITHIN.fullmatch(mark)
+    if within and _is_close(expected, seen, int(within[1]) / 100):
+        return []
+    lines = difflib.unified_diff(
+        mask(expected, mark), mask(seen, mark), "document", "printed", lineterm=""
+    )
+    return list(lines)
 
 
 def absent(text: str) -> str:
@@ -94,40 +127,39 @@ def _data_home() -> Path:
     return Path(os.environ.get(HOME) or _BESIDE).resolve()
 
 
-def run(text: str) -> list[Example]:
-    """Run the examples of a document, in a folder of its own."""
+@contextlib.contextmanager
+def in_a_folder() -> Iterator[None]:
+    """Within the block the examples of a document run in a folder of their own."""
+    resolved = {HOME: str(_data_home())}  # before the folder is left
     with (
-        mock.patch.dict(
-            os.environ, {HOME: str(_data_home())}
-        ),  # resolved before the folder is left
+        mock.patch.dict(os.environ, resolved),
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),
     ):
-        return _run_here(text)
+        yield
 
 
-def _run_here(text: str) -> list[Example]:
-    namespace: dict[str, object] = {"__name__": "document"}
-    examples = []
+def wrong(document: Document) -> list[str]:
+    """Run the examples of a document; returns where it differs from what they print, and how."""
+    with in_a_folder():
+        found = [(example.line, check(example)) for example in document]
+    return [f"{document.path}:{line}\n{lines}" for line, lines in found if lines]
+
+
+def printed(example: Example) -> str:
+    """Run an example; returns what it prints."""
+    if example.region.lexemes["kind"] == "console":
+        return _converse(example.region.lexemes["expected"])
     display = ("display.width", 79, "display.max_columns", 20)
-    for block in _BLOCK.finditer(text):
-        if block["session"] is not None:
-            line = text.count("\n", 0, block.start("session"))
-            session = block["session"]
-            examples.append(Example(line, block["console"].strip(), session, _converse(session)))
-            continue
-        line = text.count("\n", 0, block.start("code"))
-        output = io.StringIO()
-        with (
-            warnings.catch_warnings(),
-            pd.option_context(*display),
-            contextlib.redirect_stdout(output),
-        ):
-            warnings.simplefilter("error")
-            exec(compile("\n" * line + block["code"], "<document>", "exec"), namespace)
-        mark, expected = (block["mark"] or "").strip(), block["text"] or ""
-        examples.append(Example(line, mark, expected, output.getvalue()))
-    return examples
+    output = io.StringIO()
+    with (
+        warnings.catch_warnings(),
+        pd.option_context(*display),
+        contextlib.redirect_stdout(output),
+    ):
+        warnings.simplefilter("error")
+        PythonEvaluator()(example)
+    return output.getvalue()
 
 
 def _converse(session: str) -> str:
@@ -201,23 +233,29 @@ def _mask_tables(lines: list[str]) -> list[str]:
 
 def refresh(text: str) -> str:
     """The document with what its examples print."""
-    examples = iter(run(text))
+    parts, done = [], 0
+    with in_a_folder():
+        for example in read(text):
+            seen = printed(example)
+            if not difference(example, seen):
+                continue
+            parts += [text[done : example.start], _rewritten(example, seen)]
+            done = example.end
+    return "".join([*parts, text[done:]])
 
-    def rewrite(block: re.Match[str]) -> str:
-        example = next(examples)
-        if not example.difference:
-            return block[0]
-        if block["session"] is not None:
-            return f"```console{block['console']}\n{example.printed}```\n"
-        told = f"\n```text {example.mark}".rstrip() + f"\n{example.printed}```\n"
-        return f"```python\n{block['code']}```\n{told if example.printed else ''}"
 
-    return _BLOCK.sub(rewrite, text)
+def _rewritten(example: Example, seen: str) -> str:
+    """An example that says what it prints."""
+    mark = example.region.lexemes["mark"]
+    if example.region.lexemes["kind"] == "console":
+        return f"```console {mark}".rstrip() + f"\n{seen}```"
+    told = f"\n\n```text {mark}".rstrip() + f"\n{seen}```" if seen else ""
+    return f"```python\n{example.parsed}```{told}"
 
 
 def main() -> int:
     """Refresh or check all documents; returns the exit status."""
-    wrong = 0
+    failed = 0
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         if message := absent(text):
@@ -226,11 +264,10 @@ def main() -> int:
         if "--check" not in sys.argv:
             path.write_text(refresh(text), encoding="utf-8")
             continue
-        for example in run(text):
-            if example.difference:
-                wrong += 1
-                print(f"{path.name}:{example.line + 1}", *example.difference, sep="\n")
-    return int(wrong > 0)
+        found = wrong(read(text, path.name))
+        failed += len(found)
+        print(*found, sep="\n", end="\n" * bool(found))
+    return int(failed > 0)
 
 
 if __name__ == "__main__":

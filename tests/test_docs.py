@@ -71,20 +71,29 @@ def test_a_document_shows_what_its_examples_print(path):
     text = path.read_text(encoding="utf-8")
     if message := docs.absent(text):
         pytest.skip(f"{path.name} {message}")
-    examples = docs.run(text)
-    wrong = [
-        "\n".join([f"{path.name}:{e.line + 1}", *e.difference]) for e in examples if e.difference
-    ]
+    wrong = docs.wrong(docs.read(text, path.name))
     assert not wrong, "\n".join(wrong)
 
 
 def test_every_block_is_run_or_is_not_python():
     for path in docs.DOCUMENTS:
         text = path.read_text(encoding="utf-8")
-        found = len(docs._BLOCK.findall(text))
-        assert found == len(re.findall(r"^ *```+ *(?:py|console)", text, re.M)), path.name
-        shown = sum(bool(block["text"]) for block in docs._BLOCK.finditer(text))
+        regions = [example.region.lexemes for example in docs.read(text, path.name)]
+        assert len(regions) == len(re.findall(r"^ *```+ *(?:py|console)", text, re.M)), path.name
+        shown = sum(bool(one["kind"] == "python" and one["expected"]) for one in regions)
         assert shown == len(re.findall(r"^ *```+ *text", text, re.M)), path.name
+
+
+def test_an_output_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="line 1, column 1"):
+        docs.read("```text\nhello\n```\n")
+
+
+def test_an_indented_output_keeps_its_margin():
+    text = "```python\nprint('  a')\nprint('  b')\n```\n\n```text\n  a\n  b\n```\n"
+    assert is_right(text)
+    assert not is_right(text.replace("  a\n  b", "a\nb"))
+    assert docs.refresh(text.replace("  a\n  b", "a\nb")) == text
 
 
 def test_a_document_whose_tables_are_absent_says_so(tmp_path, monkeypatch):
@@ -105,7 +114,7 @@ def page():
 
 
 def is_right(text):
-    return not any(example.difference for example in docs.run(text))
+    return not docs.wrong(docs.read(text))
 
 
 def test_a_refreshed_page_is_right_under_fresh_noise(page):
