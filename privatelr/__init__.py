@@ -72,55 +72,16 @@ if TYPE_CHECKING:  # what _FOLDERS says, for the reader of types
 
 __version__ = "0.2.0.dev0"
 
-__all__ = [
-    "REPLACE_ONE",
-    "ZCDP",
-    "ApproxDP",
-    "ArgumentError",
-    "Calibration",
-    "ClusterError",
-    "Diagnostics",
-    "Fit",
-    "FormulaError",
-    "GuaranteeError",
-    "Ledger",
-    "MarginalEffects",
-    "MissingDependencyError",
-    "Newton",
-    "NoRelease",
-    "NonPrivate",
-    "NotConvergedError",
-    "PrivacyWarning",
-    "PrivateFTRL",
-    "PrivateLRError",
-    "PureDP",
-    "Release",
-    "ReleaseFileError",
-    "ScaledData",
-    "SchemaError",
-    "SchemaWarning",
-    "SelectedFit",
-    "StudyPlan",
-    "__version__",
-    "audit",
-    "average_marginal_effects",
-    "check",
-    "compose",
-    "constraint_private_lp",
-    "dplpsvm",
-    "dplr",
-    "dpsimplex",
-    "dpsvm",
-    "implies",
-    "load",
-    "load_dataset",
-    "load_schema",
-    "plan",
-    "plot_coefficients",
-    "scaled",
-    "to_approximate",
-    "to_zcdp",
-]
+__all__ = ["SelectedFit", "__version__", "dplpsvm", "dplr", "dpsimplex", "dpsvm"]
+__all__ += ["Calibration", "Diagnostics", "Fit", "Newton", "PrivateFTRL", "Release", "StudyPlan"]
+__all__ += ["REPLACE_ONE", "ZCDP", "ApproxDP", "Ledger", "NonPrivate", "PureDP", "compose"]
+__all__ += ["implies", "to_approximate", "to_zcdp"]
+__all__ += ["MarginalEffects", "average_marginal_effects", "check", "constraint_private_lp", "plan"]
+__all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
+__all__ += ["ScaledData", "scaled"]
+__all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
+__all__ += ["MissingDependencyError", "NotConvergedError", "PrivateLRError", "ReleaseFileError"]
+__all__ += ["PrivacyWarning", "SchemaError", "SchemaWarning"]
 
 _FOLDERS = {
     "": ("audit", "datasets", "planning"),
