@@ -49,7 +49,6 @@ print("loss    0.934 of 1: ok at 1e-06")
 ```
 
 ```python
-from pathlib import Path
 
 Path("counted.txt").write_text("one\\ntwo\\n")
 ```
@@ -198,3 +197,40 @@ def test_errors_and_where_lines_break_may_be_anything():
     for planted in (("age", "dose"), ("Posterior", "Conservative"), ("21.1 ", "")):
         assert docs.mask(ERRORS, "random") != docs.mask(ERRORS.replace(*planted), "random")
     assert docs.mask(ERRORS, "") != docs.mask(other, "")
+
+
+CONTRIBUTING = (docs.ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def places(text):
+    """Modules that a text names, and the functions or methods that it says they hold."""
+    for path, names in re.findall(r"`([\w/{},.*]+?\.py)(?:: ([\w., ]+))?`", text):
+        yield path, [name.strip() for name in names.split(",") if name]
+
+
+def lost(text):
+    """What a text names and is not there."""
+    gone = []
+    for path, names in places(text):
+        found = [one for top in (".", "privatelr") for one in (docs.ROOT / top).glob(path)]
+        if "/" not in path:  # in the folder that was named before it
+            found = [*(docs.ROOT / "privatelr").rglob(path)]
+        source = "".join(one.read_text(encoding="utf-8") for one in found)
+        told = [name.rpartition(".")[2] for name in names]
+        gone += [path] * (not found)
+        gone += [
+            f"{path}: {name}"
+            for name in told
+            if not re.search(rf"\b(def|class) {name}\b|^{name}\b", source, re.M)
+        ]
+    return gone
+
+
+def test_contributors_find_what_the_table_of_theorems_names():
+    assert len(list(places(CONTRIBUTING))) > 20
+    assert lost(CONTRIBUTING) == []
+
+
+def test_a_lost_function_is_noticed():
+    assert lost("`privacy/guarantees.py: PureDP, nothing`") == ["privacy/guarantees.py: nothing"]
+    assert lost("`privacy/nowhere.py`") == ["privacy/nowhere.py"]
