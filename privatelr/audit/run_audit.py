@@ -12,8 +12,7 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.audit.attacks.accounts import audit_ledger
 from privatelr.audit.attacks.designs import audit_rows
-from privatelr.audit.attacks.fits import audit_front
-from privatelr.audit.attacks.odd_tables import audit_tables
+from privatelr.audit.attacks.fits import audit_front, audit_tables
 from privatelr.audit.audit_table import Audit, Row, row_or_failure
 from privatelr.audit.checks import (
     ALPHA,

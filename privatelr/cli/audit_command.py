@@ -12,17 +12,16 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     import argparse
 
-    from privatelr.audit import audit_table, run_audit, settings
+    from privatelr.audit import audit_table, mutations, run_audit, settings
     from privatelr.audit.audit_table import Audit, Row
     from privatelr.audit.checks import Check
-    from privatelr.audit.mutations import score
-    from privatelr.audit.mutations.score import Shown
+    from privatelr.audit.mutations import Shown
     from privatelr.audit.settings import Effort
     from privatelr.cli.outcomes import Parser
 else:
     audit_table = lazy_import("privatelr.audit.audit_table")
     run_audit = lazy_import("privatelr.audit.run_audit")
-    score = lazy_import("privatelr.audit.mutations.score")
+    mutations = lazy_import("privatelr.audit.mutations")
     settings = lazy_import("privatelr.audit.settings")
     audit_table = lazy_import("privatelr.audit.audit_table")
 
@@ -94,7 +93,7 @@ def _score(chosen: argparse.Namespace) -> int:
     def report(shown: Shown) -> None:
         print(f"planted: {shown}", file=sys.stderr)
 
-    found = score.run(report=report)
+    found = mutations.run(report=report)
     print(found.to_json() if chosen.json else found)
     return 0 if found.ok else 1
 

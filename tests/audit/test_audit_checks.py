@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from broken_mechanisms import calibrated
 
-from privatelr.audit.attacks.designs import KINDS, audit_rows, count_beyond, read_as_a_fit
-from privatelr.audit.attacks.formulas import numeric_case, random_case
+from privatelr.audit.attacks.designs import (
+    KINDS,
+    audit_rows,
+    count_beyond,
+    numeric_case,
+    random_case,
+    read_as_a_fit,
+)
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.recalculation import peers
 from privatelr.audit.recalculation.worth import epsilon_of_gaussian, share_of_choices, share_spent

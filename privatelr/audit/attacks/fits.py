@@ -1,38 +1,36 @@
-"""Attacks that start at the front: fits of formulas, on records that the formula can attain.
+"""Attacks that start where a user does: at a fit of a formula, and at the table it is given.
 
 A fit is made as a user makes it, and its calibration is taken at its word. Then the same readers
 read neighbours of the fit's own schema, whose records are at the corners and beyond, and what the
-calibration loses between them is computed exactly.
+calibration loses between them is computed exactly. A table may tell of one record before any row is
+made: by a type, or by changing meanwhile.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from privatelr.audit.attacks.designs import read_as_a_fit
-from privatelr.audit.attacks.formulas import Case
-from privatelr.audit.checks import Check, claims_of_size, guarded, short
+from privatelr.audit.attacks.designs import Case, read_as_a_fit
+from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
 from privatelr.audit.density.exact import margin_at, margins_of_most
 from privatelr.audit.density.joint import moments_loss
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.pairs import Pair
+from privatelr.errors import PrivateLRError
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.model import dplr, dpsvm
+from privatelr.model_data import read_data
 from privatelr.privacy import Promise, PureDP
 from privatelr.results import Fit
-from privatelr.types import FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.audit.density.loss import PrivacyLoss
-
-PART = "formula"
-_STEEP = 0.98
+from privatelr.sources import declare_schema
+from privatelr.types import FloatArray, ObjectArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +50,7 @@ class Front:
     formula: str
     longest: Mapping[str, Any]
     declared: Mapping[str, Any]
-    directions: int = field(default=0)
+    directions: int = 0
 
     def frame(self, labels: list[float]) -> pd.DataFrame:
         """The longest record under these labels; NaN is a label of no use."""
@@ -60,33 +58,18 @@ class Front:
         return pd.DataFrame({**columns, "y": np.array(labels, dtype=np.float64)})
 
 
-_NO_LEVELS: dict[str, Any] = {"levels": {}, "row_norm": None}
 FRONTS = (
-    Front("y ~ x", {"x": 50.0}, {**_NO_LEVELS, "bounds": {"x": (-5, 5)}, "intercept_scale": 1.0}),
-    Front(
-        "y ~ x + z",
-        {"x": 3.0, "z": -20.0},
-        {"bounds": {}, "levels": {}, "row_norm": 1.0, "intercept_scale": 1.0},
-    ),
+    Front("y ~ x", {"x": 50.0}, {"bounds": {"x": (-5, 5)}, "intercept_scale": 1.0}),
+    Front("y ~ x + z", {"x": 3.0, "z": -20.0}, {"row_norm": 1.0, "intercept_scale": 1.0}),
     Front(
         "y ~ 0 + x + f:x",
         {"x": 2.0, "f": "c"},
-        {
-            "bounds": {"x": (-1, 2)},
-            "levels": {"f": ("a", "b", "c")},
-            "row_norm": None,
-            "intercept_scale": 0.5,
-        },
+        {"bounds": {"x": (-1, 2)}, "levels": {"f": ("a", "b", "c")}, "intercept_scale": 0.5},
     ),
     Front(
         "y ~ x + z + u",
-        {"x": 9.0, "z": 9.0, "u": 9.0},
-        {
-            "bounds": {"x": (-1, 1), "z": (-1, 1), "u": (-1, 1)},
-            "levels": {},
-            "row_norm": None,
-            "intercept_scale": 0.5,
-        },
+        dict.fromkeys("xzu", 9.0),
+        {"bounds": dict.fromkeys("xzu", (-1, 1)), "intercept_scale": 0.5},
         directions=2,
     ),
 )
@@ -106,53 +89,45 @@ def audit_front(
                     continue  # an integral over so many dimensions takes long, and is much the same
                 place = "objective" if op else "output"
                 subject = f"{front.formula}, {place}, {short(claim)}: loss over the claim"
-                yield from guarded(PART, subject, _attack, front, op, claim, subject)
+                yield from guarded("formula", subject, _attack, front, op, claim, subject)
 
 
 def _attack(front: Front, op: bool, claim: Promise, subject: str) -> Iterator[Check]:
-    worst = 0.0
+    losses = []
     for fit_by in (dplr, dpsvm):
-        fit = _fitted(front, fit_by, op, claim)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = fit_by(
+                front.formula,
+                front.frame([1.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+                claim,
+                "free",
+                op,
+                spend="inference",
+                rp_dim=front.directions,
+                **front.declared,
+            )
         pair = _neighbours(front, fit)
-        for loss in _losses(fit, pair):
-            worst = max(worst, loss.ratio)
-    yield Check(PART, subject, worst, 1.0)
-
-
-def _fitted(front: Front, fit_by: Callable[..., Fit], op: bool, claim: Promise) -> Fit:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return fit_by(
-            front.formula,
-            front.frame([1.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
-            claim,
-            "free",
-            op,
-            spend="inference",
-            rp_dim=front.directions,
-            **front.declared,
-        )
+        losses.append(loss_of(pair, fit.calibration, _outputs(fit.calibration, pair)))
+        if fit.release.moments is not None:
+            losses.append(moments_loss(pair, fit.release.moments.calibration))
+    yield Check("formula", subject, max(loss.ratio for loss in losses), 1.0)
 
 
 def _neighbours(front: Front, fit: Fit) -> Pair:
     """The longest record under either label, beside two like the new one and unusable others."""
-    rest = [0.0, 0.0, np.nan, np.nan, np.nan]
-    sides = [_signed(front, fit, [label, *rest]) for label in (1.0, 0.0)]
-    return Pair(sides[0][1:], np.ones(len(sides[0]) - 1), sides[0][0], sides[1][0])
 
+    def as_fitted(spec: Any) -> Any:
+        projection = fit.spec.projection
+        return spec if projection is None else replace(spec.as_whole_rows(), projection=projection)
 
-def _signed(front: Front, fit: Fit, labels: list[float]) -> FloatArray:
-    case = Case(front.formula, front.frame(labels), front.declared)
-    read = read_as_a_fit(case, projection=fit.spec.projection)
-    return np.asarray(read.x * read.y[:, None])
+    def signed(label: float) -> FloatArray:
+        frame = front.frame([label, 0.0, 0.0, np.nan, np.nan, np.nan])
+        read = read_as_a_fit(Case(front.formula, frame, front.declared), change=as_fitted)
+        return np.asarray(read.x * read.y[:, None])
 
-
-def _losses(fit: Fit, pair: Pair) -> Iterator[PrivacyLoss]:
-    calibration = fit.calibration
-    yield loss_of(pair, calibration, _outputs(calibration, pair))
-    moments = fit.release.moments
-    if moments is not None:
-        yield moments_loss(pair, moments.calibration)
+    first, second = signed(1.0), signed(0.0)
+    return Pair(first[1:], np.ones(len(first) - 1), first[0], second[0])
 
 
 def _outputs(calibration: Calibration, pair: Pair) -> FloatArray | None:
@@ -163,5 +138,94 @@ def _outputs(calibration: Calibration, pair: Pair) -> FloatArray | None:
     square = float(pair.old @ pair.old)
     charge = -calibration.noise.log_density(pair.old)
     margins = margins_of_most(problem.loss, charge, square / problem.penalty)
-    steep = margin_at(problem.loss, _STEEP)
-    return np.array([margin / square * pair.old for margin in (*margins, steep)])
+    return np.outer([*margins, margin_at(problem.loss, 0.98)], pair.old / square)
+
+
+# -- tables that tell of one record -------------------------------------------------------------
+
+_N = 12
+_ODD = (7, None, "zzz", pd.Timestamp("2020-01-01"), pd.Period("2020-01"), 0.5j, [1], b"7")
+
+
+def audit_tables() -> Iterator[Check]:
+    """Checks that no type is read off values, and that data which change end a fit."""
+    for name, made in _CONTAINERS.items():
+        subject = f"{name}: records that change a type or an error"
+        yield from guarded("rows", subject, _types, subject, made)
+    subject = "Dask partitions that change: fits that came to an end"
+    if find_spec("dask") is None:
+        yield Check("rows", subject, failure=MISSING)
+    else:
+        yield from guarded("rows", subject, _changing, subject)
+
+
+def _objects(*columns: list[Any]) -> ObjectArray:
+    """Columns beside each other ``(n, p)``, each cell as it is."""
+    found: ObjectArray = np.empty((len(columns[0]), len(columns)), dtype=object)
+    for place, column in enumerate(columns):
+        for row, cell in enumerate(column):
+            found[row, place] = cell
+    return found
+
+
+_CONTAINERS: dict[str, Callable[[list[Any], list[Any]], tuple[Any, Any]]] = {
+    "lists": lambda x, y: ("y ~ X1", {"X1": x, "y": y}),
+    "arrays of objects": lambda x, y: (
+        "y ~ X1",
+        {"X1": _objects(x)[:, 0], "y": _objects(y)[:, 0]},
+    ),
+    "a table of objects": lambda x, y: ("X2 ~ X1", _objects(x, y)),
+    "y and X of objects": lambda x, y: (_objects(y)[:, 0], _objects(x)),
+}
+
+
+def _types(subject: str, made: Callable[[list[Any], list[Any]], Any]) -> Iterator[Check]:
+    told, y = 0, [0, 1] * (_N // 2)
+    for pair in (["a", "b"], [0.5, 1.0], [pd.Timestamp("2021-01-01")] * 2):
+        x = pair * (_N // 2)
+        before = _outcome(*made(x, y))
+        told += sum(_outcome(*made([*x[:3], odd, *x[4:]], y)) != before for odd in _ODD)
+    yield Check("rows", subject, told)
+
+
+def _outcome(first: Any, second: Any) -> list[str]:
+    """What a plan says of the columns, however the first is declared, or the error."""
+    response = {"X2" if "X2" in str(first) else "y": (0.0, 1.0)}
+    found = []
+    for schema in (
+        declare_schema(bounds=response),
+        declare_schema(bounds=response, levels={"X1": ["a", "b"]}),
+        declare_schema(bounds={**response, "X1": (0.0, 1.0)}),
+    ):
+        try:
+            spec = read_data(first, second, None).plan(schema)
+            found.append(str([spec.variables[name] for name in sorted(spec.variables)]))
+        except PrivateLRError as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def _changing(subject: str) -> Iterator[Check]:
+    import dask
+    import dask.dataframe as frames
+
+    first = pd.DataFrame({"x": np.linspace(-1, 1, _N), "y": [0.0, 1.0] * (_N // 2)})
+    ended = 0
+    for after in (2, 3):
+        readings = iter(range(after))
+
+        def read(part: pd.DataFrame, left: Iterator[int] = readings) -> pd.DataFrame:
+            return part.assign(x=-part["x"]) if next(left, None) is None else part
+
+        table = frames.from_pandas(first, npartitions=1).map_partitions(read, meta=first.iloc[:0])
+        with (
+            dask.config.set({"scheduler": "synchronous", "privatelr.memory": "0"}),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            try:
+                dplr("y ~ x", table, 1.0, bounds={"x": (-1, 1), "y": (0, 1)})
+                ended += 1
+            except PrivateLRError:
+                pass
+    yield Check("rows", subject, ended)
