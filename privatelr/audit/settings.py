@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import Facts, Request, StagedCalibration, calibrate, calibrate_all, divide
-from privatelr.mechanisms.calibration import Calibration, free_penalty, proven
+from privatelr.mechanisms import Facts, Request, StagedCalibration, calibrate_all, divide
+from privatelr.mechanisms.calibration import free_penalty, proven
 from privatelr.numerics import Loss
 from privatelr.types import Block, BlockNorm
 
@@ -122,27 +122,16 @@ FULL = Effort(
 )
 
 
-def calibrate_in(request: Request, loss: Loss, setting: Setting) -> Calibration | None:
-    """The mechanism under these facts, or None where no noise suffices."""
-    facts = setting.facts(loss)
-    try:
-        return calibrate(_asked(request, facts, request.target, setting), facts)
-    except GuaranteeError:
-        return None
-
-
 def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration | None:
-    """As `calibrate_in`, for a request that buys moments too."""
-    facts = setting.facts(loss, FEWER)
-    target = divide(request.target, request.spend, loss)[0]
+    """The mechanism under these facts, or None where no noise suffices.
+
+    Lambda is what is free for the coefficients, over the number of the setting.
+    """
+    facts = setting.facts(loss, FEWER if request.spend == "inference" else RECORDS)
+    target: Any = divide(request.target, request.spend, loss)[0]
+    analysis = proven(request.analysis, loss)
     try:
-        return calibrate_all(_asked(request, facts, target, setting), facts)
+        penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
+        return calibrate_all(replace(request, analysis=analysis, lambda_=penalty / facts.n), facts)
     except GuaranteeError:
         return None
-
-
-def _asked(request: Request, facts: Facts, target: Any, setting: Setting) -> Request:
-    """The request with the penalty of a setting: what is free for a target, over a number."""
-    analysis = proven(request.analysis, facts.loss)
-    penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
-    return replace(request, analysis=analysis, lambda_=penalty / facts.n)

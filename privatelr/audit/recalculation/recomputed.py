@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
+from functools import partial
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
 
 from privatelr.audit.checks import Check, claims_of_size, guarded, label, short
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.audit.recalculation.worth import (
-    epsilon_beside,
-    epsilon_of_gaussian,
-    rho_of_pure,
-    share_of_choices,
-    share_of_moments,
-    share_of_parts,
-    share_spent,
-)
+from privatelr.audit.recalculation import worth
 from privatelr.audit.settings import (
     INTERCEPT_AND_SLOPE,
     INTERCEPT_FACTOR_SLOPE,
     INTERCEPT_SLOPE_BALL,
     Setting,
-    calibrate_in,
     plan_in,
 )
-from privatelr.mechanisms import MECHANISMS, Request
-from privatelr.mechanisms.linear_programs import (
-    PRIVATE,
-    SCORES,
-    ProgramFacts,
-    calibrate_constraints,
-    calibrate_program,
-    true_epsilon,
+from privatelr.mechanisms import (
+    ALL_FOR_COEFFICIENTS,
+    MECHANISMS,
+    Request,
+    Spend,
+    StagedCalibration,
+    linear_programs,
 )
 from privatelr.mechanisms.online import OnlineProblem, calibrate_online
 from privatelr.numerics import LOSSES
@@ -54,11 +45,11 @@ from privatelr.privacy import (
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, gaussian_epsilon
 from privatelr.types import Placement
 
-PART = "noise"
 _SLACK, _DELTA = 1e-6, 1e-6
 _USUAL, _RUNS = 1e-4, (1, 10, 100, 1000)
 """Delta, and numbers of rounds, of the published program."""
 _STEP, _BY_STEPS = 2.0**-16, 1e-6
+"""Distance of two margins whose difference stands in for a derivative, and its relative error."""
 _SETTINGS = (
     Setting(),
     Setting(12.0, 4.0, INTERCEPT_AND_SLOPE),
@@ -69,6 +60,7 @@ _SETTINGS = (
 _KINDS = ((GaussianNoise,), (SphericalLaplace, BlockLaplace))
 _SIZES = (0.3, 1.0, 3.0)
 """Multiples of the epsilon that is asked for."""
+_Claims = tuple[Promise, ...]
 
 
 def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
@@ -76,51 +68,122 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
 
     With `only`, those whose subject fits this pattern, as names of files do.
     """
-    for subject, work, *given in _all_works(epsilon):
-        if fnmatch(subject, only):
-            yield from guarded(PART, subject, work, *given)
-
-
-def _all_works(epsilon: float) -> Iterator[tuple[Any, ...]]:
-    """Subjects, and what yields the checks of each."""
-    claims = list(enumerate(claims_of_size(epsilon)))
-    for placement, kind in MECHANISMS:
-        for place, claim in claims:
-            if kind is not NonPrivate and isinstance(claim, kind):
-                subject = f"{placement}, {short(claim)}"
-                yield subject, _coefficients, placement, place, subject, epsilon
-    for what, work in (
-        ("inference", _inference),
-        ("choices of columns", _columns),
-        ("choices of experts", _experts),
-        ("choices of corners", _corners),
-    ):
-        for place, claim in claims:
-            subject = f"{what}, {short(claim)}"
-            yield subject, work, place, subject, epsilon
-    yield "conversions", _conversions, epsilon
-    yield "losses", _losses
-    yield "published program", _published, epsilon
-
-
-def _published(epsilon: float) -> Iterator[Check]:
-    """What the published program truly costs is no less than some of its runs show."""
-    for score, share in (("margin", 2 / 3), ("count", 1 / 2)):  # of the sensitivity that it states
-        said = true_epsilon(epsilon, _USUAL, score, max(_RUNS))
-        shown = max(
-            epsilon_beside(
-                epsilon,
-                share * epsilon / math.sqrt(8 * times * math.log(1 / _USUAL)),
-                times,
-                _USUAL,
-            )
-            for times in _RUNS
+    sizes = zip(*(claims_of_size(size * epsilon) for size in _SIZES), strict=True)
+    named = list(zip(claims_of_size(epsilon), sizes, strict=True))
+    works: list[tuple[str, Callable[..., Iterator[Check]], Any]] = [
+        (f"{placement}, {short(claim)}", partial(_coefficients, placement), claims)
+        for placement, kind in MECHANISMS
+        for claim, claims in named
+        if kind is not NonPrivate and isinstance(claim, kind)
+    ]
+    works += [
+        (f"{what}, {short(claim)}", work, claims)
+        for what, work in (
+            ("inference", _inference),
+            ("choices of columns", _columns),
+            ("choices of experts", _experts),
+            ("choices of corners", _corners),
         )
-        subject = f"published program, {score}: epsilon that is shown over what it says it costs"
-        yield Check(PART, subject, shown / said, 1 + _SLACK)
+        for claim, claims in named
+    ]
+    works += [
+        ("conversions", _conversions, epsilon),
+        ("losses", _losses, epsilon),
+        ("published program", _published, epsilon),
+    ]
+    for subject, work, given in works:
+        if fnmatch(subject, only):
+            yield from guarded("noise", subject, work, given, subject)
 
 
-def _losses() -> Iterator[Check]:
+def _share(subject: str, shares: Iterable[float]) -> Check:
+    """The largest share that is spent of claims of one kind."""
+    return Check("noise", f"{subject}, share of the claim", max(shares), 1 + _SLACK)
+
+
+def _plans(
+    placement: Placement, claim: Promise, settings: Iterable[Setting], spend: Spend
+) -> Iterator[StagedCalibration]:
+    """With every loss, and each kind of noise that is proven, whichever a fit would take here."""
+    request = Request(claim, placement, None, "free", "keep", spend)
+    for loss in LOSSES.values():
+        for kinds in (request.kinds,) if isinstance(claim, PureDP) else _KINDS:
+            for setting in settings:
+                plan = plan_in(replace(request, kinds=kinds), loss, setting)
+                if plan is not None:
+                    yield plan
+
+
+def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterator[Check]:
+    plans = [_plans(placement, claim, _SETTINGS, ALL_FOR_COEFFICIENTS) for claim in claims]
+    yield _share(subject, (worth.share_spent(plan.coefficients) for plan in chain(*plans)))
+
+
+def _inference(claims: _Claims, subject: str) -> Iterator[Check]:
+    moments, parts = [], []
+    for claim in claims:
+        for plan in _plans("objective", claim, _SETTINGS[:2], "inference"):
+            if plan.moments is not None:
+                moments.append(worth.share_of_moments(plan.moments))
+                bought = plan.coefficients.target, plan.moments.target
+                parts.append(worth.share_of_parts(claim, bought))
+    yield _share(f"{subject}, moments", moments)
+    yield _share(f"{subject}, both parts", parts)
+
+
+def _columns(claims: _Claims, subject: str) -> Iterator[Check]:
+    shares = []
+    facts = linear_programs.ProgramFacts(1000, 20, 3.0, 0.25)
+    for claim, score in product(claims, linear_programs.SCORES):
+        found = linear_programs.calibrate_program(facts, claim, 30, score=score, slack=0.25)
+        # a weight is 1/s at most, and a score a weighted mean of what lies in an interval
+        width = 2 * facts.x_bound if score == "margin" else 1.0
+        moved = found.eta * width / facts.s / found.sensitivity
+        shares.append(worth.share_of_choices(moved, found.rounds, claim))
+    yield _share(subject, shares)
+
+
+def _experts(claims: _Claims, subject: str) -> Iterator[Check]:
+    shares = []
+    for neighbours, claim in product(NEIGHBOURS.values(), claims):
+        problem = OnlineProblem(5, 40, 0.0, 2.0, neighbours)
+        # one vector for another moves sums up or down by the width, or only one way
+        moved = 4.0 if neighbours is REPLACE_ONE else 2.0
+        found = calibrate_online(problem, replace(claim, neighbours=neighbours))
+        shares.append(worth.share_of_choices(moved / found.lambda_, problem.horizon - 1, claim))
+    yield _share(subject, shares)
+
+
+def _corners(claims: _Claims, subject: str) -> Iterator[Check]:
+    shares = []
+    for claim, private in product(claims, linear_programs.PRIVATE):
+        found = linear_programs.calibrate_constraints(
+            (50, 4), claim, private, width=2.0, violated=12, reach=3.0, size=2.0, rounds=30
+        )
+        moved = found.eta * 3.0 / found.s / found.sensitivity
+        shares.append(worth.share_of_choices(moved, found.rounds, claim))
+    yield _share(subject, shares)
+
+
+def _conversions(epsilon: float, subject: str) -> Iterator[Check]:
+    """What is proven of any release holds for the one that shows most: so no less may be said."""
+    prices = [size * epsilon for size in _SIZES]
+    exact = {price: worth.epsilon_of_gaussian(price, _DELTA) for price in prices}
+    for what, shares in (
+        ("a pure epsilon as rho", [worth.rho_of_pure(p) / to_zcdp(PureDP(p)).rho for p in prices]),
+        (
+            "rho as an epsilon at a delta",
+            [exact[p] / to_approximate(ZCDP(p * p / 2), _DELTA).epsilon for p in prices],
+        ),
+        (
+            "a Gaussian as an epsilon at a delta",
+            [exact[p] / gaussian_epsilon(p, _DELTA) for p in prices],
+        ),
+    ):
+        yield Check("noise", f"{subject}, {what}: what is shown of it", max(shares), 1 + _SLACK)
+
+
+def _losses(_: float, subject: str) -> Iterator[Check]:
     """A loss is as steep, and bends as much, as it states: by differences on a grid."""
     for loss in LOSSES.values():
         margins = candidate_margins(loss)
@@ -128,105 +191,18 @@ def _losses() -> Iterator[Check]:
             ("slope", loss.value, loss.slope_bound),
             ("curvature", loss.slope, loss.curvature_bound),
         ):
-            found = np.abs(of(margins + _STEP) - of(margins - _STEP)).max() / (2 * _STEP)
-            subject = f"losses, {label(loss)}: largest {what} over what it states"
-            yield Check(PART, subject, float(found) / most, 1 + _BY_STEPS)
+            found = float(np.abs(of(margins + _STEP) - of(margins - _STEP)).max()) / (2 * _STEP)
+            stated = f"{subject}, {label(loss)}: largest {what} over what it states"
+            yield Check("noise", stated, found / most, 1 + _BY_STEPS)
 
 
-def _conversions(epsilon: float) -> Iterator[Check]:
-    """What is proven of any release holds for the one that shows most: so no less may be said."""
-    responses, gaussians, profiles = [], [], []
-    for size in _SIZES:
-        price = size * epsilon
-        responses.append(rho_of_pure(price) / to_zcdp(PureDP(price)).rho)
-        exact = epsilon_of_gaussian(price, _DELTA)
-        gaussians.append(exact / to_approximate(ZCDP(price * price / 2), _DELTA).epsilon)
-        profiles.append(exact / gaussian_epsilon(price, _DELTA))
-    for subject, shares in (
-        ("a pure epsilon as rho", responses),
-        ("rho as an epsilon at a delta", gaussians),
-        ("a Gaussian as an epsilon at a delta", profiles),
-    ):
-        yield Check(PART, f"conversions, {subject}: what is shown of it", max(shares), 1 + _SLACK)
-
-
-def _claims(place: int, epsilon: float) -> Iterator[Promise]:
-    """The claims at this place, of all sizes."""
-    for size in _SIZES:
-        yield claims_of_size(size * epsilon)[place]
-
-
-def _check(subject: str, shares: list[float]) -> Check:
-    return Check(PART, f"{subject}, share of the claim", max(shares), 1 + _SLACK)
-
-
-def _each_kind(request: Request) -> list[Request]:
-    """Requests for each kind of noise that is proven, whichever a fit would take here."""
-    if isinstance(request.target, PureDP):
-        return [request]
-    return [replace(request, kinds=kinds) for kinds in _KINDS]
-
-
-def _coefficients(
-    placement: Placement, place: int, subject: str, epsilon: float
-) -> Iterator[Check]:
-    shares = []
-    for claim in _claims(place, epsilon):
-        for loss in LOSSES.values():
-            for request in _each_kind(Request(claim, placement, None, "free", "keep")):
-                found = [calibrate_in(request, loss, setting) for setting in _SETTINGS]
-                shares += [share_spent(each) for each in found if each is not None]
-    yield _check(subject, shares)
-
-
-def _inference(place: int, subject: str, epsilon: float) -> Iterator[Check]:
-    moments, parts = [], []
-    for claim in _claims(place, epsilon):
-        for loss in LOSSES.values():
-            usual = Request(claim, "objective", None, "free", "keep", "inference")
-            for request, setting in itertools.product(_each_kind(usual), _SETTINGS[:2]):
-                plan = plan_in(request, loss, setting)
-                if plan is None or plan.moments is None:
-                    continue
-                moments.append(share_of_moments(plan.moments))
-                bought = plan.coefficients.target, plan.moments.target
-                parts.append(share_of_parts(claim, bought))
-    yield _check(f"{subject}, moments", moments)
-    yield _check(f"{subject}, both parts", parts)
-
-
-def _columns(place: int, subject: str, epsilon: float) -> Iterator[Check]:
-    shares = []
-    for claim in _claims(place, epsilon):
-        for score in SCORES:
-            facts = ProgramFacts(1000, 20, 3.0, 0.25)
-            found = calibrate_program(facts, claim, 30, score=score, slack=0.25)
-            # a weight is 1/s at most, and a score a weighted mean of what lies in an interval
-            width = 2 * facts.x_bound if score == "margin" else 1.0
-            moved = found.eta * width / facts.s / found.sensitivity
-            shares.append(share_of_choices(moved, found.rounds, claim))
-    yield _check(subject, shares)
-
-
-def _experts(place: int, subject: str, epsilon: float) -> Iterator[Check]:
-    shares = []
-    for neighbours in NEIGHBOURS.values():
-        problem = OnlineProblem(5, 40, 0.0, 2.0, neighbours)
-        # one vector for another moves sums up or down by the width, or only one way
-        moved = 4.0 if neighbours is REPLACE_ONE else 2.0
-        for claim in _claims(place, epsilon):
-            found = calibrate_online(problem, replace(claim, neighbours=neighbours))
-            shares.append(share_of_choices(moved / found.lambda_, problem.horizon - 1, claim))
-    yield _check(subject, shares)
-
-
-def _corners(place: int, subject: str, epsilon: float) -> Iterator[Check]:
-    shares = []
-    for claim in _claims(place, epsilon):
-        for private in PRIVATE:
-            found = calibrate_constraints(
-                (50, 4), claim, private, width=2.0, violated=12, reach=3.0, size=2.0, rounds=30
-            )
-            moved = found.eta * 3.0 / found.s / found.sensitivity
-            shares.append(share_of_choices(moved, found.rounds, claim))
-    yield _check(subject, shares)
+def _published(epsilon: float, subject: str) -> Iterator[Check]:
+    """What the published program truly costs is no less than some of its runs show."""
+    for score, share in (("margin", 2 / 3), ("count", 1 / 2)):  # of the sensitivity that it states
+        said = linear_programs.true_epsilon(epsilon, _USUAL, score, max(_RUNS))
+        shown = []
+        for times in _RUNS:
+            eta = share * epsilon / math.sqrt(8 * times * math.log(1 / _USUAL))
+            shown.append(worth.epsilon_beside(epsilon, eta, times, _USUAL))
+        what = f"{subject}, {score}: epsilon that is shown over what it says it costs"
+        yield Check("noise", what, max(shown) / said, 1 + _SLACK)
