@@ -186,7 +186,9 @@ def _(honest: Any, *given: Any, times: int = 1) -> Any:
 
 
 @bug("a ledger lets a refused charge through", _CHARGE, LEDGER)
-def _(honest: Any, account: Any, guarantee: Any, events: Any, label: str, *, times: int = 1) -> Any:
+def _(
+    honest: Any, account: Any, guarantee: Any, events: Any = (), label: str = "", times: int = 1
+) -> Any:
     """And forgets it."""
     try:
         return honest(account, guarantee, events, label, times=times)
