@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from privatelr.audit.sampling.lower_bounds import (
-    delta_from_outputs,
-    epsilon_from_outputs,
-    rho_from_outputs,
-)
-from privatelr.audit.sampling.outputs import outputs_of
+from privatelr.audit.sampling import lower_bounds
+from privatelr.audit.sampling.outputs import Score, outputs_of
 from privatelr.errors import MissingDependencyError
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
 from privatelr.types import FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.audit.sampling.outputs import Score
-
 
 ALPHA = 1e-3
 """Probability that a whole audit raises a false alarm by sampling."""
@@ -72,12 +64,13 @@ def sampled_bound(
     if shows_nothing(claim, len(first)):
         return math.nan
     sides = outputs_of(first), outputs_of(second)
-    if isinstance(claim, PureDP):
-        return epsilon_from_outputs(*sides, alpha=alpha, score=score)
-    if isinstance(claim, ZCDP):
-        return rho_from_outputs(*sides, alpha=alpha, score=score)
+    match claim:
+        case PureDP():
+            return lower_bounds.epsilon_from_outputs(*sides, alpha=alpha, score=score)
+        case ZCDP():
+            return lower_bounds.rho_from_outputs(*sides, alpha=alpha, score=score)
     epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
-    return delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
+    return lower_bounds.delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
 
 
 OK, VIOLATION, MISSING = "ok", "VIOLATION", "not installed"
@@ -120,13 +113,12 @@ class Check:
         """Whether nothing is wrong; what is not installed is not wrong."""
         return self.verdict in (OK, MISSING)
 
-    def __str__(self) -> str:
-        return self.line()
-
     def line(self, wide: int = 60) -> str:
         """The check as a line, with so many places for the subject."""
         numbers = ("-", "-") if self.failure else (f"{self.found:.4g}", f"{self.allowed:.4g}")
         return _LINE.format(self.part, self.subject, *numbers, self.verdict, wide=wide)
+
+    __str__ = line
 
 
 def could_not(failure: Exception) -> str:

@@ -32,8 +32,7 @@ class Shown:
         """As a line, with so many places for the bug."""
         return f"{self.bug:<{wide}}{self.caught_by or 'NOT CAUGHT'}"
 
-    def __str__(self) -> str:
-        return self.line()
+    __str__ = line
 
 
 @dataclass(frozen=True, slots=True)
