@@ -10,20 +10,11 @@ from functools import partial
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
+from privatelr.audit import checks
 from privatelr.audit.attacks.accounts import audit_ledger
 from privatelr.audit.attacks.designs import audit_rows
 from privatelr.audit.attacks.fits import audit_front, audit_tables
 from privatelr.audit.audit_table import Audit, Row, row_or_failure
-from privatelr.audit.checks import (
-    ALPHA,
-    SMALLEST_DELTA,
-    Check,
-    claims_of_size,
-    label,
-    sampled_bound,
-    short,
-    shows_nothing,
-)
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
@@ -55,7 +46,7 @@ def run(
     effort: Effort = QUICK,
     losses: Sequence[str | Loss] | None = None,
     rng: np.random.Generator | None = None,
-    report: Callable[[Row | Check], None] | None = None,
+    report: Callable[[Row | checks.Check], None] | None = None,
 ) -> Audit:
     """Try to break every registered mechanism under every registered loss.
 
@@ -88,16 +79,13 @@ def run(
     )
     source = np.random.default_rng() if rng is None else rng
     chosen = list(LOSSES.values()) if losses is None else [_find(loss) for loss in losses]
-    rows: list[Row] = []
-    checks: list[Check] = []
-    for found in _all_found(epsilon, effort, chosen, source, whole=losses is None):
-        if isinstance(found, Row):
-            rows.append(found)
-        else:
-            checks.append(found)
+    found: list[Row | checks.Check] = []
+    for each in _all_found(epsilon, effort, chosen, source, whole=losses is None):
+        found.append(each)
         if report is not None:
-            report(found)
-    return Audit(tuple(rows), tuple(checks))
+            report(each)
+    rows = tuple(each for each in found if isinstance(each, Row))
+    return Audit(rows, tuple(each for each in found if isinstance(each, checks.Check)))
 
 
 def _find(loss: str | Loss) -> Loss:
@@ -111,7 +99,7 @@ def _find(loss: str | Loss) -> Loss:
 
 def _all_found(
     epsilon: float, effort: Effort, losses: list[Loss], rng: np.random.Generator, *, whole: bool
-) -> Iterator[Row | Check]:
+) -> Iterator[Row | checks.Check]:
     """Checks and rows one after the other; what is not about a loss only of the whole audit."""
     subjects = list(_subjects(epsilon, losses))
     if whole:
@@ -127,8 +115,8 @@ def _all_found(
         yield from audit_peers()
     for request, loss in subjects:
         yield row_or_failure(
-            *(request.placement, label(loss), request.target, audit_one),
-            *(request, loss, effort, ALPHA / (len(subjects) * effort.seeds), rng),
+            *(request.placement, checks.label(loss), request.target, audit_one),
+            *(request, loss, effort, checks.ALPHA / (len(subjects) * effort.seeds), rng),
             moments=math.inf if request.spend == "inference" else math.nan,
         )
     if whole:
@@ -147,7 +135,7 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
     for spend in spends:
         for loss in losses:
             for placement, kind in MECHANISMS:
-                for claim in claims_of_size(epsilon):
+                for claim in checks.claims_of_size(epsilon):
                     if not isinstance(claim, kind):
                         continue
                     usual = Request(claim, placement, None, "free", "keep", spend)
@@ -155,7 +143,7 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
                         yield usual, loss
                         continue
                     yield replace(usual, kinds=(GaussianNoise,)), loss
-                    if claim.delta == SMALLEST_DELTA:
+                    if claim.delta == checks.SMALLEST_DELTA:
                         yield replace(usual, kinds=(SphericalLaplace, BlockLaplace)), loss
 
 
@@ -177,8 +165,8 @@ def audit_one(
     pvalue = joint_pvalue if both else release_pvalue
     return Row(
         placement=request.placement,
-        loss=label(loss),
-        claim=short(claim) + (", delta unused" if claim != request.target else ""),
+        loss=checks.label(loss),
+        claim=checks.short(claim) + (", delta unused" if claim != request.target else ""),
         claimed=claimed_number(claim),
         exact=worst.loss.found,
         attained=max(each.parts[0].ratio if both else each.tilt_ratio for each in losses),
@@ -197,7 +185,7 @@ def sample(
     They differ in opposite records, or for coefficients and moments in records at an angle. NaN
     for a delta of which so many trials can show nothing.
     """
-    if shows_nothing(subject.proven, trials):
+    if checks.shows_nothing(subject.proven, trials):
         return math.nan
     release: Callable[..., FloatArray]
     if isinstance(subject, StagedCalibration):
@@ -210,4 +198,4 @@ def sample(
         release = partial(draws.release_many, subject)
         score = draws.likelihood_ratio(subject, pair)
     first, second = (release(side, trials, rng) for side in (pair.first(), pair.second()))
-    return sampled_bound(subject.proven, first, second, alpha, score)
+    return checks.sampled_bound(subject.proven, first, second, alpha, score)

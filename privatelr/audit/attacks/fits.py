@@ -170,10 +170,7 @@ def _objects(*columns: list[Any]) -> ObjectArray:
 
 _CONTAINERS: dict[str, Callable[[list[Any], list[Any]], tuple[Any, Any]]] = {
     "lists": lambda x, y: ("y ~ X1", {"X1": x, "y": y}),
-    "arrays of objects": lambda x, y: (
-        "y ~ X1",
-        {"X1": _objects(x)[:, 0], "y": _objects(y)[:, 0]},
-    ),
+    "arrays of objects": lambda x, y: ("y ~ X1", {"X1": _objects(x)[:, 0], "y": _objects(y)[:, 0]}),
     "a table of objects": lambda x, y: ("X2 ~ X1", _objects(x, y)),
     "y and X of objects": lambda x, y: (_objects(y)[:, 0], _objects(x)),
 }

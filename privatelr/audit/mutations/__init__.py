@@ -84,9 +84,7 @@ class Score:
 
 
 def run(
-    mutations: Sequence[Mutation] = MUTATIONS,
-    *,
-    report: Callable[[Shown], None] | None = None,
+    mutations: Sequence[Mutation] = MUTATIONS, *, report: Callable[[Shown], None] | None = None
 ) -> Score:
     """Plant bugs one after the other, and run what of the audit is to see each.
 

@@ -23,6 +23,8 @@ from privatelr.audit.mutations.planted import (
     in_place_of,
     list_bug,
     noise,
+    nothing,
+    times,
 )
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.linear_programs import (
@@ -49,23 +51,19 @@ _COLUMNS, _CORNERS, _EXPERTS = (
 # -- the price of a choice ----------------------------------------------------------------------
 
 
-@bug("choices are worth twice their range", renyi_divergence.range_within, _COLUMNS)
-def _(honest: Any, target: Any, times: int) -> Any:
-    return 2 * honest(target, times)
+bug("choices are worth twice their range", renyi_divergence.range_within, _COLUMNS)(times(2))
 
 
-@bug("the sensitivity of a score is halved", lp_calibration.score_sensitivity, _COLUMNS)
-def _(honest: Any, facts: Any, score: Any) -> Any:
-    return honest(facts, score) / 2
+bug("the sensitivity of a score is halved", lp_calibration.score_sensitivity, _COLUMNS)(
+    times(1 / 2)
+)
 
 
-@bug(
+bug(
     "the published program says a tenth too little",
     thesis_svm.true_epsilon,
     noise("published program"),
-)
-def _(honest: Any, *given: Any) -> Any:
-    return honest(*given) / 1.1
+)(times(1 / 1.1))
 
 
 @bug("scores are taken to move one way", (lp_calibration.SequentialChoices, "choice"), CHOICES)
@@ -175,9 +173,7 @@ def _(honest: Any, *given: Any) -> Any:
 _CHARGE = (accounting.Account, "charge")
 
 
-@bug("a ledger counts half", (accounting.Ledger, "spent"), LEDGER)
-def _(honest: Any, *given: Any) -> Any:
-    return honest(*given) / 2
+bug("a ledger counts half", (accounting.Ledger, "spent"), LEDGER)(times(1 / 2))
 
 
 @bug("a ledger counts many releases as one", _CHARGE, LEDGER)
@@ -217,13 +213,9 @@ def _(honest: Any, ledger: Any) -> Any:
     return honest(None) if ledger is None else ledger
 
 
-@bug(
-    "a ledger believes the events of a file",
-    (accounting.ledger_page, "require_agreement"),
-    LEDGER,
-)
-def _(honest: Any, guarantee: Any, events: Any) -> None:
-    return None
+bug(
+    "a ledger believes the events of a file", (accounting.ledger_page, "require_agreement"), LEDGER
+)(nothing)
 
 
 @bug("a ledger spends its delta twice", accounting.kept_delta, LEDGER)
@@ -238,9 +230,7 @@ def _(honest: Any, values: Any) -> pd.Series:
     return pd.Series(values.tolist())
 
 
-@bug("a ledger believes events that cost too little", accounting.require_agreement, LEDGER)
-def _(honest: Any, guarantee: Any, events: Any) -> None:
-    return None
+bug("a ledger believes events that cost too little", accounting.require_agreement, LEDGER)(nothing)
 
 
 if find_spec("dask"):

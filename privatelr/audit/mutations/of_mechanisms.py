@@ -21,29 +21,13 @@ from privatelr.audit.mutations.planted import (
     list_bug,
     noise,
     row,
+    times,
 )
-from privatelr.mechanisms import (
-    MECHANISMS,
-    Problem,
-    divide,
-    draw,
-    moments_release,
-    perturbation,
-    registry,
-)
+from privatelr.mechanisms import Problem, moments_release, perturbation, registry
 from privatelr.mechanisms.calibration import Calibration, moment_noise, output_noise, pure, zcdp
 from privatelr.numerics import Huber, Objective, gradient_of, value_and_gradient
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
-from privatelr.privacy.noise import (
-    BlockLaplace,
-    FloatDraw,
-    GaussianNoise,
-    NoNoise,
-    SphericalLaplace,
-    SystemRandomness,
-    exact_draws,
-    gaussian_delta,
-)
+from privatelr.privacy import noise as laws
 from privatelr.types import Block, FloatArray, Placement, parts_of
 
 OF_MECHANISMS: list[Mutation] = []
@@ -60,9 +44,9 @@ def registered(
 
     def plant(change: _Change) -> _Change:
         def swaps() -> Iterable[Swap]:
-            honest = MECHANISMS[placement, kind]
+            honest = registry.MECHANISMS[placement, kind]
             changed = partial(change, getattr(honest, part))
-            yield Swap(MECHANISMS, (placement, kind), replace(honest, **{part: changed}))
+            yield Swap(registry.MECHANISMS, (placement, kind), replace(honest, **{part: changed}))
 
         OF_MECHANISMS.append(Mutation(name, swaps, looks))
         return change
@@ -81,9 +65,9 @@ def _less_noise(share: float, honest: Any, *given: Any) -> Calibration:
     """The same law of this share of the size."""
     found: Calibration = honest(*given)
     match found.noise:
-        case SphericalLaplace() | BlockLaplace() as law:
+        case laws.SphericalLaplace() | laws.BlockLaplace() as law:
             return replace(found, noise=replace(law, rate=law.rate / share))
-        case GaussianNoise() as law:
+        case laws.GaussianNoise() as law:
             return replace(found, noise=replace(law, sd=law.sd * share))
     return found
 
@@ -114,7 +98,7 @@ def _(honest: Any, problem: Problem, *given: Any) -> Calibration:
 
 @registered("nothing covers the distance to the exact minimiser", "calibrate", _PURE)
 def _(honest: Any, problem: Problem, *given: Any) -> Any:
-    return replace(honest(problem, *given), shield=NoNoise(problem.d))
+    return replace(honest(problem, *given), shield=laws.NoNoise(problem.d))
 
 
 @registered("noise in blocks has other blocks than the rows", "calibrate", _PURE)
@@ -129,29 +113,27 @@ def _(honest: Any, *given: Any) -> Any:
 
 
 def _with_blocks(found: Calibration, change: Callable[[Block], Block]) -> Calibration:
-    if not isinstance(found.noise, BlockLaplace):
+    if not isinstance(found.noise, laws.BlockLaplace):
         return found
     blocks = tuple(map(change, found.noise.blocks))
     return replace(found, noise=replace(found.noise, blocks=blocks))
 
 
 @bug("a factor of two is lost in rho", output_noise.gaussian_within, _HIDDEN)
-def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> GaussianNoise:
-    return GaussianNoise(d, sensitivity / math.sqrt(4 * target.rho))
+def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
+    return laws.GaussianNoise(d, sensitivity / math.sqrt(4 * target.rho))
 
 
 @bug("a root is lost in rho", output_noise.gaussian_within, _HIDDEN)
-def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> GaussianNoise:
-    return GaussianNoise(d, sensitivity / (2 * target.rho))
+def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
+    return laws.GaussianNoise(d, sensitivity / (2 * target.rho))
 
 
-@bug(
+bug(
     "replacement counts once in the sensitivity of the minimiser",
     output_noise.output_sensitivity,
     noise("output, epsilon = 1"),
-)
-def _(honest: Any, *given: Any, **named: Any) -> float:
-    return float(honest(*given, **named) / 2)
+)(times(1 / 2))
 
 
 @bug("c R stands for c R squared", (Problem, "kappa"), row("objective"))
@@ -164,9 +146,7 @@ def _(honest: Any, rate: float, problem: Problem) -> float:
     return 2 * rate * problem.loss.slope_bound
 
 
-@bug("the curvature costs nothing under the one-log bound", pure.curvature_cost, _PURE)
-def _(honest: Any, problem: Problem) -> float:
-    return 0.0
+bug("the curvature costs nothing under the one-log bound", pure.curvature_cost, _PURE)(times(0.0))
 
 
 OF_MECHANISMS.append(
@@ -176,14 +156,16 @@ OF_MECHANISMS.append(
 )
 
 
-@bug("the profile of a Gaussian is that of a smaller mu", gaussian_delta.log_delta, _SMALL_DELTA)
+@bug(
+    "the profile of a Gaussian is that of a smaller mu", laws.gaussian_delta.log_delta, _SMALL_DELTA
+)
 def _(honest: Any, epsilon: float, mu: float) -> Any:
     return honest(epsilon, mu / 1.2)
 
 
-@bug("moments lack the root of two of a replacement", moment_noise.moments_sensitivity, _MOMENTS)
-def _(honest: Any, *given: Any, **named: Any) -> Any:
-    return honest(*given, **named) / math.sqrt(2)
+bug("moments lack the root of two of a replacement", moment_noise.moments_sensitivity, _MOMENTS)(
+    times(1 / math.sqrt(2))
+)
 
 
 @bug("moments take R for R squared", moment_noise.moments_sensitivity, _MOMENTS)
@@ -196,7 +178,7 @@ def _(honest: Any, problem: Problem) -> float:
     return problem.loss.curvature_bound
 
 
-@bug("both parts of a fit get the whole price", divide, _MOMENTS)
+@bug("both parts of a fit get the whole price", registry.divide, _MOMENTS)
 def _(honest: Any, target: Any, spend: Any, loss: Any) -> Any:
     parts = honest(target, spend, loss)
     return parts if parts[1] is None else (target, target)
@@ -228,56 +210,58 @@ def _(honest: Any, rho: float, delta: float) -> float:
 
 def _along(direction: list[Any], reach: Any, arithmetic: Any) -> list[Any]:
     """A vector of this direction and length."""
-    length = arithmetic.sqrt(exact_draws.total([x * x for x in direction]))
+    length = arithmetic.sqrt(laws.exact_draws.total([x * x for x in direction]))
     return [x * reach / length for x in direction]
 
 
-@bug("the length of a draw has one dimension", (SphericalLaplace, "transform"), DRAWS)
+@bug("the length of a draw has one dimension", (laws.SphericalLaplace, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-    direction = exact_draws.normals(uniforms[law.dimension :], law.dimension, arithmetic)
-    gamma = exact_draws.exponentials(uniforms[:1], arithmetic)[0] / law.rate
+    direction = laws.exact_draws.normals(uniforms[law.dimension :], law.dimension, arithmetic)
+    gamma = laws.exact_draws.exponentials(uniforms[:1], arithmetic)[0] / law.rate
     return _along(direction, gamma, arithmetic)
 
 
-@bug("the direction of a draw is that of a cube", (SphericalLaplace, "transform"), DRAWS)
+@bug("the direction of a draw is that of a cube", (laws.SphericalLaplace, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     d = law.dimension
     direction = [2 * uniform - 1 for uniform in uniforms[d : 2 * d]]
-    gamma = exact_draws.total(exact_draws.exponentials(uniforms[:d], arithmetic)) / law.rate
+    gamma = (
+        laws.exact_draws.total(laws.exact_draws.exponentials(uniforms[:d], arithmetic)) / law.rate
+    )
     return _along(direction, gamma, arithmetic)
 
 
-@bug("a draw in blocks is one dimension short", (BlockLaplace, "transform"), DRAWS)
+@bug("a draw in blocks is one dimension short", (laws.BlockLaplace, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     """The reach has shape d, and not d + 1."""
-    sizes = exact_draws.exponentials(uniforms[: law.dimension + 1], arithmetic)
-    shrink = exact_draws.total(sizes[:-1]) / exact_draws.total(sizes)
+    sizes = laws.exact_draws.exponentials(uniforms[: law.dimension + 1], arithmetic)
+    shrink = laws.exact_draws.total(sizes[:-1]) / laws.exact_draws.total(sizes)
     return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
 
 
-@bug("a draw in a ball is on its surface", (BlockLaplace, "transform"), DRAWS)
+@bug("a draw in a ball is on its surface", (laws.BlockLaplace, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     drawn = honest(law, uniforms, signs, arithmetic)
     ball = parts_of(law.blocks)[-1]
     if ball.norm == "l2":
-        sizes = exact_draws.exponentials(uniforms[: law.dimension + 1], arithmetic)
-        reach = ball.bound * exact_draws.total(sizes) / law.rate
+        sizes = laws.exact_draws.exponentials(uniforms[: law.dimension + 1], arithmetic)
+        reach = ball.bound * laws.exact_draws.total(sizes) / law.rate
         own = _along([drawn[column] for column in ball.columns], reach, arithmetic)
         for column, x in zip(ball.columns, own, strict=True):
             drawn[column] = x
     return drawn
 
 
-@bug("coordinates of a Gaussian draw are one number", (GaussianNoise, "transform"), DRAWS)
+@bug("coordinates of a Gaussian draw are one number", (laws.GaussianNoise, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-    one = exact_draws.normals(uniforms[:2], 1, arithmetic)[0]
+    one = laws.exact_draws.normals(uniforms[:2], 1, arithmetic)[0]
     return [one * law.sd] * law.dimension
 
 
 def _drawn_once() -> Iterable[Swap]:
     kept: dict[Any, Any] = {}
     return in_place_of(
-        (SystemRandomness, "draw"),
+        (laws.SystemRandomness, "draw"),
         lambda honest, source, law: kept.setdefault(law, honest(source, law)),
     )
 
@@ -287,13 +271,13 @@ OF_MECHANISMS.append(Mutation("a law is drawn from once and for all", _drawn_onc
 
 @bug("moments take their noise from the coefficients", registry.draw_all, RELEASES)
 def _(honest: Any, plan: Any, randomness: Any) -> Any:
-    first = draw(plan.coefficients, randomness)
+    first = registry.draw(plan.coefficients, randomness)
     if plan.moments is None:
         return first
     unit = first.noise.nearest() / plan.coefficients.noise.scale
     fresh = randomness.draw(plan.moments.noise).nearest()
     fresh[: len(unit)] = unit * plan.moments.noise.scale
-    return replace(first, moments=FloatDraw(fresh))
+    return replace(first, moments=laws.FloatDraw(fresh))
 
 
 # -- minima and releases ------------------------------------------------------------------------
@@ -301,7 +285,7 @@ def _(honest: Any, plan: Any, randomness: Any) -> Any:
 
 @registered("half of the noise is released", "release", row("objective"), RELEASES)
 def _(honest: Any, rows: Any, calibration: Any, draws: Any, solver: Any) -> Any:
-    silent = replace(draws, noise=FloatDraw(draws.noise.nearest() / 2))
+    silent = replace(draws, noise=laws.FloatDraw(draws.noise.nearest() / 2))
     return honest(rows, calibration, silent, solver)
 
 
@@ -370,7 +354,7 @@ def _(honest: Any, rows: Any, calibration: Any, draws: Any, solver: Any) -> Any:
         found = honest(rows, calibration, draws, solver)
         if np.mean(rows.y * (rows.x @ found.coef) > 0) > 0.6:
             break
-        draws = draw(calibration, SystemRandomness())
+        draws = registry.draw(calibration, laws.SystemRandomness())
     return found
 
 
@@ -401,4 +385,4 @@ def _(honest: Any, rows: Any, coef: FloatArray, calibration: Any) -> Any:
 @bug("both matrices get one noise", (moments_release, "rounded_sum"), RELEASES)
 def _(honest: Any, centre: Any, drawn: Any, grid: float) -> Any:
     half = np.hsplit(drawn.nearest(), 2)[0]
-    return honest(centre, FloatDraw(np.concatenate([half, half])), grid)
+    return honest(centre, laws.FloatDraw(np.concatenate([half, half])), grid)

@@ -13,16 +13,17 @@ import numpy as np
 from scipy import sparse
 
 from privatelr import model_data
-from privatelr.audit.mutations.planted import FRONT, Mutation, Swap, in_place_of, list_bug, rows
-from privatelr.design import formula_design, plan_columns
-from privatelr.numerics.rows import (
-    DenseRows,
-    RowBounds,
-    Work,
-    entries,
-    row_bounds,
-    sparse_rows,
+from privatelr.audit.mutations.planted import (
+    FRONT,
+    Mutation,
+    Swap,
+    in_place_of,
+    list_bug,
+    nothing,
+    rows,
 )
+from privatelr.design import formula_design, plan_columns
+from privatelr.numerics.rows import DenseRows, RowBounds, Work, entries, row_bounds, sparse_rows
 from privatelr.types import FloatArray, RowLimit
 
 OF_ROWS: list[Mutation] = []
@@ -43,9 +44,7 @@ def _trusted() -> Iterable[Swap]:
 OF_ROWS.append(Mutation("rows are not shortened", _trusted, (FRONT, rows("frame"))))
 
 
-@bug("sparse rows are not shortened", (sparse_rows, "_shorten"), rows("wide factor"))
-def _(honest: Any, x: Any, bound: float) -> None:
-    return None
+bug("sparse rows are not shortened", (sparse_rows, "_shorten"), rows("wide factor"))(nothing)
 
 
 @bug("projected rows are not shortened again", row_bounds.bounded_rows, rows("projected frame"))
@@ -94,9 +93,7 @@ OF_ROWS.append(
 
 
 @bug(
-    "parts of an entry are bounded, and not the entry",
-    entries.merged,
-    rows("entries of a matrix"),
+    "parts of an entry are bounded, and not the entry", entries.merged, rows("entries of a matrix")
 )
 def _(honest: Any, matrix: Any) -> Any:
     return sparse.csr_array(matrix, copy=True)
@@ -132,18 +129,16 @@ def _blocks_not_held() -> Iterable[Swap]:
 OF_ROWS.append(Mutation("rows leave the blocks of their noise", _blocks_not_held, (rows("frame"),)))
 
 
-@bug("columns without bounds have no length of their own", row_bounds.together_of, rows("frame"))
-def _(honest: Any, blocks: Any, intercept: Any) -> None:
-    """They are shortened with all others, and their noise is for fewer."""
+bug("columns without bounds have no length of their own", row_bounds.together_of, rows("frame"))(
+    nothing
+)
 
 
-@bug(
+bug(
     "sparse columns without bounds have no length of their own",
     (sparse_rows, "_shorten_some"),
     rows("wide factor"),
-)
-def _(honest: Any, x: Any, columns: Any, bound: float) -> None:
-    return None
+)(nothing)
 
 
 def _interactions_trusted() -> Iterable[Swap]:

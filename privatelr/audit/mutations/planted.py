@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from unittest import mock
 
 import numpy as np
 
@@ -31,7 +32,6 @@ from privatelr.types import Placement
 CAUGHT = (VIOLATION, DIFFERS)
 """Verdicts on what an audit has seen."""
 _SEED = 20_240_229
-_ABSENT = object()
 _Change = TypeVar("_Change", bound=Callable[..., Any])
 
 
@@ -136,20 +136,12 @@ def planted(swaps: Iterable[Swap]) -> Iterator[None]:
     with ExitStack() as undone:
         undone.callback(forget)
         for swap in swaps:
-            held = swap.owner if isinstance(swap.owner, dict) else vars(swap.owner)
-            undone.callback(_put, swap.owner, swap.name, held.get(swap.name, _ABSENT))
-            _put(swap.owner, swap.name, swap.value)
+            if isinstance(swap.owner, dict):
+                undone.enter_context(mock.patch.dict(swap.owner, {swap.name: swap.value}))
+            else:
+                undone.enter_context(mock.patch.object(swap.owner, swap.name, swap.value))
         forget()
         yield
-
-
-def _put(owner: Any, name: Any, value: Any) -> None:
-    if isinstance(owner, dict):
-        owner[name] = value
-    elif value is _ABSENT:
-        delattr(owner, name)  # it was inherited
-    else:
-        setattr(owner, name, value)
 
 
 def forget() -> None:
@@ -172,6 +164,15 @@ def wrongs(look: Look) -> Iterator[tuple[str, str]]:
                 yield f"{found.part}, {found.subject}", found.verdict
     except Exception as failure:  # with a bug in the package anything may happen
         yield look.name, could_not(failure)
+
+
+def times(factor: float) -> Callable[..., Any]:
+    """A change that multiplies what is returned."""
+    return lambda honest, *given, **named: factor * honest(*given, **named)
+
+
+def nothing(*given: Any, **named: Any) -> None:
+    """A change that does nothing."""
 
 
 # -- the parts of the audit -----------------------------------------------------------------------
