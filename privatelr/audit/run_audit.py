@@ -11,22 +11,22 @@ import numpy as np
 
 from privatelr.arguments import suggests_arguments
 from privatelr.audit import checks
-from privatelr.audit.attacks.accounts import audit_ledger
-from privatelr.audit.attacks.designs import audit_rows
-from privatelr.audit.attacks.fits import audit_front, audit_tables
+from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import Audit, Row, row_or_failure
+from privatelr.audit.checks import QUICK, Effort, plan_in
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
+from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_programs import audit_programs
 from privatelr.audit.enumeration.tiny_simplex import audit_simplex
-from privatelr.audit.recalculation.peers import audit_peers
-from privatelr.audit.recalculation.recomputed import audit_noise
+from privatelr.audit.fits import audit_front, audit_tables
+from privatelr.audit.peers import audit_peers
+from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.sampling import draws
 from privatelr.audit.sampling.distribution_tests import audit_draws, joint_pvalue, release_pvalue
 from privatelr.audit.sampling.known_noise import audit_releases
-from privatelr.audit.settings import QUICK, Effort, plan_in
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration

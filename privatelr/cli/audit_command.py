@@ -12,17 +12,17 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     import argparse
 
-    from privatelr.audit import audit_table, mutations, run_audit, settings
+    from privatelr.audit import audit_table, checks, mutations, run_audit
     from privatelr.audit.audit_table import Audit, Row
     from privatelr.audit.checks import Check
     from privatelr.audit.mutations import Shown
-    from privatelr.audit.settings import Effort
+    from privatelr.audit.checks import Effort
     from privatelr.cli.outcomes import Parser
 else:
     audit_table = lazy_import("privatelr.audit.audit_table")
     run_audit = lazy_import("privatelr.audit.run_audit")
     mutations = lazy_import("privatelr.audit.mutations")
-    settings = lazy_import("privatelr.audit.settings")
+    checks = lazy_import("privatelr.audit.checks")
     audit_table = lazy_import("privatelr.audit.audit_table")
 
 
@@ -77,7 +77,7 @@ def audit(chosen: argparse.Namespace) -> int:
     require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
     if chosen.plot is not None:
         audit_table.require_plot(chosen.plot)  # before the work, not after it
-    found, whole = _audit_all(chosen.eps, settings.FULL if chosen.full else settings.QUICK)
+    found, whole = _audit_all(chosen.eps, checks.FULL if chosen.full else checks.QUICK)
     print(found.to_json() if chosen.json else found)
     drawn = chosen.plot is None or _draw(found, chosen.plot)
     if not found.ok:

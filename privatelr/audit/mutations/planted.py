@@ -12,18 +12,25 @@ from unittest import mock
 
 import numpy as np
 
-from privatelr.audit.attacks.accounts import audit_ledger
-from privatelr.audit.attacks.designs import audit_rows
-from privatelr.audit.attacks.fits import FRONTS, audit_front, audit_tables
+from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import DIFFERS, Row
-from privatelr.audit.checks import OK, VIOLATION, Check, could_not
+from privatelr.audit.checks import (
+    INTERCEPT_AND_SLOPE,
+    OK,
+    VIOLATION,
+    Check,
+    Effort,
+    Setting,
+    could_not,
+)
+from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_simplex import audit_simplex
-from privatelr.audit.recalculation.recomputed import audit_noise
+from privatelr.audit.fits import FRONTS, audit_front, audit_tables
+from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import audit_one
 from privatelr.audit.sampling.distribution_tests import audit_draws
 from privatelr.audit.sampling.known_noise import audit_releases
-from privatelr.audit.settings import INTERCEPT_AND_SLOPE, Effort, Setting
 from privatelr.mechanisms import Request
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP

@@ -17,7 +17,7 @@ from scipy import stats
 
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
-from privatelr.audit.recalculation.worth import epsilon_of_gaussian
+from privatelr.audit.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr

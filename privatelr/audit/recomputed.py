@@ -12,16 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit.checks import Check, claims_of_size, guarded, label, short
-from privatelr.audit.density.exact import candidate_margins
-from privatelr.audit.recalculation import worth
-from privatelr.audit.settings import (
+from privatelr.audit import worth
+from privatelr.audit.checks import (
     INTERCEPT_AND_SLOPE,
     INTERCEPT_FACTOR_SLOPE,
     INTERCEPT_SLOPE_BALL,
+    Check,
     Setting,
+    claims_of_size,
+    guarded,
+    label,
     plan_in,
+    short,
 )
+from privatelr.audit.density.exact import candidate_margins
 from privatelr.mechanisms import (
     ALL_FOR_COEFFICIENTS,
     MECHANISMS,
