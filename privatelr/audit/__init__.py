@@ -8,7 +8,7 @@ print(audit.run())                                  # every mechanism, from form
 """
 
 from privatelr.audit.audit_table import Audit, Row
-from privatelr.audit.checks import Check
+from privatelr.audit.checks import FULL, QUICK, Check, Effort, Setting
 from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.neighbours import privacy_loss
 from privatelr.audit.density.pairs import Pair, SignedRows
@@ -23,7 +23,6 @@ from privatelr.audit.sampling.lower_bounds import (
     rho_from_outputs,
 )
 from privatelr.audit.sampling.outputs import Mechanism, Outputs, outputs_of
-from privatelr.audit.settings import FULL, QUICK, Effort, Setting
 
 __all__ = [
     "FULL",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.audit.checks import OK, VIOLATION, could_not, ruled, short, table_of
+from privatelr.audit.checks import OK, VIOLATION, Check, could_not, ruled, short, table_of
 from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
 from privatelr.privacy import Guarantee
@@ -19,30 +19,25 @@ from privatelr.privacy import Guarantee
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.audit.checks import Check
-
-
-CHOICES = ("selection", "simplex")
-"""Placements of mechanisms that choose columns."""
 DIFFERS = "DIFFERS"
 _DIFFERS = 1e-6
 _SLACK = 1e-6
 _LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
 _SHARES = {"coefficients": "of bound", "inference": "moments", "choices": "of bound"}
 """What can be bought, and the header of the column of its share."""
-_LEGENDS = (
-    """\
+_LEGENDS = {
+    "coefficients": """\
 exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
 of claim  exact over the claim; above 1 the claim is wrong
 of bound  the same without the hundredth that covers the distance to the exact minimiser
 sampled   lower bound from outputs alone, wrong once in 1,000 audits""",
-    """\
+    "inference": """\
 moments   share of what was paid for the moments that they alone show; above 1 it is too little""",
-    """\
+    "choices": """\
 choices   exact over all outcomes of tiny cases, on random neighbours that are not the worst""",
-    """\
+    DIFFERS: """\
 DIFFERS   real releases do not have the law that was audited""",
-)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,7 @@ class Row:
     @property
     def buys(self) -> str:
         """``"coefficients"``, ``"inference"`` for a release with the moments, or ``"choices"``."""
-        if self.placement in CHOICES:
+        if self.placement in ("selection", "simplex"):
             return "choices"
         return "coefficients" if math.isnan(self.moments) else "inference"
 
@@ -118,9 +113,6 @@ class Row:
         """Of their parts of the claim, if there are two."""
         return () if math.isnan(self.moments) else (self.attained, self.moments)
 
-    def __str__(self) -> str:
-        return self.line()
-
     def line(self, wide: int = 14) -> str:
         """The row as a line, with so many places for the loss."""
         numbers = ["-"] * 4
@@ -130,6 +122,8 @@ class Row:
             numbers = [f"{self.exact:.3g}", f"{self.ratio:.4f}", f"{share:.4f}", sampled]
         words = (self.placement, self.loss, self.claim)
         return _LINE.format(*words, *numbers, self.verdict, wide=wide)
+
+    __str__ = line
 
 
 def row_or_failure(
@@ -144,8 +138,7 @@ def row_or_failure(
     try:
         return make(*given)
     except Exception as failure:
-        none, why = math.nan, could_not(failure)
-        number = claimed_number(claim)
+        number, none, why = claimed_number(claim), math.nan, could_not(failure)
         return Row(placement, loss, short(claim), number, none, none, "", none, none, moments, why)
 
 
@@ -169,16 +162,13 @@ class Audit:
 
     def to_json(self) -> str:
         """Rows and checks as a list of objects: null for no number, ``"inf"`` for no limit."""
-        checked = [{**asdict(check), "verdict": check.verdict} for check in self.checks]
-        records = [
-            {key: _in_json(value) for key, value in record.items()}
-            for record in [*self._records(), *checked]
-        ]
+        records = self._records()
+        records += [{**asdict(check), "verdict": check.verdict} for check in self.checks]
+        for record in records:
+            for key, value in record.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    record[key] = None if math.isnan(value) else str(value)
         return json.dumps(records, indent=1, allow_nan=False)
-
-    def plot(self, path: str | Path) -> None:
-        """Write a picture of the table as .pdf, .png or .svg; takes matplotlib."""
-        write_plot(self.rows, path)
 
     def _records(self) -> list[dict[str, Any]]:
         return [
@@ -186,40 +176,46 @@ class Audit:
             for row in self.rows
         ]
 
+    def plot(self, path: str | Path) -> None:
+        """Write a picture of the table as .pdf, .png or .svg: found over claimed, a line per row.
+
+        Raises
+        ------
+        ArgumentError, MissingDependencyError
+            As `require_plot`.
+        """
+        target = require_plot(path)
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9.0, 1.5 + 0.28 * len(self.rows)), layout="constrained")
+        FigureCanvasAgg(figure)
+        _draw(figure.subplots(), self.rows)
+        figure.savefig(target, dpi=150)
+
     def __str__(self) -> str:
-        bought = {buys: [row for row in self.rows if row.buys == buys] for buys in _SHARES}
-        differs = any(row.verdict == DIFFERS for row in self.rows)
-        shown = (self.rows, bought["inference"], bought["choices"], differs)
-        tables = [line for buys, rows in bought.items() for line in _table(buys, rows)]
-        legend = [text for text, is_due in zip(_LEGENDS, shown, strict=True) if is_due]
-        return "\n".join([*tables, *table_of(self.checks), *legend])
+        lines, legends = [], ["coefficients"] if self.rows else []
+        for buys, share in _SHARES.items():
+            rows = [row for row in self.rows if row.buys == buys]
+            wide = max([14, *(len(row.loss) + 1 for row in rows)])
+            words = (
+                "mechanism",
+                "loss",
+                f"claim for {buys}",
+                "exact",
+                "of claim",
+                share,
+                "sampled",
+            )
+            head = _LINE.format(*words, "verdict", wide=wide)
+            lines += ruled(head, [row.line(wide) for row in rows])
+            legends += [buys] if rows and buys != "coefficients" else []
+        legends += [DIFFERS] if any(row.verdict == DIFFERS for row in self.rows) else []
+        return "\n".join([*lines, *table_of(self.checks), *(_LEGENDS[due] for due in legends)])
 
 
-def _table(buys: str, rows: list[Row]) -> list[str]:
-    wide = max([14, *(len(row.loss) + 1 for row in rows)])
-    numbers = ("exact", "of claim", _SHARES[buys], "sampled")
-    words = ("mechanism", "loss", f"claim for {buys}")
-    head = _LINE.format(*words, *numbers, "verdict", wide=wide)
-    return ruled(head, [row.line(wide) for row in rows])
-
-
-def _in_json(value: Any) -> Any:
-    """JSON has no number that is none and none that is infinite."""
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else str(value)
-
-
-FORMATS = (".pdf", ".png", ".svg")
+_FORMATS = (".pdf", ".png", ".svg")
 _FINE, _BROKEN, _QUIET = "#20639b", "#c0392b", "#9aa5b1"
-
-
-def require_format(path: str | Path) -> Path:
-    """The path, if a picture can be written under its name."""
-    target = Path(path)
-    if target.suffix.lower() not in FORMATS:
-        raise ArgumentError(f"plot={show(str(path))}: plot takes a name in {', '.join(FORMATS)}.")
-    return target
 
 
 def require_plot(path: str | Path) -> Path:
@@ -232,11 +228,11 @@ def require_plot(path: str | Path) -> Path:
     MissingDependencyError
         If matplotlib is not installed.
     """
-    target = require_format(path)
+    target, given = Path(path), f"plot={show(str(path))}: plot takes a name in"
+    if target.suffix.lower() not in _FORMATS:
+        raise ArgumentError(f"{given} {', '.join(_FORMATS)}.")
     if not target.parent.is_dir():
-        raise ArgumentError(
-            f"plot={show(str(path))}: plot takes a name in a directory that exists."
-        )
+        raise ArgumentError(f"{given} a directory that exists.")
     try:
         import matplotlib  # noqa: F401
     except ImportError as missing:
@@ -246,57 +242,30 @@ def require_plot(path: str | Path) -> Path:
     return target
 
 
-def write_plot(rows: Sequence[Row], path: str | Path) -> None:
-    """Draw what was found over what was claimed, one line per row.
-
-    Raises
-    ------
-    ArgumentError, MissingDependencyError
-        As `require_plot`.
-    """
-    target = require_plot(path)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 1.5 + 0.28 * len(rows)), layout="constrained")
-    FigureCanvasAgg(figure)
-    _draw(figure.subplots(), rows)
-    figure.savefig(target, dpi=150)
-
-
 def _draw(axes: Axes, rows: Sequence[Row]) -> None:
     heights = range(len(rows), 0, -1)
     axes.axvline(1.0, color="black", linewidth=1.0)
-    finite = [row.ratio for row in rows if math.isfinite(row.ratio)]
-    edge = max([1.15, *(1.05 * ratio for ratio in finite)])
+    edge = max([1.15, *(1.05 * row.ratio for row in rows if math.isfinite(row.ratio))])
     for height, row in zip(heights, rows, strict=True):
-        colour = _FINE if row.verdict == "ok" else _BROKEN
-        sampled = row.sampled / row.claimed
-        found, marker = (row.ratio, "o") if math.isfinite(row.ratio) else (edge, ">")
+        colour = _FINE if row.verdict == OK else _BROKEN
+        fits = math.isfinite(row.ratio)
+        found = row.ratio if fits else edge
         axes.plot([0, found], [height, height], color=_QUIET, linewidth=0.8, zorder=1)
+        marker = "o" if fits else ">"
         axes.plot(found, height, marker, color=colour, markersize=6, zorder=3, clip_on=False)
-        if found != row.ratio:  # no place on the axis
-            axes.annotate(
-                f"{row.ratio:g}",
-                (found, height),
-                xytext=(8, 0),
-                textcoords="offset points",
-                va="center",
-                color=colour,
-            )
+        if not fits:  # no place on the axis
+            beside: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points"}
+            axes.annotate(f"{row.ratio:g}", (found, height), va="center", color=colour, **beside)
+        sampled = row.sampled / row.claimed
         axes.plot(sampled, height, "o", mfc="white", mec=colour, markersize=5, zorder=2)
     axes.plot([], [], "o", color=_FINE, label="exact, from densities")
     axes.plot([], [], "o", mfc="white", mec=_FINE, label="sampled, from outputs alone")
-    axes.set_yticks(list(heights), [_title(row) for row in rows])
+    also = {"inference": " and inference"}
+    titles = [f"{row.placement}, {row.loss}{also.get(row.buys, '')}: {row.claim}" for row in rows]
+    axes.set_yticks(list(heights), titles)
     axes.set_ylim(0.4, len(rows) + 0.6)
     axes.set_xlim(0, edge)
     axes.set_xlabel("privacy loss over claim (right of the line: violation)")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
-
-
-def _title(row: Row) -> str:
-    inference = " and inference" if row.buys == "inference" else ""
-    return f"{row.placement}, {row.loss}{inference}: {row.claim}"

@@ -1,26 +1,22 @@
-"""Claims that an audit puts to the test, and checks: what was found, what is allowed, a verdict."""
+"""What an audit puts to the test and how hard, and checks: found, allowed, and a verdict."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
-from privatelr.audit.sampling.lower_bounds import (
-    delta_from_outputs,
-    epsilon_from_outputs,
-    rho_from_outputs,
-)
-from privatelr.audit.sampling.outputs import outputs_of
-from privatelr.errors import MissingDependencyError
+from privatelr.audit.sampling import lower_bounds
+from privatelr.audit.sampling.outputs import Score, outputs_of
+from privatelr.errors import GuaranteeError, MissingDependencyError
+from privatelr.mechanisms import Facts, Request, StagedCalibration, calibrate_all, divide
+from privatelr.mechanisms.calibration import free_penalty, proven
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
-from privatelr.types import FloatArray
+from privatelr.types import Block, BlockNorm, FloatArray
 
-if TYPE_CHECKING:
-    from privatelr.audit.sampling.outputs import Score
-
+# -- claims ---------------------------------------------------------------------------------------
 
 ALPHA = 1e-3
 """Probability that a whole audit raises a false alarm by sampling."""
@@ -72,13 +68,141 @@ def sampled_bound(
     if shows_nothing(claim, len(first)):
         return math.nan
     sides = outputs_of(first), outputs_of(second)
-    if isinstance(claim, PureDP):
-        return epsilon_from_outputs(*sides, alpha=alpha, score=score)
-    if isinstance(claim, ZCDP):
-        return rho_from_outputs(*sides, alpha=alpha, score=score)
+    match claim:
+        case PureDP():
+            return lower_bounds.epsilon_from_outputs(*sides, alpha=alpha, score=score)
+        case ZCDP():
+            return lower_bounds.rho_from_outputs(*sides, alpha=alpha, score=score)
     epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
-    return delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
+    return lower_bounds.delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
 
+
+# -- how hard to look ---------------------------------------------------------------------------
+
+Shape = tuple[int, float] | tuple[int, float, BlockNorm]
+RECORDS = 10**8
+FEWER = 10**6
+"""Records of a release with moments: sums of so many lose nothing in doubles that could be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Public facts under which a mechanism is attacked.
+
+    Attributes
+    ----------
+    radius : float
+    small : float
+        Lambda is the free one divided by this.
+    shape : tuple of (int, float) or (int, float, str)
+        Sizes and relative bounds of the blocks of columns, and their norm where it is not "l1";
+        empty for rows in a ball, d = 2.
+    """
+
+    radius: float = 1.0
+    small: float = 1.0
+    shape: tuple[Shape, ...] = ()
+
+    def facts(self, loss: Loss, n: int = RECORDS) -> Facts:
+        """The facts, with blocks scaled to the radius."""
+        if not self.shape:
+            return Facts(n, 2, loss, self.radius)
+        unit = self.radius / math.sqrt(math.fsum(part[1] ** 2 for part in self.shape))
+        blocks = tuple(Block(part[0], part[1] * unit, *part[2:]) for part in self.shape)
+        d = sum(block.size for block in blocks)
+        radius = math.nextafter(self.radius, math.inf)
+        return Facts(n, d, loss, radius, blocks)
+
+    def __str__(self) -> str:
+        shape = f", blocks {self.shape}" if self.shape else ""
+        return f"R={self.radius:g}, free lambda / {self.small:g}{shape}"
+
+
+ONE_COLUMN = ((1, 1.0),)
+INTERCEPT_AND_SLOPE = ((1, 0.5), (1, 1.0))
+INTERCEPT_FACTOR_SLOPE = ((1, 0.5), (3, 1.0), (1, 1.0))
+INTERCEPT_SLOPE_BALL: tuple[Shape, ...] = ((1, 0.5), (1, 1.0), (2, 1.0, "l2"))
+"""The last two columns have no bounds, and a length together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to look.
+
+    Attributes
+    ----------
+    settings : tuple of Setting
+    random_pairs : int
+        In each setting, beside the pairs on which the bounds are attained.
+    trials : int
+        Sampled releases on each dataset.
+    seeds : int
+        How often to sample.
+    releases : int
+        Real releases to compare with those that are modelled.
+    choices : int
+        Neighbours of tiny cases, for each shape, of mechanisms that choose columns.
+    formulas : int
+        Random formulas, for each kind of rows.
+    """
+
+    settings: tuple[Setting, ...]
+    random_pairs: int
+    trials: int
+    seeds: int
+    releases: int
+    choices: int = 4
+    formulas: int = 12
+
+
+QUICK = Effort(
+    settings=(
+        Setting(),
+        Setting(shape=INTERCEPT_AND_SLOPE),
+        Setting(12.0, 4.0),
+        Setting(0.1, 0.25, INTERCEPT_FACTOR_SLOPE),
+    ),
+    random_pairs=1,
+    trials=300_000,
+    seeds=1,
+    releases=300,
+    choices=6,
+)
+FULL = Effort(
+    settings=tuple(
+        Setting(radius, small, shape)
+        for radius in (0.1, 1.0, 12.0, 100.0)
+        for small in (0.25, 1.0, 4.0)
+        for shape in (
+            *((), ONE_COLUMN, INTERCEPT_AND_SLOPE),
+            *(INTERCEPT_FACTOR_SLOPE, INTERCEPT_SLOPE_BALL),
+        )
+    ),
+    random_pairs=10,
+    trials=500_000,
+    seeds=20,
+    releases=5_000,
+    choices=60,
+    formulas=200,
+)
+
+
+def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration | None:
+    """The mechanism under these facts, or None where no noise suffices.
+
+    Lambda is what is free for the coefficients, over the number of the setting.
+    """
+    facts = setting.facts(loss, FEWER if request.spend == "inference" else RECORDS)
+    target: Any = divide(request.target, request.spend, loss)[0]
+    analysis = proven(request.analysis, loss)
+    try:
+        penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
+        return calibrate_all(replace(request, analysis=analysis, lambda_=penalty / facts.n), facts)
+    except GuaranteeError:
+        return None
+
+
+# -- what was found ------------------------------------------------------------------------------
 
 OK, VIOLATION, MISSING = "ok", "VIOLATION", "not installed"
 _ROUNDING = 1e-9
@@ -120,13 +244,12 @@ class Check:
         """Whether nothing is wrong; what is not installed is not wrong."""
         return self.verdict in (OK, MISSING)
 
-    def __str__(self) -> str:
-        return self.line()
-
     def line(self, wide: int = 60) -> str:
         """The check as a line, with so many places for the subject."""
         numbers = ("-", "-") if self.failure else (f"{self.found:.4g}", f"{self.allowed:.4g}")
         return _LINE.format(self.part, self.subject, *numbers, self.verdict, wide=wide)
+
+    __str__ = line
 
 
 def could_not(failure: Exception) -> str:

@@ -5,73 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.attacks.accounts import audit_ledger
-from privatelr.audit.attacks.designs import audit_rows
-from privatelr.audit.attacks.fits import audit_front
-from privatelr.audit.attacks.odd_tables import audit_tables
+from privatelr.audit import checks
+from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import Audit, Row, row_or_failure
-from privatelr.audit.checks import (
-    ALPHA,
-    SMALLEST_DELTA,
-    claims_of_size,
-    label,
-    sampled_bound,
-    short,
-    shows_nothing,
-)
+from privatelr.audit.checks import QUICK, Effort, plan_in
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
+from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_programs import audit_programs
 from privatelr.audit.enumeration.tiny_simplex import audit_simplex
-from privatelr.audit.recalculation.peers import audit_peers
-from privatelr.audit.recalculation.recomputed import audit_noise
+from privatelr.audit.fits import audit_front, audit_tables
+from privatelr.audit.peers import audit_peers
+from privatelr.audit.recomputed import audit_noise
+from privatelr.audit.sampling import draws
 from privatelr.audit.sampling.distribution_tests import audit_draws, joint_pvalue, release_pvalue
-from privatelr.audit.sampling.draws import (
-    likelihood_ratio,
-    likelihood_ratio_of_both,
-    release_both_many,
-    release_many,
-)
 from privatelr.audit.sampling.known_noise import audit_releases
-from privatelr.audit.settings import QUICK, calibrate_in, plan_in
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace
-
-if TYPE_CHECKING:
-    from privatelr.audit.checks import Check
-    from privatelr.audit.density.pairs import Pair
-    from privatelr.audit.settings import Effort
-
-
-def audit_parts(epsilon: float, effort: Effort, rng: np.random.Generator) -> Iterator[Check]:
-    """All checks: rows, fits of formulas, noise, releases, choices, ledgers, other libraries.
-
-    Notes
-    -----
-    **Privacy.** *Covered*: no data is involved. *Neighbours*: replace one record. *Assumed
-    public*: everything. *Not covered*: time and memory of the mechanisms.
-    """
-    yield from audit_rows(rng, effort.formulas)
-    yield from audit_tables()
-    yield from audit_front(epsilon)
-    yield from audit_noise(epsilon)
-    yield from audit_draws(rng, 4 * effort.releases)
-    yield from audit_releases(rng, epsilon)
-    yield from audit_plays(rng, epsilon, effort.choices)
-    yield from audit_ledger(rng)
-    yield from audit_peers()
-
+from privatelr.types import FloatArray
 
 _FEWER = 10
 """The part of the trials and releases that a row with moments gets: one in so many."""
@@ -84,7 +46,7 @@ def run(
     effort: Effort = QUICK,
     losses: Sequence[str | Loss] | None = None,
     rng: np.random.Generator | None = None,
-    report: Callable[[Row | Check], None] | None = None,
+    report: Callable[[Row | checks.Check], None] | None = None,
 ) -> Audit:
     """Try to break every registered mechanism under every registered loss.
 
@@ -116,48 +78,14 @@ def run(
         ArgumentError, "epsilon", epsilon, "a number from 0.01 to 10", at_least=0.01, at_most=10
     )
     source = np.random.default_rng() if rng is None else rng
-    subjects = list(_subjects(epsilon, _chosen(losses)))
-    alpha = ALPHA / (len(subjects) * effort.seeds)
-    rows: list[Row] = []
-    checks: list[Check] = []
-
-    def told(found: Row | Check) -> None:
+    chosen = list(LOSSES.values()) if losses is None else [_find(loss) for loss in losses]
+    found: list[Row | checks.Check] = []
+    for each in _all_found(epsilon, effort, chosen, source, whole=losses is None):
+        found.append(each)
         if report is not None:
-            report(found)
-
-    if losses is None:
-        (other,) = source.spawn(1)  # so that the rows do not depend on the checks
-        for check in audit_parts(epsilon, effort, other):
-            checks.append(check)
-            told(check)
-    for request, loss in subjects:
-        moments = math.inf if request.spend == "inference" else math.nan
-        subject = request.placement, label(loss), request.target
-        given = request, loss, effort, alpha, source
-        rows.append(row_or_failure(*subject, audit_one, *given, moments=moments))
-        told(rows[-1])
-    for row in _choices(epsilon, effort, losses, source):
-        rows.append(row)
-        told(row)
-    return Audit(tuple(rows), tuple(checks))
-
-
-def _choices(
-    epsilon: float,
-    effort: Effort,
-    losses: Sequence[str | Loss] | None,
-    rng: np.random.Generator,
-) -> Iterator[Row]:
-    """Rows of the mechanisms that choose columns; those without a loss only if none was named."""
-    if losses is None:
-        yield from audit_programs(epsilon, rng, effort.releases, effort.choices)
-    yield from audit_simplex(epsilon, rng, effort.releases, effort.choices, _chosen(losses))
-
-
-def _chosen(losses: Sequence[str | Loss] | None) -> list[Loss]:
-    if losses is None:
-        return list(LOSSES.values())
-    return [_find(loss) for loss in losses]
+            report(each)
+    rows = tuple(each for each in found if isinstance(each, Row))
+    return Audit(rows, tuple(each for each in found if isinstance(each, checks.Check)))
 
 
 def _find(loss: str | Loss) -> Loss:
@@ -169,123 +97,105 @@ def _find(loss: str | Loss) -> Loss:
     return loss
 
 
+def _all_found(
+    epsilon: float, effort: Effort, losses: list[Loss], rng: np.random.Generator, *, whole: bool
+) -> Iterator[Row | checks.Check]:
+    """Checks and rows one after the other; what is not about a loss only of the whole audit."""
+    subjects = list(_subjects(epsilon, losses))
+    if whole:
+        (other,) = rng.spawn(1)  # so that the rows do not depend on the checks
+        yield from audit_rows(other, effort.formulas)
+        yield from audit_tables()
+        yield from audit_front(epsilon)
+        yield from audit_noise(epsilon)
+        yield from audit_draws(other, 4 * effort.releases)
+        yield from audit_releases(other, epsilon)
+        yield from audit_plays(other, epsilon, effort.choices)
+        yield from audit_ledger(other)
+        yield from audit_peers()
+    for request, loss in subjects:
+        yield row_or_failure(
+            *(request.placement, checks.label(loss), request.target, audit_one),
+            *(request, loss, effort, checks.ALPHA / (len(subjects) * effort.seeds), rng),
+            moments=math.inf if request.spend == "inference" else math.nan,
+        )
+    if whole:
+        yield from audit_programs(epsilon, rng, effort.releases, effort.choices)
+    yield from audit_simplex(epsilon, rng, effort.releases, effort.choices, losses)
+
+
 def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:
     """Every row of the table of mechanisms, at claims of one size, with every loss.
 
-    First of coefficients alone, then of coefficients and moments.
+    First of coefficients alone, then of coefficients and moments. Under a delta there is Gaussian
+    and Laplace noise, whichever a fit would take here. How large delta is does not matter to
+    Laplace noise, so that the smallest stands for all.
     """
     spends: tuple[Spend, ...] = (ALL_FOR_COEFFICIENTS, "inference")
     for spend in spends:
         for loss in losses:
             for placement, kind in MECHANISMS:
-                for claim in claims_of_size(epsilon):
-                    if isinstance(claim, kind):
-                        usual = Request(claim, placement, None, "free", "keep", spend)
-                        yield from ((one, loss) for one in _with_each_noise(usual))
-
-
-def _with_each_noise(request: Request) -> Iterator[Request]:
-    """Gaussian and Laplace noise under a delta, whichever a fit would take here.
-
-    How large delta is does not matter to Laplace noise, so that the smallest stands for all.
-    """
-    claim = request.target
-    if not isinstance(claim, ApproxDP):
-        yield request
-        return
-    yield replace(request, kinds=(GaussianNoise,))
-    if claim.delta == SMALLEST_DELTA:
-        yield replace(request, kinds=(SphericalLaplace, BlockLaplace))
-
-
-def _claim(request: Request) -> Guarantee:
-    """What the noise of a request has to hold."""
-    target = request.target
-    if isinstance(target, ApproxDP) and SphericalLaplace in request.kinds:
-        return PureDP(target.epsilon, target.neighbours)
-    return target
-
-
-def _short(request: Request) -> str:
-    return short(_claim(request)) + (", delta unused" if _claim(request) != request.target else "")
+                for claim in checks.claims_of_size(epsilon):
+                    if not isinstance(claim, kind):
+                        continue
+                    usual = Request(claim, placement, None, "free", "keep", spend)
+                    if not isinstance(claim, ApproxDP):
+                        yield usual, loss
+                        continue
+                    yield replace(usual, kinds=(GaussianNoise,)), loss
+                    if claim.delta == checks.SMALLEST_DELTA:
+                        yield replace(usual, kinds=(SphericalLaplace, BlockLaplace)), loss
 
 
 def audit_one(
     request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
 ) -> Row:
-    """One row of the table."""
-    if request.spend == "inference":
-        return _audit_both(request, loss, effort, alpha, rng)
-    findings = []
-    for setting in effort.settings:
-        calibration = calibrate_in(request, loss, setting)
-        if calibration is not None:
-            findings.append((setting, search(calibration, rng, effort.random_pairs)))
-    setting, worst = max(findings, key=lambda found: found[1].loss.ratio)
-    subject = findings[0][1].calibration
-    return Row(
-        placement=request.placement,
-        loss=label(loss),
-        claim=_short(request),
-        claimed=claimed_number(_claim(request)),
-        exact=worst.loss.found,
-        attained=max(found.loss.tilt_ratio for _, found in findings),
-        where=f"{setting}, {worst.family}",
-        sampled=max(sample(subject, effort.trials, alpha, rng) for _ in range(effort.seeds)),
-        differs=release_pvalue(request, loss, effort.releases, rng),
-    )
-
-
-def _audit_both(
-    request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
-) -> Row:
-    """One row about coefficients and moments, with a part of the effort."""
+    """One row of the table; one about coefficients and moments gets a part of the effort."""
+    both = request.spend == "inference"
+    pairs, fewer = (0, _FEWER) if both else (effort.random_pairs, 1)
     plans = [(setting, plan_in(request, loss, setting)) for setting in effort.settings]
-    findings = [(setting, search(plan, rng, 0)) for setting, plan in plans if plan is not None]
-    setting, worst = max(findings, key=lambda found: found[1].loss.ratio)
-    subject = next(plan for _, plan in plans if plan is not None)
-    trials, releases = -(-effort.trials // _FEWER), -(-effort.releases // _FEWER)
+    found = [(setting, plan, search(plan, rng, pairs)) for setting, plan in plans if plan]
+    setting, _, worst = max(found, key=lambda each: each[2].loss.ratio)
+    subject = found[0][1] if both else found[0][1].coefficients
+    losses = [each.loss for *_, each in found]
+    claim: Guarantee = request.target
+    if isinstance(claim, ApproxDP) and SphericalLaplace in request.kinds:
+        claim = PureDP(claim.epsilon, claim.neighbours)
+    trials = -(-effort.trials // fewer)
+    pvalue = joint_pvalue if both else release_pvalue
     return Row(
         placement=request.placement,
-        loss=label(loss),
-        claim=_short(request),
-        claimed=claimed_number(_claim(request)),
+        loss=checks.label(loss),
+        claim=checks.short(claim) + (", delta unused" if claim != request.target else ""),
+        claimed=claimed_number(claim),
         exact=worst.loss.found,
-        attained=max(found.loss.parts[0].ratio for _, found in findings),
+        attained=max(each.parts[0].ratio if both else each.tilt_ratio for each in losses),
         where=f"{setting}, {worst.family}",
-        sampled=max(sample_both(subject, trials, alpha, rng) for _ in range(effort.seeds)),
-        differs=joint_pvalue(request, loss, releases, rng),
-        moments=max(found.loss.parts[1].ratio for _, found in findings),
+        sampled=max(sample(subject, trials, alpha, rng) for _ in range(effort.seeds)),
+        differs=pvalue(request, loss, -(-effort.releases // fewer), rng),
+        moments=max(each.parts[1].ratio for each in losses) if both else math.nan,
     )
 
 
-def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.Generator) -> float:
-    """Lower bound on the number of the claim from releases on a pair of opposite records.
-
-    NaN for a delta of which so many trials can show nothing.
-    """
-    claim = calibration.proven
-    if shows_nothing(claim, trials):
-        return math.nan
-    pair = deep_pair(calibration) if calibration.problem.d > 1 else _alone(calibration)
-    first, second = (
-        release_many(calibration, side, trials, rng) for side in (pair.first(), pair.second())
-    )
-    return sampled_bound(claim, first, second, alpha, likelihood_ratio(calibration, pair))
-
-
-def sample_both(
-    plan: StagedCalibration, trials: int, alpha: float, rng: np.random.Generator
+def sample(
+    subject: Calibration | StagedCalibration, trials: int, alpha: float, rng: np.random.Generator
 ) -> float:
-    """As `sample`, from releases of coefficients and moments on records at an angle."""
-    if shows_nothing(plan.proven, trials):
+    """Lower bound on the number of the claim from releases on two datasets.
+
+    They differ in opposite records, or for coefficients and moments in records at an angle. NaN
+    for a delta of which so many trials can show nothing.
+    """
+    if checks.shows_nothing(subject.proven, trials):
         return math.nan
-    pair = usual_pair(plan.coefficients, WIDER)[0]
-    first, second = (
-        release_both_many(plan, side, trials, rng) for side in (pair.first(), pair.second())
-    )
-    return sampled_bound(plan.proven, first, second, alpha, likelihood_ratio_of_both(plan, pair))
-
-
-def _alone(calibration: Calibration) -> Pair:
-    return straight_pair(calibration, 0.0)[0]
+    release: Callable[..., FloatArray]
+    if isinstance(subject, StagedCalibration):
+        pair = usual_pair(subject.coefficients, WIDER)[0]
+        release = partial(draws.release_both_many, subject)
+        score = draws.likelihood_ratio_of_both(subject, pair)
+    else:
+        deep = subject.problem.d > 1
+        pair = deep_pair(subject) if deep else straight_pair(subject, 0.0)[0]
+        release = partial(draws.release_many, subject)
+        score = draws.likelihood_ratio(subject, pair)
+    first, second = (release(side, trials, rng) for side in (pair.first(), pair.second()))
+    return checks.sampled_bound(subject.proven, first, second, alpha, score)

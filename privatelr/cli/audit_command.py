@@ -12,18 +12,17 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     import argparse
 
-    from privatelr.audit import audit_table, run_audit, settings
+    from privatelr.audit import audit_table, checks, mutations, run_audit
     from privatelr.audit.audit_table import Audit, Row
     from privatelr.audit.checks import Check
-    from privatelr.audit.mutations import score
-    from privatelr.audit.mutations.score import Shown
-    from privatelr.audit.settings import Effort
+    from privatelr.audit.mutations import Shown
+    from privatelr.audit.checks import Effort
     from privatelr.cli.outcomes import Parser
 else:
     audit_table = lazy_import("privatelr.audit.audit_table")
     run_audit = lazy_import("privatelr.audit.run_audit")
-    score = lazy_import("privatelr.audit.mutations.score")
-    settings = lazy_import("privatelr.audit.settings")
+    mutations = lazy_import("privatelr.audit.mutations")
+    checks = lazy_import("privatelr.audit.checks")
     audit_table = lazy_import("privatelr.audit.audit_table")
 
 
@@ -78,7 +77,7 @@ def audit(chosen: argparse.Namespace) -> int:
     require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
     if chosen.plot is not None:
         audit_table.require_plot(chosen.plot)  # before the work, not after it
-    found, whole = _audit_all(chosen.eps, settings.FULL if chosen.full else settings.QUICK)
+    found, whole = _audit_all(chosen.eps, checks.FULL if chosen.full else checks.QUICK)
     print(found.to_json() if chosen.json else found)
     drawn = chosen.plot is None or _draw(found, chosen.plot)
     if not found.ok:
@@ -94,7 +93,7 @@ def _score(chosen: argparse.Namespace) -> int:
     def report(shown: Shown) -> None:
         print(f"planted: {shown}", file=sys.stderr)
 
-    found = score.run(report=report)
+    found = mutations.run(report=report)
     print(found.to_json() if chosen.json else found)
     return 0 if found.ok else 1
 

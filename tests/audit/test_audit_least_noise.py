@@ -7,10 +7,10 @@ import pytest
 from broken_mechanisms import GAUSSIAN, LAPLACE, LOGISTIC, calibrated, halved, planned
 
 from privatelr import audit
+from privatelr.audit.checks import Effort, Setting
 from privatelr.audit.density.joint import joint_loss_of
 from privatelr.audit.density.search import search
 from privatelr.audit.run_audit import audit_one
-from privatelr.audit.settings import Effort, Setting
 from privatelr.mechanisms import Request
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace

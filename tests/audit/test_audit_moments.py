@@ -44,7 +44,7 @@ from privatelr.audit.density.pairs import (
     usual_pair,
 )
 from privatelr.audit.density.search import search
-from privatelr.audit.run_audit import sample_both
+from privatelr.audit.run_audit import sample
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import joint_pvalue
 from privatelr.audit.sampling.draws import (
@@ -431,7 +431,7 @@ def test_moments_that_are_not_paid_for_show_in_the_whole():
 def test_sampled_claims_stand(target, placement, loss):
     plan = planned(target, placement=placement, loss=loss)
     claimed = {PureDP: 1.0, ZCDP: 0.5, ApproxDP: 0.01}[type(target)]
-    bounds = [sample_both(plan, 20_000, 1e-3, rng(seed)) for seed in range(4)]
+    bounds = [sample(plan, 20_000, 1e-3, rng(seed)) for seed in range(4)]
     assert max(bounds) <= claimed
     if isinstance(target, PureDP):
         assert min(bounds) > 0.15  # the attack is one that works
@@ -457,7 +457,7 @@ def test_a_score_of_both_beats_one_of_the_coefficients():
 
 def test_sampled_bounds_catch_a_radius_that_is_not_squared():
     broken = moments_radius_not_squared(planned(PureDP(1.0), radius=12.0))
-    assert sample_both(broken, 10_000, 1e-3, rng()) > 1.5
+    assert sample(broken, 10_000, 1e-3, rng()) > 1.5
 
 
 def outputs_of_a_sampler(plan, pair, sampler, count=2000):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from privatelr.audit import mutations
-from privatelr.audit.attacks.designs import audit_rows
 from privatelr.audit.checks import Check
+from privatelr.audit.designs import audit_rows
 from privatelr.audit.mutations import MUTATIONS
 from privatelr.audit.mutations.planted import Look, Mutation, Swap, everywhere, planted
 from privatelr.mechanisms import MECHANISMS
@@ -63,7 +63,7 @@ def test_a_function_is_swapped_wherever_it_is_known():
     names = {swap.owner.__name__ for swap in everywhere(output_noise.laws_hiding, None)}
     home = "privatelr.mechanisms.calibration"
     assert names >= {f"{home}.output_noise", f"{home}.moment_noise"}
-    assert "privatelr.audit.recalculation.peers" in names
+    assert "privatelr.audit.peers" in names
 
 
 def harmless():

@@ -13,14 +13,23 @@ import pytest
 from broken_mechanisms import calibrated, halved, kinds_of
 
 from privatelr import audit, cli
-from privatelr.audit import run_audit, settings
+from privatelr.audit import checks, mutations, run_audit
 from privatelr.audit.audit_table import Audit, Row
-from privatelr.audit.checks import Check, could_not, label
+from privatelr.audit.checks import (
+    FULL,
+    INTERCEPT_AND_SLOPE,
+    ONE_COLUMN,
+    QUICK,
+    Check,
+    Effort,
+    Setting,
+    could_not,
+    label,
+)
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.search import deep_pair
-from privatelr.audit.mutations import Score, Shown, score
+from privatelr.audit.mutations import Score, Shown
 from privatelr.audit.sampling.distribution_tests import release_pvalue
-from privatelr.audit.settings import FULL, INTERCEPT_AND_SLOPE, ONE_COLUMN, QUICK, Effort, Setting
 from privatelr.errors import ArgumentError, MissingDependencyError, NotConvergedError
 from privatelr.mechanisms import MECHANISMS, Mechanism, Request
 from privatelr.mechanisms.calibration import pure
@@ -41,7 +50,7 @@ def rng(seed=0):
 
 @pytest.fixture
 def brief(monkeypatch):
-    monkeypatch.setattr(settings, "QUICK", BRIEF)
+    monkeypatch.setattr(checks, "QUICK", BRIEF)
 
 
 # -- the audit --------------------------------------------------------------------------------
@@ -428,7 +437,7 @@ def test_the_command_prints_the_mutation_score(caught, capsys, monkeypatch):
             report(each)
         return Score(shown, ())
 
-    monkeypatch.setattr(score, "run", run)
+    monkeypatch.setattr(mutations, "run", run)
     assert cli.main(["audit", "--mutations"]) == (0 if caught else 1)
     said = capsys.readouterr()
     assert f"2 planted, {2 if caught else 1} caught" in said.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,125 +13,138 @@ import numpy as np
 from scipy import sparse
 
 from privatelr import model_data
-from privatelr.audit.mutations.planted import FRONT, Mutation, Swap, everywhere, rows
+from privatelr.audit.mutations.planted import (
+    FRONT,
+    Mutation,
+    Swap,
+    in_place_of,
+    list_bug,
+    nothing,
+    rows,
+)
 from privatelr.design import formula_design, plan_columns
 from privatelr.numerics.rows import DenseRows, RowBounds, Work, entries, row_bounds, sparse_rows
-from privatelr.numerics.rows import dense_rows as dense
-from privatelr.types import Block, FloatArray, RowLimit
+from privatelr.types import FloatArray, RowLimit
+
+OF_ROWS: list[Mutation] = []
+bug = partial(list_bug, OF_ROWS)
 
 
-def _intercept_forgotten() -> Iterable[Swap]:
-    yield Swap(RowLimit, "radius", property(lambda limit: limit.bound * (1 + 2.0**-50)))
+@bug("the intercept is forgotten in R", (RowLimit, "radius"), FRONT, rows("frame"))
+def _(honest: Any, limit: RowLimit) -> float:
+    return limit.bound * (1 + 2.0**-50)
 
 
-def _not_shortened() -> Iterable[Swap]:
-    yield Swap(row_bounds, "_shortened", lambda x, bound: x)
-    yield Swap(RowBounds, "_kept", lambda held, covariates: np.isfinite(covariates).all(axis=1))
+def _trusted() -> Iterable[Swap]:
+    """Rows are taken as they are, if their numbers are finite."""
+    yield from in_place_of((row_bounds, "_shortened"), lambda honest, x, bound: x)
+    yield from in_place_of((RowBounds, "_kept"), lambda honest, held, x: np.isfinite(x).all(axis=1))
 
 
-def _sparse_not_shortened() -> Iterable[Swap]:
-    yield Swap(sparse_rows, "_shorten", lambda x, bound: None)
+OF_ROWS.append(Mutation("rows are not shortened", _trusted, (FRONT, rows("frame"))))
 
 
-def _images_not_shortened() -> Iterable[Swap]:
-    honest = row_bounds.bounded_rows
-
-    def bounded(
-        covariates: FloatArray,
-        bound: float,
-        intercept: float | None,
-        projection: Any = None,
-        blocks: tuple[Block, ...] = (),
-    ) -> FloatArray:
-        if blocks:
-            return honest(covariates, bound, intercept, projection, blocks)
-        short = honest(covariates, bound, None)
-        images = short if projection is None else short @ projection
-        if intercept is None:
-            return images
-        usable = np.isfinite(covariates).all(axis=1)
-        return np.column_stack([usable * intercept, images])
-
-    yield from everywhere(honest, bounded)
+bug("sparse rows are not shortened", (sparse_rows, "_shorten"), rows("wide factor"))(nothing)
 
 
-def _sparse_images_not_shortened() -> Iterable[Swap]:
-    honest = sparse_rows.sparse_backend
-
-    def backend(covariates: Any, labels: FloatArray, *, projection: Any, **limit: Any) -> Any:
-        if projection is not None:
-            projection, limit["bound"] = 3 * projection, 3 * limit["bound"]
-        return honest(covariates, labels, projection=projection, **limit)
-
-    yield from everywhere(honest, backend)
-
-
-def _duplicates_not_summed() -> Iterable[Swap]:
-    class Unsummed(sparse.csr_array):  # type: ignore[misc]
-        """Stores an entry in as many parts as it was given."""
-
-        def sum_duplicates(self) -> None:
-            """Leave them as they are."""
-
-    yield Swap(sparse_rows, "sparse", SimpleNamespace(csr_array=Unsummed))
+@bug("projected rows are not shortened again", row_bounds.bounded_rows, rows("projected frame"))
+def _(
+    honest: Any,
+    covariates: FloatArray,
+    bound: float,
+    intercept: float | None,
+    projection: Any = None,
+    blocks: Any = (),
+) -> Any:
+    if blocks:
+        return honest(covariates, bound, intercept, projection, blocks)
+    short = honest(covariates, bound, None)
+    images = short if projection is None else short @ projection
+    if intercept is None:
+        return images
+    return np.column_stack([np.isfinite(covariates).all(axis=1) * intercept, images])
 
 
-def _entry_parts_bounded() -> Iterable[Swap]:
-    yield from everywhere(entries.merged, lambda matrix: sparse.csr_array(matrix, copy=True))
+@bug(
+    "projected sparse rows are held to another length",
+    sparse_rows.sparse_backend,
+    rows("projected wide factor"),
+)
+def _(honest: Any, *given: Any, projection: Any, **limit: Any) -> Any:
+    if projection is not None:
+        projection, limit["bound"] = 3 * projection, 3 * limit["bound"]
+    return honest(*given, projection=projection, **limit)
 
 
-def _entries_not_bounded() -> Iterable[Swap]:
-    honest = entries._dense_signed
+class _Unsummed(sparse.csr_array):  # type: ignore[misc]
+    """Stores an entry in as many parts as it was given."""
 
-    def signed(x: FloatArray, y: FloatArray, x_bound: float, intercept: Any) -> FloatArray:
-        return honest(x, y, 1e9 * x_bound, intercept)
-
-    yield Swap(entries, "_dense_signed", signed)
+    def sum_duplicates(self) -> None:
+        """Leave them as they are."""
 
 
-def _partitions_not_bounded() -> Iterable[Swap]:
-    def loose(work: Work, reader: Any) -> DenseRows:
-        return dense.DenseRows.held(reader, replace(work.limits, bound=1e9, blocks=()))
+OF_ROWS.append(
+    Mutation(
+        "entries that a sparse matrix stores in parts are not added up",
+        lambda: [Swap(sparse_rows, "sparse", SimpleNamespace(csr_array=_Unsummed))],
+        (rows("sparse matrix"),),
+    )
+)
 
-    yield Swap(Work, "rows", loose)
+
+@bug(
+    "parts of an entry are bounded, and not the entry", entries.merged, rows("entries of a matrix")
+)
+def _(honest: Any, matrix: Any) -> Any:
+    return sparse.csr_array(matrix, copy=True)
 
 
-def _bound_from_data() -> Iterable[Swap]:
-    honest = RowBounds.hold
+@bug("entries are not bounded", (entries, "_dense_signed"), rows("entries of a frame"))
+def _(honest: Any, x: FloatArray, y: FloatArray, x_bound: float, intercept: Any) -> Any:
+    return honest(x, y, 1e9 * x_bound, intercept)
 
-    def hold(held: RowBounds, covariates: FloatArray, labels: FloatArray, out: Any = None) -> Any:
-        with np.errstate(all="ignore"):
-            lengths = np.linalg.norm(covariates, axis=1)
-        longest = float(np.max(lengths[np.isfinite(lengths)], initial=held.bound))
-        return honest(replace(held, bound=longest), covariates, labels, out)
 
-    yield Swap(RowBounds, "hold", hold)
+@bug("rows of Dask partitions are not bounded", (Work, "rows"), rows("Dask partitions"))
+def _(honest: Any, work: Work, reader: Any) -> DenseRows:
+    return DenseRows.held(reader, replace(work.limits, bound=1e9, blocks=()))
+
+
+@bug("the longest row stands in for the bound", (RowBounds, "hold"), rows("frame"))
+def _(honest: Any, held: RowBounds, covariates: FloatArray, *others: Any) -> Any:
+    with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(covariates, axis=1)
+    longest = float(np.max(lengths[np.isfinite(lengths)], initial=held.bound))
+    return honest(replace(held, bound=longest), covariates, *others)
 
 
 def _blocks_not_held() -> Iterable[Swap]:
-    honest = vars(formula_design.DesignSpec)["blocks"].fget
-    halved = property(lambda spec: tuple(replace(b, bound=b.bound / 2) for b in honest(spec)))
-    yield Swap(formula_design.DesignSpec, "blocks", halved)
-    yield Swap(row_bounds, "held_in_blocks", lambda x, blocks: x)
-    yield Swap(RowBounds, "_kept", lambda held, x: np.zeros(len(x), dtype=bool))
+    yield from in_place_of(
+        (formula_design.DesignSpec, "blocks"),
+        lambda honest, spec: tuple(replace(b, bound=b.bound / 2) for b in honest(spec)),
+    )
+    yield from in_place_of((row_bounds, "held_in_blocks"), lambda honest, x, blocks: x)
+    yield from in_place_of((RowBounds, "_kept"), lambda honest, held, x: np.zeros(len(x), bool))
 
 
-def _unbounded_with_the_rest() -> Iterable[Swap]:
-    """Columns without bounds are shortened with all others, and their noise is for fewer."""
-    yield from everywhere(row_bounds.together_of, lambda blocks, intercept: None)
+OF_ROWS.append(Mutation("rows leave the blocks of their noise", _blocks_not_held, (rows("frame"),)))
 
 
-def _sparse_unbounded_with_the_rest() -> Iterable[Swap]:
-    yield Swap(sparse_rows, "_shorten_some", lambda x, columns, bound: None)
+bug("columns without bounds have no length of their own", row_bounds.together_of, rows("frame"))(
+    nothing
+)
+
+
+bug(
+    "sparse columns without bounds have no length of their own",
+    (sparse_rows, "_shorten_some"),
+    rows("wide factor"),
+)(nothing)
 
 
 def _interactions_trusted() -> Iterable[Swap]:
     """A row is taken to be as long as its declared terms say, which forget an interaction."""
-    yield Swap(row_bounds, "_shortened", lambda x, bound: x)
-    yield Swap(RowBounds, "_kept", lambda held, x: np.isfinite(x).all(axis=1))
-    honest = plan_columns
 
-    def plan(formula: Any, variables: Any) -> Any:
+    def plan(honest: Any, formula: Any, variables: Any) -> Any:
         factors, columns = honest(formula, variables)
         terms = tuple(
             replace(term, radius=term.radius / 4) if ":" in term.label else term
@@ -138,101 +152,48 @@ def _interactions_trusted() -> Iterable[Swap]:
         )
         return factors, replace(columns, terms=terms)
 
-    yield from everywhere(honest, plan)
+    yield from _trusted()
+    yield from in_place_of(plan_columns, plan)
 
 
-def _unusable_dropped() -> Iterable[Swap]:
-    honest = formula_design.read_design
-
-    def read(spec: Any, frame: Any, backend: Any) -> Any:
-        used = list(spec.formula.variables)
-        return honest(spec, frame[frame[used].notna().all(axis=1)], backend)
-
-    yield Swap(model_data, "read_design", read)
-
-
-def _missing_imputed() -> Iterable[Swap]:
-    honest = formula_design.read_labelled
-
-    def read(spec: Any, frame: Any) -> Any:
-        covariates, label = honest(spec, frame)
-        with np.errstate(all="ignore"):
-            usable = np.isfinite(covariates).all(axis=1)
-            mean = covariates[usable].sum(axis=0) / max(int(usable.sum()), 1)
-        covariates[~usable] = mean
-        label[~usable] = 1.0
-        return covariates, label
-
-    yield from everywhere(honest, read)
-
-
-def _scaled_by_largest() -> Iterable[Swap]:
-    honest = dense.DenseRows.of.__func__  # type: ignore[attr-defined]
-
-    def of(cls: Any, /, reader: Any, **limits: Any) -> Any:
-        made = honest(cls, reader, **limits)
-        largest = np.abs(made.x).max(axis=0, initial=0.0)
-        unit = np.where(largest > 0, largest, 1.0) * math.sqrt(made.d)
-        made._set(np.minimum(made.radius, 1.0) * made.x / unit, made.y.copy(), RowBounds(**limits))
-        return made
-
-    yield Swap(dense.DenseRows, "of", classmethod(of))
-
-
-def _intercept_twice() -> Iterable[Swap]:
-    honest = sparse_rows._with_intercept
-    yield Swap(sparse_rows, "_with_intercept", lambda x, ones: honest(x, 2 * ones))
-
-
-OF_ROWS = (
-    Mutation("the intercept is forgotten in R", _intercept_forgotten, (FRONT, rows("frame"))),
-    Mutation("rows are not shortened", _not_shortened, (FRONT, rows("frame"))),
-    Mutation("sparse rows are not shortened", _sparse_not_shortened, (rows("wide factor"),)),
-    Mutation(
-        "projected rows are not shortened again", _images_not_shortened, (rows("projected frame"),)
-    ),
-    Mutation(
-        "projected sparse rows are held to another length",
-        _sparse_images_not_shortened,
-        (rows("projected wide factor"),),
-    ),
-    Mutation(
-        "entries that a sparse matrix stores in parts are not added up",
-        _duplicates_not_summed,
-        (rows("sparse matrix"),),
-    ),
-    Mutation(
-        "parts of an entry are bounded, and not the entry",
-        _entry_parts_bounded,
-        (rows("entries of a matrix"),),
-    ),
-    Mutation("entries are not bounded", _entries_not_bounded, (rows("entries of a frame"),)),
-    Mutation(
-        "rows of Dask partitions are not bounded",
-        _partitions_not_bounded,
-        (rows("Dask partitions"),),
-    ),
-    Mutation("the longest row stands in for the bound", _bound_from_data, (rows("frame"),)),
-    Mutation("rows leave the blocks of their noise", _blocks_not_held, (rows("frame"),)),
-    Mutation(
-        "columns without bounds have no length of their own",
-        _unbounded_with_the_rest,
-        (rows("frame"),),
-    ),
-    Mutation(
-        "sparse columns without bounds have no length of their own",
-        _sparse_unbounded_with_the_rest,
-        (rows("wide factor"),),
-    ),
+OF_ROWS.append(
     Mutation(
         "the range of an interaction is too small, and rows are trusted",
         _interactions_trusted,
         (rows("frame"),),
-    ),
-    Mutation("records with a missing value are dropped", _unusable_dropped, (rows("frame"),)),
-    Mutation("missing values become means of the others", _missing_imputed, (rows("frame"),)),
-    Mutation("columns are divided by their largest value", _scaled_by_largest, (rows("frame"),)),
-    Mutation(
-        "the intercept of sparse rows counts twice", _intercept_twice, (rows("sparse matrix"),)
-    ),
+    )
 )
+
+
+@bug("records with a missing value are dropped", (model_data, "read_design"), rows("frame"))
+def _(honest: Any, spec: Any, frame: Any, backend: Any) -> Any:
+    used = list(spec.formula.variables)
+    return honest(spec, frame[frame[used].notna().all(axis=1)], backend)
+
+
+@bug("missing values become means of the others", formula_design.read_labelled, rows("frame"))
+def _(honest: Any, spec: Any, frame: Any) -> Any:
+    covariates, label = honest(spec, frame)
+    with np.errstate(all="ignore"):
+        usable = np.isfinite(covariates).all(axis=1)
+        mean = covariates[usable].sum(axis=0) / max(int(usable.sum()), 1)
+    covariates[~usable], label[~usable] = mean, 1.0
+    return covariates, label
+
+
+@bug("columns are divided by their largest value", (DenseRows, "of"), rows("frame"))
+def _(honest: Any, cls: Any, /, reader: Any, **limits: Any) -> Any:
+    made = honest(cls, reader, **limits)
+    largest = np.abs(made.x).max(axis=0, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0) * math.sqrt(made.d)
+    made._set(np.minimum(made.radius, 1.0) * made.x / unit, made.y.copy(), RowBounds(**limits))
+    return made
+
+
+@bug(
+    "the intercept of sparse rows counts twice",
+    (sparse_rows, "_with_intercept"),
+    rows("sparse matrix"),
+)
+def _(honest: Any, x: Any, ones: Any) -> Any:
+    return honest(x, 2 * ones)

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+from unittest import mock
 
 import numpy as np
 
-from privatelr.audit.attacks.accounts import audit_ledger
-from privatelr.audit.attacks.designs import audit_rows
-from privatelr.audit.attacks.fits import FRONTS, audit_front
-from privatelr.audit.attacks.odd_tables import audit_tables
+from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import DIFFERS, Row
-from privatelr.audit.checks import OK, VIOLATION, Check, could_not
+from privatelr.audit.checks import (
+    INTERCEPT_AND_SLOPE,
+    OK,
+    VIOLATION,
+    Check,
+    Effort,
+    Setting,
+    could_not,
+)
+from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_simplex import audit_simplex
-from privatelr.audit.recalculation.recomputed import audit_noise
+from privatelr.audit.fits import FRONTS, audit_front, audit_tables
+from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import audit_one
 from privatelr.audit.sampling.distribution_tests import audit_draws
 from privatelr.audit.sampling.known_noise import audit_releases
-from privatelr.audit.settings import INTERCEPT_AND_SLOPE, Effort, Setting
 from privatelr.mechanisms import Request
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP
@@ -31,7 +39,7 @@ from privatelr.types import Placement
 CAUGHT = (VIOLATION, DIFFERS)
 """Verdicts on what an audit has seen."""
 _SEED = 20_240_229
-_ABSENT = object()
+_Change = TypeVar("_Change", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +99,42 @@ class Mutation:
 
 def everywhere(function: Any, value: Any) -> list[Swap]:
     """Swaps of a function in every module of the package that has it by its name."""
-    modules = [
-        module
-        for name, module in sys.modules.items()
-        if name.startswith("privatelr") and not name.startswith("privatelr.audit.mutations")
-    ]
     return [
         Swap(module, name, value)
-        for module in modules
+        for path, module in list(sys.modules.items())
+        if path.startswith("privatelr") and not path.startswith("privatelr.audit.mutations")
         for name, held in list(vars(module).items())
         if held is function
     ]
+
+
+def in_place_of(place: Any, change: Callable[..., Any]) -> list[Swap]:
+    """Swaps that call `change` where the package calls something else, which it gets first.
+
+    A place is a function, which is swapped everywhere, or a pair of a module or class and a name.
+    """
+    owner, name = place if isinstance(place, tuple) else (None, "")
+    honest = inspect.getattr_static(owner, name) if owner else place
+    inner = getattr(honest, "fget", getattr(honest, "__func__", honest))
+
+    def changed(*given: Any, **named: Any) -> Any:
+        return change(inner, *given, **named)
+
+    kind = type(honest)
+    value = kind(changed) if kind in (property, classmethod, staticmethod) else changed
+    return [Swap(owner, name, value)] if owner else everywhere(honest, value)
+
+
+def list_bug(
+    bugs: list[Mutation], name: str, place: Any, *looks: Look
+) -> Callable[[_Change], _Change]:
+    """A decorator of what `in_place_of` calls: lists it as a bug of this name."""
+
+    def plant(change: _Change) -> _Change:
+        bugs.append(Mutation(name, lambda: in_place_of(place, change), looks))
+        return change
+
+    return plant
 
 
 @contextmanager
@@ -110,35 +143,21 @@ def planted(swaps: Iterable[Swap]) -> Iterator[None]:
     with ExitStack() as undone:
         undone.callback(forget)
         for swap in swaps:
-            undone.callback(_put, swap.owner, swap.name, _held(swap.owner, swap.name))
-            _put(swap.owner, swap.name, swap.value)
+            if isinstance(swap.owner, dict):
+                undone.enter_context(mock.patch.dict(swap.owner, {swap.name: swap.value}))
+            else:
+                undone.enter_context(mock.patch.object(swap.owner, swap.name, swap.value))
         forget()
         yield
 
 
-def _held(owner: Any, name: Any) -> Any:
-    if isinstance(owner, dict):
-        return owner.get(name, _ABSENT)
-    return vars(owner).get(name, _ABSENT)
-
-
-def _put(owner: Any, name: Any, value: Any) -> None:
-    if isinstance(owner, dict):
-        owner[name] = value
-    elif value is _ABSENT:
-        delattr(owner, name)  # it was inherited
-    else:
-        setattr(owner, name, value)
-
-
 def forget() -> None:
     """Clear what functions of the package remember of their results."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("privatelr"):
-            for held in list(vars(module).values()):
-                clear = getattr(held, "cache_clear", None)
-                if callable(clear):
-                    clear()
+    modules = [module for name, module in sys.modules.items() if name.startswith("privatelr")]
+    for held in [value for module in modules for value in list(vars(module).values())]:
+        clear = getattr(held, "cache_clear", None)
+        if callable(clear):
+            clear()
 
 
 def wrongs(look: Look) -> Iterator[tuple[str, str]]:
@@ -154,29 +173,33 @@ def wrongs(look: Look) -> Iterator[tuple[str, str]]:
         yield look.name, could_not(failure)
 
 
-_FORMULAS, _DRAWS = 4, 2_000
+def times(factor: float) -> Callable[..., Any]:
+    """A change that multiplies what is returned."""
+    return lambda honest, *given, **named: factor * honest(*given, **named)
+
+
+def nothing(*given: Any, **named: Any) -> None:
+    """A change that does nothing."""
+
+
+# -- the parts of the audit -----------------------------------------------------------------------
+
 _BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 2_000, 1, 250)
 _ALPHA = 1e-6
-_PAIRS, _TRIALS = 3, 60
 
 
 def rows(*kinds: str) -> Look:
     """Rows of random formulas, of these kinds."""
-    return Look(f"rows, {', '.join(kinds)}", lambda rng: audit_rows(rng, _FORMULAS, kinds))
+    return Look(f"rows, {', '.join(kinds)}", lambda rng: audit_rows(rng, 4, kinds))
 
 
 def row(placement: Placement, loss: str = "logistic") -> Look:
     """The row of a pure claim: the worst pair, samples, and whether releases have their law."""
-
-    def work(rng: np.random.Generator) -> Iterator[Row]:
-        request = Request(PureDP(1.0), placement, None, "free", "keep")
-        yield audit_one(request, LOSSES[loss], _BRIEF, _ALPHA, rng)
-
-    return Look(f"row, {placement}, {loss}", work)
-
-
-def _of_simplex(rng: np.random.Generator) -> Iterator[Row]:
-    yield from audit_simplex(1.0, rng, _TRIALS, _PAIRS, [LOSSES["logistic"]])
+    request = Request(PureDP(1.0), placement, None, "free", "keep")
+    return Look(
+        f"row, {placement}, {loss}",
+        lambda rng: [audit_one(request, LOSSES[loss], _BRIEF, _ALPHA, rng)],
+    )
 
 
 def noise(only: str) -> Look:
@@ -184,14 +207,12 @@ def noise(only: str) -> Look:
     return Look(f"noise, {only}", lambda rng: audit_noise(1.0, only))
 
 
-def _of_front(rng: np.random.Generator) -> Iterator[Check]:
-    yield from audit_front(1.0, FRONTS[:2], claims=1)
-
-
-FRONT = Look("fits of formulas", _of_front)
-DRAWS = Look("draws", lambda rng: audit_draws(rng, _DRAWS))
+FRONT = Look("fits of formulas", lambda rng: audit_front(1.0, FRONTS[:2], claims=1))
+DRAWS = Look("draws", lambda rng: audit_draws(rng, 2_000))
 RELEASES = Look("releases", lambda rng: audit_releases(rng, 1.0))
 CHOICES = Look("choices", lambda rng: audit_plays(rng, 1.0, 4))
-SIMPLEX = Look("draws from the simplex", _of_simplex)
+SIMPLEX = Look(
+    "draws from the simplex", lambda rng: audit_simplex(1.0, rng, 60, 3, [LOSSES["logistic"]])
+)
 TABLES = Look("tables", lambda rng: audit_tables())
 LEDGER = Look("ledger", audit_ledger)

@@ -17,7 +17,7 @@ from scipy import stats
 
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
-from privatelr.audit.recalculation.worth import epsilon_of_gaussian
+from privatelr.audit.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
@@ -25,7 +25,6 @@ from privatelr.privacy import ZCDP, ApproxDP, Event, GaussianEvent, Guarantee, N
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import log_delta
 
-PART = "ledger"
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9
 _TOLD = 1e-4
@@ -44,72 +43,15 @@ def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
         ("prices chosen by results", _chosen),
         ("events", _false_events),
         ("deltas of both kinds", _deltas),
+        ("fits", _fits),
     ):
-        yield from guarded(PART, subject, work, rng)
-    yield from guarded(PART, "fits", _fits)
+        yield from guarded("ledger", subject, work, rng)
 
 
-def _share(subject: str, spent: float, said: float) -> Check:
-    over = spent / said if said > 0 else math.inf
-    return Check(PART, f"{subject}: epsilon that is spent over what is counted", over, 1 + _TOLD)
-
-
-def _sums(rng: np.random.Generator) -> Iterator[Check]:
-    ledger, prices = Ledger(_LARGE), rng.uniform(0.1, 2.0, _SEVERAL).tolist()
-    for price in prices:
-        ledger.charge(PureDP(price), (), "audit")
-    yield _share("pure releases", math.fsum(prices), ledger.spent())
-    ledger.charge(PureDP(0.5), (), "audit", times=7)
-    yield _share("one release many times", math.fsum(prices) + 3.5, ledger.spent())
-
-
-def _responses(rng: np.random.Generator) -> Iterator[Check]:
-    ledger, prices = Ledger(_LARGE, _DELTA), rng.uniform(0.1, 1.0, _SEVERAL).tolist()
-    log_p, log_q = np.zeros(1), np.zeros(1)
-    for price in prices:
-        ledger.charge(PureDP(price), (), "audit")
-        truth, lie = -math.log1p(math.exp(-price)), -math.log1p(math.exp(price))
-        log_p = np.concatenate([log_p + truth, log_p + lie])
-        log_q = np.concatenate([log_q + lie, log_q + truth])
-    exact = epsilon_of_outcomes(log_p, log_q, _DELTA)
-    yield _share("pure releases at a delta", exact, ledger.spent())
-
-
-def _gaussians(rng: np.random.Generator) -> Iterator[Check]:
-    # the account of a large budget is rough for small prices
-    ledger, prices = Ledger(15.0, _DELTA), rng.uniform(0.01, 0.2, _SEVERAL).tolist()
-    for price in prices:
-        ledger.charge(ZCDP(price), (), "audit")
-    exact = epsilon_of_gaussian(math.sqrt(2 * math.fsum(prices)), _DELTA)
-    yield _share("zCDP at a delta", exact, ledger.spent())
-
-
-def _parts(rng: np.random.Generator) -> Iterator[Check]:
-    ledger = Ledger(_LARGE)
-    ledger.part("first").charge(PureDP(1.0), (), "audit")
-    ledger.part("second").charge(PureDP(2.0), (), "audit")
-    ledger.charge(PureDP(0.5), (), "audit")
-    ledger.part("second").charge(PureDP(1.0), (), "audit")
-    yield _share("parts", 3.5, ledger.spent())
-
-
-def _budgets(rng: np.random.Generator) -> Iterator[Check]:
-    beyond = 0.0
-    for delta, charges in (*((0.0, 40) for _ in range(10)), (_DELTA, 8)):
-        ledger, sum_of_pure = Ledger(1.0, delta), 0.0
-        for _ in range(charges):
-            price = float(rng.uniform(0.02, 0.4))
-            try:
-                ledger.charge(PureDP(price), (), "audit")
-            except GuaranteeError:
-                continue
-            sum_of_pure += price
-        spent = sum_of_pure if delta == 0 else ledger.spent()
-        beyond = max(beyond, spent)
-    yield Check(PART, "budgets: what was charged over the budget", beyond, 1.0)
-    ledger = Ledger(1.0)
-    accepted = sum(_accepts(ledger, NonPrivate("audit")) for _ in range(3))
-    yield Check(PART, "budgets: releases without a guarantee that were accepted", accepted)
+def _share(subject: str, spent: float, ledger: Ledger) -> Check:
+    over = spent / said if (said := ledger.spent()) > 0 else math.inf
+    counted = f"{subject}: epsilon that is spent over what is counted"
+    return Check("ledger", counted, over, 1 + _TOLD)
 
 
 def _accepts(
@@ -122,33 +64,65 @@ def _accepts(
     return True
 
 
+def _sums(rng: np.random.Generator) -> Iterator[Check]:
+    ledger, prices = Ledger(_LARGE), rng.uniform(0.1, 2.0, _SEVERAL).tolist()
+    for price in prices:
+        ledger.charge(PureDP(price))
+    yield _share("pure releases", math.fsum(prices), ledger)
+    ledger.charge(PureDP(0.5), times=7)
+    yield _share("one release many times", math.fsum(prices) + 3.5, ledger)
+
+
+def _responses(rng: np.random.Generator) -> Iterator[Check]:
+    ledger = Ledger(_LARGE, _DELTA)
+    log_p, log_q = np.zeros(1), np.zeros(1)
+    for price in rng.uniform(0.1, 1.0, _SEVERAL).tolist():
+        ledger.charge(PureDP(price))
+        truth, lie = -math.log1p(math.exp(-price)), -math.log1p(math.exp(price))
+        log_p = np.concatenate([log_p + truth, log_p + lie])
+        log_q = np.concatenate([log_q + lie, log_q + truth])
+    yield _share("pure releases at a delta", epsilon_of_outcomes(log_p, log_q, _DELTA), ledger)
+
+
+def _gaussians(rng: np.random.Generator) -> Iterator[Check]:
+    # the account of a large budget is rough for small prices
+    ledger, prices = Ledger(15.0, _DELTA), rng.uniform(0.01, 0.2, _SEVERAL).tolist()
+    for price in prices:
+        ledger.charge(ZCDP(price))
+    exact = epsilon_of_gaussian(math.sqrt(2 * math.fsum(prices)), _DELTA)
+    yield _share("zCDP at a delta", exact, ledger)
+
+
+def _parts(rng: np.random.Generator) -> Iterator[Check]:
+    ledger = Ledger(_LARGE)
+    ledger.part("first").charge(PureDP(1.0))
+    ledger.part("second").charge(PureDP(2.0))
+    ledger.charge(PureDP(0.5))
+    ledger.part("second").charge(PureDP(1.0))
+    yield _share("parts", 3.5, ledger)
+
+
+def _budgets(rng: np.random.Generator) -> Iterator[Check]:
+    beyond = 0.0
+    for delta, charges in (*((0.0, 40) for _ in range(10)), (_DELTA, 8)):
+        ledger, prices = Ledger(1.0, delta), rng.uniform(0.02, 0.4, charges).tolist()
+        sum_of_pure = sum(price for price in prices if _accepts(ledger, PureDP(price)))
+        beyond = max(beyond, ledger.spent() if delta else sum_of_pure)
+    yield Check("ledger", "budgets: what was charged over the budget", beyond, 1.0)
+    ledger = Ledger(1.0)
+    accepted = sum(_accepts(ledger, NonPrivate("audit")) for _ in range(3))
+    yield Check("ledger", "budgets: releases without a guarantee that were accepted", accepted)
+
+
 def _rests(rng: np.random.Generator) -> Iterator[Check]:
     refused = accepted = 0
     for _ in range(10):
         ledger = Ledger(2.0)
-        ledger.charge(PureDP(float(rng.uniform(0.1, 1.5))), (), "audit")
+        ledger.charge(PureDP(float(rng.uniform(0.1, 1.5))))
         refused += not _accepts(ledger, PureDP(ledger.left()))
         accepted += _accepts(ledger, PureDP(1e-3))
-    yield Check(PART, "what is left: charges of it that were refused", refused)
-    yield Check(PART, "what is left: charges beyond it that were accepted", accepted)
-
-
-def _fits() -> Iterator[Check]:
-    """A fit and a play charge their price, where a ledger is named and where a block is open."""
-    frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
-    box = {"x": (-1.0, 1.0)}
-    named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        dplr("y ~ x", frame, 0.75, bounds=box, spend="inference", ledger=named)
-        PrivateFTRL(2, 4, 0.5, 0.0, ledger=named)
-        with opened:
-            dplr("y ~ x", frame, 0.75, bounds=box, spend="inference")
-            PrivateFTRL(2, 4, 0.5, 0.0)
-            dplr("y ~ x", frame, 0.25, bounds=box, ledger=both)
-    yield _share("fits beside a ledger", 1.25, named.spent())
-    yield _share("fits in a block", 1.5, opened.spent())
-    yield _share("fits beside a ledger in the block of another", 0.25, both.spent())
+    yield Check("ledger", "what is left: charges of it that were refused", refused)
+    yield Check("ledger", "what is left: charges beyond it that were accepted", accepted)
 
 
 def _chosen(rng: np.random.Generator) -> Iterator[Check]:
@@ -161,7 +135,7 @@ def _chosen(rng: np.random.Generator) -> Iterator[Check]:
     branches = []
     for price, times in ((3.3983, 1), (0.1, 126)):
         ledger, taken = Ledger(epsilon, delta), 0
-        ledger.charge(PureDP(first), (), "audit")
+        ledger.charge(PureDP(first))
         for some in 2 ** np.arange(int(math.log2(times)), -1, -1):
             more = min(int(some), times - taken)
             if more > 0 and _accepts(ledger, PureDP(price), times=more):
@@ -172,7 +146,8 @@ def _chosen(rng: np.random.Generator) -> Iterator[Check]:
         truth * _delta_of(*one, epsilon - first) + (1 - truth) * _delta_of(*other, epsilon + first)
         for one, other in (branches, branches[::-1])
     )
-    yield Check(PART, "prices chosen by results: delta over that of the budget", shown / delta, 1.0)
+    subject = "prices chosen by results: delta over that of the budget"
+    yield Check("ledger", subject, shown / delta, 1.0)
 
 
 def _delta_of(price: float, times: int, epsilon: float) -> float:
@@ -185,13 +160,15 @@ def _delta_of(price: float, times: int, epsilon: float) -> float:
 
 def _false_events(rng: np.random.Generator) -> Iterator[Check]:
     """Events that are cheaper than the guarantee that they stand beside, and are not believed."""
-    believed, cheap = 0, float(10 ** rng.uniform(-6, -2))
-    for guarantee in (PureDP(50.0), ApproxDP(50.0, _DELTA), ZCDP(10.0)):
-        for event in (GaussianEvent(cheap), PureDP(cheap)):
-            believed += _accepts(Ledger(_LARGE, _DELTA), guarantee, events=(event,))
-    yield Check(PART, "events: cheap ones that were believed", believed)
+    cheap = float(10 ** rng.uniform(-6, -2))
+    believed = sum(
+        _accepts(Ledger(_LARGE, _DELTA), guarantee, events=(event,))
+        for guarantee in (PureDP(50.0), ApproxDP(50.0, _DELTA), ZCDP(10.0))
+        for event in (GaussianEvent(cheap), PureDP(cheap))
+    )
+    yield Check("ledger", "events: cheap ones that were believed", believed)
     written = Ledger(_LARGE, _DELTA)
-    written.charge(ApproxDP(50.0, _DELTA / 100), (), "audit")
+    written.charge(ApproxDP(50.0, _DELTA / 100))
     document = written.to_json()
     document["entries"][0]["events"] = [
         {"kind": "gaussian", "mu": cheap, "neighbours": written.neighbours.name}
@@ -201,20 +178,34 @@ def _false_events(rng: np.random.Generator) -> Iterator[Check]:
         read = 1
     except GuaranteeError:
         read = 0
-    yield Check(PART, "events: cheap ones that were read from a file", read)
+    yield Check("ledger", "events: cheap ones that were read from a file", read)
 
 
 def _deltas(rng: np.random.Generator) -> Iterator[Check]:
     """Releases that say all with a small chance, beside Gaussians: both take from one delta."""
     epsilon, delta = 2.0, 1e-3
-    ledger, chance, squares = Ledger(epsilon, delta, account="renyi"), 0.0, 0.0
-    ledger.charge(ZCDP(1e-6), (), "audit")
-    for share in 2.0 ** -np.arange(12):
-        price = ApproxDP(1e-9, float(share) * delta)
-        chance += price.delta * _accepts(ledger, price)
-    for share in 2.0 ** -np.arange(12):
-        rho = float(share) * epsilon
-        squares += 2 * rho * _accepts(ledger, ZCDP(rho))
+    ledger, shares = Ledger(epsilon, delta, account="renyi"), (2.0 ** -np.arange(12)).tolist()
+    ledger.charge(ZCDP(1e-6))
+    chance = sum(s * delta for s in shares if _accepts(ledger, ApproxDP(1e-9, s * delta)))
+    squares = sum(2 * s * epsilon for s in shares if _accepts(ledger, ZCDP(s * epsilon)))
     below = math.exp(log_delta(epsilon, math.sqrt(squares))) if squares > 0 else 0.0
-    shown = chance + (1 - chance) * below
-    yield Check(PART, "deltas of both kinds: delta over that of the budget", shown / delta, 1.0)
+    shown = (chance + (1 - chance) * below) / delta
+    yield Check("ledger", "deltas of both kinds: delta over that of the budget", shown, 1.0)
+
+
+def _fits(rng: np.random.Generator) -> Iterator[Check]:
+    """A fit and a play charge their price, where a ledger is named and where a block is open."""
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
+    box = {"x": (-1.0, 1.0)}
+    named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dplr("y ~ x", frame, 0.75, bounds=box, spend="inference", ledger=named)
+        PrivateFTRL(2, 4, 0.5, 0.0, ledger=named)
+        with opened:
+            dplr("y ~ x", frame, 0.75, bounds=box, spend="inference")
+            PrivateFTRL(2, 4, 0.5, 0.0)
+            dplr("y ~ x", frame, 0.25, bounds=box, ledger=both)
+    yield _share("fits beside a ledger", 1.25, named)
+    yield _share("fits in a block", 1.5, opened)
+    yield _share("fits beside a ledger in the block of another", 0.25, both)

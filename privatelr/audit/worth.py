@@ -9,6 +9,8 @@ normal law. The result is the share of its claim that a calibration spends.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import special, stats
@@ -19,7 +21,6 @@ from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
-from privatelr.types import FloatArray
 
 _JOINT_ROUNDING = 1e-9
 _SPLITS = np.linspace(0.5, 1.0, 4001)
@@ -75,21 +76,31 @@ def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
         case SphericalLaplace(), ZCDP():
             return rho_of_pure(moved * noise.rate) / target.rho
         case GaussianNoise(), ApproxDP():
-            return _delta(target.epsilon, moved / noise.sd) / target.delta
+            return float(_delta(target.epsilon, moved / noise.sd) / target.delta)
     return math.inf
 
 
-def _delta(epsilon: float, mu: float) -> float:
+def _delta(epsilon: Any, mu: Any) -> Any:
     """Delta of a Gaussian release of this mu (Balle and Wang 2018), by SciPy's normal law."""
-    return float(_deltas(np.array([epsilon]), np.array([mu]))[0])
-
-
-def _deltas(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
-    """The same ``(m,)`` of many."""
     ratio = np.maximum(mu, 1e-300)
     first, second = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
     found = special.ndtr(first) - np.exp(epsilon + special.log_ndtr(second))
-    return np.where(mu > 0, found, 0.0)
+    return np.where(mu > 0, found, 0.0)[()]
+
+
+def epsilon_of_gaussian(mu: float, delta: float) -> float:
+    """Epsilon of a Gaussian release of this mu at delta."""
+    most = 10 * (mu * mu + mu * math.sqrt(-2 * math.log(delta)))
+    return _least_epsilon(lambda epsilon: _delta(epsilon, mu), delta, most)
+
+
+def _least_epsilon(delta_at: Callable[[float], Any], delta: float, high: float) -> float:
+    """The least epsilon whose delta is no larger, by bisection."""
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
+    return high
 
 
 def rho_of_pure(epsilon: float) -> float:
@@ -135,43 +146,37 @@ def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: flo
     truth = special.expit(pure)
     chances = (np.exp(log_q + losses)[:, None] * [truth, 1 - truth]).ravel()
     losses = (losses[:, None] + [pure, -pure]).ravel()
-    low, high = 0.0, times * eta + pure
-    for _ in range(60):
-        middle = (low + high) / 2
-        beyond = np.maximum(-np.expm1(np.minimum(middle - losses, 0.0)), 0.0)
-        low, high = (middle, high) if float(chances @ beyond) > delta else (low, middle)
-    return high
+
+    def delta_at(epsilon: float) -> Any:
+        return chances @ np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0)
+
+    return _least_epsilon(delta_at, delta, times * eta + pure)
 
 
 # -- a tilt -------------------------------------------------------------------------------------
 
 
 def _share_of_tilt(calibration: Calibration) -> float:
-    noise, target = calibration.noise, calibration.target
-    apart = 2 * calibration.tau / calibration.problem.penalty
-    if isinstance(noise, GaussianNoise):
-        mu = apart / calibration.shield.scale if calibration.shield.scale else math.inf
-        if isinstance(target, ZCDP):
-            return (_rho_of_gaussian(calibration.problem, noise.sd) + mu * mu / 2) / target.rho
-        if isinstance(target, ApproxDP):
-            found = _delta_of_gaussian(calibration.problem, noise.sd, target.epsilon, mu)
-            return found / target.delta
-        return math.inf
-    epsilon = epsilon_of_laplace(calibration.problem, noise)
-    if isinstance(calibration.shield, SphericalLaplace):
-        epsilon, mu = epsilon + apart * calibration.shield.rate, 0.0
-    else:
-        mu = apart / calibration.shield.scale if calibration.shield.scale else math.inf
+    problem, noise, target = calibration.problem, calibration.noise, calibration.target
+    shield, apart = calibration.shield, 2 * calibration.tau / calibration.problem.penalty
+    mu = apart / shield.scale if shield.scale else math.inf
+    match noise, target:
+        case GaussianNoise(), ZCDP():
+            return (_rho_of_gaussian(problem, noise.sd) + mu * mu / 2) / target.rho
+        case GaussianNoise(), ApproxDP():
+            return _delta_of_gaussian(problem, noise.sd, target.epsilon, mu) / target.delta
+        case GaussianNoise(), _:
+            return math.inf
+    epsilon = epsilon_of_laplace(problem, noise)
+    if isinstance(shield, SphericalLaplace):
+        epsilon, mu = epsilon + apart * shield.rate, 0.0
     match target:
-        case PureDP():
-            return epsilon / target.epsilon if mu == 0 else math.inf
+        case PureDP() | ApproxDP() if mu == 0:
+            return epsilon / target.epsilon
         case ZCDP():
             return (rho_of_pure(epsilon) + mu * mu / 2) / target.rho
-        case ApproxDP():
-            rest = target.epsilon - epsilon
-            if mu == 0:
-                return epsilon / target.epsilon
-            return _delta(rest, mu) / target.delta if rest >= 0 else math.inf
+        case ApproxDP() if epsilon <= target.epsilon:
+            return float(_delta(target.epsilon - epsilon, mu) / target.delta)
     return math.inf
 
 
@@ -234,8 +239,7 @@ def _rho_of_gaussian(problem: Problem, sd: float) -> float:
 
 def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -> float:
     """The smallest of the three bounds of privacy.md 4.2, each as it is stated there."""
-    m = _steepest(problem.loss) * problem.radius / sd
-    kappa = problem.radius**2 / problem.penalty
+    m, kappa = _steepest(problem.loss) * problem.radius / sd, problem.radius**2 / problem.penalty
     one, two = math.hypot(m, mu), math.hypot(2 * m, mu)
     bounds = [1.0]
     paid = epsilon - math.log1p(_sharpest(problem.loss) * kappa)
@@ -244,28 +248,15 @@ def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -
     factor = joint_factor(problem.loss)
     if factor is None:
         return min(bounds)
-    worst, gap = math.log1p(factor * kappa / 4), max(0.0, factor * kappa - m * m / 2)
-    if epsilon >= worst:
-        rest, still = epsilon - worst, _delta(epsilon - worst, mu)
+    bend = factor * kappa
+    rest, gap = epsilon - math.log1p(bend / 4), max(0.0, bend - m * m / 2)
+    if rest >= 0:
+        still = _delta(rest, mu)
         if epsilon >= gap:
             split = _delta(rest, one) + _delta(epsilon - gap, one)
             bounds.append(_delta(epsilon, two) + split + still)
-        bounds.append(float(_by_splits(m, factor * kappa, epsilon, mu, rest).min()) + still)
+        paid_by_split = epsilon - np.log1p(bend * _SPLITS * (1 - _SPLITS))
+        part = np.hypot((1 + _SPLITS) * m, mu)
+        whole = _delta(paid_by_split, two) + _delta(paid_by_split, part) + _delta(rest, part)
+        bounds.append(float((whole + 2 * _delta(rest, one)).min()) + still)
     return min(bounds)
-
-
-def _by_splits(m: float, kappa: float, epsilon: float, mu: float, rest: float) -> FloatArray:
-    paid = epsilon - np.log1p(kappa * _SPLITS * (1 - _SPLITS))
-    part, two = np.hypot((1 + _SPLITS) * m, mu), np.full(len(_SPLITS), math.hypot(2 * m, mu))
-    split = _deltas(np.full(len(_SPLITS), rest), part)
-    whole = _deltas(paid, two) + _deltas(paid, part) + split
-    return np.asarray(whole + 2 * _delta(rest, math.hypot(m, mu)))
-
-
-def epsilon_of_gaussian(mu: float, delta: float) -> float:
-    """Epsilon of a Gaussian release of this mu at delta, by bisection."""
-    low, high = 0.0, 10 * (mu * mu + mu * math.sqrt(-2 * math.log(delta)))
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _delta(middle, mu) > delta else (low, middle)
-    return high

@@ -1,0 +1,341 @@
+"""Rows of random formulas, as a fit reads them, held to what the guarantee takes of them.
+
+An audit that starts from public facts believes what they say of rows. This one starts where a
+user does: from a formula, bounds, levels and a frame with values at the bounds, beyond them,
+missing, infinite, and of levels that were not declared. In exact arithmetic: no row, its intercept
+entry included, is longer than the R that the noise is calibrated for, none leaves its blocks, and
+another record changes its own row and no other.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from privatelr.audit.checks import Check, guarded
+from privatelr.design import project
+from privatelr.model_data import read_data
+from privatelr.numerics.rows import EntryRows
+from privatelr.sources import declare_schema
+from privatelr.types import Block, FloatArray
+
+# -- random formulas and awkward records --------------------------------------------------------
+
+_LEVELS = ("low", "mid", "high", "top")
+_STRANGE = ("undeclared", None)
+_WIDE = tuple(f"l{index}" for index in range(90))
+_FAR = (1e3, 1e300, np.inf, -1e3, -1e300, -np.inf, np.nan, 0.0, 5e-324)
+_TERMS = ("a", "b", "c", "f", "g", "a:b", "a:f", "f:g", "I(b**2)", "I(a - c)", "b:c:g")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A formula, what is declared, and records.
+
+    Attributes
+    ----------
+    formula : str
+    frame : DataFrame
+        Its types do not depend on its values.
+    declared : dict
+        Arguments of `privatelr.sources.declare_schema`, in their order.
+    """
+
+    formula: str
+    frame: pd.DataFrame
+    declared: Mapping[str, Any]
+
+    def with_record(self, index: int, rng: np.random.Generator) -> Case:
+        """The same table but for one record, which is another one."""
+        values = {str(name): column.tolist() for name, column in self.frame.items()}
+        for name, column in values.items():
+            column[index] = _value(name, self.declared, rng)
+        return replace(self, frame=_typed(values))
+
+
+def random_case(rng: np.random.Generator, n: int, *, wide: bool = False) -> Case:
+    """A formula of one to four terms over three numbers and two factors, some without bounds.
+
+    With ``wide=True`` one of the terms is a factor of so many levels that its columns are held
+    without their zeros.
+    """
+    bounds = {
+        name: (low, low + 10.0 ** rng.uniform(-2, 3))
+        for name, low in zip("abc", rng.normal(0, 10, 3).tolist(), strict=True)
+        if rng.random() < 0.8
+    }
+    levels = {"f": _LEVELS[: rng.integers(2, 5)], "g": _LEVELS[:2], "w": _WIDE}
+    terms = rng.choice(_TERMS, rng.integers(1, 5), replace=False).tolist()
+    if wide:
+        terms = ["w", *terms[:2]]
+    start = "0 + " if rng.random() < 0.3 else ""
+    declared = {
+        "bounds": bounds,
+        "levels": levels,
+        "row_norm": None if rng.random() < 0.5 else float(10.0 ** rng.uniform(-1, 1)),
+        "intercept_scale": float(rng.choice([0.1, 0.5, 1.0, 3.0])),
+    }
+    frame = _records("abcfgwy", declared, n, rng)
+    return Case(f"y ~ {start}{' + '.join(terms)}", frame, declared)
+
+
+def numeric_case(rng: np.random.Generator, n: int, p: int) -> Case:
+    """A formula of p numbers, which a matrix may hold as well; none has bounds."""
+    names = [f"X{index + 1}" for index in range(p)]
+    declared = {
+        "bounds": {},
+        "levels": {},
+        "row_norm": float(rng.choice([0.3, 1.0, 5.0])),
+        "intercept_scale": float(rng.choice([0.5, 1.0, 3.0])),
+    }
+    return Case(f"y ~ {' + '.join(names)}", _records([*names, "y"], declared, n, rng), declared)
+
+
+def _records(
+    names: Iterable[str], declared: Mapping[str, Any], n: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    return _typed({name: [_value(name, declared, rng) for _ in range(n)] for name in names})
+
+
+def _typed(values: Mapping[str, list[Any]]) -> pd.DataFrame:
+    """A frame whose types say nothing of the values in it."""
+    types = {name: object if name in ("f", "g", "w") else np.float64 for name in values}
+    return pd.DataFrame({name: pd.Series(values[name], dtype=types[name]) for name in values})
+
+
+def _value(name: str, declared: Mapping[str, Any], rng: np.random.Generator) -> Any:
+    """One cell: mostly at an edge, now and then what no declaration knows."""
+    odd = rng.random() < 0.04
+    if name == "y":
+        return float(rng.choice([np.nan, 7.0])) if odd else float(rng.integers(2))
+    if name in declared["levels"]:
+        known = declared["levels"][name]
+        return _STRANGE[rng.integers(2)] if odd else known[rng.integers(len(known))]
+    low, high = declared["bounds"].get(name, (-1.0, 1.0))
+    if odd:
+        return float(rng.choice(_FAR))
+    edges = (low, high, (low + high) / 2, low - 1.0, high + 1.0, rng.uniform(low, high))
+    return float(edges[rng.choice(6, p=[0.25, 0.25, 0.1, 0.15, 0.15, 0.1])])
+
+
+# -- what is checked ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """Rows ``(n, d)`` and labels of a case, and what was promised of them from public facts."""
+
+    x: FloatArray
+    y: FloatArray
+    n: int
+    radius: float
+    blocks: tuple[Block, ...]
+    largest: float = math.inf
+
+
+def audit_rows(
+    rng: np.random.Generator, formulas: int = 12, kinds: tuple[str, ...] = ()
+) -> Iterator[Check]:
+    """Two checks for every kind of rows: their lengths, and whether records stay to themselves.
+
+    Parameters
+    ----------
+    rng : Generator
+    formulas : int
+        For each kind.
+    kinds : tuple of str
+        Some of `KINDS`; by default all.
+    """
+    for kind in kinds or KINDS:
+        yield from guarded("rows", kind, _kind, kind, rng, formulas)
+
+
+def _kind(kind: str, rng: np.random.Generator, formulas: int) -> Iterator[Check]:
+    make, read = KINDS[kind]
+    beyond = mixed = 0
+    longest = 0.0
+    for _ in range(formulas):
+        case = make(rng)
+        n = len(case.frame)
+        index = int(rng.integers(n))
+        other = case.with_record(index, rng)
+        source = int(rng.integers(2**32))  # what a reader draws, it draws for both
+        first, second = (read(side, np.random.default_rng(source)) for side in (case, other))
+        for side in (first, second):
+            beyond += count_beyond(side)
+            if math.isinf(side.largest):
+                with np.errstate(all="ignore"):
+                    lengths = np.linalg.norm(side.x, axis=1) / side.radius
+                longest = max(longest, float(np.max(lengths, initial=0.0)))
+        mixed += _count_mixed(first, second, index, n)
+    at = f", longest {longest:.9f} R" if longest else ""
+    yield Check("rows", f"{kind}: rows of {formulas} formulas that are too long{at}", beyond)
+    yield Check("rows", f"{kind}: rows lost, or changed by another record", mixed)
+
+
+def count_beyond(read: _Read) -> int:
+    """Rows that are longer than R or leave their blocks, by fractions."""
+    return sum(not (np.isfinite(row).all() and _is_within(row, read)) for row in read.x)
+
+
+def _is_within(row: FloatArray, read: _Read) -> bool:
+    if math.isfinite(read.largest):
+        return all(size <= Fraction(read.largest) for size in _sizes(row))
+    if sum(size * size for size in _sizes(row)) > Fraction(read.radius) ** 2:
+        return False
+    start, square, length = 0, Fraction(0), math.inf
+    for block in read.blocks:
+        inside = _sizes(row[start : start + block.size])
+        start += block.size
+        if block.norm == "l2":  # these blocks have one length together
+            square += sum(size * size for size in inside)
+            length = block.bound
+        elif sum(inside) > Fraction(block.bound):
+            return False
+    return math.isinf(length) or square <= Fraction(length) ** 2
+
+
+def _sizes(entries: FloatArray) -> list[Fraction]:
+    """Sizes of the entries that are not zero, as exact numbers."""
+    return [abs(Fraction(entry)) for entry in entries[entries != 0].tolist()]
+
+
+def _count_mixed(first: _Read, second: _Read, index: int, n: int) -> int:
+    """Records that were lost, and rows that differ although their records do not."""
+    lost = abs(len(first.x) - n) + abs(len(second.x) - n)
+    if lost or first.x.shape != second.x.shape:
+        return max(lost, 1)
+    differ = (first.x != second.x).any(axis=1) | (first.y != second.y)
+    differ[index] = False
+    unusable = (first.y == 0) & (first.x != 0).any(axis=1)
+    return int(differ.sum() + unusable.sum() + (first.n != n))
+
+
+# -- the kinds of rows --------------------------------------------------------------------------
+
+
+def _as_planned(spec: Any) -> Any:
+    return spec
+
+
+def read_as_a_fit(
+    case: Case, data: Any = None, change: Callable[[Any], Any] = _as_planned
+) -> _Read:
+    """Rows by the readers of `dplr`, and R and the blocks that it calibrates for.
+
+    The data stand in for the frame of the case, and the change for the plan of its design.
+    """
+    match data:
+        case (response, matrix):
+            table = read_data(response, matrix, None)
+        case np.ndarray():
+            table = read_data(data, None, data.shape[1] - 1)
+        case _:
+            table = read_data(case.formula, case.frame if data is None else data, None)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of declarations: they are random
+        spec = change(table.plan(declare_schema(**case.declared)))
+        blocks, labels = table.rows(spec, bar=False)[0].fold(_gather)
+    return _Read(np.vstack(blocks), np.concatenate(labels), len(table), spec.radius, spec.blocks)
+
+
+def _gather(x: Any, y: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Rows and labels as a kernel sees them, whatever holds them."""
+    return [x.toarray() if sparse.issparse(x) else np.array(x)], [np.array(y)]
+
+
+def _projected(rng: np.random.Generator) -> Callable[[Any], Any]:
+    """Makes a design one of at most three random directions."""
+    return lambda spec: project(spec, rng.standard_normal((spec.p, min(3, spec.p))))
+
+
+def _read_dask(case: Case, change: Callable[[Any], Any] = _as_planned) -> _Read:
+    import dask
+    import dask.dataframe as dd
+
+    with (
+        dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False}),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        data = dd.from_pandas(case.frame, npartitions=3, sort=False)
+        return read_as_a_fit(case, data, change)
+
+
+def _matrix(case: Case) -> tuple[Any, FloatArray]:
+    return case.frame["y"], case.frame.drop(columns="y").to_numpy(dtype=np.float64)
+
+
+def _in_parts(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
+    """A sparse matrix that stores every entry in two parts, which add up to it."""
+    y, x = _matrix(case)
+    rows, columns = np.nonzero(np.ones(x.shape))
+    values = x.ravel()
+    share = rng.uniform(0, 1, len(values))
+    with np.errstate(all="ignore"):
+        parts = np.concatenate([values * share, values - values * share])
+    order = np.argsort(np.tile(rows, 2), kind="stable")
+    starts = np.arange(0, len(parts) + 1, 2 * x.shape[1])
+    return y, sparse.csr_array((parts[order], np.tile(columns, 2)[order], starts), shape=x.shape)
+
+
+def _read_entries(case: Case, rng: np.random.Generator) -> _Read:
+    """Rows of the mechanisms that choose columns, which bound every entry by itself."""
+    table = read_data(case.formula, case.frame, None)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        spec: Any = table.plan(declare_schema(**case.declared))
+        rows, _ = table.entries(spec)
+    return _Read(rows.signed(), np.array(rows.y), len(table), 1.0, (), spec.x_bound)
+
+
+def _read_entries_of_matrix(case: Case, rng: np.random.Generator) -> _Read:
+    y, matrix = _in_parts(case, rng)
+    labels = np.where(np.isin(y, (0.0, 1.0)), 2 * y - 1, 0.0)
+    rows = EntryRows(matrix, labels, x_bound=1.0, intercept=0.5)
+    return _Read(rows.signed(), np.array(rows.y), len(y), 1.0, (), 1.0)
+
+
+def _size(rng: np.random.Generator) -> int:
+    """Records: so few that one of them decides about every sum and extreme, or more."""
+    return 4 if rng.random() < 0.5 else 24
+
+
+def _mixed(rng: np.random.Generator) -> Case:
+    return random_case(rng, _size(rng))
+
+
+def _wide(rng: np.random.Generator) -> Case:
+    return random_case(rng, _size(rng), wide=True)
+
+
+def _numbers(rng: np.random.Generator) -> Case:
+    return numeric_case(rng, _size(rng), 6)
+
+
+KINDS: dict[str, tuple[Callable[[np.random.Generator], Case], Callable[[Case, Any], _Read]]] = {
+    "frame": (_mixed, lambda case, rng: read_as_a_fit(case)),
+    "response and array": (_numbers, lambda case, rng: read_as_a_fit(case, _matrix(case))),
+    "array": (
+        _numbers,
+        lambda case, rng: read_as_a_fit(case, np.column_stack(_matrix(case)[::-1])),
+    ),
+    "wide factor": (_wide, lambda case, rng: read_as_a_fit(case)),
+    "sparse matrix": (_numbers, lambda case, rng: read_as_a_fit(case, _in_parts(case, rng))),
+    "Dask partitions": (_mixed, lambda case, rng: _read_dask(case)),
+    "projected frame": (_mixed, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
+    "projected wide factor": (_wide, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
+    "projected partitions": (_mixed, lambda case, rng: _read_dask(case, _projected(rng))),
+    "entries of a frame": (_mixed, _read_entries),
+    "entries of a wide factor": (_wide, _read_entries),
+    "entries of a matrix": (_numbers, _read_entries_of_matrix),
+}
+"""Every kind of rows that a mechanism takes: where they come from, and how they are read."""

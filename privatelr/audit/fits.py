@@ -1,0 +1,228 @@
+"""Attacks that start where a user does: at a fit of a formula, and at the table it is given.
+
+A fit is made as a user makes it, and its calibration is taken at its word. Then the same readers
+read neighbours of the fit's own schema, whose records are at the corners and beyond, and what the
+calibration loses between them is computed exactly. A table may tell of one record before any row is
+made: by a type, or by changing meanwhile.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
+from privatelr.audit.density.exact import margin_at, margins_of_most
+from privatelr.audit.density.joint import moments_loss
+from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.pairs import Pair
+from privatelr.audit.designs import Case, read_as_a_fit
+from privatelr.errors import PrivateLRError
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.model import dplr, dpsvm
+from privatelr.model_data import read_data
+from privatelr.privacy import Promise, PureDP
+from privatelr.results import Fit
+from privatelr.sources import declare_schema
+from privatelr.types import FloatArray, ObjectArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Front:
+    """A formula, what is declared, and the longest record that a user can write.
+
+    Attributes
+    ----------
+    formula : str
+    longest : dict
+        Covariates of a record at the far corner of the design, or beyond it.
+    declared : dict
+    directions : int
+        Of a random projection; 0 for none.
+    """
+
+    formula: str
+    longest: Mapping[str, Any]
+    declared: Mapping[str, Any]
+    directions: int = 0
+
+    def frame(self, labels: list[float]) -> pd.DataFrame:
+        """The longest record under these labels; NaN is a label of no use."""
+        columns = {name: [value] * len(labels) for name, value in self.longest.items()}
+        return pd.DataFrame({**columns, "y": np.array(labels, dtype=np.float64)})
+
+
+FRONTS = (
+    Front("y ~ x", {"x": 50.0}, {"bounds": {"x": (-5, 5)}, "intercept_scale": 1.0}),
+    Front("y ~ x + z", {"x": 3.0, "z": -20.0}, {"row_norm": 1.0, "intercept_scale": 1.0}),
+    Front(
+        "y ~ 0 + x + f:x",
+        {"x": 2.0, "f": "c"},
+        {"bounds": {"x": (-1, 2)}, "levels": {"f": ("a", "b", "c")}, "intercept_scale": 0.5},
+    ),
+    Front(
+        "y ~ x + z + u",
+        dict.fromkeys("xzu", 9.0),
+        {"bounds": dict.fromkeys("xzu", (-1, 1)), "intercept_scale": 0.5},
+        directions=2,
+    ),
+)
+
+
+def audit_front(
+    epsilon: float, fronts: tuple[Front, ...] = FRONTS, claims: int = 2
+) -> Iterator[Check]:
+    """A check for each formula, placement and claim: the loss between neighbours it can attain.
+
+    A pure claim, and with two claims rho as well.
+    """
+    for front in fronts:
+        for op in (True, False):
+            for claim in claims_of_size(epsilon)[:claims]:
+                if op and front is not fronts[0] and not isinstance(claim, PureDP):
+                    continue  # an integral over so many dimensions takes long, and is much the same
+                place = "objective" if op else "output"
+                subject = f"{front.formula}, {place}, {short(claim)}: loss over the claim"
+                yield from guarded("formula", subject, _attack, front, op, claim, subject)
+
+
+def _attack(front: Front, op: bool, claim: Promise, subject: str) -> Iterator[Check]:
+    losses = []
+    for fit_by in (dplr, dpsvm):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = fit_by(
+                front.formula,
+                front.frame([1.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+                claim,
+                "free",
+                op,
+                spend="inference",
+                rp_dim=front.directions,
+                **front.declared,
+            )
+        pair = _neighbours(front, fit)
+        losses.append(loss_of(pair, fit.calibration, _outputs(fit.calibration, pair)))
+        if fit.release.moments is not None:
+            losses.append(moments_loss(pair, fit.release.moments.calibration))
+    yield Check("formula", subject, max(loss.ratio for loss in losses), 1.0)
+
+
+def _neighbours(front: Front, fit: Fit) -> Pair:
+    """The longest record under either label, beside two like the new one and unusable others."""
+
+    def as_fitted(spec: Any) -> Any:
+        projection = fit.spec.projection
+        return spec if projection is None else replace(spec.as_whole_rows(), projection=projection)
+
+    def signed(label: float) -> FloatArray:
+        frame = front.frame([label, 0.0, 0.0, np.nan, np.nan, np.nan])
+        read = read_as_a_fit(Case(front.formula, frame, front.declared), change=as_fitted)
+        return np.asarray(read.x * read.y[:, None])
+
+    first, second = signed(1.0), signed(0.0)
+    return Pair(first[1:], np.ones(len(first) - 1), first[0], second[0])
+
+
+def _outputs(calibration: Calibration, pair: Pair) -> FloatArray | None:
+    """Where the loss of a Laplace tilt is largest for these records."""
+    problem, target = calibration.problem, calibration.target
+    if calibration.placement == "output" or not isinstance(target, PureDP):
+        return None
+    square = float(pair.old @ pair.old)
+    charge = -calibration.noise.log_density(pair.old)
+    margins = margins_of_most(problem.loss, charge, square / problem.penalty)
+    return np.outer([*margins, margin_at(problem.loss, 0.98)], pair.old / square)
+
+
+# -- tables that tell of one record -------------------------------------------------------------
+
+_N = 12
+_ODD = (7, None, "zzz", pd.Timestamp("2020-01-01"), pd.Period("2020-01"), 0.5j, [1], b"7")
+
+
+def audit_tables() -> Iterator[Check]:
+    """Checks that no type is read off values, and that data which change end a fit."""
+    for name, made in _CONTAINERS.items():
+        subject = f"{name}: records that change a type or an error"
+        yield from guarded("rows", subject, _types, subject, made)
+    subject = "Dask partitions that change: fits that came to an end"
+    if find_spec("dask") is None:
+        yield Check("rows", subject, failure=MISSING)
+    else:
+        yield from guarded("rows", subject, _changing, subject)
+
+
+def _objects(*columns: list[Any]) -> ObjectArray:
+    """Columns beside each other ``(n, p)``, each cell as it is."""
+    found: ObjectArray = np.empty((len(columns[0]), len(columns)), dtype=object)
+    for place, column in enumerate(columns):
+        for row, cell in enumerate(column):
+            found[row, place] = cell
+    return found
+
+
+_CONTAINERS: dict[str, Callable[[list[Any], list[Any]], tuple[Any, Any]]] = {
+    "lists": lambda x, y: ("y ~ X1", {"X1": x, "y": y}),
+    "arrays of objects": lambda x, y: ("y ~ X1", {"X1": _objects(x)[:, 0], "y": _objects(y)[:, 0]}),
+    "a table of objects": lambda x, y: ("X2 ~ X1", _objects(x, y)),
+    "y and X of objects": lambda x, y: (_objects(y)[:, 0], _objects(x)),
+}
+
+
+def _types(subject: str, made: Callable[[list[Any], list[Any]], Any]) -> Iterator[Check]:
+    told, y = 0, [0, 1] * (_N // 2)
+    for pair in (["a", "b"], [0.5, 1.0], [pd.Timestamp("2021-01-01")] * 2):
+        x = pair * (_N // 2)
+        before = _outcome(*made(x, y))
+        told += sum(_outcome(*made([*x[:3], odd, *x[4:]], y)) != before for odd in _ODD)
+    yield Check("rows", subject, told)
+
+
+def _outcome(first: Any, second: Any) -> list[str]:
+    """What a plan says of the columns, however the first is declared, or the error."""
+    response = {"X2" if "X2" in str(first) else "y": (0.0, 1.0)}
+    found = []
+    for schema in (
+        declare_schema(bounds=response),
+        declare_schema(bounds=response, levels={"X1": ["a", "b"]}),
+        declare_schema(bounds={**response, "X1": (0.0, 1.0)}),
+    ):
+        try:
+            spec = read_data(first, second, None).plan(schema)
+            found.append(str([spec.variables[name] for name in sorted(spec.variables)]))
+        except PrivateLRError as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def _changing(subject: str) -> Iterator[Check]:
+    import dask
+    import dask.dataframe as frames
+
+    first = pd.DataFrame({"x": np.linspace(-1, 1, _N), "y": [0.0, 1.0] * (_N // 2)})
+    ended = 0
+    for after in (2, 3):
+        readings = iter(range(after))
+
+        def read(part: pd.DataFrame, left: Iterator[int] = readings) -> pd.DataFrame:
+            return part.assign(x=-part["x"]) if next(left, None) is None else part
+
+        table = frames.from_pandas(first, npartitions=1).map_partitions(read, meta=first.iloc[:0])
+        with (
+            dask.config.set({"scheduler": "synchronous", "privatelr.memory": "0"}),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            try:
+                dplr("y ~ x", table, 1.0, bounds={"x": (-1, 1), "y": (0, 1)})
+                ended += 1
+            except PrivateLRError:
+                pass
+    yield Check("rows", subject, ended)

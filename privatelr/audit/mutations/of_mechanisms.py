@@ -1,0 +1,385 @@
+"""Bugs in the size of noise, and in what is drawn, minimised and released under the right one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+
+from privatelr.audit.mutations.planted import (
+    DRAWS,
+    RELEASES,
+    Look,
+    Mutation,
+    Swap,
+    in_place_of,
+    list_bug,
+    noise,
+    row,
+    times,
+)
+from privatelr.mechanisms import Problem, moments_release, perturbation, registry
+from privatelr.mechanisms.calibration import Calibration, moment_noise, output_noise, pure, zcdp
+from privatelr.numerics import Huber, Objective, gradient_of, value_and_gradient
+from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
+from privatelr.privacy import noise as laws
+from privatelr.privacy.noise import exact_draws
+from privatelr.types import Block, FloatArray, Placement, parts_of
+
+OF_MECHANISMS: list[Mutation] = []
+bug = partial(list_bug, OF_MECHANISMS)
+
+
+_Change = Callable[..., Any]
+
+
+def registered(
+    name: str, part: str, *looks: Look, placement: Placement = "objective", kind: Any = PureDP
+) -> Callable[[_Change], _Change]:
+    """As `bug`, of a part of a row of the table of mechanisms."""
+
+    def plant(change: _Change) -> _Change:
+        def swaps() -> Iterable[Swap]:
+            honest = registry.MECHANISMS[placement, kind]
+            changed = partial(change, getattr(honest, part))
+            yield Swap(registry.MECHANISMS, (placement, kind), replace(honest, **{part: changed}))
+
+        OF_MECHANISMS.append(Mutation(name, swaps, looks))
+        return change
+
+    return plant
+
+
+# -- the size of noise --------------------------------------------------------------------------
+
+_SMALL_DELTA = noise("objective, epsilon = 1, delta = 1e-06")
+_PURE, _ZCDP = noise("objective, epsilon = 1"), noise("objective, rho*")
+_HIDDEN, _MOMENTS = noise("output, rho*"), noise("inference, epsilon = 1")
+
+
+def _less_noise(share: float, honest: Any, *given: Any) -> Calibration:
+    """The same law of this share of the size."""
+    found: Calibration = honest(*given)
+    match found.noise:
+        case laws.SphericalLaplace() | laws.BlockLaplace() as law:
+            return replace(found, noise=replace(law, rate=law.rate / share))
+        case laws.GaussianNoise() as law:
+            return replace(found, noise=replace(law, sd=law.sd * share))
+    return found
+
+
+for _name, _kind, _share, _look in (
+    ("a pure tilt has half of its noise", PureDP, 0.5, _PURE),
+    ("a tilt under zCDP has nine tenths of its noise", ZCDP, 0.9, _ZCDP),
+    ("a tilt under a delta has nine tenths of its noise", ApproxDP, 0.9, _SMALL_DELTA),
+):
+    registered(_name, "calibrate", _look, kind=_kind)(partial(_less_noise, _share))
+
+
+@registered(
+    "noise on the minimiser under a delta is nine tenths",
+    "calibrate",
+    noise("output, epsilon = 1, delta = 0.01"),
+    placement="output",
+    kind=ApproxDP,
+)
+def _(honest: Any, *given: Any) -> Calibration:
+    return _less_noise(0.9, honest, *given)
+
+
+@registered("the radius is forgotten in the noise", "calibrate", _PURE)
+def _(honest: Any, problem: Problem, *given: Any) -> Calibration:
+    return _less_noise(min(1.0, 1 / problem.radius), honest, problem, *given)
+
+
+@registered("nothing covers the distance to the exact minimiser", "calibrate", _PURE)
+def _(honest: Any, problem: Problem, *given: Any) -> Any:
+    return replace(honest(problem, *given), shield=laws.NoNoise(problem.d))
+
+
+@registered("noise in blocks has other blocks than the rows", "calibrate", _PURE)
+def _(honest: Any, *given: Any) -> Any:
+    return _with_blocks(honest(*given), lambda block: replace(block, bound=block.bound / 2))
+
+
+@registered("noise for a length is that for a sum of sizes", "calibrate", _PURE)
+def _(honest: Any, *given: Any) -> Any:
+    """It is their length that is held of rows."""
+    return _with_blocks(honest(*given), lambda block: replace(block, norm="l1"))
+
+
+def _with_blocks(found: Calibration, change: Callable[[Block], Block]) -> Calibration:
+    if not isinstance(found.noise, laws.BlockLaplace):
+        return found
+    blocks = tuple(map(change, found.noise.blocks))
+    return replace(found, noise=replace(found.noise, blocks=blocks))
+
+
+@bug("a factor of two is lost in rho", output_noise.gaussian_within, _HIDDEN)
+def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
+    return laws.GaussianNoise(d, sensitivity / math.sqrt(4 * target.rho))
+
+
+@bug("a root is lost in rho", output_noise.gaussian_within, _HIDDEN)
+def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
+    return laws.GaussianNoise(d, sensitivity / (2 * target.rho))
+
+
+bug(
+    "replacement counts once in the sensitivity of the minimiser",
+    output_noise.output_sensitivity,
+    noise("output, epsilon = 1"),
+)(times(1 / 2))
+
+
+@bug("c R stands for c R squared", (Problem, "kappa"), row("objective"))
+def _(honest: Any, problem: Problem) -> float:
+    return problem.radius / problem.penalty
+
+
+@bug("the curvature costs nothing under the joint bound", pure.joint_epsilon, _PURE)
+def _(honest: Any, rate: float, problem: Problem) -> float:
+    return 2 * rate * problem.loss.slope_bound
+
+
+bug("the curvature costs nothing under the one-log bound", pure.curvature_cost, _PURE)(times(0.0))
+
+
+OF_MECHANISMS.append(
+    Mutation(
+        "the first order is forgotten in rho", lambda: [Swap(zcdp, "FIRST_ORDER", 0.0)], (_ZCDP,)
+    )
+)
+
+
+@bug("the profile of a Gaussian is that of a smaller mu", laws.log_delta, _SMALL_DELTA)
+def _(honest: Any, epsilon: float, mu: float) -> Any:
+    return honest(epsilon, mu / 1.2)
+
+
+bug("moments lack the root of two of a replacement", moment_noise.moments_sensitivity, _MOMENTS)(
+    times(1 / math.sqrt(2))
+)
+
+
+@bug("moments take R for R squared", moment_noise.moments_sensitivity, _MOMENTS)
+def _(honest: Any, problem: Problem, *given: Any, **named: Any) -> Any:
+    return honest(problem, *given, **named) / problem.radius
+
+
+@bug("moments pay for one of two matrices", (moment_noise, "_largest_pair"), _MOMENTS)
+def _(honest: Any, problem: Problem) -> float:
+    return problem.loss.curvature_bound
+
+
+@bug("both parts of a fit get the whole price", registry.divide, _MOMENTS)
+def _(honest: Any, target: Any, spend: Any, loss: Any) -> Any:
+    parts = honest(target, spend, loss)
+    return parts if parts[1] is None else (target, target)
+
+
+@bug("a loss states half of its curvature", (Huber, "curvature_bound"), noise("losses"))
+def _(honest: Any, loss: Huber) -> float:
+    return 1 / (4 * loss.h)
+
+
+@bug("a loss states a joint bound that it has not", (Huber, "joint_factor"), _PURE)
+def _(honest: Any, loss: Huber) -> float:
+    return 1 / (2 * loss.h)
+
+
+@bug("a pure epsilon counts as half its rho", conversions.to_zcdp, noise("conversions"))
+def _(honest: Any, guarantee: PureDP | ZCDP) -> ZCDP:
+    found: ZCDP = honest(guarantee)
+    return found if isinstance(guarantee, ZCDP) else ZCDP(found.rho / 2, found.neighbours)
+
+
+@bug("rho counts as too small an epsilon", (conversions, "_zcdp_epsilon"), noise("conversions"))
+def _(honest: Any, rho: float, delta: float) -> float:
+    return rho + math.sqrt(rho * math.log(1 / delta))
+
+
+# -- draws --------------------------------------------------------------------------------------
+
+
+def _along(direction: list[Any], reach: Any, arithmetic: Any) -> list[Any]:
+    """A vector of this direction and length."""
+    length = arithmetic.sqrt(exact_draws.total([x * x for x in direction]))
+    return [x * reach / length for x in direction]
+
+
+@bug("the length of a draw has one dimension", (laws.SphericalLaplace, "transform"), DRAWS)
+def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
+    direction = exact_draws.normals(uniforms[law.dimension :], law.dimension, arithmetic)
+    gamma = exact_draws.exponentials(uniforms[:1], arithmetic)[0] / law.rate
+    return _along(direction, gamma, arithmetic)
+
+
+@bug("the direction of a draw is that of a cube", (laws.SphericalLaplace, "transform"), DRAWS)
+def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
+    d = law.dimension
+    direction = [2 * uniform - 1 for uniform in uniforms[d : 2 * d]]
+    gamma = exact_draws.total(exact_draws.exponentials(uniforms[:d], arithmetic)) / law.rate
+    return _along(direction, gamma, arithmetic)
+
+
+@bug("a draw in blocks is one dimension short", (laws.BlockLaplace, "transform"), DRAWS)
+def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
+    """The reach has shape d, and not d + 1."""
+    sizes = exact_draws.exponentials(uniforms[: law.dimension + 1], arithmetic)
+    shrink = exact_draws.total(sizes[:-1]) / exact_draws.total(sizes)
+    return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
+
+
+@bug("a draw in a ball is on its surface", (laws.BlockLaplace, "transform"), DRAWS)
+def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
+    drawn = honest(law, uniforms, signs, arithmetic)
+    ball = parts_of(law.blocks)[-1]
+    if ball.norm == "l2":
+        sizes = exact_draws.exponentials(uniforms[: law.dimension + 1], arithmetic)
+        reach = ball.bound * exact_draws.total(sizes) / law.rate
+        own = _along([drawn[column] for column in ball.columns], reach, arithmetic)
+        for column, x in zip(ball.columns, own, strict=True):
+            drawn[column] = x
+    return drawn
+
+
+@bug("coordinates of a Gaussian draw are one number", (laws.GaussianNoise, "transform"), DRAWS)
+def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
+    one = exact_draws.normals(uniforms[:2], 1, arithmetic)[0]
+    return [one * law.sd] * law.dimension
+
+
+def _drawn_once() -> Iterable[Swap]:
+    kept: dict[Any, Any] = {}
+    return in_place_of(
+        (laws.SystemRandomness, "draw"),
+        lambda honest, source, law: kept.setdefault(law, honest(source, law)),
+    )
+
+
+OF_MECHANISMS.append(Mutation("a law is drawn from once and for all", _drawn_once, (DRAWS,)))
+
+
+@bug("moments take their noise from the coefficients", registry.draw_all, RELEASES)
+def _(honest: Any, plan: Any, randomness: Any) -> Any:
+    first = registry.draw(plan.coefficients, randomness)
+    if plan.moments is None:
+        return first
+    unit = first.noise.nearest() / plan.coefficients.noise.scale
+    fresh = randomness.draw(plan.moments.noise).nearest()
+    fresh[: len(unit)] = unit * plan.moments.noise.scale
+    return replace(first, moments=laws.FloatDraw(fresh))
+
+
+# -- minima and releases ------------------------------------------------------------------------
+
+
+@registered("half of the noise is released", "release", row("objective"), RELEASES)
+def _(honest: Any, rows: Any, calibration: Any, draws: Any, solver: Any) -> Any:
+    silent = replace(draws, noise=laws.FloatDraw(draws.noise.nearest() / 2))
+    return honest(rows, calibration, silent, solver)
+
+
+def _minimum(given: Objective, shares: FloatArray) -> FloatArray:
+    """The minimum with these shares of the penalty of each coefficient."""
+    bare = replace(given, lambda_=0.0)
+
+    def value(w: FloatArray) -> tuple[float, FloatArray]:
+        found, slope = value_and_gradient(bare, w)
+        ridge = given.lambda_ * shares * w
+        return found + float(ridge @ w) / 2, slope + ridge
+
+    start = np.zeros(given.rows.d)
+    found = optimize.minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-9})
+    return np.asarray(found.x)
+
+
+_MINIMUM = (perturbation, "certified_minimum")
+
+
+@bug("the objective has half of the penalty of the noise", _MINIMUM, RELEASES)
+def _(honest: Any, given: Objective, *others: Any) -> FloatArray:
+    return _minimum(given, np.full(given.rows.d, 0.5))
+
+
+@bug("the intercept is not regularised", _MINIMUM, RELEASES)
+def _(honest: Any, given: Objective, *others: Any) -> FloatArray:
+    # next to nothing, so that there is a minimum whatever the rows are
+    return _minimum(given, np.array([0.01, *[1.0] * (given.rows.d - 1)]))
+
+
+@bug("a minimum is not waited for", _MINIMUM, RELEASES)
+def _(honest: Any, given: Objective, *others: Any) -> FloatArray:
+    """A few steps down the slope stand in for it."""
+    w = np.zeros(given.rows.d)
+    bend = given.loss.curvature_bound * given.rows.radius**2 + given.lambda_
+    for _ in range(10):
+        w -= gradient_of(given, w) / bend
+    return w
+
+
+def _tilt_halved() -> Iterable[Swap]:
+    def minimum(honest: Any, given: Any, solver: Any, tau: float, enclose: Any, *_: Any) -> Any:
+        return honest(given, solver, tau, lambda bits: [ball / 2 for ball in enclose(bits)], None)
+
+    yield from in_place_of(
+        (perturbation, "Objective"),
+        lambda honest, rows, loss, lambda_, tilt: honest(rows, loss, lambda_, tilt / 2),
+    )
+    yield from in_place_of(_MINIMUM, minimum)
+
+
+OF_MECHANISMS.append(Mutation("half of the tilt is applied", _tilt_halved, (RELEASES,)))
+
+
+@registered("one class gets a constant", "release", RELEASES)
+def _(honest: Any, rows: Any, *others: Any) -> Any:
+    found = honest(rows, *others)
+    labels = {float(label) for label in rows.y if label != 0}
+    return found if len(labels) > 1 else replace(found, coef=np.zeros_like(found.coef))
+
+
+@registered("noise is drawn until the fit is good", "release", RELEASES)
+def _(honest: Any, rows: Any, calibration: Any, draws: Any, solver: Any) -> Any:
+    for _ in range(20):
+        found = honest(rows, calibration, draws, solver)
+        if np.mean(rows.y * (rows.x @ found.coef) > 0) > 0.6:
+            break
+        draws = registry.draw(calibration, laws.SystemRandomness())
+    return found
+
+
+@bug("digits depend on the data", (perturbation, "rounded_sum"), RELEASES)
+def _(honest: Any, centre: Any, drawn: Any, grid: float) -> FloatArray:
+    """They are kept by the size of the minimum, which tells of it."""
+    found = honest(centre, drawn, grid)
+    size = float(np.abs(found).max())
+    coarse = grid * 2.0 ** round(np.log2(max(size / grid, 1.0) * 1e-4 + 1.0))
+    return np.asarray(np.round(found / coarse) * coarse)
+
+
+# -- moments ------------------------------------------------------------------------------------
+
+
+@bug("scores are summed, and not averaged", moments_release.mean_moments, RELEASES)
+def _(honest: Any, rows: Any, *others: Any) -> FloatArray:
+    found: FloatArray = honest(rows, *others)
+    found[len(found) // 2 :] *= rows.n
+    return found
+
+
+@bug("moments are taken elsewhere", moments_release.mean_moments, RELEASES)
+def _(honest: Any, rows: Any, coef: FloatArray, calibration: Any) -> Any:
+    return honest(rows, 0 * coef, calibration)
+
+
+@bug("both matrices get one noise", (moments_release, "rounded_sum"), RELEASES)
+def _(honest: Any, centre: Any, drawn: Any, grid: float) -> Any:
+    half = np.hsplit(drawn.nearest(), 2)[0]
+    return honest(centre, laws.FloatDraw(np.concatenate([half, half])), grid)

@@ -1,1 +1,0 @@
-"""Calibrations and noise worked out a second time, by other code and other packages."""

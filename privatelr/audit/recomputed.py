@@ -1,0 +1,212 @@
+"""Every calibration put back into its theorem: what its noise spends of its claim."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatch
+from functools import partial
+from itertools import chain, product
+from typing import Any
+
+import numpy as np
+
+from privatelr.audit import worth
+from privatelr.audit.checks import (
+    INTERCEPT_AND_SLOPE,
+    INTERCEPT_FACTOR_SLOPE,
+    INTERCEPT_SLOPE_BALL,
+    Check,
+    Setting,
+    claims_of_size,
+    guarded,
+    label,
+    plan_in,
+    short,
+)
+from privatelr.audit.density.exact import candidate_margins
+from privatelr.mechanisms import (
+    ALL_FOR_COEFFICIENTS,
+    MECHANISMS,
+    Request,
+    Spend,
+    StagedCalibration,
+    linear_programs,
+)
+from privatelr.mechanisms.online import OnlineProblem, calibrate_online
+from privatelr.numerics import LOSSES
+from privatelr.privacy import (
+    NEIGHBOURS,
+    REPLACE_ONE,
+    ZCDP,
+    NonPrivate,
+    Promise,
+    PureDP,
+    to_approximate,
+    to_zcdp,
+)
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, gaussian_epsilon
+from privatelr.types import Placement
+
+_SLACK, _DELTA = 1e-6, 1e-6
+_USUAL, _RUNS = 1e-4, (1, 10, 100, 1000)
+"""Delta, and numbers of rounds, of the published program."""
+_STEP, _BY_STEPS = 2.0**-16, 1e-6
+"""Distance of two margins whose difference stands in for a derivative, and its relative error."""
+_SETTINGS = (
+    Setting(),
+    Setting(12.0, 4.0, INTERCEPT_AND_SLOPE),
+    Setting(0.1, 0.25, INTERCEPT_FACTOR_SLOPE),
+    Setting(2.0, 1.0, INTERCEPT_SLOPE_BALL),
+    Setting(12.0),
+)
+_KINDS = ((GaussianNoise,), (SphericalLaplace, BlockLaplace))
+_SIZES = (0.3, 1.0, 3.0)
+"""Multiples of the epsilon that is asked for."""
+_Claims = tuple[Promise, ...]
+
+
+def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
+    """A check for each mechanism and claim: the largest share of the claim that it spends.
+
+    With `only`, those whose subject fits this pattern, as names of files do.
+    """
+    sizes = zip(*(claims_of_size(size * epsilon) for size in _SIZES), strict=True)
+    named = list(zip(claims_of_size(epsilon), sizes, strict=True))
+    works: list[tuple[str, Callable[..., Iterator[Check]], Any]] = [
+        (f"{placement}, {short(claim)}", partial(_coefficients, placement), claims)
+        for placement, kind in MECHANISMS
+        for claim, claims in named
+        if kind is not NonPrivate and isinstance(claim, kind)
+    ]
+    works += [
+        (f"{what}, {short(claim)}", work, claims)
+        for what, work in (
+            ("inference", _inference),
+            ("choices of columns", _columns),
+            ("choices of experts", _experts),
+            ("choices of corners", _corners),
+        )
+        for claim, claims in named
+    ]
+    works += [
+        ("conversions", _conversions, epsilon),
+        ("losses", _losses, epsilon),
+        ("published program", _published, epsilon),
+    ]
+    for subject, work, given in works:
+        if fnmatch(subject, only):
+            yield from guarded("noise", subject, work, given, subject)
+
+
+def _share(subject: str, shares: Iterable[float]) -> Check:
+    """The largest share that is spent of claims of one kind."""
+    return Check("noise", f"{subject}, share of the claim", max(shares), 1 + _SLACK)
+
+
+def _plans(
+    placement: Placement, claim: Promise, settings: Iterable[Setting], spend: Spend
+) -> Iterator[StagedCalibration]:
+    """With every loss, and each kind of noise that is proven, whichever a fit would take here."""
+    request = Request(claim, placement, None, "free", "keep", spend)
+    for loss in LOSSES.values():
+        for kinds in (request.kinds,) if isinstance(claim, PureDP) else _KINDS:
+            for setting in settings:
+                plan = plan_in(replace(request, kinds=kinds), loss, setting)
+                if plan is not None:
+                    yield plan
+
+
+def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterator[Check]:
+    plans = [_plans(placement, claim, _SETTINGS, ALL_FOR_COEFFICIENTS) for claim in claims]
+    yield _share(subject, (worth.share_spent(plan.coefficients) for plan in chain(*plans)))
+
+
+def _inference(claims: _Claims, subject: str) -> Iterator[Check]:
+    moments, parts = [], []
+    for claim in claims:
+        for plan in _plans("objective", claim, _SETTINGS[:2], "inference"):
+            if plan.moments is not None:
+                moments.append(worth.share_of_moments(plan.moments))
+                bought = plan.coefficients.target, plan.moments.target
+                parts.append(worth.share_of_parts(claim, bought))
+    yield _share(f"{subject}, moments", moments)
+    yield _share(f"{subject}, both parts", parts)
+
+
+def _columns(claims: _Claims, subject: str) -> Iterator[Check]:
+    shares = []
+    facts = linear_programs.ProgramFacts(1000, 20, 3.0, 0.25)
+    for claim, score in product(claims, linear_programs.SCORES):
+        found = linear_programs.calibrate_program(facts, claim, 30, score=score, slack=0.25)
+        # a weight is 1/s at most, and a score a weighted mean of what lies in an interval
+        width = 2 * facts.x_bound if score == "margin" else 1.0
+        moved = found.eta * width / facts.s / found.sensitivity
+        shares.append(worth.share_of_choices(moved, found.rounds, claim))
+    yield _share(subject, shares)
+
+
+def _experts(claims: _Claims, subject: str) -> Iterator[Check]:
+    shares = []
+    for neighbours, claim in product(NEIGHBOURS.values(), claims):
+        problem = OnlineProblem(5, 40, 0.0, 2.0, neighbours)
+        # one vector for another moves sums up or down by the width, or only one way
+        moved = 4.0 if neighbours is REPLACE_ONE else 2.0
+        found = calibrate_online(problem, replace(claim, neighbours=neighbours))
+        shares.append(worth.share_of_choices(moved / found.lambda_, problem.horizon - 1, claim))
+    yield _share(subject, shares)
+
+
+def _corners(claims: _Claims, subject: str) -> Iterator[Check]:
+    shares = []
+    for claim, private in product(claims, linear_programs.PRIVATE):
+        found = linear_programs.calibrate_constraints(
+            (50, 4), claim, private, width=2.0, violated=12, reach=3.0, size=2.0, rounds=30
+        )
+        moved = found.eta * 3.0 / found.s / found.sensitivity
+        shares.append(worth.share_of_choices(moved, found.rounds, claim))
+    yield _share(subject, shares)
+
+
+def _conversions(epsilon: float, subject: str) -> Iterator[Check]:
+    """What is proven of any release holds for the one that shows most: so no less may be said."""
+    prices = [size * epsilon for size in _SIZES]
+    exact = {price: worth.epsilon_of_gaussian(price, _DELTA) for price in prices}
+    for what, shares in (
+        ("a pure epsilon as rho", [worth.rho_of_pure(p) / to_zcdp(PureDP(p)).rho for p in prices]),
+        (
+            "rho as an epsilon at a delta",
+            [exact[p] / to_approximate(ZCDP(p * p / 2), _DELTA).epsilon for p in prices],
+        ),
+        (
+            "a Gaussian as an epsilon at a delta",
+            [exact[p] / gaussian_epsilon(p, _DELTA) for p in prices],
+        ),
+    ):
+        yield Check("noise", f"{subject}, {what}: what is shown of it", max(shares), 1 + _SLACK)
+
+
+def _losses(_: float, subject: str) -> Iterator[Check]:
+    """A loss is as steep, and bends as much, as it states: by differences on a grid."""
+    for loss in LOSSES.values():
+        margins = candidate_margins(loss)
+        for what, of, most in (
+            ("slope", loss.value, loss.slope_bound),
+            ("curvature", loss.slope, loss.curvature_bound),
+        ):
+            found = float(np.abs(of(margins + _STEP) - of(margins - _STEP)).max()) / (2 * _STEP)
+            stated = f"{subject}, {label(loss)}: largest {what} over what it states"
+            yield Check("noise", stated, found / most, 1 + _BY_STEPS)
+
+
+def _published(epsilon: float, subject: str) -> Iterator[Check]:
+    """What the published program truly costs is no less than some of its runs show."""
+    for score, share in (("margin", 2 / 3), ("count", 1 / 2)):  # of the sensitivity that it states
+        said = linear_programs.true_epsilon(epsilon, _USUAL, score, max(_RUNS))
+        shown = []
+        for times in _RUNS:
+            eta = share * epsilon / math.sqrt(8 * times * math.log(1 / _USUAL))
+            shown.append(worth.epsilon_beside(epsilon, eta, times, _USUAL))
+        what = f"{subject}, {score}: epsilon that is shown over what it says it costs"
+        yield Check("noise", what, max(shown) / said, 1 + _SLACK)
