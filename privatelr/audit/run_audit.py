@@ -24,22 +24,21 @@ from privatelr.audit.checks import (
     short,
     shows_nothing,
 )
+from privatelr.audit.density.exact import likelihood_ratio, likelihood_ratio_of_both
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.tiny_programs import audit_programs
-from privatelr.audit.enumeration.tiny_simplex import audit_simplex
+from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
 from privatelr.audit.recalculation.peers import audit_peers
 from privatelr.audit.recalculation.recomputed import audit_noise
-from privatelr.audit.sampling.distribution_tests import audit_draws, joint_pvalue, release_pvalue
-from privatelr.audit.sampling.draws import (
-    likelihood_ratio,
-    likelihood_ratio_of_both,
-    release_both_many,
-    release_many,
+from privatelr.audit.sampling.distribution_tests import (
+    audit_draws,
+    audit_releases,
+    joint_pvalue,
+    release_pvalue,
 )
-from privatelr.audit.sampling.known_noise import audit_releases
+from privatelr.audit.sampling.draws import release_both_many, release_many
 from privatelr.audit.settings import QUICK, calibrate_in, plan_in
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration

@@ -10,9 +10,9 @@ from broken_mechanisms import calibrated
 from privatelr.audit.attacks.designs import KINDS, audit_rows, count_beyond, read_as_a_fit
 from privatelr.audit.attacks.formulas import numeric_case, random_case
 from privatelr.audit.checks import Check, guarded
+from privatelr.audit.enumeration.plays import follows
 from privatelr.audit.recalculation import peers
 from privatelr.audit.recalculation.worth import epsilon_of_gaussian, share_of_choices, share_spent
-from privatelr.audit.sampling.known_noise import follows
 from privatelr.numerics import LOSSES
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import NoNoise, gaussian_epsilon

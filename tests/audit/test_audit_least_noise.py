@@ -7,7 +7,7 @@ import pytest
 from broken_mechanisms import GAUSSIAN, LAPLACE, LOGISTIC, calibrated, halved, planned
 
 from privatelr import audit
-from privatelr.audit.density.joint import joint_loss_of
+from privatelr.audit.density.loss import joint_loss_of
 from privatelr.audit.density.search import search
 from privatelr.audit.run_audit import audit_one
 from privatelr.audit.settings import Effort, Setting

@@ -19,8 +19,7 @@ from privatelr.audit.attacks.designs import read_as_a_fit
 from privatelr.audit.attacks.formulas import Case
 from privatelr.audit.checks import Check, claims_of_size, guarded, short
 from privatelr.audit.density.exact import margin_at, margins_of_most
-from privatelr.audit.density.joint import moments_loss
-from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.loss import loss_of, moments_loss
 from privatelr.audit.density.pairs import Pair
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.model import dplr, dpsvm

@@ -17,11 +17,10 @@ from privatelr.audit.attacks.odd_tables import audit_tables
 from privatelr.audit.audit_table import DIFFERS, Row
 from privatelr.audit.checks import OK, VIOLATION, Check, could_not
 from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.tiny_simplex import audit_simplex
+from privatelr.audit.enumeration.tiny_cases import audit_simplex
 from privatelr.audit.recalculation.recomputed import audit_noise
 from privatelr.audit.run_audit import audit_one
-from privatelr.audit.sampling.distribution_tests import audit_draws
-from privatelr.audit.sampling.known_noise import audit_releases
+from privatelr.audit.sampling.distribution_tests import audit_draws, audit_releases
 from privatelr.audit.settings import INTERCEPT_AND_SLOPE, Effort, Setting
 from privatelr.mechanisms import Request
 from privatelr.numerics import LOSSES
