@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from privatelr import ArgumentError, SchemaError, datasets, dplr, load_dataset, load_schema
-from privatelr.datasets import bundled
 from privatelr.datasets.fetched import FETCHED
 from privatelr.sources import declare_schema
 
+TABLES = Path(datasets.__file__).parents[2] / "datasets"
 ROWS = {"anes96": (944, 10), "breast_cancer": (569, 11), "iris": (150, 5)}
 CALLS = {
     "anes96": "vote ~ .",
@@ -91,7 +91,7 @@ def test_a_file_is_a_schema(kind, tmp_path):
 def test_a_bundled_schema_is_such_a_file(tmp_path):
     for name in [*datasets.list_datasets(), *FETCHED]:
         path = tmp_path / f"{name}.toml"
-        path.write_bytes((bundled._home() / path.name).read_bytes())
+        path.write_bytes((TABLES / path.name).read_bytes())
         assert load_schema(path) == load_schema(name)
 
 

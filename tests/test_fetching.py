@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import threading
+import tracemalloc
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -75,9 +76,12 @@ def site():
 @pytest.fixture(autouse=True)
 def folders(tmp_path, monkeypatch):
     """A home and a cache of their own, both empty."""
-    home, cache = tmp_path / "home", tmp_path / "cache"
+    home, cache = tmp_path / "home", tmp_path / "cache" / "privatelr"
     monkeypatch.setenv(HOME, str(home))
-    monkeypatch.setattr(fetched, "_cache", lambda: cache)
+    cache.parent.mkdir()
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(cache.parent))
+    monkeypatch.setattr("sys.platform", "linux")
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     return home, cache
@@ -116,18 +120,20 @@ def test_a_cache_that_cannot_be_written_is_no_failure(site, folders):
     assert read_published(site.publish("a/table", b"1 2\n")) == b"1 2\n"
 
 
-def test_the_cache_is_the_one_of_the_system(monkeypatch, tmp_path):
-    monkeypatch.undo()
+def test_the_cache_is_the_one_of_the_system(site, monkeypatch, tmp_path):
     monkeypatch.setattr("pathlib.Path.home", lambda: tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    monkeypatch.delenv("LOCALAPPDATA")
+    file = site.publish("a/table", b"1 2\n")
     for platform, expected in (
         ("linux", "xdg/privatelr"),
         ("darwin", "Library/Caches/privatelr"),
         ("win32", "AppData/Local/privatelr"),
     ):
         monkeypatch.setattr("sys.platform", platform)
-        assert fetched._cache() == tmp_path / expected
+        assert read_published(file) == b"1 2\n"
+        assert (tmp_path / expected / "a/table.gz").is_file()
+    assert len(site.asked) == 3
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -164,8 +170,11 @@ def test_a_broken_archive_is_one_sentence(site, folders, content):
 def test_no_archive_fills_the_memory(site, folders):
     file = site.publish("a/table", b"1 2\n")
     put(folders[0] / "a/table.gz", bytes(10**7), compressed=True)
-    assert len(fetched._read(folders[0] / "a/table.gz", file)) == file.size + 1
+    tracemalloc.start()
     check_refused(file, "is not a/table as it was published")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10**6
 
 
 def test_no_connection_says_what_to_do(site):

@@ -10,10 +10,9 @@ print(audit.run())                                  # every mechanism, from form
 from privatelr.audit.audit_table import Audit, Row
 from privatelr.audit.checks import FULL, QUICK, Check, Effort, Setting
 from privatelr.audit.density.loss import PrivacyLoss
-from privatelr.audit.density.neighbours import privacy_loss
 from privatelr.audit.density.pairs import Pair, SignedRows
-from privatelr.audit.density.search import Finding, search
-from privatelr.audit.enumeration.choice_paths import ChoiceLoss
+from privatelr.audit.density.search import Finding, privacy_loss, search
+from privatelr.audit.enumeration.discrete import ChoiceLoss
 from privatelr.audit.run_audit import run
 from privatelr.audit.sampling.lower_bounds import (
     delta_from_outputs,

@@ -19,8 +19,7 @@ import pandas as pd
 
 from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
 from privatelr.audit.density.exact import margin_at, margins_of_most
-from privatelr.audit.density.joint import moments_loss
-from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.loss import loss_of, moments_loss
 from privatelr.audit.density.pairs import Pair
 from privatelr.audit.designs import Case, read_as_a_fit
 from privatelr.errors import PrivateLRError

@@ -13,20 +13,28 @@ from privatelr.arguments import suggests_arguments
 from privatelr.audit import checks
 from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import Audit, Row, row_or_failure
-from privatelr.audit.checks import QUICK, Effort, plan_in
+from privatelr.audit.checks import (
+    QUICK,
+    Effort,
+    plan_in,
+)
+from privatelr.audit.density import exact
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.tiny_programs import audit_programs
-from privatelr.audit.enumeration.tiny_simplex import audit_simplex
+from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
 from privatelr.audit.fits import audit_front, audit_tables
 from privatelr.audit.peers import audit_peers
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.sampling import draws
-from privatelr.audit.sampling.distribution_tests import audit_draws, joint_pvalue, release_pvalue
-from privatelr.audit.sampling.known_noise import audit_releases
+from privatelr.audit.sampling.distribution_tests import (
+    audit_draws,
+    audit_releases,
+    joint_pvalue,
+    release_pvalue,
+)
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration
@@ -191,11 +199,11 @@ def sample(
     if isinstance(subject, StagedCalibration):
         pair = usual_pair(subject.coefficients, WIDER)[0]
         release = partial(draws.release_both_many, subject)
-        score = draws.likelihood_ratio_of_both(subject, pair)
+        score = exact.likelihood_ratio_of_both(subject, pair)
     else:
         deep = subject.problem.d > 1
         pair = deep_pair(subject) if deep else straight_pair(subject, 0.0)[0]
         release = partial(draws.release_many, subject)
-        score = draws.likelihood_ratio(subject, pair)
+        score = exact.likelihood_ratio(subject, pair)
     first, second = (release(side, trials, rng) for side in (pair.first(), pair.second()))
     return checks.sampled_bound(subject.proven, first, second, alpha, score)

@@ -16,6 +16,7 @@ from privatelr.errors import ArgumentError, SchemaError, or_meant, show
 from privatelr.sources import declare_schema
 
 _LARGEST_FILE = 2**24
+"""Number of bytes that a schema may have."""
 _DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")
 _REMARKS = ("title", "origin", "licence", "records")
 
@@ -51,13 +52,21 @@ def load_dataset(name: str) -> pd.DataFrame:
         Naming the tables there are; a larger one has a function that fetches it, such as
         `fetch_adult`.
     """
-    if name not in list_datasets():
-        bundled = list_datasets()
-        end = _remedy(name) or or_meant(name, bundled)
-        raise ArgumentError(f"name={show(name)}: name takes one of {_quoted(bundled)}{end}")
-    levels = _read_bundled(name)["levels"]
+    bundled = list_datasets()
+    if name not in bundled:
+        end = or_meant(name, bundled)
+        if name in _names(".toml"):
+            end = f"; this one is read by privatelr.datasets.fetch_{name}()."
+        raise ArgumentError(
+            f"name={show(name)}: name takes one of {', '.join(map(repr, bundled))}{end}"
+        )
     with (_home() / f"{name}.csv").open("rb") as file:
-        frame = pd.read_csv(file)
+        return with_levels(pd.read_csv(file), name)
+
+
+def with_levels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A table, its columns with declared levels categorical."""
+    levels: dict[str, list[Any]] = load_schema(name)["levels"]
     return frame.astype({key: pd.CategoricalDtype(values) for key, values in levels.items()})
 
 
@@ -93,7 +102,14 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     data.
     """
     if isinstance(name, str) and not name.endswith(".toml"):
-        return _read_bundled(name)
+        bundled, known = list_datasets(), _names(".toml")
+        if name not in known:
+            listed = [*bundled, *(other for other in known if other not in bundled)]
+            raise ArgumentError(
+                f"name={show(name)}: name takes one of {', '.join(map(repr, listed))}, or a file "
+                f"that ends in .toml{or_meant(name, known)}"
+            )
+        return _read(name, (_home() / f"{name}.toml").read_bytes())
     if not isinstance(name, str | os.PathLike):
         raise ArgumentError(f"name={show(name)}: name takes a text or a path.")
     path = os.fsdecode(name)
@@ -110,28 +126,6 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     return _read(path, content)
 
 
-def _quoted(names: list[str]) -> str:
-    return ", ".join(map(repr, names))
-
-
-def _remedy(name: Any) -> str:
-    """How to get a table that is known and too large to be bundled."""
-    if name not in _names(".toml"):
-        return ""
-    return f"; this one is read by privatelr.datasets.fetch_{name}()."
-
-
-def _read_bundled(name: Any) -> dict[str, Any]:
-    bundled, known = list_datasets(), _names(".toml")
-    if name not in known:
-        listed = _quoted([*bundled, *(other for other in known if other not in bundled)])
-        raise ArgumentError(
-            f"name={show(name)}: name takes one of {listed}, or a file that ends in .toml"
-            f"{or_meant(name, known)}"
-        )
-    return _read(name, (_home() / f"{name}.toml").read_bytes())
-
-
 def _read(name: str, content: bytes) -> dict[str, Any]:
     """The declarations of a file, checked as `dplr` checks them."""
     try:
@@ -140,15 +134,15 @@ def _read(name: str, content: bytes) -> dict[str, Any]:
         raise SchemaError(f"schema {name!r}: the file is not UTF-8 text.") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"schema {name!r}: the file is not TOML: {error}.") from None
+    known = _DECLARATIONS + _REMARKS
     for key in described:
-        if key not in _DECLARATIONS + _REMARKS:
+        if key not in known:
             raise SchemaError(
                 f"schema {name!r}: {key!r} is none of what a schema takes: "
-                f"{', '.join(map(repr, _DECLARATIONS + _REMARKS))}"
-                f"{or_meant(key, _DECLARATIONS + _REMARKS)}"
+                f"{', '.join(map(repr, known))}{or_meant(key, known)}"
             )
     declared = {"bounds": {}, "levels": {}} | {
-        key: described[key] for key in _DECLARATIONS if key in described
+        key: value for key, value in described.items() if key in _DECLARATIONS
     }
     for key, example in (("bounds", "age = [18, 90]"), ("levels", 'smoker = ["no", "yes"]')):
         if not isinstance(declared[key], dict):

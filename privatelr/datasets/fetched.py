@@ -16,18 +16,16 @@ import sys
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.datasets.bundled import load_schema
+from privatelr.datasets.bundled import with_levels
 from privatelr.errors import ArgumentError, DatasetError, require_choice
 
 HOME = "PRIVATELR_DATA_HOME"
@@ -65,37 +63,36 @@ def read_published(file: PublishedFile) -> bytes:
     DatasetError
         If the file is nowhere and cannot be downloaded, or its bytes are other ones.
     """
-    for folder in _folders():
+    home, cache = os.environ.get(HOME), _cache()
+    for folder in (Path(home), cache) if home else (cache,):
         for path in (folder / f"{file.name}.gz", folder / file.name):
-            if path.is_file():
-                return _checked(file, _read(path, file), f"{str(path)!r}")
+            if not path.is_file():
+                continue
+            try:
+                content = _unpacked(path.read_bytes(), path.suffix == ".gz", file.size)
+            except (OSError, EOFError, zlib.error) as error:
+                reason = (getattr(error, "strerror", None) or str(error)).lower()
+                raise DatasetError(f"{str(path)!r}: the file cannot be read ({reason}).") from None
+            return _checked(file, content, f"{str(path)!r}")
     content = _checked(file, _download(file), file.address)
-    _keep(content, _cache() / f"{file.name}.gz")
+    kept = cache / f"{file.name}.gz"
+    temporary = kept.with_name(f".{secrets.token_hex(8)}.tmp")
+    with suppress(OSError):  # a cache that takes no file is no reason to fail
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(gzip.compress(content, mtime=0))
+            temporary.replace(kept)  # a file in the cache is complete
+        finally:
+            temporary.unlink(missing_ok=True)
     return content
-
-
-def _folders() -> list[Path]:
-    home = os.environ.get(HOME)
-    return [Path(home), _cache()] if home else [_cache()]
 
 
 def _cache() -> Path:
     """The folder of this package where the user's programs keep what they can fetch again."""
-    if sys.platform == "win32":
-        usual = os.environ.get("LOCALAPPDATA")
-        return (Path(usual) if usual else Path.home() / "AppData" / "Local") / "privatelr"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "privatelr"
-    usual = os.environ.get("XDG_CACHE_HOME")
-    return (Path(usual) if usual else Path.home() / ".cache") / "privatelr"
-
-
-def _read(path: Path, file: PublishedFile) -> bytes:
-    try:
-        return _unpacked(path.read_bytes(), path.suffix == ".gz", file.size)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DatasetError(f"{str(path)!r}: the file cannot be read ({reason}).") from None
+    places = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/Caches")}
+    variable, folder = places.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
+    usual = os.environ.get(variable)
+    return (Path(usual) if usual else Path.home() / folder) / "privatelr"
 
 
 def _unpacked(content: bytes, compressed: bool, size: int) -> bytes:
@@ -134,21 +131,6 @@ def _download(file: PublishedFile) -> bytes:
         ) from None
 
 
-def _keep(content: bytes, path: Path) -> None:
-    """Put a complete file into the cache; a cache that takes none is no reason to fail."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(gzip.compress(content, mtime=0))
-            temporary.replace(path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
-    except OSError:
-        return
-
-
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 ADULT_TRAIN = PublishedFile(
@@ -181,7 +163,6 @@ COD_RNA_TEST = PublishedFile(
     "58cff16df896436b06343df78ccaef37a6979d819abbcadbec3cb16b93938df6",
     21_344_555,
 )
-_PARTS = ("all", "train", "test")
 _ADULT_COLUMNS = (
     *("age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation"),
     *("relationship", "race", "sex", "capital_gain", "capital_loss", "hours_per_week"),
@@ -232,11 +213,10 @@ def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
     **Privacy.** *Covered*: nothing; the table is public. *Neighbours*: none. *Assumed public*,
     *Not covered*: everything.
     """
-    require_choice(ArgumentError, "part", part, _PARTS)
+    files = _files(part, ADULT_TRAIN, ADULT_TEST)
     require_choice(ArgumentError, "incomplete", incomplete, ("drop", "keep"))
-    files = {"train": (ADULT_TRAIN,), "test": (ADULT_TEST,), "all": (ADULT_TRAIN, ADULT_TEST)}
     frames = []
-    for file in files[part]:
+    for file in files:
         frame = pd.read_csv(
             io.BytesIO(read_published(file)),
             header=None,
@@ -250,7 +230,7 @@ def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
     whole = pd.concat(frames, ignore_index=True)
     if incomplete == "keep":
         return whole
-    return _with_levels(whole.dropna(ignore_index=True), "adult")
+    return with_levels(whole.dropna(ignore_index=True), "adult")
 
 
 def fetch_kddcup99() -> pd.DataFrame:
@@ -273,7 +253,7 @@ def fetch_kddcup99() -> pd.DataFrame:
     """
     content = io.BytesIO(read_published(KDDCUP99))
     frame = pd.read_csv(content, header=None, names=_KDD_COLUMNS)
-    return _with_levels(frame.assign(connection=frame["connection"].str.rstrip(".")), "kddcup99")
+    return with_levels(frame.assign(connection=frame["connection"].str.rstrip(".")), "kddcup99")
 
 
 @suggests_arguments
@@ -301,25 +281,16 @@ def fetch_cod_rna(part: str = "train") -> pd.DataFrame:
     **Privacy.** *Covered*: nothing; the table is public. *Neighbours*: none. *Assumed public*,
     *Not covered*: everything.
     """
-    require_choice(ArgumentError, "part", part, _PARTS)
-    files = {
-        "train": (COD_RNA_TRAIN,),
-        "test": (COD_RNA_TEST,),
-        "all": (COD_RNA_TRAIN, COD_RNA_TEST),
-    }
-    frames = [_read_entries(read_published(file), _COD_RNA_COLUMNS) for file in files[part]]
+    frames = []
+    for file in _files(part, COD_RNA_TRAIN, COD_RNA_TEST):
+        # lines such as "-1 1:-766 2:128" in which no entry is left out
+        words = read_published(file).replace(b":", b" ").split()
+        table = np.array(words, dtype=np.float64).reshape(-1, 2 * len(_COD_RNA_COLUMNS) + 1)
+        frame = pd.DataFrame(table[:, 2::2], columns=list(_COD_RNA_COLUMNS))
+        frames.append(frame.assign(label=table[:, 0].astype(int)))
     return pd.concat(frames, ignore_index=True)
 
 
-def _read_entries(content: bytes, columns: Collection[str]) -> pd.DataFrame:
-    """Lines such as "-1 1:-766 2:128" in which no entry is left out."""
-    width = 2 * len(columns) + 1
-    words = content.replace(b":", b" ").split()
-    table = np.array(words, dtype=np.float64).reshape(-1, width)
-    frame = pd.DataFrame(table[:, 2::2], columns=list(columns))
-    return frame.assign(label=table[:, 0].astype(int))
-
-
-def _with_levels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    levels: dict[str, list[Any]] = load_schema(name)["levels"]
-    return frame.astype({key: pd.CategoricalDtype(found) for key, found in levels.items()})
+def _files(part: str, train: PublishedFile, test: PublishedFile) -> tuple[PublishedFile, ...]:
+    require_choice(ArgumentError, "part", part, ("all", "train", "test"))
+    return {"all": (train, test), "train": (train,), "test": (test,)}[part]

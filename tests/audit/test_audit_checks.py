@@ -17,7 +17,7 @@ from privatelr.audit.designs import (
     random_case,
     read_as_a_fit,
 )
-from privatelr.audit.sampling.known_noise import follows
+from privatelr.audit.enumeration.plays import follows
 from privatelr.audit.worth import epsilon_of_gaussian, share_of_choices, share_spent
 from privatelr.numerics import LOSSES
 from privatelr.privacy import ZCDP, ApproxDP, PureDP

@@ -23,15 +23,17 @@ from broken_mechanisms import (
 from privatelr import audit, dplr, dpsvm
 from privatelr.audit.audit_table import Row
 from privatelr.audit.checks import label
-from privatelr.audit.density.exact import gradient, hessian, margin_at, minimisers
-from privatelr.audit.density.joint import (
-    joint_loss_at,
-    joint_loss_of,
-    moments_loss,
+from privatelr.audit.density.exact import (
+    gradient,
+    hessian,
+    likelihood_ratio_of_both,
+    margin_at,
+    minimisers,
     query,
     query_change,
     query_distance,
 )
+from privatelr.audit.density.loss import joint_loss_at, joint_loss_of, moments_loss
 from privatelr.audit.density.loss_profile import PrivacyLossDistribution, shift_law
 from privatelr.audit.density.pairs import (
     RIGHT,
@@ -47,12 +49,7 @@ from privatelr.audit.density.search import search
 from privatelr.audit.run_audit import sample
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import joint_pvalue
-from privatelr.audit.sampling.draws import (
-    draw_by_definition,
-    likelihood_ratio_of_both,
-    release_both_many,
-    release_many,
-)
+from privatelr.audit.sampling.draws import draw_by_definition, release_both_many, release_many
 from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms import Facts, Request, matrix_of, mean_moments, registry

@@ -7,11 +7,11 @@ import pytest
 from scipy import special
 
 from privatelr.audit.audit_table import Audit
-from privatelr.audit.enumeration import tiny_simplex
-from privatelr.audit.enumeration.tiny_simplex import (
+from privatelr.audit.enumeration import tiny_cases
+from privatelr.audit.enumeration.discrete import histogram_loss
+from privatelr.audit.enumeration.tiny_cases import (
     audit_simplex,
     exact_minimiser,
-    histogram_loss,
     histograms_of,
     log_chances,
 )
@@ -20,6 +20,7 @@ from privatelr.mechanisms.simplex import (
     SimplexFacts,
     Stability,
     calibrate_simplex,
+    minimiser_logs,
     number_of_draws,
     release_simplex,
     stability_of,
@@ -51,7 +52,7 @@ def halved(problem):
 def test_half_the_sensitivity_is_a_violation(monkeypatch):
     for module in (calibration, number_of_draws):
         monkeypatch.setattr(module, "stability_of", halved)
-    monkeypatch.setattr(tiny_simplex, "LOSSES", {"huber": Huber()})
+    monkeypatch.setattr(tiny_cases, "LOSSES", {"huber": Huber()})
     rows = audit_simplex(1.0, np.random.default_rng(0), **FEW)
     verdicts = {row.claim: row.verdict for row in rows}
     assert verdicts["epsilon = 1"] == verdicts["rho = 0.5"] == "VIOLATION"
@@ -61,12 +62,12 @@ def test_half_the_sensitivity_is_a_violation(monkeypatch):
 
 def test_releases_of_another_law_are_seen(monkeypatch):
     """A solver that stops early, so that draws are not from the minimiser."""
-    monkeypatch.setattr(tiny_simplex, "LOSSES", {"huber": Huber()})
+    monkeypatch.setattr(tiny_cases, "LOSSES", {"huber": Huber()})
 
     def early(rows, calibration, randomness):
         return release_simplex(rows, replace(calibration, tolerance=1e3), randomness)
 
-    monkeypatch.setattr(tiny_simplex, "release_simplex", early)
+    monkeypatch.setattr(tiny_cases, "release_simplex", early)
     rows = audit_simplex(3.0, np.random.default_rng(1), trials=600, pairs=4)
     assert min(row.differs for row in rows) < 1e-6
 
@@ -103,7 +104,7 @@ def test_the_loss_of_a_real_release():
 def test_the_definition_and_the_release_agree(loss):
     first, _ = pair_of_rows()
     chosen = calibrate_simplex(SimplexFacts(40, 2, 1.0, 8.0, loss), PureDP(3.0))
-    ours = special.log_softmax(tiny_simplex.minimiser_logs(first, chosen))
+    ours = special.log_softmax(minimiser_logs(first, chosen))
     exact = exact_minimiser(first, chosen.problem)
     allowed = 2 * chosen.tolerance / chosen.problem.penalty
     assert np.abs(ours - exact).max() <= allowed * chosen.stability.kappa + 1e-9

@@ -14,8 +14,7 @@ from broken_mechanisms import (
     planned,
 )
 
-from privatelr.audit.density.joint import moments_loss
-from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.loss import loss_of, moments_loss
 from privatelr.audit.density.pairs import RIGHT, usual_pair
 from privatelr.audit.density.search import deep_pair
 from privatelr.numerics import LOSSES

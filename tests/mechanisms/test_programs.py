@@ -7,14 +7,15 @@ import pytest
 from scipy import optimize, sparse
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
-from privatelr.audit.enumeration import discrete
-from privatelr.audit.enumeration import tiny_programs as audit
-from privatelr.audit.enumeration.choice_paths import (
+from privatelr.audit.enumeration import tiny_cases as audit
+from privatelr.audit.enumeration.discrete import (
+    epsilon_of_outcomes,
+    loss_of_outcomes,
     path_log_probabilities,
     path_log_probability,
     path_loss,
+    path_pvalue,
 )
-from privatelr.audit.enumeration.discrete import epsilon_of_outcomes, loss_of_outcomes
 from privatelr.mechanisms.linear_programs import (
     ProgramFacts,
     WorstMargins,
@@ -184,8 +185,8 @@ def test_without_noise_there_is_one_path():
 @pytest.mark.parametrize("score", ["margin", "count"])
 def test_real_releases_have_the_law_of_all_paths(score):
     worst = audit.worst_pair(PureDP(1.0), score, np.random.default_rng(1), 3)
-    found = audit._releases(worst.first, worst.calibration, 600)
-    assert discrete.path_pvalue(found, worst.log_p) > 1e-6
+    found = worst.release(worst.first, 600)
+    assert path_pvalue(found, worst.log_p) > 1e-6
 
 
 def test_audit_rows():
@@ -220,7 +221,7 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
     rows = EntryRows(x, np.ones(4), x_bound=1.0)
     calibration = calibrate_program(ProgramFacts(4, 2, 1.0, 0.7), PureDP(8.0), 4, 2.0)
     log_p = path_log_probabilities(rows, calibration).reshape(-1)
-    assert discrete.path_pvalue(audit._releases(rows, calibration, 1500), log_p) > 1e-6
+    assert path_pvalue(audit.released_paths(calibration, rows, 1500), log_p) > 1e-6
     kept = {}
 
     def projected(log_weights, s):
@@ -234,7 +235,7 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
     honest = releasing.lower
     monkeypatch.setattr(releasing, "dense_projection", projected)
     monkeypatch.setattr(releasing, "lower", fed_back)
-    assert discrete.path_pvalue(audit._releases(rows, calibration, 4000), log_p) < 1e-9
+    assert path_pvalue(audit.released_paths(calibration, rows, 4000), log_p) < 1e-9
 
 
 # -- numbers, refusals ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from privatelr.audit.enumeration.discrete import (
     loss_of_outcomes,
     renyi_of_outcomes,
 )
-from privatelr.audit.enumeration.tiny_simplex import exact_minimiser, histograms_of, log_chances
+from privatelr.audit.enumeration.tiny_cases import exact_minimiser, histograms_of, log_chances
 from privatelr.errors import GuaranteeError, NoRelease
 from privatelr.mechanisms import simplex
 from privatelr.mechanisms.simplex import (

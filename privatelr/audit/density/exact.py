@@ -7,30 +7,39 @@ Hessian. Everything here takes many outputs at once, as arrays ``(m, d)``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privatelr.errors import NotConvergedError
+from privatelr.mechanisms import Problem, StagedCalibration, vector_of
+from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.numerics import Loss
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
 from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from privatelr.audit.density.pairs import Pair, SignedRows
-    from privatelr.mechanisms import Problem
-    from privatelr.numerics import Loss
 
 _CHUNK = 20_000
+"""Number of tilts that are solved for at once."""
 _SLACK = 1e-7
+"""Losses that differ by this part of the largest count as equal."""
 _ENOUGH = 1e-11
 """A Newton step of this relative length ends a solve."""
 _PATIENCE, _COARSE = 100, 1e-7
-"""A step of this relative length ends a solve after so many steps."""
+"""After this many steps, a step of this relative length ends a solve too."""
 _LONGEST = 500
+"""Number of Newton steps after which a solve has failed."""
 _WIDEST = 60.0
-"""No loss bends at margins beyond."""
+"""A margin beyond which every loss is straight."""
+_FLAT = 60.0
+"""A margin at which no loss has a slope or a curvature left."""
+_SMALLEST = 1e-300
+"""The least squared length of a record that is divided by."""
 _SMALL, _MANY = 8, 100
-"""Sizes of matrices up to which, and numbers from which, it is fast to eliminate in all at once."""
+"""Elimination in all matrices at once is fast up to this size, and from this number of them."""
 
 
 def gradient(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
@@ -68,13 +77,12 @@ def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) ->
 def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray:
     """``noise.log_ratio`` for each row of b and change ``(m, d)``."""
     match noise:
-        case SphericalLaplace():
+        case SphericalLaplace() | GaussianNoise():
+            products = np.einsum("ij,ij->i", change, 2 * b - change)
+            if isinstance(noise, GaussianNoise):
+                return np.asarray(-products / (2 * noise.sd**2))
             both = np.linalg.norm(b, axis=1) + np.linalg.norm(b - change, axis=1)
-            products = np.einsum("ij,ij->i", change, 2 * b - change)
             return np.asarray(-noise.rate * products / np.where(both > 0, both, 1.0))
-        case GaussianNoise():
-            products = np.einsum("ij,ij->i", change, 2 * b - change)
-            return np.asarray(-products / (2 * noise.sd**2))
         case BlockLaplace():
             return np.asarray(noise.rate * (_norms(noise, b - change) - _norms(noise, b)))
     return np.array([noise.log_ratio(*both) for both in zip(b, change, strict=True)])
@@ -115,19 +123,21 @@ def solve_each(matrices: FloatArray, right: FloatArray) -> FloatArray:
 
 def minimisers(data: SignedRows, problem: Problem, tilts: FloatArray) -> FloatArray:
     """Exact minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``."""
-    start = _solve(data, problem, np.zeros((1, tilts.shape[1])), np.zeros((1, tilts.shape[1])))
-    parts = [
-        _solve(data, problem, tilts[at : at + _CHUNK], start) for at in range(0, len(tilts), _CHUNK)
-    ]
+    none = np.zeros((1, tilts.shape[1]))
+    start = _solve(data, problem, none, none)
+    cuts = range(0, len(tilts), _CHUNK)
+    parts = [_solve(data, problem, tilts[at : at + _CHUNK], start) for at in cuts]
     return np.concatenate(parts) if parts else tilts
 
 
-def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatArray) -> FloatArray:
-    """Newton steps for all tilts; a step is halved until it does not overshoot.
+def centres(pair: Pair, problem: Problem) -> FloatArray:
+    """The minimisers ``(2, d)`` of the two datasets without noise."""
+    none = np.zeros((1, pair.d))
+    return np.vstack([minimisers(side, problem, none) for side in (pair.first(), pair.second())])
 
-    A step is judged by the slope along it, not by the objective, whose changes drown in
-    rounding where counts are large.
-    """
+
+def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatArray) -> FloatArray:
+    """Newton steps for all tilts at once."""
     found = np.repeat(start, len(tilts), axis=0)
     left = np.arange(len(tilts))
     w, b = found, tilts
@@ -135,7 +145,16 @@ def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatAr
     least = 1e-3 / problem.radius
     for taken in range(_LONGEST):
         step = -solve_each(hessian(data, problem, w), g[:, :, None])[:, :, 0]
-        step, g = _shortened(data, problem, w, b, step, np.einsum("ij,ij->i", g, step))
+        # a step is halved until the slope along it has not turned; the objective could not
+        # judge it, as its changes drown in rounding where counts are large
+        turned, over = 0.5 * np.abs(np.einsum("ij,ij->i", g, step)), np.arange(len(step))
+        for _ in range(51):
+            g[over] = gradient(data, problem, w[over] + step[over]) + b[over]
+            over = over[np.einsum("ij,ij->i", g[over], step[over]) > turned[over]]
+            if over.size == 0:
+                break
+            step[over] /= 2
+            turned[over] /= 2
         w = w + step
         found[left] = w
         # large counts leave more rounding in a step than the usual resolution
@@ -148,40 +167,72 @@ def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatAr
     raise NotConvergedError(f"audit: a minimiser was not found in {_LONGEST} Newton steps.")
 
 
-def _shortened(
-    data: SignedRows,
-    problem: Problem,
-    w: FloatArray,
-    b: FloatArray,
-    step: FloatArray,
-    descent: FloatArray,
+Charge = Callable[[FloatArray], FloatArray]
+"""What a part adds ``(m,)`` to the log ratio at outputs ``(m, d)``, old record over new."""
+
+
+def likelihood_ratio(calibration: Calibration, pair: Pair) -> Charge:
+    """Log likelihood ratio of coefficients, but for the shield and the rounding."""
+    problem, noise = calibration.problem, calibration.noise
+    if calibration.placement == "objective":
+        return lambda w: tilt_losses(pair, problem, noise, w)
+    first, second = centres(pair, problem)
+    return lambda w: log_ratios(noise, w - first, np.broadcast_to(second - first, w.shape))
+
+
+def moments_of(plan: StagedCalibration) -> MomentsCalibration:
+    """The calibration of the moments of a plan that buys them."""
+    assert plan.moments is not None
+    return plan.moments
+
+
+def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
+    """``(svec H, eta svec S)`` of a dataset, without noise, at each w; rows not listed are zero."""
+    squares = vector_of(data.rows[:, :, None] * data.rows[:, None, :])
+    weights = _matrix_weights(calibration, w @ data.rows.T)
+    total = np.hstack([(part * data.counts) @ squares for part in weights])
+    return np.asarray(total / calibration.problem.n)
+
+
+def _matrix_weights(
+    calibration: MomentsCalibration, margins: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Steps ``(m, d)`` times 1, 1/2, 1/4, ... until the slope has not turned; gradients there."""
-    step = step.copy()
-    g = gradient(data, problem, w + step) + b
-    along, turned = np.einsum("ij,ij->i", g, step), 0.5 * np.abs(descent)
-    left = np.flatnonzero(along > turned)
-    for _ in range(50):
-        if left.size == 0:
-            break
-        step[left] /= 2
-        turned[left] /= 2
-        g[left] = gradient(data, problem, w[left] + step[left]) + b[left]
-        left = left[np.einsum("ij,ij->i", g[left], step[left]) > turned[left]]
-    return step, g
+    """What a row of each margin weighs in H, and what it weighs in eta S."""
+    loss = calibration.problem.loss
+    return loss.curvature(margins), calibration.balance * loss.slope(margins) ** 2
+
+
+def query_change(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
+    """What the query of the second dataset is more than that of the first, at each w."""
+    return query(pair.change(), calibration, w)
+
+
+def query_distance(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
+    """Euclidean length ``(m,)`` of `query_change`."""
+    return np.asarray(np.linalg.norm(query_change(pair, calibration, w), axis=1))
+
+
+def likelihood_ratio_of_both(plan: StagedCalibration, pair: Pair) -> Charge:
+    """Log likelihood ratio of releases of both, but for the shield and the rounding."""
+    moments, d = moments_of(plan), pair.d
+    coefficients = likelihood_ratio(plan.coefficients, pair)
+
+    def score(outputs: FloatArray) -> FloatArray:
+        w, values = outputs[:, :d], outputs[:, d:]
+        residual = values - query(pair.first(), moments, w)
+        change = query_change(pair, moments, w)
+        return coefficients(w) + log_ratios(moments.noise, residual, change)
+
+    return score
 
 
 def margin_at(loss: Loss, share: float) -> float:
     """A margin at which the slope has this share of its largest size, by bisection."""
     low, high = -_WIDEST, _WIDEST
-    for _ in range(200):
+    for _ in range(100):
         middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        if -float(loss.slope(np.array([middle]))[0]) >= share * loss.slope_bound:
-            low = middle
-        else:
-            high = middle
+        steep = -float(loss.slope(np.array([middle]))[0]) >= share * loss.slope_bound
+        low, high = (middle, high) if steep else (low, middle)
     return low
 
 
@@ -209,3 +260,22 @@ def most(margins: FloatArray, charged: FloatArray) -> float:
     """Of the margins that all but attain the maximum, the one nearest to zero."""
     close = margins[charged >= charged.max() - _SLACK * np.abs(charged).max()]
     return float(close[np.argmin(np.abs(close))])
+
+
+def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatArray, FloatArray]:
+    """Margins ``(m, 2)`` at which a record weighs much in one matrix, in both, in none.
+
+    Each with each, and along either record, which is all there is if they are parallel; and the
+    matrix ``(2, d)`` from two margins to the shortest w that has them, or nearly.
+    """
+    margins = candidate_margins(calibration.problem.loss)
+    bend, steep = _matrix_weights(calibration, margins)
+    scores = (np.hypot(bend, steep), bend, steep, bend - steep, steep - bend)
+    single = np.unique([*(most(margins, score) for score in scores), _FLAT])
+    each = np.stack(np.meshgrid(single, single), axis=-1).reshape(-1, 2)
+    both = pair.old @ pair.new
+    squares = [max(float(row @ row), _SMALLEST) for row in (pair.old, pair.new)]
+    along_old = np.column_stack([single, single * both / squares[0]])
+    along_new = np.column_stack([single * both / squares[1], single])
+    back = np.linalg.pinv(np.array([pair.old, pair.new])).T
+    return np.vstack([each, along_old, along_new]), np.asarray(back)

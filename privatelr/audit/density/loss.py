@@ -1,27 +1,37 @@
-"""The privacy loss of a release of coefficients between two datasets, exactly."""
+"""The privacy loss of a release between two datasets, exactly: of coefficients, and of both.
+
+A fit with inference releases moments at its coefficients w. The density of both is that of w times
+that of the moments given w, so the log ratio is a sum, and at each w the moments add what their
+noise shows of the change of their query there: the two records alone decide it. The shield of the
+coefficients is so short that the tilted minimiser and the released w are taken as one; it is
+counted at its claim.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.density.exact import minimisers, tilt_losses
-from privatelr.audit.density.loss_profile import loss_law
+from privatelr.audit.density.exact import (
+    Charge,
+    centres,
+    likelihood_ratio,
+    moments_of,
+    query_distance,
+    telling_margins,
+)
+from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law, shift_law
+from privatelr.audit.density.pairs import Pair
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms import Problem, StagedCalibration
+from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, log_delta
 from privatelr.types import FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.audit.density.loss_profile import PrivacyLossDistribution
-    from privatelr.audit.density.pairs import Pair
 
 SLACK = 1e-6
 """Relative rounding of an exact loss."""
@@ -87,26 +97,25 @@ class PrivacyLoss:
         verdict = "ok" if self.holds else "VIOLATION"
         added = {"of the moments": self.moments, "for the approximate minimum": self.shield}
         shares = " and ".join(f"{share:.3g} {what}" for what, share in added.items() if share)
-        unit = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta"}[type(self.claim)]
         line = (
-            f"{unit} {self.found:.6g}{f' (with {shares})' if shares else ''} on this pair, claim "
-            f"{self.claimed:.6g}, ratio {self.ratio:.4f}: {verdict}"
+            f"{_UNITS[type(self.claim)]} {self.found:.6g}{f' (with {shares})' if shares else ''} "
+            f"on this pair, claim {self.claimed:.6g}, ratio {self.ratio:.4f}: {verdict}"
         )
         named = zip(("coefficients", "moments"), self.parts, strict=False)
         alone = ", ".join(f"{name} {part.ratio:.4f}" for name, part in named)
         return f"{line}\nalone, over their parts of the claim: {alone}" if alone else line
 
 
+_UNITS = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta"}
+"""The number of each kind of claim that a loss is compared to."""
+
+
 def claimed_number(claim: Guarantee) -> float:
     """Epsilon, rho or delta."""
-    match claim:
-        case PureDP():
-            return claim.epsilon
-        case ZCDP():
-            return claim.rho
-        case ApproxDP():
-            return claim.delta
-    raise no_claim(claim)
+    if type(claim) not in _UNITS:
+        raise no_claim(claim)
+    number: float = getattr(claim, _UNITS[type(claim)])
+    return number
 
 
 def no_claim(claim: Guarantee) -> GuaranteeError:
@@ -114,97 +123,31 @@ def no_claim(claim: Guarantee) -> GuaranteeError:
     return GuaranteeError(f"audit: there is no claim to check, the guarantee is {claim}.")
 
 
+# -- coefficients -----------------------------------------------------------------------------
+
+
 def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = None) -> PrivacyLoss:
-    """`privacy_loss` of a pair; `outputs` ``(m, d)`` are further places to search from."""
+    """`privacy_loss` of a pair; `outputs` ``(m, d)`` are further places to search from.
+
+    Output perturbation is known by the shift of its minimiser, about which its laws are
+    symmetric; a pure claim is searched for, and any other is integrated, both ways round.
+    """
+    claim, problem = calibration.proven, calibration.problem
     if calibration.placement == "output":
-        return _output_loss(pair, calibration)
-    if isinstance(calibration.proven, PureDP):
-        return _pure_loss(pair, calibration, outputs)
-    return _profile_loss(pair, calibration)
+        first, second = centres(pair, problem)
+        distance = float(np.linalg.norm(first - second)) + calibration.distance
+        found = shown(calibration.noise, claim, distance)
+        return PrivacyLoss(claim, found, found, claimed_number(claim))
+    if not isinstance(claim, PureDP):
+        return _loss_of_laws(_laws(pair, calibration), calibration)
+    starts = [*([] if outputs is None else [outputs]), _places(pair, calibration)]
+    ways = [(likelihood_ratio(calibration, way),) for way in (pair, pair.swapped())]
+    return _with_shield(calibration, *_climb(ways, starts, problem))
 
 
 def loss_at(pair: Pair, calibration: Calibration, w: FloatArray) -> PrivacyLoss:
     """The loss of objective perturbation under a pure claim at one output, either way round."""
-    found = float(tilt_losses(pair, calibration.problem, calibration.noise, w[None])[0])
-    return with_shield(calibration, abs(found), w)
-
-
-def with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> PrivacyLoss:
-    """A pure loss of the tilted minimiser, and the shield at its claim."""
-    shield = -calibration.shield.log_density(_step(calibration))
-    claim = calibration.proven
-    rest = claimed_number(claim) - shield
-    return PrivacyLoss(claim, tilt + shield, tilt, rest, shield, w)
-
-
-def _step(calibration: Calibration) -> FloatArray:
-    """A vector as long as what the shield hides."""
-    return np.asarray(np.eye(1, calibration.problem.d)[0] * calibration.distance)
-
-
-# -- pure objective perturbation --------------------------------------------------------------
-
-
-def _pure_loss(pair: Pair, calibration: Calibration, outputs: FloatArray | None) -> PrivacyLoss:
-    """Local search over outputs, both ways round, from the best of many places."""
-    problem, noise = calibration.problem, calibration.noise
-    starts = places(pair, calibration)
-    starts = starts if outputs is None else np.vstack([outputs, starts])
-    found = [
-        climb(partial(tilt_losses, way, problem, noise), starts, problem.radius)
-        for way in (pair, pair.swapped())
-    ]
-    worst, at = max(found, key=lambda reached: reached[0])
-    return with_shield(calibration, worst, at)
-
-
-def climb(
-    losses: Callable[[FloatArray], FloatArray], starts: FloatArray, radius: float
-) -> tuple[float, FloatArray]:
-    """A local maximum of losses ``(m,)`` of outputs near the best start, and where it is."""
-
-    def below(w: FloatArray) -> float:
-        return -float(losses(w[None])[0])
-
-    start = starts[int(np.argmax(losses(starts)))]
-    size = float(np.abs(start).max()) + 1 / radius
-    options = {"maxiter": 100 * len(start), "xatol": 1e-6 * size, "fatol": 1e-7}
-    found = optimize.minimize(below, start, method="Nelder-Mead", options=options)
-    return -float(found.fun), found.x
-
-
-def places(pair: Pair, calibration: Calibration) -> FloatArray:
-    """Outputs ``(m, d)`` to search from: of many sizes, in random and in telling directions.
-
-    Among them the minimisers without noise, and long vectors all but orthogonal to both
-    records: a large intercept with a slope that makes up for it.
-    """
-    problem, d = calibration.problem, pair.d
-    rng = np.random.default_rng(SEED)
-    none = np.zeros((1, d))
-    centres = [minimisers(side, problem, none)[0] for side in (pair.first(), pair.second())]
-    directions = [*rng.standard_normal((60, d)), *centres]
-    if d > 1:
-        basis = np.linalg.qr(np.column_stack([pair.old, pair.new, np.eye(d)]))[0]
-        lean = 10.0 ** rng.uniform(-3, 0, size=(60, 1)) * rng.standard_normal((60, d))
-        directions += [*(basis[:, d - 1] + lean), *(-basis[:, d - 1] + lean)]
-    sizes = 10.0 ** rng.uniform(-2, 3, size=(len(directions), 1)) / problem.radius
-    lengths = np.linalg.norm(directions, axis=1, keepdims=True) + 1e-300
-    scaled = np.asarray(directions) / lengths * sizes
-    return np.vstack([*(k * centre for centre in centres for k in (0.5, 1.0, 2.0, 4.0)), scaled])
-
-
-# -- output perturbation ----------------------------------------------------------------------
-
-
-def _output_loss(pair: Pair, calibration: Calibration) -> PrivacyLoss:
-    """The noise laws are symmetric about the minimiser: its shift says all."""
-    problem, noise = calibration.problem, calibration.noise
-    none = np.zeros((1, pair.d))
-    shift = minimisers(pair.first(), problem, none)[0] - minimisers(pair.second(), problem, none)[0]
-    claim = calibration.proven
-    found = shown(noise, claim, float(np.linalg.norm(shift)) + calibration.distance)
-    return PrivacyLoss(claim, found, found, claimed_number(claim))
+    return _with_shield(calibration, abs(float(likelihood_ratio(calibration, pair)(w[None])[0])), w)
 
 
 def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
@@ -225,20 +168,82 @@ def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
     return math.exp(log_delta(epsilon, distance / noise.scale))
 
 
-# -- Gaussian and zCDP objective perturbation -------------------------------------------------
+def _with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> PrivacyLoss:
+    """A pure loss of the tilted minimiser, and the shield at its claim."""
+    step = np.eye(1, calibration.problem.d)[0] * calibration.distance
+    shield = -calibration.shield.log_density(step)
+    claim = calibration.proven
+    return PrivacyLoss(claim, tilt + shield, tilt, claimed_number(claim) - shield, shield, w)
 
 
-def _profile_loss(pair: Pair, calibration: Calibration) -> PrivacyLoss:
-    """By integration over the tilt, both ways round."""
-    rng = np.random.default_rng(SEED)
-    problem, noise = calibration.problem, calibration.noise
-    laws = [loss_law(way, problem, noise, rng) for way in (pair, pair.swapped())]
-    return loss_of_laws(laws, calibration)
+def _climb(
+    ways: Sequence[Sequence[Charge]], starts: Sequence[FloatArray], problem: Problem
+) -> tuple[float, FloatArray]:
+    """A local maximum of the sum of charges, the worse way round, and the output where it is."""
+    found, places = [], np.vstack(starts)
+    for charges in ways:
+
+        def below(w: FloatArray, charges: Sequence[Charge] = charges) -> float:
+            return -float(sum(charge(w[None])[0] for charge in charges))
+
+        total = np.sum([charge(places) for charge in charges], axis=0)
+        start = places[int(np.argmax(total))]
+        size = float(np.abs(start).max()) + 1 / problem.radius
+        options = {"maxiter": 100 * len(start), "xatol": 1e-6 * size, "fatol": 1e-7}
+        reached = optimize.minimize(below, start, method="Nelder-Mead", options=options)
+        found.append((-float(reached.fun), reached.x))
+    return max(found, key=lambda reached: reached[0])
 
 
-def loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
+def _places(pair: Pair, calibration: Calibration) -> FloatArray:
+    """Outputs ``(m, d)`` to search from: of many sizes, in random and in telling directions.
+
+    Among them the minimisers without noise, and long vectors all but orthogonal to both
+    records: a large intercept with a slope that makes up for it.
+    """
+    d, rng = pair.d, np.random.default_rng(SEED)
+    middles = centres(pair, calibration.problem)
+    directions = [*rng.standard_normal((60, d)), *middles]
+    if d > 1:
+        basis = np.linalg.qr(np.column_stack([pair.old, pair.new, np.eye(d)]))[0]
+        lean = 10.0 ** rng.uniform(-3, 0, size=(60, 1)) * rng.standard_normal((60, d))
+        directions += [*(basis[:, d - 1] + lean), *(-basis[:, d - 1] + lean)]
+    sizes = 10.0 ** rng.uniform(-2, 3, size=(len(directions), 1)) / calibration.problem.radius
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True) + 1e-300
+    scaled = np.asarray(directions) / lengths * sizes
+    return np.vstack([*(k * middle for middle in middles for k in (0.5, 1.0, 2.0, 4.0)), scaled])
+
+
+def _laws(
+    pair: Pair, calibration: Calibration, moments: MomentsCalibration | None = None
+) -> list[PrivacyLossDistribution]:
+    """Laws of the loss of the coefficients both ways round, with the mu of the moments there."""
+    problem, noise, rng = calibration.problem, calibration.noise, np.random.default_rng(SEED)
+
+    def mu_of_moments(w: FloatArray) -> FloatArray:
+        assert moments is not None
+        distance = query_distance(pair, moments, w) / moments.noise.scale
+        if isinstance(moments.noise, GaussianNoise):
+            return distance
+        if isinstance(moments.target, ZCDP):  # the Gaussian of as large a rho
+            return np.asarray(np.sqrt(2 * distance * np.tanh(distance / 2)))
+        return np.zeros(len(w))
+
+    beside = None if moments is None else mu_of_moments
+    if calibration.placement == "objective":
+        ways = (pair, pair.swapped())
+        return [loss_law(way, problem, noise, rng, beside) for way in ways]
+    first, second = centres(pair, problem)
+    shift = second - first
+    length = float(np.linalg.norm(shift))
+    shift = shift * (1 + calibration.distance / length) if length > 0 else shift
+    ends = ((first, shift), (second, -shift))
+    return [shift_law(centre, moved, noise, rng, beside) for centre, moved in ends]
+
+
+def _loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
     """What the laws of the loss of the tilt, either way round, show of a mechanism."""
-    claim, mu = calibration.target, shield_ratio(calibration)
+    claim, mu = calibration.target, _shield_ratio(calibration)
     if isinstance(claim, ApproxDP):
         found, tilt = (max(law.delta(claim.epsilon, m) for law in laws) for m in (mu, 0.0))
         return PrivacyLoss(claim, found, tilt, claim.delta, found - tilt)
@@ -247,9 +252,117 @@ def loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) 
     return PrivacyLoss(claim, tilt + shield, tilt, claimed_number(claim) - shield, shield)
 
 
-def shield_ratio(calibration: Calibration) -> float:
+def _shield_ratio(calibration: Calibration) -> float:
     """What the shield hides over its deviation; infinite where a distance has no shield."""
     if calibration.distance == 0:
         return 0.0
     scale = calibration.shield.scale
     return calibration.distance / scale if scale > 0 else math.inf
+
+
+# -- moments ----------------------------------------------------------------------------------
+
+
+def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
+    """The loss of the moments alone, at the coefficients w where it is largest.
+
+    Exact for that w: noise that does not depend on the data shows a change of the query by its
+    length alone. The w matters through the margins of the two records only.
+    """
+    margins, back = telling_margins(pair, calibration)
+
+    def below(at: FloatArray) -> float:
+        return -float(query_distance(pair, calibration, (at @ back)[None])[0])
+
+    start = margins[int(np.argmax(query_distance(pair, calibration, margins @ back)))]
+    found = optimize.minimize(below, start, method="Nelder-Mead", options={"maxiter": 100})
+    w = np.asarray(found.x @ back)
+    claim, distance = calibration.proven, float(query_distance(pair, calibration, w[None])[0])
+    largest = shown(calibration.noise, claim, distance)
+    return PrivacyLoss(claim, largest, largest, claimed_number(claim), output=w)
+
+
+# -- both together ----------------------------------------------------------------------------
+
+
+def joint_loss_of(
+    pair: Pair, plan: StagedCalibration, outputs: FloatArray | None = None
+) -> PrivacyLoss:
+    """`privacy_loss` of a release of both; `outputs` ``(m, d)`` are further places to search from.
+
+    For a pure claim the largest sum over all w, for zCDP and for (epsilon, delta) the exact
+    divergence or delta of the joint law. The claim of an (epsilon, delta) release is the sum of
+    those of its parts, which its exact delta is far below; what shows a slip there is that each
+    part is also held to its own claim, and so under the other guarantees: the ledger composes
+    the parts.
+    """
+    coefficients, moments = plan.coefficients, moments_of(plan)
+    if not isinstance(plan.proven, PureDP):
+        return _profile_of_both(pair, plan)
+    parts = loss_of(pair, coefficients, outputs), moments_loss(pair, moments)
+    starts = [part.output[None] for part in parts if part.output is not None]
+    starts += [] if outputs is None else [outputs]
+    margins, back = telling_margins(pair, moments)
+    starts.append(margins @ back)
+    if coefficients.placement == "output":
+        # noise on a minimiser shows most far out on the line through the two
+        first, second = centres(pair, coefficients.problem)
+        steps = 10.0 ** np.arange(-2.0, 4.0)[:, None] * (first - second)
+        starts += [first[None], second[None], first + steps, second - steps]
+    starts.append(_places(pair, coefficients))
+    ways = [_charges(way, plan) for way in (pair, pair.swapped())]
+    return joint_loss_at(pair, plan, _climb(ways, starts, coefficients.problem)[1], parts)
+
+
+def joint_loss_at(
+    pair: Pair, plan: StagedCalibration, w: FloatArray, parts: tuple[PrivacyLoss, ...] = ()
+) -> PrivacyLoss:
+    """The loss of a release of both under a pure claim at one w, the worse way round."""
+    moments = moments_of(plan)
+    parts = parts or (loss_of(pair, plan.coefficients), moments_loss(pair, moments))
+    ways = (_charges(way, plan) for way in (pair, pair.swapped()))
+    charges = [[float(charge(w[None])[0]) for charge in way] for way in ways]
+    tilt, added, shield = max(tilt for tilt, _ in charges), charges[0][1], parts[0].shield
+    rest = claimed_number(plan.proven) - shield - claimed_number(moments.proven)
+    return PrivacyLoss(plan.proven, tilt + added + shield, tilt, rest, shield, w, added, parts)
+
+
+def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
+    """What the coefficients add, and what the moments do at their worst values for each w."""
+    calibration, moments = plan.coefficients, moments_of(plan)
+    ratio, unit = likelihood_ratio(calibration, pair), shown(moments.noise, moments.proven, 1.0)
+    inexact = 0.0
+    if calibration.placement == "output":
+        inexact = shown(calibration.noise, calibration.proven, calibration.distance)
+    return lambda w: ratio(w) + inexact, lambda w: unit * query_distance(pair, moments, w)
+
+
+def _profile_of_both(pair: Pair, plan: StagedCalibration) -> PrivacyLoss:
+    """By integration over the coefficients, both ways round.
+
+    What one of the two is proven to show at most, under a claim of its own that is pure, comes
+    off epsilon.
+    """
+    claim, coefficients, moments = plan.target, plan.coefficients, moments_of(plan)
+    laws = _laws(pair, coefficients, moments)
+    first = [law.first() for law in laws]
+    if coefficients.placement == "output" or isinstance(coefficients.proven, PureDP):
+        alone = loss_of(pair, coefficients)
+        mu, certain = 0.0, alone.shield
+    else:
+        alone = _loss_of_laws(first, coefficients)
+        mu, certain = _shield_ratio(coefficients), 0.0
+    parts = alone, moments_loss(pair, moments)
+    if isinstance(claim, ApproxDP):
+        rest_of = claim.epsilon - certain
+        further = parts[1].found if isinstance(moments.proven, PureDP) else 0.0
+        tilt = max(law.delta(claim.epsilon, 0.0) for law in first)
+        both = max(law.delta(rest_of, mu) for law in first)
+        found = max(law.delta(rest_of - further, mu) for law in laws)
+        rest = claim.delta
+    else:
+        tilt = max(law.rho() for law in first)
+        both = tilt + mu * mu / 2
+        found = max(law.rho() for law in laws) + mu * mu / 2
+        rest = claimed_number(coefficients.target) - mu * mu / 2
+    return PrivacyLoss(claim, found, tilt, rest, both - tilt, moments=found - both, parts=parts)

@@ -1,10 +1,10 @@
-"""The law of the privacy loss of objective perturbation on a pair, by integration.
+"""The law of the privacy loss of coefficients on a pair, by integration.
 
-Under the first dataset the tilt b has the law of the noise, the minimiser is a function of it,
-and so is the privacy loss. Gaussian tilts are integrated: on a fine grid along the line on
-which the two datasets pull apart, and across it on a coarse one (d = 2) or over random normals
-(d > 2). Other laws are drawn from. A Gaussian release that follows, whose mu depends on the
-minimiser, is composed with it point by point.
+Under the first dataset the noise has its law, what is released is a function of it, and so is the
+privacy loss. Gaussian noise is integrated: on a fine grid along the line on which the two
+datasets pull apart, and across it on a coarse one (d = 2) or over random normals (d > 2). Other
+laws are drawn from. A Gaussian release that follows, whose mu depends on the coefficients, is
+composed with them point by point.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
 from privatelr.audit.density.exact import log_ratios, minimisers, tilt_losses
+from privatelr.audit.density.pairs import Pair
 from privatelr.mechanisms import Problem
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, draw_many
 from privatelr.types import FloatArray
 
-if TYPE_CHECKING:
-    from privatelr.audit.density.pairs import Pair
-
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
 """Renyi orders at which a zCDP claim is checked; at 1 it is the Kullback-Leibler divergence."""
 _FINE, _COARSE = 0.05, 0.8
+"""Steps, in deviations of the noise, of the grid along the line and of the grid across it."""
 _BETWEEN = 5
 """Losses between two points of a line are taken to be linear, at this many points."""
 _REACH = 10.0
+"""Deviations of the noise after which a line ends, before it is shifted."""
 _LINES = 40
+"""Number of random lines where d > 2."""
 _DRAWS = 50_000
+"""Number of draws from a law that is not Gaussian."""
 
-Beside = Callable[["FloatArray"], "FloatArray"]
-"""The mu ``(m,)`` of what is released next, at each minimiser ``(m, d)``."""
+Beside = Callable[[FloatArray], FloatArray]
+"""The mu ``(m,)`` of what is released next, at each of the coefficients ``(m, d)``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +97,10 @@ class PrivacyLossDistribution:
         return mean - 4 * self.error * spread * abs(mean)
 
 
+Released = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Coefficients ``(m, d)`` and privacy losses ``(m,)`` under noise ``(m, d)``."""
+
+
 def loss_law(
     pair: Pair,
     problem: Problem,
@@ -104,35 +109,19 @@ def loss_law(
     beside: Beside | None = None,
 ) -> PrivacyLossDistribution:
     """Law of the loss of the tilted minimiser, old record over new, under the first dataset."""
-    if isinstance(noise, GaussianNoise):
-        return _integrated(pair, problem, noise, rng, beside)
-    tilts = draw_many(noise, _DRAWS, rng)
-    w = minimisers(pair.first(), problem, tilts)
-    losses = tilt_losses(pair, problem, noise, w)
-    return _of_draws(losses, None if beside is None else beside(w))
 
+    def released(tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        w = minimisers(pair.first(), problem, tilts)
+        return w, tilt_losses(pair, problem, noise, w)
 
-def _of_draws(losses: FloatArray, follows: FloatArray | None) -> PrivacyLossDistribution:
-    return PrivacyLossDistribution(
-        losses, np.full(_DRAWS, 1 / _DRAWS), 1 / math.sqrt(_DRAWS), follows
-    )
-
-
-def _integrated(
-    pair: Pair,
-    problem: Problem,
-    noise: GaussianNoise,
-    rng: np.random.Generator,
-    beside: Beside | None,
-) -> PrivacyLossDistribution:
-    along = _pulling_apart(pair, problem, noise, rng)
+    if not isinstance(noise, GaussianNoise):
+        return _drawn(released, noise, rng, beside)
+    w = minimisers(pair.first(), problem, noise.sd * rng.standard_normal((200, pair.d)))
+    slope = problem.loss.slope
+    change = slope(w @ pair.new)[:, None] * pair.new - slope(w @ pair.old)[:, None] * pair.old
     # a divergence of order a weighs losses as they are a shifts of 2 m further out
     furthest = 2 * problem.loss.slope_bound * problem.radius / noise.sd
-    tilts, line, shares = _points(along, furthest, rng)
-    w = minimisers(pair.first(), problem, noise.sd * tilts.reshape(-1, pair.d))
-    losses = tilt_losses(pair, problem, noise, w).reshape(tilts.shape[:2])
-    follows = None if beside is None else beside(w).reshape(tilts.shape[:2])
-    return _refined(line, shares, losses, follows)
+    return _integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
 
 
 def shift_law(
@@ -140,74 +129,66 @@ def shift_law(
     shift: FloatArray,
     noise: NoiseLaw,
     rng: np.random.Generator,
-    beside: Beside,
+    beside: Beside | None = None,
 ) -> PrivacyLossDistribution:
-    """Law of the loss of noise on a centre ``(d,)`` that the neighbour has shifted.
+    """Law of the loss of noise on a centre ``(d,)`` that the neighbour has shifted."""
 
-    Of Gaussian noise the loss is normal, and known without integration; what follows it depends
-    on the output.
-    """
+    def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return centre + drawn, log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
+
     if not isinstance(noise, GaussianNoise):
-        drawn = draw_many(noise, _DRAWS, rng)
-        losses = log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
-        return _of_draws(losses, beside(centre + drawn))
-    mu = float(np.linalg.norm(shift)) / noise.sd
-    along = -shift / (mu * noise.sd) if mu > 0 else np.eye(1, len(shift))[0]
-    z, line, shares = _points(along, mu, rng)
-    losses = np.broadcast_to(mu * line + mu * mu / 2, z.shape[:2])
-    follows = beside((centre + noise.sd * z).reshape(-1, len(shift)))
-    return _refined(line, shares, losses, follows.reshape(z.shape[:2]))
+        return _drawn(released, noise, rng, beside)
+    furthest = float(np.linalg.norm(shift)) / noise.sd
+    return _integrated(released, noise, -shift, furthest, rng, beside)
 
 
-def _points(
-    along: FloatArray, furthest: float, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Normals ``(k, m, d)`` on k lines, the places ``(m,)`` along a line, and shares of lines."""
-    d = len(along)
+def _drawn(
+    released: Released, noise: NoiseLaw, rng: np.random.Generator, beside: Beside | None
+) -> PrivacyLossDistribution:
+    """The law from draws of the noise."""
+    w, losses = released(draw_many(noise, _DRAWS, rng))
+    follows = None if beside is None else beside(w)
+    weights, error = np.full(_DRAWS, 1 / _DRAWS), 1 / math.sqrt(_DRAWS)
+    return PrivacyLossDistribution(losses, weights, error, follows)
+
+
+def _integrated(
+    released: Released,
+    noise: GaussianNoise,
+    apart: FloatArray,
+    furthest: float,
+    rng: np.random.Generator,
+    beside: Beside | None,
+) -> PrivacyLossDistribution:
+    """The law from points on lines along the direction ``(d,)`` in which the datasets pull apart.
+
+    Losses are taken to be linear between the points. The lines end where a loss that is shifted
+    by `furthest` deviations weighs nothing any more.
+    """
+    d, length = len(apart), float(np.linalg.norm(apart))
+    along = apart / length if length > 0 else np.eye(1, d)[0]
     reach = _REACH + ORDERS[-1] * furthest
     line = np.arange(-reach, reach + _FINE, _FINE)
-    across, shares = _across(d, rng)
-    basis = np.linalg.qr(np.column_stack([along, np.eye(d)]))[0][:, 1:d]
-    return (across @ basis.T)[:, None, :] + line[:, None] * along, line, shares
-
-
-def _refined(
-    line: FloatArray, shares: FloatArray, losses: FloatArray, follows: FloatArray | None
-) -> PrivacyLossDistribution:
-    """The law of losses ``(k, m)`` on lines, which are taken to be linear between points."""
-    finer = np.linspace(line[0], line[-1], _BETWEEN * (len(line) - 1) + 1)
-    weights = shares[:, None] * (_FINE / _BETWEEN * _normal(finer))
-    between, beside = (
-        None if values is None else np.array([np.interp(finer, line, row) for row in values])
-        for values in (losses, follows)
-    )
-    assert between is not None
-    mu = None if beside is None else beside.reshape(-1)
-    return PrivacyLossDistribution(between.reshape(-1), weights.reshape(-1), beside=mu)
-
-
-def _across(d: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Points ``(m, d - 1)`` beside the line, and their weights."""
     if d == 1:
-        return np.zeros((1, 0)), np.ones(1)
-    if d == 2:
-        points = np.arange(-8.0, 8.1, _COARSE)
-        return points[:, None], _COARSE * _normal(points)
-    return rng.standard_normal((_LINES, d - 1)), np.full(_LINES, 1 / _LINES)
+        across, shares = np.zeros((1, 0)), np.ones(1)
+    elif d == 2:
+        places = np.arange(-8.0, 8.1, _COARSE)
+        across, shares = places[:, None], _COARSE * _normal(places)
+    else:
+        across, shares = rng.standard_normal((_LINES, d - 1)), np.full(_LINES, 1 / _LINES)
+    basis = np.linalg.qr(np.column_stack([along, np.eye(d)]))[0][:, 1:d]
+    z = (across @ basis.T)[:, None, :] + line[:, None] * along
+    w, losses = released(noise.sd * z.reshape(-1, d))
+    finer = np.linspace(line[0], line[-1], _BETWEEN * (len(line) - 1) + 1)
+
+    def between(values: FloatArray) -> FloatArray:
+        rows = values.reshape(len(shares), -1)
+        return np.concatenate([np.interp(finer, line, row) for row in rows])
+
+    weights = (shares[:, None] * (_FINE / _BETWEEN * _normal(finer))).reshape(-1)
+    follows = None if beside is None else between(beside(w))
+    return PrivacyLossDistribution(between(losses), weights, beside=follows)
 
 
 def _normal(x: FloatArray) -> FloatArray:
     return np.asarray(np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
-
-
-def _pulling_apart(
-    pair: Pair, problem: Problem, noise: GaussianNoise, rng: np.random.Generator
-) -> FloatArray:
-    """Unit vector of the usual difference of the two tilts."""
-    tilts = noise.sd * rng.standard_normal((200, pair.d))
-    w = minimisers(pair.first(), problem, tilts)
-    slope = problem.loss.slope
-    change = slope(w @ pair.new)[:, None] * pair.new - slope(w @ pair.old)[:, None] * pair.old
-    mean = change.mean(axis=0)
-    length = float(np.linalg.norm(mean))
-    return np.asarray(mean / length if length > 0 else np.eye(1, pair.d)[0])

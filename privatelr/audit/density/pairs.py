@@ -14,7 +14,6 @@ import numpy as np
 
 from privatelr.audit.density.exact import margin_at
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy.noise import BlockLaplace
 from privatelr.types import FloatArray, parts_of
@@ -26,95 +25,12 @@ _STEEP = 0.98
 """A part of the largest slope: steep, and yet inside the bend of any loss."""
 _PINNED = 1000
 """One in so many records is a copy of the old one, where copies pin the minimiser."""
-
-
-def usual_pair(calibration: Calibration, angle: float) -> tuple[Pair, FloatArray]:
-    """Neighbours at an angle where both records are steep; tilts do not move their minimiser."""
-    problem = calibration.problem
-    if problem.d == 1:
-        return straight_pair(calibration, margin_at(problem.loss, _STEEP))
-    copies = problem.n / _PINNED if calibration.placement == "objective" else 0.0
-    return crossed_pair(calibration, angle, margin_at(problem.loss, _STEEP), copies=copies)
-
-
-def crossed_pair(
-    calibration: Calibration,
-    angle: float,
-    margin: float,
-    *,
-    copies: float = 0.0,
-    turns: float = 4.0,
-) -> tuple[Pair, FloatArray]:
-    """Neighbours at an angle that both have a margin at an output, and that output.
-
-    Rows between the two records hold the minimiser there. Copies of the two pin it, if there are
-    many, whatever the tilt is; rows along their difference turn the tilt towards it.
-
-    Parameters
-    ----------
-    calibration : Calibration
-        With d > 1.
-    angle : float
-        Between the records, in radians; the nearest there is, if rows come in blocks.
-    margin : float
-        Where the loss has a slope, and at ``-margin`` too.
-    copies : float
-        Of each record.
-    turns : float
-        Number of rows that turn the tilt.
-
-    Returns
-    -------
-    Pair
-        The other records up to n are zero rows.
-    ndarray of shape (d,)
-        The output w.
-    """
-    old, new = _records(calibration, angle)
-    problem, middle = calibration.problem, (old + new) / 2
-    square = float(middle @ middle)
-    w = margin / square * middle
-    slope, back = (-float(problem.loss.slope(np.array([z]))[0]) for z in (margin, -margin))
-    turning = (new - old) / row_size(calibration, new - old)
-    pull = (2 * copies + 1) * slope - problem.penalty * margin / square
-    holds = pull / back if pull > 0 else -pull / slope
-    rows = np.array([old, new, -np.sign(pull) * middle, turning])
-    return Pair(rows, np.array([copies, copies, holds, turns]), old, new), w
-
-
-def _records(calibration: Calibration, angle: float) -> tuple[FloatArray, FloatArray]:
-    """Two admissible rows of length R at this angle, or near it."""
-    noise, old = calibration.noise, longest_row(calibration)
-    if isinstance(noise, BlockLaplace):
-        return old, _at_angle(noise, old, math.cos(angle))
-    across = np.roll(old, 1)
-    half = angle / 2
-    return (
-        np.cos(half) * old + np.sin(half) * across,
-        np.cos(half) * old - np.sin(half) * across,
-    )
-
-
-def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray:
-    """The corner after the largest parts have turned about, or to another of their columns."""
-    turned = row.copy()
-    missing = (1 - cosine) * float(row @ row)
-    for part in sorted(parts_of(noise.blocks), key=lambda part: -part.bound):
-        square, own = part.bound**2, row[part.columns]
-        ways = {0.0: own, 2 * square: -own}
-        if part.size > 1:
-            ways[square] = np.roll(own, 1)
-        gone = min(ways, key=lambda change: abs(missing - change))
-        turned[part.columns] = ways[gone]
-        missing -= gone
-    return turned
-
-
 PULL = 0.5
 """Margin of the rows that hold the minimiser where it is: every loss has a slope there."""
 TURN = -40.0
 """Margin of the rows that turn the tilt: no loss has a curvature there."""
 _DEEPEST = 4000.0
+"""The largest ``R |w|`` of a pair of opposite records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +89,10 @@ class Pair:
         """The records that both have."""
         return SignedRows(self.rows, self.counts)
 
+    def change(self) -> SignedRows:
+        """The old record, counted once less, and the new one, counted once more."""
+        return SignedRows(np.array([self.old, self.new]), np.array([-1.0, 1.0]))
+
     def first(self) -> SignedRows:
         """The dataset with the old record."""
         return self._with(self.old)
@@ -220,6 +140,80 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
     return Pair(rows, np.minimum(before, after), old, new)
 
 
+def usual_pair(calibration: Calibration, angle: float) -> tuple[Pair, FloatArray]:
+    """Neighbours at an angle where both records are steep; tilts do not move their minimiser."""
+    problem = calibration.problem
+    if problem.d == 1:
+        return straight_pair(calibration, margin_at(problem.loss, _STEEP))
+    copies = problem.n / _PINNED if calibration.placement == "objective" else 0.0
+    return crossed_pair(calibration, angle, margin_at(problem.loss, _STEEP), copies=copies)
+
+
+def crossed_pair(
+    calibration: Calibration,
+    angle: float,
+    margin: float,
+    *,
+    copies: float = 0.0,
+    turns: float = 4.0,
+) -> tuple[Pair, FloatArray]:
+    """Neighbours at an angle that both have a margin at an output, and that output.
+
+    Rows between the two records hold the minimiser there. Copies of the two pin it, if there are
+    many, whatever the tilt is; rows along their difference turn the tilt towards it.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With d > 1.
+    angle : float
+        Between the records, in radians; the nearest there is, if rows come in blocks.
+    margin : float
+        Where the loss has a slope, and at ``-margin`` too.
+    copies : float
+        Of each record.
+    turns : float
+        Number of rows that turn the tilt.
+
+    Returns
+    -------
+    Pair
+        The other records up to n are zero rows.
+    ndarray of shape (d,)
+        The output w.
+    """
+    problem, old = calibration.problem, longest_row(calibration)
+    if isinstance(calibration.noise, BlockLaplace):
+        new = _at_angle(calibration.noise, old, math.cos(angle))
+    else:
+        along, across = np.cos(angle / 2) * old, np.sin(angle / 2) * np.roll(old, 1)
+        old, new = along + across, along - across
+    middle = (old + new) / 2
+    square = float(middle @ middle)
+    w = margin / square * middle
+    slope, back = (-float(problem.loss.slope(np.array([z]))[0]) for z in (margin, -margin))
+    turning = (new - old) / row_size(calibration, new - old)
+    pull = (2 * copies + 1) * slope - problem.penalty * margin / square
+    holds = pull / back if pull > 0 else -pull / slope
+    rows = np.array([old, new, -np.sign(pull) * middle, turning])
+    return Pair(rows, np.array([copies, copies, holds, turns]), old, new), w
+
+
+def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray:
+    """The corner after the largest parts have turned about, or to another of their columns."""
+    turned = row.copy()
+    missing = (1 - cosine) * float(row @ row)
+    for part in sorted(parts_of(noise.blocks), key=lambda part: -part.bound):
+        square, own = part.bound**2, row[part.columns]
+        ways = {0.0: own, 2 * square: -own}
+        if part.size > 1:
+            ways[square] = np.roll(own, 1)
+        gone = min(ways, key=lambda change: abs(missing - change))
+        turned[part.columns] = ways[gone]
+        missing -= gone
+    return turned
+
+
 def opposed_pair(
     calibration: Calibration,
     *,
@@ -253,10 +247,16 @@ def opposed_pair(
     """
     problem = calibration.problem
     slopes = problem.loss.slope(np.array([PULL, old, TURN]))
-    depth = _depth(problem, float(-slopes[0]))
+    # R |w| such that half of the n records hold w there; the angle shrinks as it grows
+    half = problem.n / 2 * problem.kappa * float(-slopes[0]) * PULL
+    depth = min(_DEEPEST, math.sqrt(half))
     axis = longest_row(calibration)
     length = float(np.linalg.norm(axis))
-    across = _across(axis)
+    # a unit vector orthogonal to the axis, among its own coordinates where it has two
+    first, second = np.argsort(-np.abs(axis), kind="stable")[:2]
+    across = np.zeros(len(axis))
+    across[first], across[second] = -axis[second], axis[first]
+    across /= np.linalg.norm(across)
     w = depth / length * across
 
     def at(margin: float, sign: float) -> FloatArray:
@@ -289,11 +289,6 @@ def straight_pair(
     return Pair(-axis[None], np.array([turns]), axis, -axis), w
 
 
-def _depth(problem: Problem, slope: float) -> float:
-    """``R |w|`` such that half of the n records hold w there; the angle shrinks as it grows."""
-    return min(_DEEPEST, math.sqrt(problem.n / 2 * problem.kappa * slope * PULL))
-
-
 def longest_row(calibration: Calibration) -> FloatArray:
     """An admissible row ``(d,)`` of length R: a corner, if rows come in blocks."""
     noise = calibration.noise
@@ -312,24 +307,16 @@ def row_size(calibration: Calibration, row: FloatArray) -> float:
     return max(size, noise.norm(row)) if isinstance(noise, BlockLaplace) else size
 
 
-def _across(axis: FloatArray) -> FloatArray:
-    """A unit vector orthogonal to the axis, among its own coordinates where it has two."""
-    order = np.argsort(-np.abs(axis), kind="stable")
-    first, second = order[:2]
-    across = np.zeros(len(axis))
-    across[first], across[second] = -axis[second], axis[first]
-    return across / np.linalg.norm(across)
+def pinned_boundary(n: int, scale: float = 1.0, size: float = 1.0) -> Pair:
+    """Rows on both sides of ``x = 0.9133`` pin a steep boundary in one covariate (privacy.md 11).
 
-
-def pinned_boundary(n: int, t: float = 0.9133, gap: float = 0.0229, scale: float = 1.0) -> Pair:
-    """Rows on both sides of ``x = t`` pin a steep boundary in one covariate (privacy.md 11).
-
-    The old record (x = 1, y = +1) and the new one (x = 2 t - 1, y = -1) are both misclassified
-    with confidence; the first column is an intercept of size `scale`.
+    The old record (x = 1, y = +1) and the new one (x = 0.8266, y = -1) are both misclassified
+    with confidence. The first column is an intercept of size `scale`; all rows are multiplied by
+    `size`.
     """
-    half = (n - 1) / 2
-    rows = np.array([[scale, t - gap], [-scale, -(t + gap)]])
-    old, new = np.array([scale, 1.0]), np.array([-scale, -(2 * t - 1)])
+    t, gap, half = 0.9133, 0.0229, (n - 1) / 2
+    rows = size * np.array([[scale, t - gap], [-scale, -(t + gap)]])
+    old, new = size * np.array([scale, 1.0]), size * np.array([-scale, -(2 * t - 1)])
     return Pair(rows, np.array([half, half]), old, new)
 
 

@@ -1,45 +1,181 @@
-"""Adversarial search: the pair of datasets on which a mechanism does worst."""
+"""The privacy loss between two datasets, and a search for the pair on which it is largest."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.density.exact import margin_at, margins_of_most
-from privatelr.audit.density.joint import joint_loss_of, moments_loss, moments_of
-from privatelr.audit.density.loss import loss_of
-from privatelr.audit.density.pairs import (
-    RIGHT,
-    WIDER,
-    Pair,
-    longest_row,
-    opposed_pair,
-    pinned_boundary,
-    random_pair,
-    straight_pair,
-    usual_pair,
+from privatelr.audit.density import pairs
+from privatelr.audit.density.exact import margin_at, margins_of_most, moments_of
+from privatelr.audit.density.loss import (
+    PrivacyLoss,
+    joint_loss_at,
+    joint_loss_of,
+    loss_at,
+    loss_of,
+    moments_loss,
+    no_claim,
 )
-from privatelr.mechanisms import StagedCalibration
+from privatelr.audit.density.pairs import Pair, SignedRows
+from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
+from privatelr.design import read_design
+from privatelr.errors import ArgumentError, show
+from privatelr.mechanisms import MECHANISMS, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.privacy import ApproxDP
-from privatelr.privacy.noise import GaussianNoise
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy import ApproxDP, Guarantee, PureDP
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise
+from privatelr.results import FitRecord, SelectedRecord
+from privatelr.sources import as_frame
 from privatelr.types import FloatArray
 
-if TYPE_CHECKING:
-    from privatelr.audit.density.loss import PrivacyLoss
-
+_ROUNDING = 1e-9
+"""Relative rounding of the length of a row."""
 _STEEP = 1 - 1e-9
+"""A part of the largest slope that counts as all of it."""
 _SHARES = (0.9997, 0.98)
 """Parts of the largest slope at which the old record lies in the tail of a Gaussian loss."""
 _PINNED = 100_001
+"""Number of records of the realistic pair."""
 
-Candidate = tuple[str, Pair, "FloatArray | None"]
+Candidate = tuple[str, Pair, FloatArray | None]
 """A family, a pair, and outputs ``(m, d)`` to start from."""
+
+
+# -- two datasets, as a user hands them over --------------------------------------------------
+
+
+@suggests_arguments
+def privacy_loss(
+    subject: FitRecord | SelectedRecord | StagedCalibration | Calibration,
+    data: Any,
+    neighbour: Any,
+    *,
+    output: Any = None,
+) -> PrivacyLoss | ChoiceLoss:
+    """Privacy loss of a mechanism between two datasets, from the density of its release.
+
+    Parameters
+    ----------
+    subject : Fit, Plan or Calibration
+        The mechanism. A fit reads frames as it read its own; with a plan or a calibration, the
+        datasets are `SignedRows`, or arrays ``(n, d)`` of signed rows ``y x``.
+    data, neighbour
+        Two datasets of one size that differ in one record, in any order.
+    output : ndarray of shape (d,), optional
+        For a pure claim, the loss at this release (scaled units) and not the largest one.
+
+    Returns
+    -------
+    ChoiceLoss
+        Of a fit that chose columns: the exact loss of the choices that it released.
+    PrivacyLoss
+        Of any other. For a pure claim the largest loss over all outputs, found by local search;
+        for zCDP the Renyi divergence over its order, for (epsilon, delta) the exact delta. Of a
+        fit that bought inference it is the loss of the coefficients and the moments together, and
+        `PrivacyLoss.parts` holds each alone against what was paid for it.
+
+    Raises
+    ------
+    GuaranteeError
+        If nothing was claimed.
+    ArgumentError
+        If the datasets are not neighbours of the size that the mechanism is calibrated for,
+        or hold signed rows that it is not calibrated for.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: replace one record.
+    *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
+    """
+    if isinstance(subject, FitRecord | SelectedRecord) and not subject.guarantee.is_private:
+        raise no_claim(subject.guarantee)
+    if isinstance(subject, SelectedRecord):
+        if output is not None:
+            raise ArgumentError("output: takes None beside a fit that chose columns.")
+        return choice_loss(subject, data, neighbour)
+    fit, plan, calibration = _read_subject(subject)
+    named = {"data": data, "neighbour": neighbour}
+    if fit is not None:
+        designs = [read_design(fit.spec, as_frame(side), DenseRows).rows for side in named.values()]
+        sides = [pairs.signed_rows(rows.x, rows.y) for rows in cast("list[DenseRows]", designs)]
+    else:
+        sides = [_read_rows(calibration, name, side) for name, side in named.items()]
+    pair, n, d = pairs.pair_of(*sides), calibration.problem.n, calibration.problem.d
+    # signed rows may be fewer than n: the others are zero rows, which add nothing
+    if pair.d != d or pair.n > n or (fit is not None and pair.n < n):
+        raise ArgumentError(
+            f"data and neighbour of shape ({pair.n}, {pair.d}): takes n={n} and d={d}."
+        )
+    if output is None:
+        return loss_of(pair, calibration) if plan is None else joint_loss_of(pair, plan)
+    at = _read_output(output, calibration, (plan or calibration).proven)
+    return loss_at(pair, calibration, at) if plan is None else joint_loss_at(pair, plan, at)
+
+
+def _read_subject(
+    subject: Any,
+) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
+    """The fit, if it is one; the plan, if it buys moments; the calibration of the coefficients."""
+    match subject:
+        case FitRecord(calibration=calibration):
+            mechanism = MECHANISMS[calibration.placement, type(calibration.target)]
+            bought = subject.release.moments
+            moments = None if bought is None else bought.calibration
+            plan = StagedCalibration(subject.guarantee, mechanism, calibration, moments)
+            return subject, None if moments is None else plan, calibration
+        case StagedCalibration():
+            return None, None if subject.moments is None else subject, subject.coefficients
+        case Calibration():
+            return None, None, subject
+    raise ArgumentError(f"subject={show(subject)}: subject takes a fit, a plan or a calibration.")
+
+
+def _read_rows(calibration: Calibration, name: str, data: Any) -> SignedRows:
+    """Signed rows beside a calibration, which takes those that it was made for."""
+    if isinstance(data, SignedRows):
+        signed = data
+    else:
+        array = isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "fiu"
+        if not array or not np.isfinite(data).all():
+            raise ArgumentError(
+                f"{name}={show(data)}: beside a calibration, {name} takes SignedRows or a finite "
+                "array (n, d) of signed rows."
+            )
+        signed = pairs.signed_rows(data.astype(np.float64), np.ones(len(data)))
+    d = calibration.problem.d
+    if signed.rows.shape[1] != d:
+        raise ArgumentError(f"{name} of {signed.rows.shape[1]} columns: takes d={d}.")
+    if any(not pairs.row_size(calibration, row) <= 1 + _ROUNDING for row in signed.rows):
+        blocks = " or outside its blocks" if isinstance(calibration.noise, BlockLaplace) else ""
+        raise ArgumentError(
+            f"{name} has signed rows longer than the radius {calibration.problem.radius:.6g} of "
+            f"the calibration{blocks}: {name} takes rows that it was made for."
+        )
+    return signed
+
+
+def _read_output(output: Any, calibration: Calibration, claim: Guarantee) -> FloatArray:
+    d = calibration.problem.d
+    try:
+        vector = np.asarray(output, dtype=np.float64)
+    except (TypeError, ValueError):
+        vector = np.zeros(0)
+    if vector.shape != (d,) or not np.isfinite(vector).all():
+        raise ArgumentError(
+            f"output={show(output)}: output takes {d} finite numbers, shape ({d},)."
+        )
+    if not isinstance(claim, PureDP) or calibration.placement == "output":
+        raise ArgumentError("output: takes None but for objective perturbation of a pure claim.")
+    return vector
+
+
+# -- the worst pair ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,106 +203,86 @@ def search(
 ) -> Finding:
     """Try the pairs on which the bounds are attained, a realistic one, and random ones.
 
-    Of a plan that buys moments, the release of both is attacked (`joint_loss_of`).
+    Of a plan that buys moments, the release of both is attacked (`joint_loss_of`): on the pair on
+    which the coefficients do worst, on one at an angle, and on random ones. The parts of the loss
+    are each the worst that was met, the moments also on records at a right angle.
     """
-    if isinstance(subject, StagedCalibration):
-        if subject.moments is not None:
-            return search_both(subject, rng, random_pairs)
-        subject = subject.coefficients
+    _, plan, calibration = _read_subject(subject)
     findings = [
-        Finding(subject, pair, loss_of(pair, subject, outputs), family)
-        for family, pair, outputs in _candidates(subject, rng, random_pairs)
+        Finding(
+            calibration,
+            pair,
+            joint_loss_of(pair, plan, outputs) if plan else loss_of(pair, calibration, outputs),
+            family,
+        )
+        for family, pair, outputs in _candidates(calibration, plan, rng, random_pairs)
     ]
-    return max(findings, key=_size)
-
-
-def search_both(plan: StagedCalibration, rng: np.random.Generator, random_pairs: int) -> Finding:
-    """Try the pair on which the coefficients do worst, one at an angle, and random ones.
-
-    The parts of the loss are each the worst that was met, the moments also on records at a
-    right angle.
-    """
-    calibration = plan.coefficients
-    findings = [
-        Finding(calibration, pair, joint_loss_of(pair, plan, outputs), family)
-        for family, pair, outputs in _candidates_for_both(calibration, rng, random_pairs)
-    ]
-    right = moments_loss(usual_pair(calibration, RIGHT)[0], moments_of(plan))
+    worst = max(findings, key=lambda found: _ratio(found.loss))
+    if plan is None:
+        return worst
+    right = moments_loss(pairs.usual_pair(calibration, pairs.RIGHT)[0], moments_of(plan))
     coefficients, moments = zip(*(found.loss.parts for found in findings), strict=True)
     parts = max(coefficients, key=_ratio), max(*moments, right, key=_ratio)
-    worst = max(findings, key=_size)
     return replace(worst, loss=replace(worst.loss, parts=parts))
 
 
-def _candidates_for_both(
-    calibration: Calibration, rng: np.random.Generator, random_pairs: int
-) -> Iterator[Candidate]:
-    yield list(_attaining(calibration))[-1]
-    # of records at an angle noise on the minimiser shows little, and delta is far below the claim
-    if calibration.placement == "objective" and not isinstance(calibration.proven, ApproxDP):
-        pair, w = usual_pair(calibration, WIDER)
-        yield "crossed", pair, w[None]
-    for _ in range(random_pairs):
-        yield "random", random_pair(rng, calibration), None
-
-
-def _size(finding: Finding) -> float:
-    return _ratio(finding.loss)
-
-
 def _ratio(loss: PrivacyLoss) -> float:
-    """Whatever has no number is worse than anything that has one."""
+    """A loss that has no number is worse than any that has one."""
     return math.inf if math.isnan(loss.ratio) else loss.ratio
 
 
 def _candidates(
-    calibration: Calibration, rng: np.random.Generator, random_pairs: int
+    calibration: Calibration,
+    plan: StagedCalibration | None,
+    rng: np.random.Generator,
+    random_pairs: int,
 ) -> Iterator[Candidate]:
-    problem = calibration.problem
-    yield from _attaining(calibration)
-    if problem.d == 2 and problem.n >= _PINNED:
-        yield "pinned boundary", _pinned(calibration), None
+    attaining = list(_attaining(calibration))
+    if plan is None:
+        yield from attaining
+        if calibration.problem.d == 2 and calibration.problem.n >= _PINNED:
+            axis = pairs.longest_row(calibration)
+            scale = axis[0] / axis[1] if axis[1] > 0 else 0.5
+            size = calibration.problem.radius / math.hypot(scale, 1.0)
+            yield "pinned boundary", pairs.pinned_boundary(_PINNED, scale, size), None
+    else:
+        yield attaining[-1]
+        # of records at an angle noise on the minimiser shows little, and delta is far below
+        if calibration.placement == "objective" and not isinstance(calibration.proven, ApproxDP):
+            pair, w = pairs.usual_pair(calibration, pairs.WIDER)
+            yield "crossed", pair, w[None]
     for _ in range(random_pairs):
-        yield "random", random_pair(rng, calibration), None
+        yield "random", pairs.random_pair(rng, calibration), None
 
 
 def _attaining(calibration: Calibration) -> Iterator[Candidate]:
     """Pairs on which the bounds are attained as n grows."""
-    noise = calibration.noise
+    noise, problem, target = calibration.noise, calibration.problem, calibration.target
+    loss, is_flat = problem.loss, problem.d == 1
     if calibration.placement == "output":
-        yield "straight", straight_pair(calibration, 0.0)[0], None
-    if calibration.problem.d > 1:
+        yield "straight", pairs.straight_pair(calibration, 0.0)[0], None
+    if not is_flat:
         yield "opposed", deep_pair(calibration), None
     if calibration.placement == "output":
         return
-    if isinstance(noise, GaussianNoise):
-        yield from _in_the_tail(calibration, noise)
-    else:
-        yield from _of_most(calibration)
-
-
-def _of_most(calibration: Calibration) -> Iterator[Candidate]:
-    """Where slopes and curvatures together make the loss of a Laplace tilt largest."""
-    problem = calibration.problem
-    charge = -calibration.noise.log_density(longest_row(calibration))
-    old, new = margins_of_most(problem.loss, charge, problem.kappa)
-    pair, w = straight_pair(calibration, old)
-    yield "straight", pair, w[None]
-    if problem.d > 1:
-        pair, w = opposed_pair(calibration, old=old, new=new, turns=2.0)
-        yield "opposed", pair, w[None]
-
-
-def _in_the_tail(calibration: Calibration, noise: GaussianNoise) -> Iterator[Candidate]:
-    """Where slopes and curvatures make the loss of a Gaussian tilt large where it counts."""
-    loss, turns = calibration.problem.loss, _tail(calibration, noise)
-    yield "straight", straight_pair(calibration, 0.0, turns)[0], None
-    if calibration.problem.d > 1:
-        steep = margin_at(loss, _STEEP)
-        for share in _SHARES:
-            old = margin_at(loss, share)
-            pair, _ = opposed_pair(calibration, old=old, new=min(old, steep), turns=turns)
-            yield "opposed", pair, None
+    if not isinstance(noise, GaussianNoise):
+        # slopes and curvatures together make the loss of a Laplace tilt largest
+        charge = -noise.log_density(pairs.longest_row(calibration))
+        old, new = margins_of_most(loss, charge, problem.kappa)
+        pair, w = pairs.straight_pair(calibration, old)
+        yield "straight", pair, w[None]
+        if not is_flat:
+            pair, w = pairs.opposed_pair(calibration, old=old, new=new, turns=2.0)
+            yield "opposed", pair, w[None]
+        return
+    # as many rows turn the tilt as make a Gaussian loss as large as the epsilon of the claim
+    reach = loss.slope_bound * problem.radius
+    epsilon = target.epsilon if isinstance(target, ApproxDP) else 0.0
+    turns = max(2.0, (epsilon * noise.sd**2 / reach - 2 * reach) / (2 * reach))
+    yield "straight", pairs.straight_pair(calibration, 0.0, turns)[0], None
+    for old in (margin_at(loss, share) for share in _SHARES if not is_flat):
+        new = min(old, margin_at(loss, _STEEP))
+        yield "opposed", pairs.opposed_pair(calibration, old=old, new=new, turns=turns)[0], None
 
 
 def deep_pair(calibration: Calibration) -> Pair:
@@ -176,21 +292,4 @@ def deep_pair(calibration: Calibration) -> Pair:
     if calibration.placement == "objective":
         moves = 12.0 * math.sqrt(float(calibration.noise.variances.max()))
     margin = margin_at(problem.loss, _STEEP) - problem.kappa * moves / problem.radius
-    return opposed_pair(calibration, old=margin, new=margin)[0]
-
-
-def _tail(calibration: Calibration, noise: GaussianNoise) -> float:
-    """Number of turning rows at which a Gaussian loss is as large as the claim's epsilon."""
-    reach = calibration.problem.loss.slope_bound * calibration.problem.radius
-    target = calibration.target
-    epsilon = target.epsilon if isinstance(target, ApproxDP) else 0.0
-    return max(2.0, (epsilon * noise.sd**2 / reach - 2 * reach) / (2 * reach))
-
-
-def _pinned(calibration: Calibration) -> Pair:
-    """The realistic pair of one covariate and an intercept, its rows as long as they may be."""
-    axis = longest_row(calibration)
-    scale = axis[0] / axis[1] if axis[1] > 0 else 0.5
-    unit = pinned_boundary(_PINNED, scale=scale)
-    size = calibration.problem.radius / math.hypot(scale, 1.0)
-    return Pair(size * unit.rows, unit.counts, size * unit.old, size * unit.new)
+    return pairs.opposed_pair(calibration, old=margin, new=margin)[0]

@@ -1,29 +1,49 @@
-"""The privacy loss between laws over a finite list of outcomes, and cases that are so small.
+"""The privacy loss between laws over a finite list of outcomes: all paths, or what was chosen.
 
 A law is an array of log probabilities ``(k,)`` that add up to one; minus infinity is an outcome
-that cannot occur. Everything is the larger of the two ways round.
+that cannot occur. Between laws everything is the larger of the two ways round.
+
+All paths at once are enumerated from the definition, with nothing of the release but its public
+numbers. The log chance of a single path, of a fit of any size, goes by the functions of the
+release, which the comparison with all paths of tiny cases vouches for.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
-from privatelr.audit.audit_table import Row
-from privatelr.audit.checks import sampled_bound, short
-from privatelr.audit.density.loss import claimed_number, no_claim
+from privatelr.audit.density.loss import SLACK, no_claim
+from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError
+from privatelr.mechanisms.linear_programs import ProgramCalibration, lower, require_match, scorer
+from privatelr.mechanisms.simplex import SimplexCalibration, minimiser_logs
+from privatelr.model_data import FrameData
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from privatelr.numerics.solve.dense_weights import dense_projection
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_approximate
+from privatelr.results import SelectedRecord
+from privatelr.sources import as_frame
 from privatelr.types import FloatArray, IntArray
 
+_DELTA = 1e-6
+"""Chance at which a zCDP claim is read as an epsilon."""
+_MOST_NUMBERS = 5e7
+"""Number of log weights that an enumeration may hold at once."""
 _ORDERS = 1 + np.geomspace(1e-3, 1e5, 321)
+"""Renyi orders over which a divergence is compared to its order."""
 _MODERATE = 30.0
 """Exponents up to which a moment is formed without logarithms."""
+_ENOUGH = 8.0
+"""Smallest number of expected releases of an outcome that is compared by itself."""
+
+
+# -- two laws ---------------------------------------------------------------------------------
 
 
 def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> float:
@@ -41,14 +61,14 @@ def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> 
         The largest log ratio for pure epsilon; for rho, the largest Renyi divergence over its
         order; for an approximate claim, delta at its epsilon.
     """
-    ways = _both_ways(log_p, log_q)
     match claim:
         case PureDP():
-            return max(_largest_ratio(p, q) for p, q in ways)
+            return epsilon_of_outcomes(log_p, log_q, 0.0)
         case ZCDP():
-            return max(_rho(p, q) for p, q in ways)
+            ways = _both_ways(log_p, log_q)
+            return max(float((_renyi(p, q, _ORDERS) / _ORDERS).max()) for p, q in ways)
         case ApproxDP(epsilon=epsilon):
-            return max(_delta(p, q, epsilon) for p, q in ways)
+            return max(_delta(p, q, epsilon) for p, q in _both_ways(log_p, log_q))
     raise no_claim(claim)
 
 
@@ -58,7 +78,17 @@ def epsilon_of_outcomes(log_p: FloatArray, log_q: FloatArray, delta: float) -> f
     The event that shows most holds the outcomes of the largest ratios, so it is enough to look
     at as many events as there are outcomes.
     """
-    return max(_epsilon(p, q, delta) for p, q in _both_ways(log_p, log_q))
+    found = 0.0
+    for p, q in _both_ways(log_p, log_q):
+        if delta == 0:
+            found = max(found, float((p - q).max()))
+            continue
+        order = np.argsort(q - p, kind="stable")
+        more, less = np.cumsum(np.exp(p[order])), np.cumsum(np.exp(q[order]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(np.maximum(more - delta, 0.0)) - np.log(less)
+        found = max(found, float(np.where(more > delta, logs, 0.0).max()))
+    return found
 
 
 def renyi_of_outcomes(log_p: FloatArray, log_q: FloatArray, order: float) -> float:
@@ -77,30 +107,10 @@ def _both_ways(
     return (p[possible], q[possible]), (q[possible], p[possible])
 
 
-def _largest_ratio(log_p: FloatArray, log_q: FloatArray) -> float:
-    return float((log_p - log_q).max())
-
-
 def _delta(log_p: FloatArray, log_q: FloatArray, epsilon: float) -> float:
     with np.errstate(over="ignore"):
         kept = -np.expm1(np.minimum(epsilon + log_q - log_p, 0.0))
     return float((np.exp(log_p) * np.where(log_p > -math.inf, kept, 0.0)).sum())
-
-
-def _epsilon(log_p: FloatArray, log_q: FloatArray, delta: float) -> float:
-    order = np.argsort(log_q - log_p, kind="stable")
-    p, q = np.cumsum(np.exp(log_p[order])), np.cumsum(np.exp(log_q[order]))
-    if delta == 0:
-        return max(0.0, _largest_ratio(log_p, log_q))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(p > delta, np.log(np.maximum(p - delta, 0.0)) - np.log(q), 0.0)
-    return max(0.0, float(found.max()))
-
-
-def _rho(log_p: FloatArray, log_q: FloatArray) -> float:
-    if (log_q == -math.inf).any():
-        return math.inf
-    return float((_renyi(log_p, log_q, _ORDERS) / _ORDERS).max())
 
 
 def _renyi(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArray:
@@ -118,64 +128,6 @@ def _renyi(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArr
         else:
             moments[place] = float(np.logaddexp.reduce(exponent + log_q))
     return np.asarray(moments / (orders - 1))
-
-
-_ENOUGH = 8.0
-"""Smallest number of expected releases of an outcome that is compared by itself."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OutcomePair:
-    """Neighbouring rows, a calibration, and log chances ``(k,)`` of all outcomes under either."""
-
-    first: EntryRows
-    second: EntryRows
-    calibration: Any
-    log_p: FloatArray
-    log_q: FloatArray
-
-    @property
-    def loss(self) -> float:
-        """In the unit of the claim."""
-        return loss_of_outcomes(self.log_p, self.log_q, self.calibration.target)
-
-    @property
-    def size(self) -> float:
-        """The largest log ratio, by which pairs compare whatever is claimed."""
-        return loss_of_outcomes(self.log_p, self.log_q, PureDP(1.0))
-
-
-def rows_near_bounds(rng: np.random.Generator, index: int, n: int, d: int) -> FloatArray:
-    """Covariates ``(n, d)`` mostly at the bound 1: each second time at it, each third alike."""
-    x = rng.choice([-1.0, 1.0], (n, d)) if index % 2 else rng.uniform(-1.5, 1.5, (n, d))
-    x[0] = rng.choice([-1.0, 1.0], d)
-    if index % 3 == 0:  # all alike but the first: what is chosen rests on it
-        x[1:] = -x[0]
-    return x
-
-
-def row_of(
-    pair: OutcomePair, seen: list[IntArray], alpha: float, *, placement: str, loss: str, where: str
-) -> Row:
-    """The row of a pair; `seen` are positions ``(trials,)`` of what was released on either side."""
-    claim = pair.calibration.target
-    claimed, ratio = claimed_number(claim), pair.log_p - pair.log_q
-
-    def score(values: FloatArray) -> FloatArray:
-        return np.asarray(ratio[values[:, 0].astype(np.intp)])
-
-    first, second = (side[:, None].astype(np.float64) for side in seen)
-    return Row(
-        placement=placement,
-        loss=loss,
-        claim=short(claim),
-        claimed=claimed,
-        exact=pair.loss,
-        attained=pair.loss / claimed,
-        where=where,
-        sampled=sampled_bound(claim, first, second, alpha, score),
-        differs=min(1.0, 2 * min(map(path_pvalue, seen, (pair.log_p, pair.log_q)))),
-    )
 
 
 def path_pvalue(found: IntArray, log_chances: FloatArray) -> float:
@@ -200,3 +152,191 @@ def path_pvalue(found: IntArray, log_chances: FloatArray) -> float:
         return 1.0
     total = wanted[kept].sum()
     return float(stats.chisquare(observed[kept], wanted[kept] * counts.sum() / total).pvalue)
+
+
+# -- what a fit chose -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceLoss:
+    """What the released choices say about which of two datasets they were made from.
+
+    Attributes
+    ----------
+    claim : Guarantee
+    found : float
+        Size of the logarithm of the ratio of their chances, exactly.
+    epsilon : float
+        What the claim lets it be: never more for a pure claim, and for the others more only
+        with about the chance delta.
+    delta : float
+        That chance; 0 for a pure claim.
+    """
+
+    claim: Guarantee
+    found: float
+    epsilon: float
+    delta: float
+
+    @property
+    def ratio(self) -> float:
+        """``found / epsilon``."""
+        return self.found / self.epsilon
+
+    @property
+    def holds(self) -> bool:
+        """Whether the loss is within epsilon, up to rounding."""
+        return self.ratio <= 1 + SLACK
+
+    def __str__(self) -> str:
+        chance = f", exceeded with a chance of about {self.delta:g}" if self.delta else ""
+        verdict = "ok" if self.holds else "VIOLATION" if not self.delta else "above it"
+        return (
+            f"privacy loss {self.found:.6g} of the released choices on this pair, claim epsilon "
+            f"{self.epsilon:.6g}{chance}, ratio {self.ratio:.4f}: {verdict}"
+        )
+
+
+def choice_loss(fit: SelectedRecord, data: Any, neighbour: Any) -> ChoiceLoss:
+    """The loss of the choices of a fit between two frames; see `privatelr.audit.privacy_loss`."""
+    spec, release, claim = fit.spec, fit.release, fit.guarantee
+    if not isinstance(spec, DesignSpec):
+        raise ArgumentError("subject: takes a fit of a formula, and not of a sparse matrix.")
+    sides = []
+    for name, side in (("data", data), ("neighbour", neighbour)):
+        frame = as_frame(side)
+        if len(frame) != fit.nobs:
+            raise ArgumentError(f"{name} of {len(frame)} rows: takes n={fit.nobs}.")
+        sides.append(FrameData(spec.formula.text, frame).entries(spec)[0])
+    first, second = sides
+    differ = np.any(first.signed() != second.signed(), axis=1)
+    if differ.sum() > 1:
+        raise ArgumentError(
+            f"data and neighbour differ in {int(differ.sum())} rows: they take one, as neighbours."
+        )
+    match release.calibration:
+        case ProgramCalibration() as program if release.path is not None:
+            found = path_loss(first, second, program, release.path)
+        case SimplexCalibration() as simplex:
+            found = histogram_loss(first, second, simplex, release.counts)
+        case _:
+            raise ArgumentError("subject: takes a fit of a registered mechanism.")
+    delta = claim.delta if isinstance(claim, ApproxDP) else 0.0
+    if isinstance(claim, ZCDP):
+        delta = _DELTA
+        claim = to_approximate(claim, delta)
+    if not isinstance(claim, PureDP | ApproxDP):
+        raise ArgumentError(f"subject: {claim} claims nothing.")
+    return ChoiceLoss(fit.guarantee, abs(found), claim.epsilon, delta)
+
+
+def histogram_loss(
+    first: EntryRows, second: EntryRows, calibration: SimplexCalibration, counts: IntArray
+) -> float:
+    """Log ratio of the chances of a released histogram, of one dataset over the other.
+
+    By the minimisers as a release computes them, so it is the loss of the release itself.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing; run it on made-up rows. *Neighbours*, *Assumed public*: none.
+    *Not covered*: the result.
+    """
+    logs = (special.log_softmax(minimiser_logs(rows, calibration)) for rows in (first, second))
+    ours, theirs = logs
+    return float(counts @ (ours - theirs))
+
+
+def path_log_probability(
+    rows: EntryRows, calibration: ProgramCalibration, path: Sequence[int] | IntArray
+) -> float:
+    """Log chance of one path; minus infinity where there is no noise and it is not the one.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing. *Neighbours*, *Assumed public*: none. *Not covered*: the
+    result, which is a function of the rows.
+    """
+    require_match(rows, calibration)
+    if len(path) != calibration.rounds:
+        raise ArgumentError(
+            f"path: takes one option for each of {calibration.rounds} rounds, not {len(path)}."
+        )
+    score, log_weights, total = scorer(rows, calibration), np.zeros(rows.n), 0.0
+    for option in path:
+        scores = score(dense_projection(log_weights, calibration.problem.s))
+        total += float(log_chances_of(scores[None], calibration)[0, option])
+        lower(log_weights, rows, int(option), calibration.step)
+    return total
+
+
+def path_loss(
+    first: EntryRows,
+    second: EntryRows,
+    calibration: ProgramCalibration,
+    path: Sequence[int] | IntArray,
+) -> float:
+    """Exact log ratio of the chances of one path, first dataset over second.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing. *Neighbours*: whatever pair is given. *Assumed public*: both
+    datasets. *Not covered*: the result.
+    """
+    return path_log_probability(first, calibration, path) - path_log_probability(
+        second, calibration, path
+    )
+
+
+# -- all paths of a tiny case -----------------------------------------------------------------
+
+
+def path_log_probabilities(rows: EntryRows, calibration: ProgramCalibration) -> FloatArray:
+    """Log chance of every path, of shape ``(2 d,) * rounds``: one axis for each round.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing; run it on made-up rows. *Neighbours*, *Assumed public*: none.
+    *Not covered*: the result.
+    """
+    require_match(rows, calibration)
+    options, rounds = 2 * rows.d, calibration.rounds
+    if rounds * math.log(options) > math.log(_MOST_NUMBERS / rows.n):
+        raise ArgumentError(
+            f"calibration: {options} options in {rounds} rounds are too many paths to enumerate; "
+            "take fewer rounds or columns."
+        )
+    signed = rows.signed()
+    both = np.concatenate([signed, -signed], axis=1)
+    judged = both if calibration.score == "margin" else (both >= calibration.threshold) * 1.0
+    log_weights, log_chances = np.zeros((1, rows.n)), np.zeros(1)
+    for _ in range(rounds):
+        scores = nearest_dense(log_weights, calibration.problem.s) @ judged
+        log_chances = (log_chances[:, None] + log_chances_of(scores, calibration)).reshape(-1)
+        log_weights = log_weights[:, None, :] - calibration.step * both.T
+        log_weights = log_weights.reshape(-1, rows.n)
+    return log_chances.reshape((options,) * rounds)
+
+
+def log_chances_of(scores: FloatArray, calibration: ProgramCalibration) -> FloatArray:
+    """Log chances of the options ``(m, k)`` by their scores."""
+    if math.isinf(calibration.eta):
+        chosen = np.argmax(scores, axis=1)[:, None] == np.arange(scores.shape[1])
+        return np.where(chosen, 0.0, -math.inf)
+    exponents = calibration.eta * scores / (2 * calibration.sensitivity)
+    return np.asarray(exponents - np.logaddexp.reduce(exponents, axis=1, keepdims=True))
+
+
+def nearest_dense(log_weights: FloatArray, s: float) -> FloatArray:
+    """The nearest dense laws ``(m, n)``, by trying how many weights are cut off."""
+    ranked = -np.sort(-log_weights, axis=1)
+    log_zeta = np.full(len(ranked), np.nan)
+    for cut in range(math.ceil(s)):
+        level = ranked[:, cut : cut + 1]
+        rest = np.log(s - cut) - np.logaddexp.reduce(ranked[:, cut:] - level, axis=1)
+        fits = np.isnan(log_zeta) & (rest <= 1e-12)
+        log_zeta = np.where(fits, rest - level[:, 0], log_zeta)
+    # where s is whole and as many weights tower over the others, only rounding is in the way
+    last = -ranked[:, math.ceil(s) - 1]
+    log_zeta = np.where(np.isnan(log_zeta), last, log_zeta)
+    return np.asarray(np.exp(np.minimum(log_weights + log_zeta[:, None], 0.0)) / s)

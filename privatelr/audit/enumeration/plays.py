@@ -8,34 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from privatelr.audit.checks import Check, claims_of_size, guarded, short
 from privatelr.audit.density.loss import claimed_number
-from privatelr.audit.enumeration.choice_paths import log_chances_of, nearest_dense
-from privatelr.audit.enumeration.discrete import loss_of_outcomes
-from privatelr.audit.enumeration.tiny_simplex import exact_minimiser
-from privatelr.audit.sampling.known_noise import follows
-from privatelr.mechanisms.linear_programs import (
-    PRIVATE,
-    SCORES,
-    ConstraintCalibration,
-    Corners,
-    Private,
-    ProgramCalibration,
-    ProgramFacts,
-    calibrate_constraints,
-    calibrate_program,
-    held_bounds,
-    play_constraints,
-    private_corners,
-    public_corners,
-    release_program,
-)
+from privatelr.audit.enumeration.discrete import log_chances_of, loss_of_outcomes, nearest_dense
+from privatelr.audit.enumeration.tiny_cases import exact_minimiser
+from privatelr.mechanisms import linear_programs as programs
 from privatelr.mechanisms.online import (
     OnlineCalibration,
     OnlineProblem,
@@ -46,44 +29,84 @@ from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, minimi
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import NEIGHBOURS, ZERO_OUT, Promise, PureDP
-from privatelr.privacy.noise import Randomness, SystemRandomness
+from privatelr.privacy.noise import Draw, FloatDraw, Randomness, RandomVector, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 from privatelr.types import FloatArray
 
-if TYPE_CHECKING:
-    from privatelr.audit.sampling.known_noise import Script
-
-    Exponents = Callable[[list[int]], FloatArray]
-
 PART = "choices"
 _EXPERTS, _ROUNDS = 2, 4
+"""Experts and rounds of a play of which all paths are listed."""
 _WILD = (1e300, -1e300, math.nan, math.inf, -math.inf)
+"""Losses beyond any range."""
 _RECORDS = 6
+"""Records of a play that follows a script."""
 _SAME = 1e-8
+"""Distance between two computations of one minimiser that only rounding explains."""
 _DRAWN, _CRITICAL = 4000, 6.0
+"""Number of real choices, and deviations by which their frequencies may be off."""
+_HAIR = 1e-6
+"""The scripted option wins by so much of an exponent."""
+
+Exponents = Callable[[list[int]], FloatArray]
+"""Log chances ``(k,)`` of the options of the next round after a path, by the definition."""
 
 
-def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
-    """Checks of linear programs, of experts, of corners, and of the minimiser on the simplex."""
-    yield from guarded(PART, "one choice", _one_choice, rng)
-    yield from guarded(PART, "columns", _columns, rng, epsilon)
-    yield from guarded(PART, "simplex", _simplex, rng, epsilon)
-    yield from guarded(PART, "experts", _experts, rng, epsilon)
-    yield from guarded(PART, "corners", _corners, rng, epsilon)
-    for claim in claims_of_size(epsilon):
-        yield from guarded(PART, f"experts, {short(claim)}", _laws_of_experts, claim, rng, cases)
-        for private in PRIVATE:
-            subject = f"corners, private {private}, {short(claim)}"
-            yield from guarded(
-                PART,
-                subject,
-                _laws_of_corners,
-                claim,
-                private,
-                subject,
-                rng,
-                2 * cases,
-            )
+@dataclass(frozen=True, slots=True, eq=False)
+class Script:
+    """Randomness that makes one option of each round win by a hair, if its scores are right.
+
+    Attributes
+    ----------
+    exponents : callable
+        Log chances ``(k,)`` of the options of the next round, by the definition, after a path.
+    path : list of int
+        The options that are to win.
+    done : list of int
+        The rounds that were asked for.
+    """
+
+    exponents: Exponents
+    path: list[int]
+    done: list[int] = field(default_factory=list)
+
+    def draw(self, recipe: RandomVector) -> Draw:
+        """Numbers that level all options but the scripted one."""
+        turn = min(len(self.done), len(self.path) - 1)
+        self.done.append(turn)
+        numbers = -np.asarray(self.exponents(self.path[:turn]), dtype=np.float64)
+        numbers[self.path[turn]] += _HAIR
+        return FloatDraw(numbers)
+
+    @property
+    def is_secret(self) -> bool:
+        return False
+
+    def uniforms(self, count: int) -> FloatArray:
+        """None are asked for by a choice."""
+        raise NotImplementedError
+
+
+def follows(
+    play: Callable[[Script], Iterable[int]],
+    exponents: Exponents,
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+    scripts: int = 20,
+) -> int:
+    """Scripts that a play did not follow: where its scores are not those of the definition.
+
+    Parameters
+    ----------
+    play
+        Plays by a script, and returns the options that it chose.
+    exponents
+        As of a `Script`.
+    shape : (int, int)
+        Options, and rounds.
+    """
+    options, rounds = shape
+    paths = (rng.integers(options, size=rounds).tolist() for _ in range(scripts))
+    return sum(list(play(Script(exponents, path))) != path for path in paths)
 
 
 def all_paths(exponents: Exponents, options: int, rounds: int) -> FloatArray:
@@ -95,14 +118,36 @@ def all_paths(exponents: Exponents, options: int, rounds: int) -> FloatArray:
     return np.array(found)
 
 
+def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
+    """Checks of linear programs, of experts, of corners, and of the minimiser on the simplex."""
+    yield from guarded(PART, "one choice", _one_choice)
+    for subject, work in (
+        ("columns", _columns),
+        ("simplex", _simplex),
+        ("experts", _experts),
+        ("corners", _corners),
+    ):
+        yield from guarded(PART, subject, work, rng, epsilon)
+    for claim in claims_of_size(epsilon):
+        yield from guarded(PART, f"experts, {short(claim)}", _laws_of_experts, claim, rng, cases)
+        for private in programs.PRIVATE:
+            subject = f"corners, private {private}, {short(claim)}"
+            given = claim, private, subject, rng, 2 * cases
+            yield from guarded(PART, subject, _laws_of_corners, *given)
+
+
+def _followed(subject: str, missed: int) -> Check:
+    return Check(PART, f"{subject}: plays that differ from the definition", missed)
+
+
 def _normalised(exponents: FloatArray) -> FloatArray:
     return np.asarray(exponents - np.logaddexp.reduce(exponents))
 
 
-# -- one choice ---------------------------------------------------------------------------------
+# -- choices of columns -------------------------------------------------------------------------
 
 
-def _one_choice(rng: np.random.Generator) -> Iterator[Check]:
+def _one_choice() -> Iterator[Check]:
     """Frequencies of real choices against the exponentials of their scores, in deviations."""
     choice, scores = ExponentialMechanism(2.0, 1.0), np.array([0.0, 0.4, 1.0])
     source = SystemRandomness()
@@ -111,49 +156,45 @@ def _one_choice(rng: np.random.Generator) -> Iterator[Check]:
     chances = weights / weights.sum()
     counts = np.bincount(chosen, minlength=3)
     off = np.abs(counts - _DRAWN * chances) / np.sqrt(_DRAWN * chances * (1 - chances))
-    yield Check(
-        PART, "one choice: deviations from its chances, three options", off.max(), _CRITICAL
-    )
-
-
-# -- columns ------------------------------------------------------------------------------------
+    subject = "one choice: deviations from its chances, three options"
+    yield Check(PART, subject, off.max(), _CRITICAL)
 
 
 def _columns(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
-    for score in SCORES:
-        facts = ProgramFacts(_RECORDS, 2, 1.0, 0.6)
-        calibration = calibrate_program(facts, PureDP(epsilon), 6, 0.8, score, slack=0.25)
-        rows = EntryRows(rng.uniform(-1.5, 1.5, (_RECORDS, 2)), np.ones(_RECORDS), x_bound=1.0)
-        exponents = _of_columns(rows, calibration)
-
-        def play(
-            script: Script, rows: EntryRows = rows, made: ProgramCalibration = calibration
-        ) -> list[int]:
-            path = release_program(rows, made, script).path
-            return [] if path is None else path.tolist()
-
-        missed = follows(play, exponents, (4, 6), rng)
-        yield Check(PART, f"columns, {score} score: plays that differ from the definition", missed)
+    for score in programs.SCORES:
+        facts = programs.ProgramFacts(_RECORDS, 2, 1.0, 0.6)
+        made = programs.calibrate_program(facts, PureDP(epsilon), 6, 0.8, score, slack=0.25)
+        rows = _random_rows(rng)
+        play = partial(_play_columns, rows, made)
+        missed = follows(play, partial(_exponents_of_columns, rows, made), (4, 6), rng)
+        yield _followed(f"columns, {score} score", missed)
 
 
-def _of_columns(rows: EntryRows, calibration: ProgramCalibration) -> Exponents:
+def _random_rows(rng: np.random.Generator) -> EntryRows:
+    return EntryRows(rng.uniform(-1.5, 1.5, (_RECORDS, 2)), np.ones(_RECORDS), x_bound=1.0)
+
+
+def _play_columns(rows: EntryRows, made: programs.ProgramCalibration, script: Script) -> list[int]:
+    path = programs.release_program(rows, made, script).path
+    return [] if path is None else path.tolist()
+
+
+def _exponents_of_columns(
+    rows: EntryRows, made: programs.ProgramCalibration, past: list[int]
+) -> FloatArray:
     signed = rows.signed()
     both = np.hstack([signed, -signed])
-    judged = both if calibration.score == "margin" else (both >= calibration.threshold) * 1.0
-
-    def exponents(past: list[int]) -> FloatArray:
-        log_weights = -calibration.step * both[:, past].sum(axis=1)
-        scores = nearest_dense(log_weights[None], calibration.problem.s) @ judged
-        return np.asarray(log_chances_of(scores, calibration)[0])
-
-    return exponents
+    judged = both if made.score == "margin" else (both >= made.threshold) * 1.0
+    log_weights = -made.step * both[:, past].sum(axis=1)
+    scores = nearest_dense(log_weights[None], made.problem.s) @ judged
+    return np.asarray(log_chances_of(scores, made)[0])
 
 
 def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     for loss in LOSSES.values():
         facts = SimplexFacts(_RECORDS, 2, 1.0, 0.7, loss)
         made = calibrate_simplex(facts, PureDP(epsilon), "auto", 2)
-        rows = EntryRows(rng.uniform(-1.5, 1.5, (_RECORDS, 2)), np.ones(_RECORDS), x_bound=1.0)
+        rows = _random_rows(rng)
         ours, exact = minimiser_logs(rows, made), exact_minimiser(rows, made.problem)
         apart = float(np.ptp(ours - exact))
         most = _SAME + 2 * made.tolerance / made.problem.penalty
@@ -177,137 +218,120 @@ class _Scripted(PrivateFTRL):
 
 def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     for name, neighbours in NEIGHBOURS.items():
-        problem = OnlineProblem(3, 5, 0.0, 1.0, neighbours)
-        made = calibrate_online(problem, PureDP(epsilon, neighbours))
+        made = calibrate_online(
+            OnlineProblem(3, 5, 0.0, 1.0, neighbours), PureDP(epsilon, neighbours)
+        )
         table = rng.integers(2, size=(5, 3, 3)).astype(np.float64)
-
-        def losses(past: list[int], table: FloatArray = table) -> FloatArray:
-            """Of the round after a path: they depend on the choice before."""
-            return np.asarray(table[len(past), past[-1] if past else 0])
-
-        def play(
-            script: Script,
-            made: OnlineCalibration = made,
-            losses: Exponents = losses,
-        ) -> list[int]:
-            run, path = _Scripted(made, script), []
-            for _ in range(5):
-                path.append(run.predict())
-                if run.predict() != path[-1]:
-                    return []
-                run.update(losses(path[:-1]))
-            return path
-
-        missed = follows(play, _of_experts(made, losses), (3, 5), rng)
-        yield Check(PART, f"experts, {name}: plays that differ from the definition", missed)
-    yield Check(PART, "experts: how far wild losses move a sum, over the range", _wildest(epsilon))
+        losses = partial(_losses_of_table, table)
+        play = partial(_play_experts, made, losses)
+        missed = follows(play, partial(_exponents_of_experts, made, losses), (3, 5), rng)
+        yield _followed(f"experts, {name}", missed)
+    # by how much sums leave what one round of losses in the range can make of them; 0 is right
+    wild = PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
+    wild.predict()
+    wild.update(_WILD)
+    sums = wild._sums / wild.calibration.problem.steps
+    wildest = float(np.maximum(sums - 1.0, -sums).max(initial=0.0))
+    yield Check(PART, "experts: how far wild losses move a sum, over the range", wildest)
 
 
-def _wildest(epsilon: float) -> float:
-    """By how much sums leave what one round of losses in the range can make of them; 0 is right."""
-    play = PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
-    play.predict()
-    play.update(_WILD)
-    sums = play._sums / play.calibration.problem.steps
-    return float(np.maximum(sums - 1.0, -sums).max(initial=0.0))
+def _losses_of_table(table: FloatArray, past: list[int]) -> FloatArray:
+    """Losses of the round after a path: they depend on the choice before."""
+    return np.asarray(table[len(past), past[-1] if past else 0])
 
 
-def _of_experts(made: OnlineCalibration, losses: Exponents) -> Exponents:
-    def exponents(past: list[int]) -> FloatArray:
-        sums = np.zeros(made.problem.n_experts)
-        for turn in range(len(past)):
-            sums += losses(past[:turn])
-        return _normalised(-sums / made.lambda_)
+def _play_experts(made: OnlineCalibration, losses: Exponents, script: Script) -> list[int]:
+    """The choices of a play; none if a round that is asked twice answers twice."""
+    run, path = _Scripted(made, script), list[int]()
+    for _ in range(5):
+        path.append(run.predict())
+        if run.predict() != path[-1]:
+            return []
+        run.update(losses(path[:-1]))
+    return path
 
-    return exponents
+
+def _exponents_of_experts(
+    made: OnlineCalibration, losses: Exponents, past: list[int]
+) -> FloatArray:
+    sums = np.zeros(made.problem.n_experts)
+    for turn in range(len(past)):
+        sums += losses(past[:turn])
+    return _normalised(-sums / made.lambda_)
 
 
 def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> Iterator[Check]:
     for name, neighbours in NEIGHBOURS.items():
         problem = OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, neighbours)
         made = calibrate_online(problem, replace(claim, neighbours=neighbours))
+        other = np.zeros(2) if neighbours is ZERO_OUT else np.array([0.0, 1.0])
         worst = 0.0
         for case in range(cases):
             shape = (_ROUNDS, _EXPERTS, _EXPERTS, _EXPERTS)
             table = rng.integers(2, size=shape).astype(float) if case else np.ones(shape)
-            other = np.zeros(2) if neighbours is ZERO_OUT else np.array([0.0, 1.0])
-            laws = [
-                all_paths(_of_experts(made, _against(first, table)), _EXPERTS, _ROUNDS)
-                for first in (np.array([1.0, 0.0]), other)
-            ]
-            worst = max(worst, loss_of_outcomes(laws[0], laws[1], claim))
+            against = (partial(_losses_against, side, table) for side in (np.eye(2)[0], other))
+            laws = (partial(_exponents_of_experts, made, losses) for losses in against)
+            p, q = (all_paths(law, _EXPERTS, _ROUNDS) for law in laws)
+            worst = max(worst, loss_of_outcomes(p, q, claim))
         subject = f"experts, {name}, {short(claim)}: loss over all paths"
         yield Check(PART, subject, worst, claimed_number(claim))
 
 
-def _against(first: FloatArray, table: FloatArray) -> Exponents:
+def _losses_against(first: FloatArray, table: FloatArray, past: list[int]) -> FloatArray:
     """Losses of an adversary: the first vector is the record, the others answer the choices."""
-
-    def losses(past: list[int]) -> FloatArray:
-        return np.asarray(table[len(past), past[-1], past[0]] if past else first)
-
-    return losses
+    return np.asarray(table[len(past), past[-1], past[0]] if past else first)
 
 
 # -- corners ------------------------------------------------------------------------------------
 
 
 def _corners(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
-    for private in PRIVATE:
+    for private in programs.PRIVATE:
         a, b = rng.uniform(-1, 1, (_RECORDS, 3)), rng.uniform(-1, 1, _RECORDS)
-        corners = _of_rows(a, private)
-        made = _calibrated(corners, PureDP(epsilon), private, 5)
-
-        def play(
-            script: Script,
-            corners: Corners = corners,
-            b: FloatArray = b,
-            made: ConstraintCalibration = made,
-        ) -> list[int]:
-            return list(play_constraints(corners, b, made, script).tolist())
-
-        missed = follows(play, _of_corners(corners, b, made), (3, 5), rng)
-        yield Check(PART, f"corners, {private}: plays that differ from the definition", missed)
+        corners, made = _corners_of(a, PureDP(epsilon), private)
+        play = partial(programs.play_constraints, corners, b, made)
+        missed = follows(play, partial(_exponents_of_corners, corners, b, made), (3, 5), rng)
+        yield _followed(f"corners, {private}", missed)
 
 
-def _of_rows(a: FloatArray, private: Private) -> Corners:
+def _corners_of(
+    a: FloatArray, claim: Promise, private: programs.Private
+) -> tuple[programs.Corners, programs.ConstraintCalibration]:
+    """The corners of constraints ``(n, d)``, and a calibration of five rounds on them."""
     ones = np.ones(a.shape[1])
     if private == "bounds":
-        return public_corners(a, ones)
-    return private_corners(a, ones, 1.0, (-1.0, 1.0))
-
-
-def _calibrated(
-    corners: Corners, claim: Promise, private: Private, rounds: int
-) -> ConstraintCalibration:
-    n, d = corners.values.shape
-    return calibrate_constraints(
-        (n, d),
+        corners = programs.public_corners(a, ones)
+    else:
+        corners = programs.private_corners(a, ones, 1.0, (-1.0, 1.0))
+    made = programs.calibrate_constraints(
+        corners.values.shape,
         claim,
         private,
         width=2.0,
-        violated=0.85 * n,
+        violated=0.85 * len(corners.values),
         reach=corners.reach,
         size=corners.size,
-        rounds=rounds,
+        rounds=5,
     )
+    return corners, made
 
 
-def _of_corners(corners: Corners, b: FloatArray, made: ConstraintCalibration) -> Exponents:
-    held = held_bounds(b, corners, made.width)
-
-    def exponents(past: list[int]) -> FloatArray:
-        slack = np.zeros(len(held))
-        for option in past:
-            slack += np.clip(held - corners.values[:, option], -made.width, made.width)
-        q = nearest_dense(-made.step * slack[None], made.s)[0]
-        return _normalised(-(corners.values.T @ q) * made.eta / (2 * made.sensitivity))
-
-    return exponents
+def _exponents_of_corners(
+    corners: programs.Corners,
+    b: FloatArray,
+    made: programs.ConstraintCalibration,
+    past: list[int],
+) -> FloatArray:
+    held = programs.held_bounds(b, corners, made.width)
+    slack = np.zeros(len(held))
+    for option in past:
+        slack += np.clip(held - corners.values[:, option], -made.width, made.width)
+    q = nearest_dense(-made.step * slack[None], made.s)[0]
+    return _normalised(-(corners.values.T @ q) * made.eta / (2 * made.sensitivity))
 
 
 def _laws_of_corners(
-    claim: Promise, private: Private, subject: str, rng: np.random.Generator, cases: int
+    claim: Promise, private: programs.Private, subject: str, rng: np.random.Generator, cases: int
 ) -> Iterator[Check]:
     worst = 0.0
     for _ in range(cases):
@@ -316,11 +340,11 @@ def _laws_of_corners(
         other[0] = rng.choice([-1.0, 1.0])
         if private == "rows":
             moved[0] = -a[0]
-        first, second = _of_rows(a, private), _of_rows(moved, private)
-        made = _calibrated(first, claim, private, 5)
-        laws = [
-            all_paths(_of_corners(corners, bounds, made), 2, 5)
+        first, made = _corners_of(a, claim, private)
+        second, _ = _corners_of(moved, claim, private)
+        p, q = (
+            all_paths(partial(_exponents_of_corners, corners, bounds, made), 2, 5)
             for corners, bounds in ((first, b), (second, other))
-        ]
-        worst = max(worst, loss_of_outcomes(laws[0], laws[1], claim))
+        )
+        worst = max(worst, loss_of_outcomes(p, q, claim))
     yield Check(PART, f"{subject}: loss over all paths", worst, claimed_number(claim))

@@ -25,12 +25,11 @@ from privatelr.audit.checks import (
 )
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.tiny_simplex import audit_simplex
+from privatelr.audit.enumeration.tiny_cases import audit_simplex
 from privatelr.audit.fits import FRONTS, audit_front, audit_tables
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import audit_one
-from privatelr.audit.sampling.distribution_tests import audit_draws
-from privatelr.audit.sampling.known_noise import audit_releases
+from privatelr.audit.sampling.distribution_tests import audit_draws, audit_releases
 from privatelr.mechanisms import Request
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP

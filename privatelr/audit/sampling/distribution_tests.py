@@ -1,52 +1,78 @@
-"""Whether real releases have the law that the audit reasons about."""
+"""Whether real releases are those that the audit reasons about: in law, and digit by digit.
+
+The law of a release can hide a small slip from any sample. With noise that the audit puts in, the
+release is one vector, and it is there or it is not: the exact minimiser of the tilted sum, and the
+moments at it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from scipy import special
 
-from privatelr.audit.checks import Check, guarded
-from privatelr.audit.density.joint import moments_of, query
-from privatelr.audit.density.pairs import signed_rows
+from privatelr import mechanisms
+from privatelr.audit.checks import Check, guarded, label
+from privatelr.audit.density.exact import minimisers, moments_of, query
+from privatelr.audit.density.pairs import SignedRows, signed_rows
 from privatelr.audit.sampling.draws import draw_by_definition, release_both_many, release_many
-from privatelr.mechanisms import (
-    Facts,
-    Release,
-    Request,
-    StagedCalibration,
-    calibrate,
-    calibrate_all,
-    draw,
-    draw_all,
-    find_mechanism,
-    matrix_of,
-    release_all,
-)
-from privatelr.numerics import Loss
+from privatelr.mechanisms import Facts, Request, StagedCalibration, draw_all
+from privatelr.mechanisms.calibration import Calibration, calibrate_moments
+from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
+from privatelr.privacy import PureDP
 from privatelr.privacy.noise import (
     BlockLaplace,
+    Draw,
+    FloatDraw,
     GaussianNoise,
     NoiseLaw,
+    RandomVector,
     SphericalLaplace,
     SystemRandomness,
 )
-from privatelr.types import Block, FloatArray
+from privatelr.types import Block, FloatArray, Placement
 
-if TYPE_CHECKING:
-    from privatelr.audit.density.pairs import SignedRows
-
+PART = "release"
 _RECORDS, _RECORDS_MANY = 40, 400
+"""Numbers of records of a small dataset, and of one where w shows in the moments."""
 _MODELLED, _MOST = 20, 20_000
-"""Modelled releases beside a real one, which is far slower, and at most."""
+"""Number of modelled releases beside a real one, which is far slower, and the largest number."""
 _EVIDENCE = 6.0
+"""Digits of evidence that chance alone may give."""
 _BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(1, 1.0))
 _APART = (Block(1, 0.5), Block(1, 1.0, "l2"), Block(1, 1.0))
+_CLOSE = 1e-8
+"""The part of the size of a minimiser that the audit's own doubles lose."""
+
+Views = Callable[[StagedCalibration, SignedRows, FloatArray, FloatArray], list[FloatArray]]
+"""Numbers ``(count,)`` of releases ``(count, k)``, beside those of reference, that are compared."""
+
+
+def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
+    """Rows in a ball, in blocks, of one class, of both kinds, and with records of no use."""
+    x = rng.standard_normal((_RECORDS, 2))
+    y = np.where(rng.random(_RECORDS) < 0.7, 1.0, -1.0)
+    yield DenseRows(x, y, bound=1.0, intercept=None)
+    box = np.clip(x, -1.0, 1.0)
+    yield DenseRows(box, y, bound=2.0**0.5, intercept=0.5, blocks=_BLOCKS)
+    yield DenseRows(box, np.ones(_RECORDS), bound=2.0**0.5, intercept=0.5, blocks=_BLOCKS)
+    yield DenseRows(x * [9, 0.1], y, bound=2.0**0.5, intercept=0.5, blocks=_APART)
+    x[::4] = np.nan
+    yield DenseRows(x, y, bound=1.0, intercept=None)
+
+
+def _facts(rows: DenseRows, loss: Loss) -> Facts:
+    return Facts(rows.n, rows.d, loss, rows.radius, rows.blocks)
+
+
+# -- in law -----------------------------------------------------------------------------------
 
 
 def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
@@ -62,31 +88,7 @@ def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Gene
     count : int
         Releases of each dataset.
     """
-    pvalues = [
-        pvalue
-        for rows in small_datasets(rng)
-        for pvalue in _compare(rows, request, loss, count, rng)
-    ]
-    return min(1.0, len(pvalues) * min(pvalues))
-
-
-def _compare(
-    rows: DenseRows, request: Request, loss: Loss, count: int, rng: np.random.Generator
-) -> list[float]:
-    calibration = calibrate(request, Facts(rows.n, rows.d, loss, rows.radius, rows.blocks))
-    release = find_mechanism(request).release
-    released = np.array(
-        [
-            release(rows, calibration, draw(calibration, SystemRandomness()), Newton()).coef
-            for _ in range(count)
-        ]
-    )
-    data, many = signed_rows(rows.x, rows.y), min(_MODELLED * count, _MOST)
-    modelled = release_many(calibration, data, many, rng, draw_by_definition)
-    return [
-        _same_law(ours, theirs)
-        for ours, theirs in zip(_views(released, modelled), _views(modelled, modelled), strict=True)
-    ]
+    return _pvalue(_views, small_datasets(rng), request, loss, count, rng)
 
 
 def joint_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
@@ -95,54 +97,60 @@ def joint_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Genera
     What is compared is each coefficient, what the moments differ by from their query at the
     released coefficients, and whether that noise goes with itself or with the coefficients.
     """
-    pvalues = [
-        pvalue
-        for rows in (*small_datasets(rng), _many_records())
-        for pvalue in _compare_both(rows, request, loss, count, rng)
-    ]
+    # Two records more, each so often that w shows in the moments beside their noise. One has
+    # nearly always the same label, where the logistic loss bends unevenly, and one either label
+    # as often, where the Huber loss has no bend but near by. Moments that are computed elsewhere
+    # than at the released w differ there.
+    half = np.arange(_RECORDS_MANY // 2)
+    x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)
+    y = np.where(np.concatenate([half % 20 > 0, half % 2 > 0]), 1.0, -1.0)
+    datasets = chain(small_datasets(rng), [DenseRows(x, y, bound=1.0, intercept=None)])
+    return _pvalue(_views_of_both, datasets, request, loss, count, rng)
+
+
+def _pvalue(
+    views: Views,
+    datasets: Iterable[DenseRows],
+    request: Request,
+    loss: Loss,
+    count: int,
+    rng: np.random.Generator,
+) -> float:
+    pvalues: list[float] = []
+    for rows in datasets:
+        plan = mechanisms.calibrate_all(request, _facts(rows, loss))
+        released = []
+        for _ in range(count):
+            noise = draw_all(plan, SystemRandomness())
+            found = mechanisms.release_all(rows, plan, noise, Newton())
+            released.append([*found.coef, *(found.moments.values if found.moments else ())])
+        data, many = signed_rows(rows.x, rows.y), min(_MODELLED * count, _MOST)
+        if plan.moments is None:
+            modelled = release_many(plan.coefficients, data, many, rng, draw_by_definition)
+        else:
+            modelled = release_both_many(plan, data, many, rng, draw_by_definition)
+        sides = (views(plan, data, side, modelled) for side in (np.array(released), modelled))
+        pvalues += _same_law(*sides)
     return min(1.0, len(pvalues) * min(pvalues))
 
 
-def _compare_both(
-    rows: DenseRows, request: Request, loss: Loss, count: int, rng: np.random.Generator
-) -> list[float]:
-    plan = calibrate_all(request, Facts(rows.n, rows.d, loss, rows.radius, rows.blocks))
-    data = signed_rows(rows.x, rows.y)
-    drawn = (
-        release_all(rows, plan, draw_all(plan, SystemRandomness()), Newton()) for _ in range(count)
-    )
-    released = np.array([[*release.coef, *_values(release)] for release in drawn])
-    many = min(_MODELLED * count, _MOST)
-    modelled = release_both_many(plan, data, many, rng, draw_by_definition)
-    centre, scale = _middle(modelled[:, : rows.d])
-    sides = [_views_of_both(plan, data, side, centre, scale) for side in (released, modelled)]
-    return [_same_law(ours, theirs) for ours, theirs in zip(*sides, strict=True)]
-
-
-def _values(release: Release) -> FloatArray:
-    assert release.moments is not None
-    return release.moments.values
-
-
-def _middle(w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    centre = np.median(w, axis=0)
-    return centre, np.median(np.abs(w - centre), axis=0)
+def _views(
+    plan: StagedCalibration, data: SignedRows, releases: FloatArray, reference: FloatArray
+) -> list[FloatArray]:
+    middle = np.median(reference, axis=0)
+    return [*releases.T, np.linalg.norm(releases - middle, axis=1)]
 
 
 def _views_of_both(
-    plan: StagedCalibration,
-    data: SignedRows,
-    releases: FloatArray,
-    centre: FloatArray,
-    scale: FloatArray,
+    plan: StagedCalibration, data: SignedRows, releases: FloatArray, reference: FloatArray
 ) -> list[FloatArray]:
-    """Numbers ``(count,)`` whose laws would show a slip in the noise or in the query."""
-    moments, d = moments_of(plan), len(centre)
-    w = releases[:, :d]
+    """Numbers whose laws would show a slip in the noise or in the query."""
+    moments, d = moments_of(plan), plan.coefficients.problem.d
+    w, centre = releases[:, :d], np.median(reference[:, :d], axis=0)
+    spread = (w - centre) / np.median(np.abs(reference[:, :d] - centre), axis=0)
     noise = (releases[:, d:] - query(data, moments, w)) / moments.noise.scale
     bend, steep = np.hsplit(noise, 2)
-    spread = (w - centre) / scale
-    along = [np.diagonal(matrix_of(part), axis1=1, axis2=2) for part in (bend, steep)]
+    along = [np.diagonal(mechanisms.matrix_of(part), axis1=1, axis2=2) for part in (bend, steep)]
     return [
         *w.T,
         *noise.T,
@@ -154,14 +162,16 @@ def _views_of_both(
     ]
 
 
-def _same_law(first: FloatArray, second: FloatArray) -> float:
-    """p-value of the two-sample test of Kolmogorov and Smirnov, for many observations."""
-    pooled = np.concatenate([first, second])
-    reached = [
-        np.searchsorted(np.sort(side), pooled, side="right") / len(side) for side in (first, second)
-    ]
-    size = np.sqrt(len(first) * len(second) / len(pooled))
-    return float(special.kolmogorov(size * np.abs(reached[0] - reached[1]).max()))
+def _same_law(ours: list[FloatArray], theirs: list[FloatArray]) -> Iterator[float]:
+    """p-values of two-sample tests of Kolmogorov and Smirnov, for many observations."""
+    for first, second in zip(ours, theirs, strict=True):
+        pooled = np.concatenate([first, second])
+        reached = [
+            np.searchsorted(np.sort(side), pooled, side="right") / len(side)
+            for side in (first, second)
+        ]
+        size = np.sqrt(len(first) * len(second) / len(pooled))
+        yield float(special.kolmogorov(size * np.abs(reached[0] - reached[1]).max()))
 
 
 def audit_draws(rng: np.random.Generator, count: int) -> Iterator[Check]:
@@ -181,46 +191,117 @@ def _compare_draws(
 ) -> Iterator[Check]:
     source = SystemRandomness()
     real = np.array([source.draw(law).nearest() for _ in range(count)])
-    modelled = draw_by_definition(law, _MODELLED * count, rng)
-    sides = [_shape(side) for side in (real, modelled)]
-    pvalues = [_same_law(ours, theirs) for ours, theirs in zip(*sides, strict=True)]
+    sides = []
+    for draws in (real, draw_by_definition(law, _MODELLED * count, rng)):
+        length = np.linalg.norm(draws, axis=1)
+        sums, share = draws[:, 1:] + draws[:, :-1], np.abs(draws).max(axis=1) / length
+        sides.append([*draws.T, *np.diff(draws).T, *sums.T, length, share])
+    pvalues = list(_same_law(*sides))
     evidence = -math.log10(max(len(pvalues) * min(pvalues), 1e-300))
     yield Check("draws", subject, max(evidence, 0.0), _EVIDENCE)
 
 
-def _shape(draws: FloatArray) -> list[FloatArray]:
-    length = np.linalg.norm(draws, axis=1)
-    sums = draws[:, 1:] + draws[:, :-1]
-    share = np.abs(draws).max(axis=1) / length
-    return [*draws.T, *np.diff(draws).T, *sums.T, length, share]
+# -- digit by digit ---------------------------------------------------------------------------
 
 
-def _views(releases: FloatArray, reference: FloatArray) -> list[FloatArray]:
-    middle = np.median(reference, axis=0)
-    return [*releases.T, np.linalg.norm(releases - middle, axis=1)]
+def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
+    """A check for each mechanism and loss, over datasets in balls, in blocks, and of one class."""
+    yield from guarded(PART, "fresh noise", _fresh, epsilon)
+    placements = [placement for placement, kind in mechanisms.MECHANISMS if kind is PureDP]
+    for placement in placements:  # under other claims they release by the same functions
+        for loss in LOSSES.values():
+            subject = f"{placement}, {label(loss)}: distance to the exact minimum, over the most"
+            off = partial(_off_minimum, placement, loss, epsilon, rng)
+            yield from guarded(PART, subject, _worst, subject, off, rng)
+    for loss in LOSSES.values():
+        subject = f"moments, {label(loss)}: distance to their query and noise, over the most"
+        yield from guarded(
+            PART, subject, _worst, subject, partial(_off_query, loss, epsilon, rng), rng
+        )
 
 
-def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
-    """Rows in a ball, in blocks, of one class, of both kinds, and with records of no use."""
-    x = rng.standard_normal((_RECORDS, 2))
-    y = np.where(rng.random(_RECORDS) < 0.7, 1.0, -1.0)
-    yield DenseRows(x, y, bound=1.0, intercept=None)
-    box = np.clip(x, -1.0, 1.0)
-    yield DenseRows(box, y, bound=2.0**0.5, intercept=0.5, blocks=_BLOCKS)
-    yield DenseRows(box, np.ones(_RECORDS), bound=2.0**0.5, intercept=0.5, blocks=_BLOCKS)
-    yield DenseRows(x * [9, 0.1], y, bound=2.0**0.5, intercept=0.5, blocks=_APART)
-    x[::4] = np.nan
-    yield DenseRows(x, y, bound=1.0, intercept=None)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recorded:
+    """Randomness that keeps what it gave."""
+
+    source: SystemRandomness
+    given: list[tuple[RandomVector, Draw]] = field(default_factory=list)
+
+    def draw(self, recipe: RandomVector) -> Draw:
+        """A draw of the operating system, written down."""
+        self.given.append((recipe, self.source.draw(recipe)))
+        return self.given[-1][1]
+
+    @property
+    def is_secret(self) -> bool:
+        return True
+
+    def uniforms(self, count: int) -> FloatArray:
+        """None are asked for by a release."""
+        raise NotImplementedError
 
 
-def _many_records() -> DenseRows:
-    """Two records, each so often that w shows in the moments beside their noise.
+def _fresh(epsilon: float) -> Iterator[Check]:
+    """Each law of a plan is drawn from once, and that draw is used."""
+    request = Request(PureDP(epsilon), "objective", None, "free", "keep", "inference")
+    plan = mechanisms.calibrate_all(request, Facts(40, 2, LOSSES["logistic"], 1.0))
+    recorded = _Recorded(SystemRandomness())
+    draws = draw_all(plan, recorded)
+    used = [
+        (plan.coefficients.noise, draws.noise),
+        (plan.coefficients.shield, draws.shield),
+        (moments_of(plan).noise, draws.moments),
+    ]
+    stale = sum(
+        not any(law == drawn and draw is found for drawn, found in recorded.given)
+        for law, draw in used
+    )
+    subject = "coefficients and moments: noise that is not the one draw of its law"
+    yield Check(PART, subject, stale + abs(len(recorded.given) - len(used)))
 
-    One has nearly always the same label, where the logistic loss bends unevenly, and one either
-    label as often, where the Huber loss has no bend but near by. Moments that are computed
-    elsewhere than at the released w differ there.
-    """
-    half = np.arange(_RECORDS_MANY // 2)
-    x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)
-    y = np.where(np.concatenate([half % 20 > 0, half % 2 > 0]), 1.0, -1.0)
-    return DenseRows(x, y, bound=1.0, intercept=None)
+
+def _worst(
+    subject: str, off: Callable[[DenseRows], float], rng: np.random.Generator
+) -> Iterator[Check]:
+    """The largest of how far releases are off; what is not a number is the largest."""
+    yield Check(PART, subject, float(np.max([off(rows) for rows in small_datasets(rng)])), 1.0)
+
+
+def _calibrated(
+    rows: DenseRows, loss: Loss, epsilon: float, placement: Placement = "objective"
+) -> Calibration:
+    request = Request(PureDP(epsilon), placement, None, "free", "keep")
+    return mechanisms.calibrate(request, _facts(rows, loss))
+
+
+def _off_minimum(
+    placement: Placement, loss: Loss, epsilon: float, rng: np.random.Generator, rows: DenseRows
+) -> float:
+    """How far a release is from what it should be, over what it may be; infinite off the grid."""
+    calibration = _calibrated(rows, loss, epsilon, placement)
+    b = draw_by_definition(calibration.noise, 1, rng)
+    silence = FloatDraw(np.zeros(calibration.shield.dimension))
+    release = mechanisms.MECHANISMS[placement, PureDP].release
+    w = release(rows, calibration, mechanisms.Draws(FloatDraw(b[0]), silence), Newton()).coef
+    data, grid, problem = signed_rows(rows.x, rows.y), calibration.grid, calibration.problem
+    if not np.array_equal(np.round(w / grid) * grid, w):
+        return math.inf
+    if placement == "objective":
+        exact = minimisers(data, problem, b)[0]
+    else:
+        exact = minimisers(data, problem, np.zeros_like(b))[0] + b[0]
+    size = float(np.linalg.norm(exact)) + 1 / problem.radius
+    rounding = grid / 2 * math.sqrt(len(w))
+    return float(np.linalg.norm(w - exact)) / (calibration.distance + rounding + _CLOSE * size)
+
+
+def _off_query(loss: Loss, epsilon: float, rng: np.random.Generator, rows: DenseRows) -> float:
+    """How far moments are from their query and noise, over what they may be."""
+    problem = _calibrated(rows, loss, epsilon).problem
+    moments = calibrate_moments(problem, PureDP(epsilon))
+    w = rng.standard_normal(rows.d) / problem.radius
+    noise = draw_by_definition(moments.noise, 1, rng)[0]
+    found = mechanisms.release_moments(rows, w, moments, FloatDraw(noise)).values
+    wanted = query(signed_rows(rows.x, rows.y), moments, w[None])[0] + noise
+    most = moments.grid / 2 + _CLOSE * (np.abs(wanted) + problem.radius**2)
+    return float((np.abs(found - wanted) / most).max())

@@ -8,26 +8,32 @@ holds except with probability alpha, whatever the score is (Clopper and Pearson 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.sampling.outputs import Outputs, gather, learn, observe, require_outputs
+from privatelr.audit.sampling.outputs import (
+    Mechanism,
+    Outputs,
+    Score,
+    gather,
+    learn,
+    observe,
+    require_outputs,
+)
 from privatelr.errors import ArgumentError, require_number, show
-from privatelr.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from privatelr.audit.sampling.outputs import Mechanism, Score
+from privatelr.types import FloatArray
 
 _THRESHOLDS = 1000
+"""Number of thresholds over all ranks, and number in the upper tail, that are tried."""
 _FEWEST_TRIALS = 20
+"""Smallest number of runs on each dataset."""
 _CAUTION = 0.1
 """The choice of an event is made at this part of alpha, or luck would favour small ones."""
 
-Evidence = Callable[["FloatArray", "FloatArray"], "FloatArray"]
+Evidence = Callable[[FloatArray, FloatArray], FloatArray]
 """What is proven by an event of probability at least p on one side, at most q on the other."""
 
 
@@ -164,14 +170,6 @@ def rho_from_outputs(
     return _bound(first, second, divergence, alpha, score)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Event:
-    """``sign * score >= threshold``; `sign` says which dataset it speaks for."""
-
-    sign: int
-    threshold: float
-
-
 def _bound(
     first: Outputs, second: Outputs, evidence: Evidence, alpha: float, known: Score | None
 ) -> float:
@@ -180,45 +178,37 @@ def _bound(
     learned = learn(first.take(slice(half[0])), second.take(slice(half[1])), known)
     scores = learned(first), learned(second)
     choosing = [side[:cut] for side, cut in zip(scores, half, strict=True)]
-    event = _best_event(choosing[0], choosing[1], evidence, _CAUTION * alpha)
-    held = [event.sign * side[cut:] for side, cut in zip(scores, half, strict=True)]
-    if event.sign < 0:
-        held.reverse()
-    hits = [np.array([np.count_nonzero(side >= event.threshold)]) for side in held]
-    found = _evidence(evidence, hits[0], len(held[0]), hits[1], len(held[1]), alpha)
-    return max(0.0, float(found[0]))
-
-
-def _best_event(first: FloatArray, second: FloatArray, evidence: Evidence, alpha: float) -> _Event:
-    """The event that proves most on the outputs that choose it."""
-    best, most = _Event(1, 0.0), -np.inf
-    for sign, numerator, denominator in ((1, first, second), (-1, -second, -first)):
-        thresholds = _thresholds(numerator, denominator)
-        hits = _at_least(numerator, thresholds)
-        misses = _at_least(denominator, thresholds)
-        proven = _evidence(evidence, hits, len(numerator), misses, len(denominator), alpha)
+    held = [side[cut:] for side, cut in zip(scores, half, strict=True)]
+    # the event ``sign * score >= threshold`` that proves most on the outputs that choose it;
+    # the sign says which dataset it speaks for
+    most, event = -np.inf, (1, 0.0)
+    for sign in (1, -1):
+        sides = [sign * side for side in choosing][::sign]
+        # over the ranks of the scores evenly, and closer together in the upper tail
+        pooled = np.sort(np.concatenate(sides))[::-1]
+        even = np.linspace(0, len(pooled) - 1, _THRESHOLDS)
+        tail = np.geomspace(1, len(pooled), _THRESHOLDS) - 1
+        thresholds = np.unique(pooled[np.concatenate([even, tail]).astype(int)])
+        proven = _proven(evidence, sides, thresholds, _CAUTION * alpha)
         at = int(np.argmax(proven))
         if proven[at] > most:
-            best, most = _Event(sign, float(thresholds[at])), float(proven[at])
-    return best
+            most, event = float(proven[at]), (sign, float(thresholds[at]))
+    sign, threshold = event
+    sides = [sign * side for side in held][::sign]
+    return max(0.0, float(_proven(evidence, sides, np.array([threshold]), alpha)[0]))
 
 
-def _thresholds(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """Values of the scores, evenly over their ranks and closer together in the upper tail."""
-    pooled = np.sort(np.concatenate([numerator, denominator]))[::-1]
-    even = np.linspace(0, len(pooled) - 1, _THRESHOLDS)
-    tail = np.geomspace(1, len(pooled), _THRESHOLDS) - 1
-    return np.unique(pooled[np.concatenate([even, tail]).astype(int)])
-
-
-def _at_least(scores: FloatArray, thresholds: FloatArray) -> IntArray:
-    return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left")
-
-
-def _evidence(
-    evidence: Evidence, hits: IntArray, trials: int, misses: IntArray, others: int, alpha: float
+def _proven(
+    evidence: Evidence, sides: list[FloatArray], thresholds: FloatArray, alpha: float
 ) -> FloatArray:
-    """What the counts prove, each of the two probabilities wrong with at most alpha / 2."""
+    """What scores of at least the thresholds prove: the first side has more of them.
+
+    Each of the two probabilities is wrong with at most alpha / 2.
+    """
+    trials, others = map(len, sides)
+    hits, misses = (
+        len(side) - np.searchsorted(np.sort(side), thresholds, side="left") for side in sides
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         low = np.where(hits > 0, special.betaincinv(hits, trials - hits + 1.0, alpha / 2), 0.0)
         high = np.where(

@@ -24,7 +24,7 @@ from privatelr.types import FloatArray, IntArray
 Mechanism = Callable[[Any, np.random.Generator], Any]
 """``mechanism(data, rng)`` returns a number, a vector or a fit, or raises: all are outputs."""
 
-Observation = tuple[str, "FloatArray | None"]
+Observation = tuple[str, FloatArray | None]
 """A symbol, and the vector that came with it."""
 
 VALUE = "value"
@@ -32,6 +32,7 @@ _ATOM = 0.01
 """A vector with this share of the outputs is a symbol of its own."""
 _REFUSED, _SAID = "refused: ", "said: "
 _NEARLY_ALL = 0.9
+"""The share of runs that counts as nearly every run."""
 _ADDRESS = " at 0x"
 """What the text of an object holds that has not defined one."""
 
@@ -72,25 +73,23 @@ def observe(
     mechanism: Mechanism, data: Any, trials: int, rng: np.random.Generator
 ) -> list[Observation]:
     """Run the mechanism again and again; nothing that it does stops the audit."""
-    return [_observe_once(mechanism, data, rng) for _ in range(trials)]
-
-
-def _observe_once(mechanism: Mechanism, data: Any, rng: np.random.Generator) -> Observation:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            symbol, vector = _read(mechanism(data, rng))
-        except Exception as refusal:  # whatever it is, the caller of the mechanism sees it
-            symbol, vector = f"{_REFUSED}{type(refusal).__name__}: {refusal}", None
-    warned = {f"warned: {type(w.message).__name__}: {w.message}" for w in caught}
-    return "; ".join([symbol, *sorted(warned)]), vector
+    observed = []
+    for _ in range(trials):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                symbol, vector = _read(mechanism(data, rng))
+            except Exception as refusal:  # whatever it is, the caller of the mechanism sees it
+                symbol, vector = f"{_REFUSED}{type(refusal).__name__}: {refusal}", None
+        warned = {f"warned: {type(w.message).__name__}: {w.message}" for w in caught}
+        observed.append(("; ".join([symbol, *sorted(warned)]), vector))
+    return observed
 
 
 def _read(found: Any) -> Observation:
     if isinstance(found, FitRecord):
         moments = found.release.moments
-        parts = [found.release.coef, *([] if moments is None else [moments.values])]
-        found = np.concatenate(parts)
+        found = [*found.release.coef, *([] if moments is None else moments.values)]
     try:
         vector = np.atleast_1d(np.asarray(found, dtype=np.float64)).reshape(-1)
     except (TypeError, ValueError):
@@ -113,7 +112,10 @@ def require_outputs(first: Sequence[Observation], second: Sequence[Observation])
     """
     symbols = {symbol for symbol, _ in [*first, *second]}
     refused = all(symbol.startswith(_REFUSED) for symbol in symbols)
-    if refused and (len(symbols) == 1 or all(map(_is_about_arguments, symbols))):
+    about_arguments = all(
+        symbol.startswith(f"{_REFUSED}TypeError: ") and "argument" in symbol for symbol in symbols
+    )
+    if refused and (len(symbols) == 1 or about_arguments):
         raise ArgumentError(
             "mechanism never returned on either dataset, and always raised "
             f"{min(symbols).removeprefix(_REFUSED)!r}: mechanism takes (data, rng)."
@@ -126,10 +128,6 @@ def require_outputs(first: Sequence[Observation], second: Sequence[Observation])
                 "mechanism gave an output of its own in nearly every run: an output is a number, "
                 "a vector, a fit, or one of few words or exceptions."
             )
-
-
-def _is_about_arguments(symbol: str) -> bool:
-    return symbol.startswith(f"{_REFUSED}TypeError: ") and "argument" in symbol
 
 
 def gather(first: Sequence[Observation], second: Sequence[Observation]) -> tuple[Outputs, Outputs]:
@@ -169,22 +167,65 @@ def outputs_of(vectors: FloatArray) -> Outputs:
     return Outputs(np.zeros(len(values), dtype=np.intp), (VALUE,), values)
 
 
-def find_atoms(first: Outputs, second: Outputs) -> FloatArray:
+Score = Callable[[FloatArray], FloatArray]
+"""Scores ``(m,)`` of output vectors ``(m, k)``: the log likelihood ratio where it is known."""
+
+_TRAINING = 40_000
+"""Largest number of outputs on each side from which a classifier is learned."""
+_FEWEST = 50
+"""Smallest number of outputs on each side from which a classifier is learned."""
+_RIDGE = 1e-3
+"""Penalty of the classifier, for each output, over the mean square of a feature."""
+_FAR = 6.0
+"""Deviations beyond which an output is not central, and is clipped."""
+_FEW, _MODERATE = 3, 10
+"""Numbers of coordinates up to which there are features of three and of two of them."""
+
+
+def learn(first: Outputs, second: Outputs, known: Score | None) -> Callable[[Outputs], FloatArray]:
+    """Learn scores ``(trials,)`` from outputs of both datasets.
+
+    They are the log odds of the symbol, plus within a symbol what a classifier says of the vector,
+    or `known` in its place.
+    """
+    atoms = np.zeros((0, first.values.shape[1])) if known is not None else _atoms(first, second)
+    first, second = _name_atoms(first, atoms), _name_atoms(second, atoms)
+    here, there = first.by_symbol(), second.by_symbol()
+    odds: dict[str, float] = {}
+    within: dict[str, Score] = {}
+    for symbol in {**here, **there}:
+        a, b = first.values[here.get(symbol, [])], second.values[there.get(symbol, [])]
+        odds[symbol] = float(np.log((len(a) + 0.5) / (len(b) + 0.5)))
+        if known is not None and symbol == VALUE:
+            odds[symbol], within[symbol] = 0.0, known
+        elif min(len(a), len(b)) >= _FEWEST and np.ptp(np.vstack([a, b]), axis=0).any():
+            within[symbol] = _train_classifier(a[:_TRAINING], b[:_TRAINING])
+
+    def score(outputs: Outputs) -> FloatArray:
+        named = _name_atoms(outputs, atoms)
+        scores = np.zeros(len(named))
+        for symbol, trials in named.by_symbol().items():
+            scores[trials] = odds.get(symbol, 0.0)
+            if symbol in within:
+                scores[trials] += within[symbol](named.values[trials])
+        return scores
+
+    return score
+
+
+def _atoms(first: Outputs, second: Outputs) -> FloatArray:
     """Vectors ``(m, k)`` that occur again and again on either side."""
     found = [np.zeros((0, first.values.shape[1]))]
     for side in (first, second):
         enough = max(_ATOM * len(side), 5)
-        if all(_repeats(column, enough) for column in side.values.T):
+        # the rows are sorted only if each column alone has a value that occurs often enough
+        if all(np.unique(c, return_counts=True)[1].max() >= enough for c in side.values.T):
             vectors, counts = np.unique(side.values, axis=0, return_counts=True)
             found.append(vectors[counts >= enough])
     return np.asarray(np.unique(np.concatenate(found), axis=0))
 
 
-def _repeats(column: FloatArray, enough: float) -> bool:
-    return bool(np.unique(column, return_counts=True)[1].max() >= enough)
-
-
-def name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
+def _name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
     """Give each atom a symbol of its own."""
     codes, names = outputs.codes.copy(), list(outputs.names)
     for number, atom in enumerate(atoms):
@@ -195,64 +236,7 @@ def name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
     return Outputs(codes, tuple(names), outputs.values)
 
 
-Score = Callable[["FloatArray"], "FloatArray"]
-"""Scores ``(m,)`` of output vectors ``(m, k)``: the log likelihood ratio where it is known."""
-
-_TRAINING = 40_000
-_FEWEST = 50
-_RIDGE = 1e-3
-_FAR = 6.0
-_FEW, _MODERATE = 3, 10
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LearnedScore:
-    """Log odds of the symbol, plus within a symbol what its vector adds.
-
-    Attributes
-    ----------
-    atoms : ndarray of shape (m, k)
-    odds : dict
-        Symbol to log odds.
-    within : dict
-        Symbol to a score of vectors.
-    """
-
-    atoms: FloatArray
-    odds: dict[str, float]
-    within: dict[str, Score]
-
-    def __call__(self, outputs: Outputs) -> FloatArray:
-        """Scores ``(trials,)``."""
-        named = name_atoms(outputs, self.atoms)
-        scores = np.zeros(len(named))
-        for symbol, trials in named.by_symbol().items():
-            scores[trials] = self.odds.get(symbol, 0.0)
-            if symbol in self.within:
-                scores[trials] += self.within[symbol](named.values[trials])
-        return scores
-
-
-def learn(first: Outputs, second: Outputs, known: Score | None) -> LearnedScore:
-    """Learn from outputs of both datasets; `known` stands in for the classifier."""
-    width = first.values.shape[1]
-    atoms = np.zeros((0, width)) if known is not None else find_atoms(first, second)
-    first, second = name_atoms(first, atoms), name_atoms(second, atoms)
-    here, there = first.by_symbol(), second.by_symbol()
-    odds, within = {}, {}
-    for symbol in {**here, **there}:
-        a, b = (
-            side.values[trials.get(symbol, [])] for side, trials in ((first, here), (second, there))
-        )
-        odds[symbol] = float(np.log((len(a) + 0.5) / (len(b) + 0.5)))
-        if known is not None and symbol == VALUE:
-            odds[symbol], within[symbol] = 0.0, known
-        elif min(len(a), len(b)) >= _FEWEST and np.ptp(np.vstack([a, b]), axis=0).any():
-            within[symbol] = train_classifier(a[:_TRAINING], b[:_TRAINING])
-    return LearnedScore(atoms, odds, within)
-
-
-def train_classifier(first: FloatArray, second: FloatArray) -> Score:
+def _train_classifier(first: FloatArray, second: FloatArray) -> Score:
     """Logistic regression of the dataset on polynomials of the whitened output."""
     whiten = _whitening(np.vstack([first, second]))
     features = np.vstack([_features(whiten(first)), _features(whiten(second))])
