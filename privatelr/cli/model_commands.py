@@ -7,20 +7,12 @@ import csv
 import io
 import json
 import sys
-from typing import TYPE_CHECKING, Any, get_args
 
-import pandas as pd
-
-from privatelr.cli.declarations import add_table, number, text_options
-from privatelr.cli.files import add_output, read_model, reserved, write
+from privatelr.cli import files
+from privatelr.cli.options import Parser, add_command, text_options
 from privatelr.cli.outcomes import DONE, STATUSES
 from privatelr.cli.table_files import by_levels, by_variable, open_table
 from privatelr.errors import ArgumentError
-from privatelr.results import Fit, PredictionType
-from privatelr.results.selected import SelectedFit
-
-if TYPE_CHECKING:
-    from privatelr.cli.outcomes import Parser
 
 _PREDICT = """\
 Predict each record of a table by a saved model, in the order of the table. The
@@ -46,68 +38,46 @@ example:
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add ``predict`` and ``card`` to the subcommands."""
-    _add_predict(commands)
-    parser = commands.add_parser(
-        "card",
-        help="print the privacy card of a saved model",
-        description=_CARD,
-        epilog=f"{_CARD_EXAMPLE}\n{STATUSES}",
-    )
-    parser.add_argument("model", metavar="MODEL", help="a file that fit has written")
-    parser.add_argument(
-        "--format", choices=("markdown", "html"), default="markdown", help="default: markdown"
-    )
-    add_output(parser, "write the card to a file, and print nothing")
-    parser.add_argument("--json", action="store_true", help="print the card as one JSON text")
-    parser.set_defaults(run=card)
-
-
-def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = commands.add_parser(
-        "predict",
-        help="predict the records of a CSV or Parquet file by a saved model",
-        description=_PREDICT,
-        epilog=f"{_PREDICT_EXAMPLE}\n{STATUSES}",
-    )
-    parser.add_argument("model", metavar="MODEL", help="a file that fit has written")
-    add_table(parser)
-    parser.add_argument(
-        "--type",
-        choices=get_args(PredictionType),
-        help="default: probabilities, or the classes of an svm, which has no probabilities; "
-        "response, class and prob are R's names",
-    )
-    parser.add_argument(
-        "--threshold",
-        metavar="X",
-        type=number,
-        help="split classes here: a probability, or a margin of an svm",
-    )
-    add_output(parser, "write the predictions to a file, and print nothing")
-    parser.add_argument(
-        "--json", action="store_true", help="write JSON: the name of the prediction and a list"
-    )
-    parser.set_defaults(run=predict)
+    line = "predict the records of a CSV or Parquet file by a saved model"
+    add_command(commands, "predict", predict, line, _PREDICT, f"{_PREDICT_EXAMPLE}\n{STATUSES}")
+    line = "print the privacy card of a saved model"
+    add_command(commands, "card", card, line, _CARD, f"{_CARD_EXAMPLE}\n{STATUSES}")
 
 
 def predict(chosen: argparse.Namespace) -> int:
-    """Predict the records of a table."""
-    with reserved(chosen.out, chosen.force):
-        model, kind = read_model(chosen.model), chosen.type
-        predicted = model.predict(_read_table(model, chosen), kind, threshold=chosen.threshold)
+    """Predict the records of a table; a column that is missing is the model's to refuse."""
+    with files.reserved(chosen.out, chosen.force):
+        model = files.read_model(chosen.model)
+        variables, reads = model.spec.variables, model.spec.formula.covariates
+        with open_table(chosen.data, **text_options(chosen)) as table:
+            wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
+            # without covariates there are still records to count
+            first = {table.names[0]: by_levels(table.names[0], None)}
+            frame, _ = table.read(wanted or first)
+        predicted = model.predict(frame, chosen.type, threshold=chosen.threshold)
         if chosen.threshold is not None and predicted.name != "class":
             raise ArgumentError("--threshold goes with --type classes.")
-        plain = [None if value != value else value for value in predicted.tolist()]
-        _deliver(_as_json(predicted, plain) if chosen.json else _as_csv(predicted, plain), chosen)
+        name = predicted.name
+        values = [None if value != value else value for value in predicted.tolist()]
+        if chosen.json:
+            lines = ",\n".join(f"  {json.dumps(value, ensure_ascii=False)}" for value in values)
+            text = f'{{\n "name": {json.dumps(name)},\n "predictions": [\n{lines}\n ]\n}}'
+        else:
+            stream = io.StringIO()
+            csv.writer(stream, lineterminator="\n").writerows([value] for value in [name, *values])
+            text = stream.getvalue()
+        _deliver(text, chosen)
     return DONE
 
 
 def card(chosen: argparse.Namespace) -> int:
     """Print the privacy card."""
-    with reserved(chosen.out, chosen.force):
-        text = read_model(chosen.model).card(chosen.format)
-        told = {"format": chosen.format, "card": text}
-        _deliver(json.dumps(told, indent=1, ensure_ascii=False) if chosen.json else text, chosen)
+    with files.reserved(chosen.out, chosen.force):
+        text = files.read_model(chosen.model).card(chosen.format)
+        if chosen.json:
+            told = {"format": chosen.format, "card": text}
+            text = json.dumps(told, indent=1, ensure_ascii=False)
+        _deliver(text, chosen)
     return DONE
 
 
@@ -116,28 +86,4 @@ def _deliver(text: str, chosen: argparse.Namespace) -> None:
     if chosen.out is None:
         sys.stdout.write(complete)
     else:
-        write(chosen.out, complete.encode(), chosen.force)
-
-
-def _read_table(model: Fit | SelectedFit, chosen: argparse.Namespace) -> pd.DataFrame:
-    """The columns that the model reads; a missing one is the model's to refuse."""
-    variables, reads = model.spec.variables, model.spec.formula.covariates
-    with open_table(chosen.data, **text_options(chosen)) as table:
-        wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
-        # without covariates there are still records to count
-        first = {table.names[0]: by_levels(table.names[0], None)}
-        frame, _ = table.read(wanted or first)
-    return frame
-
-
-def _as_csv(predicted: pd.Series[Any], plain: list[Any]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([predicted.name])
-    writer.writerows([value] for value in plain)
-    return text.getvalue()
-
-
-def _as_json(predicted: pd.Series[Any], plain: list[Any]) -> str:
-    lines = ",\n".join(f"  {json.dumps(value, ensure_ascii=False)}" for value in plain)
-    return f'{{\n "name": {json.dumps(predicted.name)},\n "predictions": [\n{lines}\n ]\n}}'
+        files.write(chosen.out, complete.encode(), chosen.force)

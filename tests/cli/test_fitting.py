@@ -16,7 +16,7 @@ from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, fixed_noise
 
 import privatelr
 from privatelr import cli, dplr, dpsvm
-from privatelr.cli import csv_files, fit_command
+from privatelr.cli import fit_command, table_files
 
 DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes"]
 
@@ -104,7 +104,7 @@ def test_neither_does_it_where_nothing_is_declared(home, capsys):
 
 @pytest.mark.parametrize(("column", "cell"), [("age", "abc"), ("y", "yes")])
 def test_a_reader_that_infers_types_is_caught(column, cell, home, capsys, monkeypatch):
-    class Inferring(csv_files.CsvTable):
+    class Inferring(table_files.CsvTable):
         def read(self, wanted):
             return pd.read_csv("table.csv")[list(wanted)], {n: "numbers" for n in wanted}
 
