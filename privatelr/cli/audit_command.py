@@ -20,7 +20,7 @@ else:
     score = lazy_import("privatelr.audit.mutations.score")
     settings = lazy_import("privatelr.audit.settings")
 
-_DESCRIPTION = (
+_TEXT = (
     "Search for the neighbours on which each registered mechanism does worst, compute its "
     "privacy loss there from densities, and bound it from sampled outputs. Check rows of random "
     "formulas, the noise of every calibration, releases, plays, ledgers, and what other "
@@ -33,7 +33,7 @@ _DESCRIPTION = (
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add ``audit`` to the subcommands."""
     line = "try to break every mechanism, and print claims beside what was found"
-    add_command(commands, "audit", audit, line, _DESCRIPTION, None)
+    add_command(commands, "audit", audit, line, _TEXT)
 
 
 def audit(chosen: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from privatelr.cli.matrix_text import Header, MatrixFileError, read_header, read_rows
-from privatelr.cli.options import Parser, add_command, add_options
+from privatelr.cli.options import Parser, add_command, add_options, around_options
 from privatelr.cli.outcomes import DONE, reason_of, run_safely
 from privatelr.errors import GuaranteeError, NotConvergedError, PrivacyWarning
 from privatelr.mechanisms import Facts, Problem, Request, calibrate, draw, find_mechanism
@@ -213,7 +213,7 @@ def _size(stream: BinaryIO) -> int | None:
     return (found.st_size or None) if stat.S_ISREG(found.st_mode) else None
 
 
-_DESCRIPTION = """\
+_TEXT = """\
 Private {model} of a file in the published format:
 numbers separated by any white space, first {numbers}, then n rows of
 d features, then n labels, each -1 or 1.
@@ -221,8 +221,9 @@ d features, then n labels, each -1 or 1.
 Prints three lines: the plain fit, output perturbation, objective perturbation.
 Each is d coefficients and a return code, 0 when converged (a plain fit that
 did not converge is d times nan, and 1; a private line always is 0). There is no
-intercept, and rows longer than 1 are shortened to 1."""
-_EPILOG = """\
+intercept, and rows longer than 1 are shortened to 1.
+
+
 what is private:
   The first line is not; --released-only leaves it out. Each of the other two
   alone is eps-differentially private when one row and its label are replaced;
@@ -241,20 +242,19 @@ example:
   {command} --released-only data.txt"""
 
 
-def _words(program: CProgram, command: str) -> tuple[str, str]:
-    """Description and epilogue of the help."""
-    numbers = " ".join(program.numbers)
-    return _DESCRIPTION.format(model=program.model, numbers=numbers), _EPILOG.format(
-        command=command
-    )
+def _text(program: CProgram, command: str) -> str:
+    return _TEXT.format(model=program.model, numbers=" ".join(program.numbers), command=command)
 
 
 def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the subcommands ``lrsimple`` and ``svmsimple``."""
     for program in (LRSIMPLE, SVMSIMPLE):
-        line = f"{program.model} of a file in the format of the published program"
-        words = _words(program, f"privatelr {program.name}")
-        add_command(commands, program.name, partial(_run, program), line, *words)
+        name, line = (
+            program.name,
+            f"{program.model} of a file in the format of the published program",
+        )
+        run, text = partial(_run, program), _text(program, f"privatelr {name}")
+        add_command(commands, name, run, line, text)
 
 
 def lrsimple(arguments: Sequence[str] | None = None) -> int:
@@ -268,8 +268,7 @@ def svmsimple(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
-    description, epilog = _words(program, program.name)
-    parser = Parser(prog=program.name, description=description, epilog=epilog)
+    parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
     add_options(parser, program.name)
 
     def run() -> int:

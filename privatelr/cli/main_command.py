@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 
 from privatelr import __version__
-from privatelr.cli import audit_command, c_programs, fit_command, model_commands, plan_command
+from privatelr.cli import audit_command, c_programs, model_commands, plan_command
 from privatelr.cli.options import Parser, add_command
 from privatelr.cli.outcomes import DONE, STATUSES, in_shell, run_safely
 from privatelr.datasets import load_dataset, load_schema
@@ -70,11 +70,9 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
         demo,
         "fit iris with its public bounds at eps=1 and print the summary",
         f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at eps=1, and '
-        "print the summary.",
-        "example:\n  privatelr demo",
+        "print the summary.\n\n\nexample:\n  privatelr demo",
     )
     plan_command.add_commands(commands)
-    fit_command.add_commands(commands)
     model_commands.add_commands(commands)
     c_programs.add_commands(commands)
     audit_command.add_commands(commands)

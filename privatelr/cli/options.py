@@ -283,21 +283,21 @@ def add_options(parser: Parser, command: str) -> None:
                 place.add_argument(name, help=told, **how)
 
 
+def around_options(text: str) -> dict[str, Any]:
+    """A help text for `argparse`: the options stand at its two blank lines."""
+    description, _, epilog = text.partition("\n\n\n")
+    return {"description": description, "epilog": epilog}
+
+
 def add_command(
     commands: argparse._SubParsersAction[Parser],
     name: str,
     run: Callable[[argparse.Namespace], int],
-    *words: str | None,
+    line: str,
+    text: str,
 ) -> None:
-    """Add a subcommand, which `run` does; its words are its line of help, and what it explains.
-
-    Parameters
-    ----------
-    words
-        A line in the list of commands, a description, and what stands below the options.
-    """
-    line, description, epilog = words
-    parser = commands.add_parser(name, help=line, description=description, epilog=epilog)
+    """Add a subcommand, which `run` does, with a line in the list of commands and a help text."""
+    parser = commands.add_parser(name, help=line, **around_options(text))
     add_options(parser, name)
     parser.set_defaults(run=run, parser=parser)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.cli.fit_command import read_arguments
+from privatelr.cli.model_commands import read_arguments
 from privatelr.cli.options import Parser, add_command, given, read_declarations
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.table_files import by_levels, open_table
@@ -26,7 +26,7 @@ else:
     make_plan = lazy_import("privatelr.planning.make_plan")
     audit_table = lazy_import("privatelr.audit.audit_table")
 
-_DESCRIPTION = """\
+_TEXT = f"""\
 Plan a private study before any data is touched: the noise, standard errors, and the
 length of 95% intervals that "privatelr fit ... --spend inference" will give, beside
 other promises, mechanisms and penalties.
@@ -38,19 +38,20 @@ columns of a design that nothing is known of, its intercept included.
 What is not public has to be guessed: --balance, --spread and --c-index, or a public
 --pilot, a table of records like those of the study. Never give the data of the study
 as a pilot: a plan protects nothing.
-"""
-_EXAMPLE = """\
+
+
 examples:
   privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \\
       --levels famhist=Absent,Present --width 0.1 --term age
   privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
-"""
+
+{STATUSES}"""
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add ``plan`` to the subcommands."""
     line = "plan a study: noise, standard errors and widths before there is a table"
-    add_command(commands, "plan", plan_study, line, _DESCRIPTION, f"{_EXAMPLE}\n{STATUSES}")
+    add_command(commands, "plan", plan_study, line, _TEXT)
 
 
 def plan_study(chosen: argparse.Namespace) -> int:
