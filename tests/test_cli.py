@@ -11,8 +11,7 @@ import pytest
 
 from privatelr import PrivacyWarning, __version__, cli, load
 from privatelr.cli import main_command
-from privatelr.cli.interrupts import Terminated
-from privatelr.cli.outcomes import NotWrittenError, in_shell, run_safely
+from privatelr.cli.outcomes import NotWrittenError, Terminated, in_shell, run_safely
 
 COMMANDS = ("demo", "plan", "fit", "predict", "card", "lrsimple", "svmsimple", "audit")
 
@@ -55,7 +54,7 @@ def test_help_has_an_example_and_fits_a_terminal(name, capsys, monkeypatch):
 
 def test_every_command_has_json():
     for name in COMMANDS:
-        _, commands = main_command._parser()
+        _, commands = main_command.parsers()
         assert "--json" in commands.choices[name].format_help(), name
 
 
@@ -71,7 +70,7 @@ def test_a_wrong_command_line_is_one_line_and_status_2(arguments, capsys):
 
 @pytest.mark.parametrize("program", [*COMMANDS, "check"])
 def test_an_option_that_is_near_is_suggested(program, capsys):
-    parser = main_command._parser()[1].choices[program]
+    parser = main_command.parsers()[1].choices[program]
     needed = [one for one in parser._actions if one.required and one.nargs != "*"]
     words = [part for one in needed for part in (*one.option_strings[:1], "1")]
     for option in (one for action in parser._actions for one in action.option_strings):

@@ -1,6 +1,6 @@
 """The commands ``privatelr``, ``lrsimple`` and ``svmsimple``; each returns its exit status."""
 
-from privatelr.cli.c_programs.c_commands import lrsimple, svmsimple
+from privatelr.cli.c_programs import lrsimple, svmsimple
 from privatelr.cli.main_command import main
 
 __all__ = ["lrsimple", "main", "svmsimple"]

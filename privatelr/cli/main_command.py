@@ -1,4 +1,4 @@
-"""The parser of ``privatelr``, and what its subcommands have in common.
+"""The command ``privatelr``: its parser, and its subcommands ``demo``.
 
 A module of commands has ``add_commands(commands)``. Each of its parsers has a default ``run``:
 a function that takes the parsed arguments, prints, and returns an exit status. Errors are
@@ -11,9 +11,9 @@ import argparse
 from collections.abc import Sequence
 
 from privatelr import __version__
-from privatelr.cli import audit_command, check_command, fit_command, model_commands, plan_command
-from privatelr.cli.c_programs import c_commands
-from privatelr.cli.outcomes import DONE, STATUSES, Parser, in_shell, run_safely
+from privatelr.cli import audit_command, c_programs, model_commands, plan_command
+from privatelr.cli.options import Parser, add_command
+from privatelr.cli.outcomes import DONE, STATUSES, in_shell, run_safely
 from privatelr.datasets import load_dataset, load_schema
 from privatelr.model import dplr
 from privatelr.results.release_files import release_bytes
@@ -28,7 +28,6 @@ examples:
 
 privatelr COMMAND --help tells about a command.
 """
-_MODULES = (plan_command, check_command, fit_command, model_commands, c_commands, audit_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser, commands = _parser()
+    parser, commands = parsers()
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:
         meant = commands.choices[chosen.command] if chosen.command else parser
@@ -56,7 +55,8 @@ def demo(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def _parser() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
+def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
+    """The parser of the command, and those of its subcommands."""
     parser = Parser(
         prog="privatelr",
         description="Differentially private logistic regression and linear SVMs from a formula.",
@@ -64,15 +64,16 @@ def _parser() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
     )
     parser.add_argument("--version", action="version", version=f"privatelr {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    shown = commands.add_parser(
+    add_command(
+        commands,
         "demo",
-        help="fit iris with its public bounds at eps=1 and print the summary",
-        description=f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at '
-        "eps=1, and print the summary.",
-        epilog="example:\n  privatelr demo",
+        demo,
+        "fit iris with its public bounds at eps=1 and print the summary",
+        f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at eps=1, and '
+        "print the summary.\n\n\nexample:\n  privatelr demo",
     )
-    shown.add_argument("--json", action="store_true", help="print the model file, not the summary")
-    shown.set_defaults(run=demo)
-    for module in _MODULES:
-        module.add_commands(commands)
+    plan_command.add_commands(commands)
+    model_commands.add_commands(commands)
+    c_programs.add_commands(commands)
+    audit_command.add_commands(commands)
     return parser, commands

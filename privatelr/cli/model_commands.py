@@ -1,4 +1,4 @@
-"""The commands ``privatelr predict`` and ``privatelr card``, which read a saved model."""
+"""The commands ``fit``, ``check``, ``predict`` and ``card``, which make a model or use it."""
 
 from __future__ import annotations
 
@@ -7,107 +7,256 @@ import csv
 import io
 import json
 import sys
-from typing import TYPE_CHECKING, Any, get_args
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.cli.declarations import add_table, number, text_options
-from privatelr.cli.files import add_output, read_model, reserved, write
-from privatelr.cli.outcomes import DONE, STATUSES
-from privatelr.cli.table_files import by_levels, by_variable, open_table
-from privatelr.errors import ArgumentError
-from privatelr.results import Fit, PredictionType
-from privatelr.results.selected import SelectedFit
+from privatelr.cli import files, outcomes
+from privatelr.cli.options import Parser, add_command, given, read_declarations, text_options
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, in_shell, say
+from privatelr.cli.table_files import by_levels, by_variable, describe, open_table
+from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
+from privatelr.formula import Token, parse_formula, tokenize
+from privatelr.lazy_import import lazy_import
+from privatelr.mechanisms import read_request
+from privatelr.model import dplr, dpsvm
+from privatelr.numerics import find_hinge
+from privatelr.privacy import ZCDP
+from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
-    from privatelr.cli.outcomes import Parser
+    from privatelr import checking
+else:
+    checking = lazy_import("privatelr.checking")
 
-_PREDICT = """\
+_MOST_VARIABLES = 2000
+_LIMIT = (
+    f"fit takes up to {_MOST_VARIABLES}, because a solver holds their square in memory; name fewer "
+    "columns, or leave some out of the file"
+)
+_FIT = f"""\
+Fit a private model to a table, and print its page. The table is Parquet (by its
+ending .parquet or .pq) or text: CSV in UTF-8, a first line of names, then one
+record a line; --encoding names another encoding, and .gz, .bz2, .xz and .zst at the
+end of its name a compression. With --out the model is also written to a file, which
+holds no data.
+
+Nothing about the types of a CSV is read off its values. A column with levels is
+read as its levels are written, every other column of the formula as numbers, and
+one line on standard error says which. A cell that is no number (written with a decimal
+point, or as --decimal says) or none of the levels is missing, and its record counts as
+a row of zeros. So a date, 1 234 and 5% are missing, and a response such as no/yes takes
+--levels.
+
+Public are the number of records, the names, all options, and that the table is
+well formed. Records of the wrong width, blank lines, lines of more than 16 MiB,
+quotes that are not closed, control codes and text in another encoding are errors that
+name the line.
+
+
+examples:
+  privatelr fit data.csv "y ~ age + smoker" --eps 1 --bounds age=18:90 \\
+      --levels smoker=no,yes --out model.json
+  privatelr fit heart.parquet "chd ~ ." --rho 0.1 --schema heart.toml --json
+  privatelr fit data.csv "y ~ age" --bounds age=18:90 --eps 2 --spend inference
+
+a schema file:
+  row_norm = 2.5              # this line and intercept_scale may be left out
+  [bounds]
+  age = [18, 90]
+  [levels]
+  smoker = ["no", "yes"]
+
+{STATUSES}"""
+_CHECK = f"""\
+Count what a fit would use of a table: of each variable the usable, missing,
+clipped and undeclared values, and of the response the records of each class.
+
+The page is NOT PRIVATE. It goes to standard error, for those who hold the table;
+nothing is charged, and nothing is written. Do not publish it, and declare bounds
+and levels from public knowledge and not from this page.
+
+
+examples:
+  privatelr check data.csv "y ~ age + smoker" --bounds age=18:90 \\
+      --levels smoker=no,yes
+  privatelr check heart.parquet "chd ~ ." --schema heart.toml
+
+{STATUSES}"""
+_PREDICT = f"""\
 Predict each record of a table by a saved model, in the order of the table. The
 output is CSV: a line with the name of the prediction, then one line a record. Where
 a value is missing or a level is unknown it is an empty cell, spelled "", so that no
 reader of CSV skips the line. The table is read as the model's own table was.
-"""
-_PREDICT_EXAMPLE = """\
+
+
 examples:
   privatelr predict model.json new.csv
   privatelr predict model.json new.csv --type classes --threshold 0.3 --out classes.csv
   head -5 new.csv | privatelr predict model.json - --json
-"""
-_CARD = """\
+
+{STATUSES}"""
+_CARD = f"""\
 Print the privacy card of a saved model: what is promised to whom, what is not, and
 how to check it.
-"""
-_CARD_EXAMPLE = """\
+
+
 example:
   privatelr card model.json --format html --out card.html
-"""
+
+{STATUSES}"""
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add ``predict`` and ``card`` to the subcommands."""
-    _add_predict(commands)
-    parser = commands.add_parser(
-        "card",
-        help="print the privacy card of a saved model",
-        description=_CARD,
-        epilog=f"{_CARD_EXAMPLE}\n{STATUSES}",
-    )
-    parser.add_argument("model", metavar="MODEL", help="a file that fit has written")
-    parser.add_argument(
-        "--format", choices=("markdown", "html"), default="markdown", help="default: markdown"
-    )
-    add_output(parser, "write the card to a file, and print nothing")
-    parser.add_argument("--json", action="store_true", help="print the card as one JSON text")
-    parser.set_defaults(run=card)
+    """Add the four to the subcommands."""
+    line = "count, locally and not privately, what a fit would use of a table"
+    add_command(commands, "check", check, line, _CHECK)
+    line = "fit a private model to a CSV or Parquet file"
+    add_command(commands, "fit", fit, line, _FIT)
+    line = "predict the records of a CSV or Parquet file by a saved model"
+    add_command(commands, "predict", predict, line, _PREDICT)
+    line = "print the privacy card of a saved model"
+    add_command(commands, "card", card, line, _CARD)
 
 
-def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = commands.add_parser(
-        "predict",
-        help="predict the records of a CSV or Parquet file by a saved model",
-        description=_PREDICT,
-        epilog=f"{_PREDICT_EXAMPLE}\n{STATUSES}",
-    )
-    parser.add_argument("model", metavar="MODEL", help="a file that fit has written")
-    add_table(parser)
-    parser.add_argument(
-        "--type",
-        choices=get_args(PredictionType),
-        help="default: probabilities, or the classes of an svm, which has no probabilities; "
-        "response, class and prob are R's names",
-    )
-    parser.add_argument(
-        "--threshold",
-        metavar="X",
-        type=number,
-        help="split classes here: a probability, or a margin of an svm",
-    )
-    add_output(parser, "write the predictions to a file, and print nothing")
-    parser.add_argument(
-        "--json", action="store_true", help="write JSON: the name of the prediction and a list"
-    )
-    parser.set_defaults(run=predict)
+def check(chosen: argparse.Namespace) -> int:
+    """Read the table as `fit` does, and show the page to those who hold it."""
+    if sys.stderr is None:
+        raise InputError("standard error is closed, and the page of a check goes nowhere else.")
+    formula, frame, declared = _read_table(chosen)
+    print(in_shell(checking.check(formula, frame, **declared)), file=sys.stderr)
+    return DONE
+
+
+def fit(chosen: argparse.Namespace) -> int:
+    """Read the table, fit, write the model, print the page."""
+    arguments = read_arguments(chosen)
+    with files.reserved(chosen.out, chosen.force):  # before anything is spent
+        formula, frame, declared = _read_table(chosen)
+        if chosen.seed is not None:
+            say(
+                "privatelr",
+                f"--seed {chosen.seed}: the noise can be replayed, so this fit has no privacy; "
+                "a release takes no --seed.",
+            )
+        with warnings.catch_warnings():
+            # the line above has just said so
+            warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)
+            fitter = dpsvm if chosen.model == "svm" else dplr
+            model = fitter(formula, frame, **arguments, **declared)
+        page, written = in_shell(model), None
+        try:
+            if chosen.out is not None or chosen.json:
+                data = release_bytes(model)
+                page = data.decode().removesuffix("\n") if chosen.json else page
+                if chosen.out is not None:
+                    files.write(chosen.out, data, chosen.force)
+                    written = chosen.out
+        except ReleaseFileError as error:
+            raise NotWrittenError(f"the model cannot be saved: {error}.") from None
+        finally:  # what was paid for is printed even if it cannot be written
+            _print_page(page, written)
+    return DONE
+
+
+def _print_page(page: str, written: str | None) -> None:
+    """Print; a page beside a written file may stay unread, lest a retry pay for both again."""
+    try:
+        print(page)
+        if written is not None:
+            outcomes.flush_output()
+    except OSError as error:
+        if written is None:
+            raise
+        outcomes.drop_output()
+        if not isinstance(error, BrokenPipeError):
+            raise NotWrittenError(
+                f"--out {written!r} was written, but not the page ({outcomes.reason_of(error)})."
+            ) from None
+
+
+def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Keywords of `dplr`, which is asked now whether it takes them: a table may be long."""
+    if chosen.rho is not None and chosen.delta is not None:
+        raise ArgumentError("--delta goes with --eps, and --rho has none.")
+    for option in given(chosen, "h", "loss") if chosen.model != "svm" else ():
+        raise ArgumentError(f"--{option} goes with --model svm.")
+    found = given(chosen, "eps", "delta", "spend", "lambda_", "seed", "analysis", "h", "loss")
+    found["op"] = not chosen.output_perturbation
+    if chosen.model == "svm":
+        find_hinge(found.get("loss", "huber"), found.get("h", 0.5))
+    try:
+        if chosen.rho is not None:
+            found["eps"] = ZCDP(chosen.rho)
+        eps, delta, op = found.get("eps", 1.0), found.get("delta", 0.0), found["op"]
+        read_request(eps, delta, chosen.spend, chosen.lambda_, op, chosen.analysis, "increase")
+    except GuaranteeError as error:
+        raise InputError(str(error)) from None  # a number out of its range, before any facts
+    return found
+
+
+def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str, Any]]:
+    """The formula without ``.``, the columns that it names, and what is declared about them."""
+    with open_table(chosen.data, **text_options(chosen)) as table:
+        # refuse a dot for far too many columns without reading a formula of them
+        tokens = tokenize(chosen.formula)
+        undotted = len(table.names) - len({token.text for token in tokens if token.is_name})
+        if Token("name", ".") in tokens and undotted > _MOST_VARIABLES:
+            raise InputError(f"the dot stands for {len(table.names):,} columns here, and {_LIMIT}.")
+        declared = read_declarations(chosen, table.names)
+        formula = parse_formula(chosen.formula, table.names)
+        if len(formula.variables) > _MOST_VARIABLES:
+            raise InputError(f"the formula has {len(formula.variables)} variables, and {_LIMIT}.")
+        # a term that is taken out again, as in . - age, is in the text and not in the model
+        mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
+        levels = declared["levels"]
+        wanted = {
+            name: by_levels(name, levels.get(name)) for name in table.names if name in mentioned
+        }
+        frame, readings = table.read(wanted)
+    used = {name: readings[name] for name in formula.variables}
+    say("privatelr", f"{describe(used, table.numbers_note)}.")
+    for argument in ("bounds", "levels"):
+        known = declared[argument].items()
+        declared[argument] = {name: value for name, value in known if name in wanted}
+    return formula.text, frame, declared
 
 
 def predict(chosen: argparse.Namespace) -> int:
-    """Predict the records of a table."""
-    with reserved(chosen.out, chosen.force):
-        model, kind = read_model(chosen.model), chosen.type
-        predicted = model.predict(_read_table(model, chosen), kind, threshold=chosen.threshold)
+    """Predict the records of a table; a column that is missing is the model's to refuse."""
+    with files.reserved(chosen.out, chosen.force):
+        model = files.read_model(chosen.model)
+        variables, reads = model.spec.variables, model.spec.formula.covariates
+        with open_table(chosen.data, **text_options(chosen)) as table:
+            wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
+            # without covariates there are still records to count
+            first = {table.names[0]: by_levels(table.names[0], None)}
+            frame, _ = table.read(wanted or first)
+        predicted = model.predict(frame, chosen.type, threshold=chosen.threshold)
         if chosen.threshold is not None and predicted.name != "class":
             raise ArgumentError("--threshold goes with --type classes.")
-        plain = [None if value != value else value for value in predicted.tolist()]
-        _deliver(_as_json(predicted, plain) if chosen.json else _as_csv(predicted, plain), chosen)
+        name = predicted.name
+        values = [None if value != value else value for value in predicted.tolist()]
+        if chosen.json:
+            lines = ",\n".join(f"  {json.dumps(value, ensure_ascii=False)}" for value in values)
+            text = f'{{\n "name": {json.dumps(name)},\n "predictions": [\n{lines}\n ]\n}}'
+        else:
+            stream = io.StringIO()
+            csv.writer(stream, lineterminator="\n").writerows([value] for value in [name, *values])
+            text = stream.getvalue()
+        _deliver(text, chosen)
     return DONE
 
 
 def card(chosen: argparse.Namespace) -> int:
     """Print the privacy card."""
-    with reserved(chosen.out, chosen.force):
-        text = read_model(chosen.model).card(chosen.format)
-        told = {"format": chosen.format, "card": text}
-        _deliver(json.dumps(told, indent=1, ensure_ascii=False) if chosen.json else text, chosen)
+    with files.reserved(chosen.out, chosen.force):
+        text = files.read_model(chosen.model).card(chosen.format)
+        if chosen.json:
+            told = {"format": chosen.format, "card": text}
+            text = json.dumps(told, indent=1, ensure_ascii=False)
+        _deliver(text, chosen)
     return DONE
 
 
@@ -116,28 +265,4 @@ def _deliver(text: str, chosen: argparse.Namespace) -> None:
     if chosen.out is None:
         sys.stdout.write(complete)
     else:
-        write(chosen.out, complete.encode(), chosen.force)
-
-
-def _read_table(model: Fit | SelectedFit, chosen: argparse.Namespace) -> pd.DataFrame:
-    """The columns that the model reads; a missing one is the model's to refuse."""
-    variables, reads = model.spec.variables, model.spec.formula.covariates
-    with open_table(chosen.data, **text_options(chosen)) as table:
-        wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
-        # without covariates there are still records to count
-        first = {table.names[0]: by_levels(table.names[0], None)}
-        frame, _ = table.read(wanted or first)
-    return frame
-
-
-def _as_csv(predicted: pd.Series[Any], plain: list[Any]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([predicted.name])
-    writer.writerows([value] for value in plain)
-    return text.getvalue()
-
-
-def _as_json(predicted: pd.Series[Any], plain: list[Any]) -> str:
-    lines = ",\n".join(f"  {json.dumps(value, ensure_ascii=False)}" for value in plain)
-    return f'{{\n "name": {json.dumps(predicted.name)},\n "predictions": [\n{lines}\n ]\n}}'
+        files.write(chosen.out, complete.encode(), chosen.force)

@@ -1,34 +1,95 @@
-"""How a command ends: every byte of its output, an exit status, and at most one line of why."""
+"""How a command ends: every byte of its output, an exit status, and at most one line of why.
+
+Python turns an interrupt into an exception wherever it happens to be. While modules are
+imported or an interpreter ends there is no place to catch it, and it would end in a traceback;
+for the time before the work see the first lines of the package.
+"""
 
 from __future__ import annotations
 
-import argparse
+import atexit
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from io import RawIOBase, TextIOWrapper, UnsupportedOperation
 from shlex import quote
-from typing import Any, Never, TextIO, cast
+from typing import Any, TextIO, cast
 
-from privatelr.cli.interrupts import INTERRUPTED, TERMINATED, Terminated, raising
-from privatelr.errors import (
-    GuaranteeError,
-    MissingDependencyError,
-    NotConvergedError,
-    PrivacyWarning,
-    PrivateLRError,
-    nearest,
-    or_meant,
-)
+from privatelr import errors
+from privatelr.errors import PrivacyWarning, PrivateLRError
+
+DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
+UNREAD = 141
+"""The exit status of a program that is ended by writing to a pipe without a reader."""
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+"""Exit statuses, as a shell reports programs that the signals end."""
+STATUSES = """\
+exit status:
+  0 done; 1 understood, but refused or failed, as when a file to be written
+  exists; 2 the command line or an input file is wrong; 3 the work was done, and
+  not all of its result could be written, the line says what; 130 interrupted; 141
+  the reader of standard output left before its end, and no file of --out was
+  written; 143 ended by SIGTERM
+"""
+
+
+class Terminated(BaseException):
+    """SIGTERM has arrived; what is half done is to be cleared away."""
+
+
+class InputError(PrivateLRError, ValueError):
+    """An input file, or what the command line says, cannot be read."""
+
+
+class OutputError(PrivateLRError, ValueError):
+    """What is asked for could not be written, so nothing is done; a file exists, say."""
+
+
+class NotWrittenError(PrivateLRError, OSError):
+    """The work was done, and its result could not be written."""
 
 
 @contextmanager
-def whole_output() -> Iterator[None]:
+def _signals_raise() -> Iterator[None]:
+    """Within the block the first interrupt or SIGTERM is an exception, and the next ends all.
+
+    When the interpreter ends, the work is done, and an interrupt changes nothing. A signal that
+    is ignored, as under nohup, stays ignored.
+    """
+
+    def interrupt(*_: Any) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        raise KeyboardInterrupt
+
+    def terminate(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    atexit.unregister(_ignore_interrupts)
+    atexit.register(_ignore_interrupts)
+    with ExitStack() as afterwards:
+        for number, handler in ((signal.SIGINT, interrupt), (signal.SIGTERM, terminate)):
+            before = signal.getsignal(number)
+            is_main = threading.current_thread() is threading.main_thread()
+            if is_main and before not in (None, signal.SIG_IGN):
+                signal.signal(number, handler)
+                afterwards.callback(signal.signal, number, before)
+        yield
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _whole_output() -> Iterator[None]:
     """Within the block, what is printed is written whole; at its end it has left the program.
 
     Raises
@@ -36,8 +97,8 @@ def whole_output() -> Iterator[None]:
     OSError
         If it cannot be written; what could not is dropped.
     """
-    given = sys.stdout
-    sys.stdout = _retrying(given)
+    before = sys.stdout
+    sys.stdout = _retrying(before)
     try:
         yield
         flush_output()
@@ -49,7 +110,7 @@ def whole_output() -> Iterator[None]:
             flush_output()
         raise
     finally:
-        sys.stdout = given
+        sys.stdout = before
 
 
 def _retrying(stream: TextIO) -> TextIO:
@@ -81,101 +142,33 @@ def drop_output() -> None:
         os.close(nowhere)
 
 
-DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
-UNREAD = 141
-"""The exit status of a program that is ended by writing to a pipe without a reader."""
-STATUSES = """\
-exit status:
-  0 done; 1 understood, but refused or failed, as when a file to be written
-  exists; 2 the command line or an input file is wrong; 3 the work was done, and
-  not all of its result could be written, the line says what; 130 interrupted; 141
-  the reader of standard output left before its end, and no file of --out was
-  written; 143 ended by SIGTERM
-"""
+def _option(found: re.Match[str]) -> str:
+    return f"--{found[1].replace('_', '-')} "
 
 
-class InputError(PrivateLRError, ValueError):
-    """An input file, or what the command line says, cannot be read."""
+def _levels(found: re.Match[str]) -> str:
+    items = ",".join(item.strip().strip("\"'") for item in found[2].split(","))
+    return f"--levels {quote(f'{found[1]}={items}')}"
 
 
-class OutputError(PrivateLRError, ValueError):
-    """What is asked for could not be written, so nothing is done; a file exists, say."""
-
-
-class NotWrittenError(PrivateLRError, OSError):
-    """The work was done, and its result could not be written."""
-
-
-_REFUSALS = (GuaranteeError, NotConvergedError, MissingDependencyError, OutputError)
-
-
-class _Paragraphs(argparse.HelpFormatter):
-    """Fills paragraphs, and leaves those with indented lines as they are."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        fill = super()._fill_text
-        paragraphs = text.strip().split("\n\n")
-        return "\n\n".join(p if "\n  " in p else fill(p, width, indent) for p in paragraphs)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line; its subparsers are of the same class."""
-
-    def __init__(self, **options: Any) -> None:
-        fixed = {"formatter_class": _Paragraphs, "allow_abbrev": False}
-        super().__init__(**{**options, **fixed})
-
-    def error(self, message: str) -> Never:
-        say(self.prog.split()[0], f"{message.rstrip('.')} (see {self.prog} --help).")
-        raise SystemExit(WRONG)
-
-    def refuse(self, unknown: Sequence[str]) -> Never:
-        """Complain about words that stand for nothing, with the option that is near."""
-        known = [option for action in self._actions for option in action.option_strings]
-        option = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
-        bare = {name.lstrip("-"): name for name in known}
-        meant = nearest(option.lstrip("-"), bare)
-        hint = "." if meant is None else f"; did you mean {bare[meant]!r}?"
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        try:
-            super()._check_value(action, value)
-        except argparse.ArgumentError as refusal:
-            refusal.message += or_meant(value, [*map(str, action.choices or ())])
-            raise
-
-
+_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance)"
 _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
     (r"\blambda_=", lambda _: "--lambda "),
-    (
-        r"(?<!\S)(row_norm|intercept_scale|c_index|spread|balance)=(?=[-+.\d]|nan|inf)",
-        lambda found: f"--{found[1].replace('_', '-')} ",
-    ),
-    (
-        r"(?<=\w\s)\((row_norm|intercept_scale|c_index|spread|balance)\)",  # not log(balance)
-        lambda found: f"(--{found[1].replace('_', '-')})",
-    ),
+    (rf"(?<!\S){_NUMBERS}=(?=[-+.\d]|nan|inf)", _option),
+    (rf"(?<=\w\s)\({_NUMBERS}\)", lambda found: f"({_option(found).strip()})"),  # not log(balance)
     (r"\blambda_(?= takes| above)|(?<=number as )lambda_\b", lambda _: "--lambda"),
     (
         r"""\bbounds=\{["']?([^"'{}:]+)["']?:\s+\(([^(),]+),\s+([^(),]+)\)\}""",
         lambda found: f"--bounds {quote(f'{found[1]}={found[2]}:{found[3]}')}",
     ),
-    (
-        r"""\blevels=\{["']?([^"'{}:]+)["']?:\s+\[([^\[\]]*)\]\}""",
-        lambda found: f"--levels {quote(f'{found[1]}={_unquoted(found[2])}')}",
-    ),
+    (r"""\blevels=\{["']?([^"'{}:]+)["']?:\s+\[([^\[\]]*)\]\}""", _levels),
     (
         r"fit\.diagnostics has them, and so has summary\(diagnostics=True\)",
         lambda _: "privatelr check shows the counts",
     ),
 )
 """What Python's arguments and attributes are at the command line."""
-
-
-def _unquoted(items: str) -> str:
-    return ",".join(item.strip().strip("\"'") for item in items.split(","))
 
 
 def in_shell(page: object) -> str:
@@ -192,7 +185,7 @@ def _on_its_lines(option: Callable[[re.Match[str]], str], found: re.Match[str]) 
     return option(found).replace(" ", broken[0] if broken else " ", 1)
 
 
-def say(program: str, sentence: str) -> None:
+def say(program: str, sentence: object) -> None:
     """One line on standard error."""
     if sys.stderr is None:  # print would take standard output instead
         return
@@ -201,68 +194,58 @@ def say(program: str, sentence: str) -> None:
 
 
 def run_safely(program: str, action: Callable[[], int]) -> int:
-    """Run an action; errors become one line and an exit status, warnings one line each."""
+    """Run an action; errors become one line and an exit status, warnings one line each.
+
+    Warnings that are not about privacy could depend on a value of the data, and are not shown.
+    """
     if sys.stdout is None:  # a result that is paid for must have somewhere to go
         say(program, "standard output is closed, so nothing was done.")
         return REFUSED
     try:
-        with raising(), whole_output(), _warnings_as_lines(program):
+        with _signals_raise(), _whole_output(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", PrivacyWarning)
+            warnings.showwarning = lambda message, *_, **__: say(program, message)
             return action()
-    except PrivateLRError as error:
-        say(program, str(error))
-        return _status_of(error)
-    except BrokenPipeError:
-        return UNREAD  # its reader has enough of it, as in `privatelr demo | head -3`
-    except OSError as error:
-        return _failed_on(program, error)
-    except MemoryError:
-        say(program, "there is not enough memory for this.")
-        return REFUSED
-    except KeyboardInterrupt:
-        say(program, "interrupted.")
-        return INTERRUPTED
-    except Terminated:
-        say(program, "ended by SIGTERM.")
-        return TERMINATED
-    except Exception as error:
-        say(program, f"an internal error, {_where(error)}; please report it.")
-        return REFUSED
+    except (Exception, KeyboardInterrupt, Terminated) as error:
+        status, sentence = _ending(error)
+        if sentence:
+            say(program, sentence)
+        return status
 
 
-def _status_of(error: PrivateLRError) -> int:
-    if isinstance(error, NotWrittenError):
-        return NOT_WRITTEN
-    return REFUSED if isinstance(error, _REFUSALS) else WRONG
+def _ending(error: BaseException) -> tuple[int, str]:
+    """An exit status, and a sentence if there is one; the message of a stranger may quote data."""
+    match error:
+        case NotWrittenError():
+            return NOT_WRITTEN, str(error)
+        case (
+            errors.GuaranteeError()
+            | errors.NotConvergedError()
+            | errors.MissingDependencyError()
+            | OutputError()
+        ):
+            return REFUSED, str(error)
+        case PrivateLRError():
+            return WRONG, str(error)
+        case BrokenPipeError():
+            return UNREAD, ""  # its reader has enough of it, as in `privatelr demo | head -3`
+        case OSError(filename=None):
+            return NOT_WRITTEN, f"the output could not be written ({reason_of(error)})."
+        case OSError(filename=name):
+            return WRONG, f"{os.fsdecode(name)!r} cannot be opened ({reason_of(error)})."
+        case MemoryError():
+            return REFUSED, "there is not enough memory for this."
+        case KeyboardInterrupt():
+            return INTERRUPTED, "interrupted."
+        case Terminated():
+            return TERMINATED, "ended by SIGTERM."
+    line = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"line {line.lineno} of {os.path.basename(line.filename)}"
+    what = f"an internal error, {type(error).__name__} in {place}; please report it."
+    return REFUSED, what
 
 
-def _where(error: Exception) -> str:
-    """Kind and place of an error; its message may quote the data, and a traceback shows it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in line {place.lineno} of {os.path.basename(place.filename)}"
-
-
-def _failed_on(program: str, error: OSError) -> int:
-    if error.filename is None:
-        say(program, f"the output could not be written ({reason_of(error)}).")
-        return NOT_WRITTEN
-    say(program, f"{os.fsdecode(error.filename)!r} cannot be opened ({reason_of(error)}).")
-    return WRONG
-
-
-def reason_of(error: OSError) -> str:
+def reason_of(error: Exception) -> str:
     """What the system says, in the middle of a sentence."""
-    return (error.strerror or str(error)).lower()
-
-
-@contextmanager
-def _warnings_as_lines(program: str) -> Iterator[None]:
-    """Print warnings about privacy as lines; any other could depend on a value of the data."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(program, str(message))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", PrivacyWarning)
-        warnings.showwarning = show
-        yield
+    return (getattr(error, "strerror", None) or str(error)).lower()

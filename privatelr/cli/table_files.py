@@ -3,25 +3,37 @@
 No type is read off the values. One odd value would change it, and with it whether the fit is
 refused, so that a refusal would tell of one record. A cell that is not what its column was
 declared to hold is missing, and its record stays.
+
+Every line of a text is one record, so the number of records is the number of lines and a quote
+that is not closed cannot swallow the records after it. Each cell is read by itself.
 """
 
 from __future__ import annotations
 
+import csv
+import math
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from array import array
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal
 
+import numpy as np
 import pandas as pd
 
-from privatelr.cli.csv_files import TRUTH, UTF8, CsvTable, levelled, unpacked
 from privatelr.cli.files import open_to_read
 from privatelr.cli.outcomes import InputError
+from privatelr.cli.text_lines import LONGEST_LINE, UTF8, text_lines, unpacked, wrong_line
 from privatelr.design import Variable
 from privatelr.errors import MissingDependencyError, SchemaError, show
 
 Reading = Literal["numbers", "text", "true or false"]
+UNDECLARED = "\0undeclared"
+"""A category of every column with levels, for texts that are none of them; no level has a NUL."""
+_TRUTH = {"true": True, "false": False}
+csv.field_size_limit(LONGEST_LINE)  # or a long cell would be an error, though its line is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,65 +43,10 @@ class DeclaredColumn:
     reading: Reading
     levels: tuple[Hashable, ...] = ()
 
-
-class TableFile(Protocol):
-    """A file that knows the names of its columns and can be read once."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    @property
-    def numbers_note(self) -> str:
-        """What a user should know about columns that are read as numbers, or nothing."""
-        ...
-
-    def read(self, wanted: Mapping[str, DeclaredColumn]) -> tuple[pd.DataFrame, dict[str, Reading]]:
-        """The wanted columns, and how each was read in the end.
-
-        Notes
-        -----
-        **Privacy.** *Covered*: nothing by itself, the frame is as private as the file.
-        *Neighbours*: changing one record changes one row, in its values and not in its types.
-        *Assumed public*: the number of records, the names, the types of a file that has them,
-        and that the file is well formed; an error about its form names a line. *Not covered*:
-        time and memory.
-        """
-        ...
-
-
-@contextmanager
-def open_table(
-    path: str,
-    separator: str | None,
-    *,
-    decimal: str | None = None,
-    encoding: str | None = None,
-) -> Iterator[TableFile]:
-    """A Parquet file by its ending, or else text; ``-`` is standard input.
-
-    The usual separator goes with the decimal point; beside a decimal comma it is a semicolon.
-    """
-    options = {"--separator": separator, "--decimal": decimal, "--encoding": encoding}
-    spelled = (separator or (";" if decimal == "," else ","), decimal or ".", encoding or UTF8)
-    if path == "-":
-        if sys.stdin is None:
-            raise InputError("-: there is no standard input.")
-        yield CsvTable(sys.stdin.buffer, "standard input", *spelled)
-        return
-    shown = repr(path)
-    with open_to_read(path) as raw:
-        stream, ending = unpacked(raw, path)
-        if ending not in (".parquet", ".pq"):
-            if ending == ".tsv" and separator is None:
-                spelled = ("\t", *spelled[1:])
-            yield CsvTable(stream, shown, *spelled)
-            return
-        if stream is not raw:
-            raise InputError(f"{shown}: a Parquet file is compressed inside; unpack this one.")
-        for option, value in options.items():
-            if value is not None:
-                raise InputError(f"{shown}: {option} goes with text, and this is a Parquet file.")
-        yield ParquetTable(stream, shown)
+    def among_levels(self, codes: Sequence[int]) -> pd.Categorical:
+        """A column of places among levels: -1 is missing, and one beyond them is undeclared."""
+        places = np.asarray(codes, dtype=np.intp)
+        return pd.Categorical.from_codes(places, categories=[*self.levels, UNDECLARED])
 
 
 def by_levels(name: str, levels: Iterable[Hashable] | None) -> DeclaredColumn:
@@ -97,19 +54,20 @@ def by_levels(name: str, levels: Iterable[Hashable] | None) -> DeclaredColumn:
     if levels is None:
         return DeclaredColumn("numbers")
     declared = tuple(levels)
-    if all(isinstance(level, bool) for level in declared):
+    truths = [isinstance(level, bool) for level in declared]
+    if all(truths):
         return DeclaredColumn("true or false", declared)
-    if all(isinstance(level, int | float) and not isinstance(level, bool) for level in declared):
+    if all(isinstance(level, int | float) for level in declared) and not any(truths):
         return DeclaredColumn("numbers", declared)
+    wrong = ""
     if not all(isinstance(level, str) for level in declared):
-        raise SchemaError(
-            f"levels[{name!r}]={show(list(declared))}: in a file, the levels of a column are all "
-            "texts, all numbers, or all true and false."
+        wrong = (
+            "in a file, the levels of a column are all texts, all numbers, or all true and false"
         )
-    if any(str(level).strip() != level for level in declared):
-        raise SchemaError(
-            f"levels[{name!r}]={show(list(declared))}: a level in a file has no blank at its ends."
-        )
+    elif any(str(level).strip() != level for level in declared):
+        wrong = "a level in a file has no blank at its ends"
+    if wrong:
+        raise SchemaError(f"levels[{name!r}]={show(list(declared))}: {wrong}.")
     return DeclaredColumn("text", declared)
 
 
@@ -137,8 +95,176 @@ def describe(readings: Mapping[str, Reading], numbers_note: str) -> str:
     return f"read {'; '.join(parts)}"
 
 
+@contextmanager
+def open_table(
+    path: str,
+    separator: str | None,
+    *,
+    decimal: str | None = None,
+    encoding: str | None = None,
+) -> Iterator[CsvTable | ParquetTable]:
+    """A Parquet file by its ending, or else text; ``-`` is standard input.
+
+    The usual separator goes with the decimal point; beside a decimal comma it is a semicolon. The
+    table knows the names of its columns and can be read once.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, a frame that is read is as private as the file.
+    *Neighbours*: changing one record changes one row, in its values and not in its types.
+    *Assumed public*: the number of records, the names, the types of a file that has them, and
+    that the file is well formed; an error about its form names a line. *Not covered*: time and
+    memory.
+    """
+    options = {"--separator": separator, "--decimal": decimal, "--encoding": encoding}
+    spelled = (separator or (";" if decimal == "," else ","), decimal or ".", encoding or UTF8)
+    if path == "-":
+        if sys.stdin is None:
+            raise InputError("-: there is no standard input.")
+        yield CsvTable(sys.stdin.buffer, "standard input", *spelled)
+        return
+    shown = repr(path)
+    with open_to_read(path) as raw:
+        stream, ending = unpacked(raw, path)
+        if ending not in (".parquet", ".pq"):
+            if ending == ".tsv" and separator is None:
+                spelled = ("\t", *spelled[1:])
+            yield CsvTable(stream, shown, *spelled)
+            return
+        if stream is not raw:
+            raise InputError(f"{shown}: a Parquet file is compressed inside; unpack this one.")
+        for option, value in options.items():
+            if value is not None:
+                raise InputError(f"{shown}: {option} goes with text, and this is a Parquet file.")
+        yield ParquetTable(stream, shown)
+
+
+class CsvTable:
+    """Text with a separator; `shown` is how errors call the file.
+
+    `decimal` stands in the numbers before their fractions: ``.`` or ``,``. A column without a
+    name, such as R's row numbers, is not for formulas.
+    """
+
+    numbers_note = "text there counts as missing; --levels declares text columns"
+
+    def __init__(
+        self,
+        stream: IO[bytes],
+        shown: str,
+        separator: str,
+        decimal: str = ".",
+        encoding: str = UTF8,
+    ) -> None:
+        self._shown, self._separator = shown, separator
+        self._number = number if decimal == "." else _comma_number
+        self._lines = text_lines(stream, shown, encoding)
+        header = next(self._lines, None)
+        if header is None:
+            raise InputError(f"{shown}: the file is empty; its first line takes the column names.")
+        self._header = self._cells(*header)
+        self.names = names = tuple(name for name in self._header if name)
+        takes = "the first line takes the column names, and"
+        if not names:
+            raise wrong_line(shown, 1, f"{takes} there are none")
+        if 2 * sum(math.isfinite(self._number(name)) for name in names) > len(names):
+            raise wrong_line(shown, 1, f"{takes} these are numbers")
+        _require_different(names, f"{shown}, line 1")
+
+    def read(self, wanted: Mapping[str, DeclaredColumn]) -> tuple[pd.DataFrame, dict[str, Reading]]:
+        """The wanted columns, and how each was read."""
+        found = {name: _storage(how) for name, how in wanted.items()}
+        places = {name: index for index, name in enumerate(self._header)}
+        sinks = [
+            (places[name], self._parser(how), found[name].append) for name, how in wanted.items()
+        ]
+        width = len(self._header)
+        for line_number, line in self._lines:
+            cells = self._cells(line_number, line)
+            if len(cells) != width:
+                what = f"{len(cells)} cells, and the line of names has {width}"
+                raise wrong_line(self._shown, line_number, what)
+            for index, parse, add in sinks:
+                add(parse(cells[index]))
+        frame = pd.DataFrame({name: _typed(how, found[name]) for name, how in wanted.items()})
+        return frame, {name: how.reading for name, how in wanted.items()}
+
+    def _cells(self, line_number: int, line: str) -> list[str]:
+        if '"' not in line:
+            return [cell.strip() for cell in line.split(self._separator)]
+        try:
+            reader = csv.reader(
+                [line], delimiter=self._separator, strict=True, skipinitialspace=True
+            )
+            return [cell.strip() for cell in next(reader)]
+        except csv.Error:
+            what = "a quote is not closed on its line, or something follows it"
+            raise wrong_line(self._shown, line_number, what) from None
+
+    def _parser(self, how: DeclaredColumn) -> Callable[[str], Any]:
+        """What makes a value, or the place of a level, of a cell, as declared and not as it looks.
+
+        The place of a missing value is -1, and that of anything else is after all levels.
+        """
+        parse: Callable[[str], Any] = str
+        if how.reading != "text":
+            parse = self._number if how.reading == "numbers" else _truth
+        if not how.levels:
+            return parse
+        position: dict[Any, int] = {level: index for index, level in enumerate(how.levels)}
+
+        def code(cell: str) -> int:
+            value = parse(cell)
+            absent = value is None or value == "" or value != value
+            return position.get(value, -1 if absent else len(position))
+
+        return code
+
+
+def number(cell: str) -> float:
+    """The number that a cell spells, NaN if it spells none."""
+    try:
+        return math.nan if "_" in cell else float(cell)  # Python alone reads 1_000
+    except ValueError:
+        return math.nan
+
+
+def _comma_number(cell: str) -> float:
+    """As `number` with a decimal comma; a point could stand between thousands."""
+    return math.nan if "." in cell else number(cell.replace(",", "."))
+
+
+def _truth(cell: str) -> bool | None:
+    return _TRUTH.get(cell.lower())
+
+
+def _storage(how: DeclaredColumn) -> Any:
+    if how.levels:
+        return array("l")
+    return array("d") if how.reading == "numbers" else []
+
+
+def _typed(how: DeclaredColumn, found: Any) -> Any:
+    """The cells of a column in a type that follows from its declaration."""
+    if how.levels:
+        return how.among_levels(found)
+    if how.reading == "numbers":
+        return np.asarray(found, dtype=np.float64)
+    if how.reading == "text":
+        return pd.array([cell or None for cell in found], dtype="string")
+    return pd.array(found, dtype="boolean")
+
+
+def _require_different(names: Sequence[str], shown: str) -> None:
+    for name, often in Counter(names).items():
+        if often > 1:
+            raise InputError(f"{shown}: two columns are called {name!r}, and names must differ.")
+
+
 class ParquetTable:
     """A Parquet file; its types are public, and nulls do not change them."""
+
+    numbers_note = ""
 
     def __init__(self, stream: IO[bytes], shown: str) -> None:
         try:
@@ -149,30 +275,21 @@ class ParquetTable:
                 f"{shown}: reading Parquet takes pyarrow; install it with "
                 "`pip install 'privatelr[parquet]'`, or pass the table as CSV."
             ) from None
-        self._shown = shown
+        self._shown, self._types = shown, pyarrow.types
         self._errors = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
-        self._types = pyarrow.types
         try:
             self._file = pyarrow.parquet.ParquetFile(stream)
         except self._errors:
             raise InputError(f"{shown}: the file is not a Parquet table.") from None
-        self._schema = self._file.schema_arrow
-        named = [name for name in self._schema.names if name not in _index_of_pandas(self._schema)]
-        if len(set(named)) < len(named):
-            twice = next(name for name in named if named.count(name) > 1)
-            raise InputError(f"{shown}: two columns are called {twice!r}, and names must differ.")
-        self._names = tuple(named)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._names
-
-    @property
-    def numbers_note(self) -> str:
-        return ""
+        schema = self._file.schema_arrow
+        # pandas may have stored row labels, which are not a column of the table
+        stored = (schema.pandas_metadata or {}).get("index_columns", [])
+        labels = {name for name in stored if isinstance(name, str)}
+        self.names = tuple(name for name in schema.names if name not in labels)
+        _require_different(self.names, shown)
 
     def read(self, wanted: Mapping[str, DeclaredColumn]) -> tuple[pd.DataFrame, dict[str, Reading]]:
-        """The wanted columns; see `Table`."""
+        """The wanted columns, and how each was read in the end."""
         columns: dict[str, Any] = {}
         readings: dict[str, Reading] = {}
         try:
@@ -185,24 +302,19 @@ class ParquetTable:
 
     def _column(self, column: Any, name: str, how: DeclaredColumn) -> tuple[Any, Reading]:
         """Values whose type follows from the type of the column and from its declared levels."""
-        types, of = self._types, column.type
+        types, of, declared = self._types, column.type, how.reading == "text"
         if types.is_dictionary(of):
             # the dictionary is a list of values that occur, and so no declaration of levels
             of = of.value_type
             column = column.cast(of)
         if types.is_string(of) or types.is_large_string(of):
-            if how.reading == "text":
-                return _coded(column, how, str, str), "text"
-            return pd.array(_values(column), dtype="string"), "text"
+            return _coded(column, how if declared else DeclaredColumn("text"), str), "text"
         if types.is_boolean(of):
-            if (
-                how.reading == "text"
-                and {str(level).lower() for level in how.levels} == TRUTH.keys()
-            ):
-                return _coded(column, how, lambda cell: str(cell).lower(), str.lower), "text"
+            if declared and {str(level).lower() for level in how.levels} == _TRUTH.keys():
+                return _coded(column, how, lambda value: str(value).lower()), "text"
             return pd.array(column.to_pylist(), dtype="boolean"), "true or false"
-        if types.is_integer(of) and how.reading == "text" and all(map(_is_whole, how.levels)):
-            return _coded(column, how, str, str), "text"
+        if types.is_integer(of) and declared and all(map(_is_whole, how.levels)):
+            return _coded(column, how, str), "text"
         if types.is_integer(of) or types.is_decimal(of):
             return column.cast("float64", safe=False).to_numpy(), "numbers"
         if types.is_floating(of):
@@ -213,12 +325,6 @@ class ParquetTable:
         )
 
 
-def _index_of_pandas(schema: Any) -> set[str]:
-    """Names under which pandas has stored row labels, which are not a column of the table."""
-    stored = (schema.pandas_metadata or {}).get("index_columns", [])
-    return {name for name in stored if isinstance(name, str)}
-
-
 def _is_whole(level: Any) -> bool:
     return bool(level.isascii() and level.lstrip("-").isdigit() and str(int(level)) == level)
 
@@ -226,10 +332,9 @@ def _is_whole(level: Any) -> bool:
 def _values(column: Any) -> list[Any]:
     """Values, None for a null and for bytes that are not text, which one record may hold."""
     try:
-        found: list[Any] = column.to_pylist()
+        return list(column.to_pylist())
     except UnicodeDecodeError:
         return [_decoded(cell) for cell in column.cast("large_binary").to_pylist()]
-    return found
 
 
 def _decoded(cell: bytes | None) -> str | None:
@@ -239,14 +344,11 @@ def _decoded(cell: bytes | None) -> str | None:
         return None
 
 
-def _coded(
-    column: Any, how: DeclaredColumn, spell: Callable[[Any], str], fold: Callable[[Any], str]
-) -> Any:
+def _coded(column: Any, how: DeclaredColumn, spell: Callable[[Any], str]) -> Any:
     """Values as texts: as the levels that they spell, where levels are declared."""
     spelled = [None if value is None else spell(value) for value in _values(column)]
     if not how.levels:
         return pd.array(spelled, dtype="string")
-    position = {fold(level): index for index, level in enumerate(how.levels)}
-    other = len(position)
-    codes = [-1 if text is None else position.get(text, other) for text in spelled]
-    return levelled(codes, how.levels)
+    position = {spell(level): index for index, level in enumerate(how.levels)}
+    codes = [-1 if text is None else position.get(text, len(position)) for text in spelled]
+    return how.among_levels(codes)

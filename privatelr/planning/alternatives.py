@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import USUAL_DELTA, Request, usual_shares
-from privatelr.planning.forecast import FEWEST_DRAWS, errors, intervals, simulate
+from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, intervals, simulate
+from privatelr.planning.study import Study, rows_of
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
@@ -25,12 +25,10 @@ from privatelr.privacy import (
 )
 from privatelr.types import FloatArray, Placement
 
-if TYPE_CHECKING:
-    from privatelr.planning.forecast import Simulator
-    from privatelr.planning.make_plan import Study
-
 _SHARES = (0.5, 0.65, 0.8)
+"""Shares of the coefficients that are compared."""
 _SAME = 1e-3
+"""Relative difference up to which two numbers count as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +68,6 @@ class StudyAlternative:
     is_chosen: bool
 
 
-@lru_cache(maxsize=16)
-def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
-    """The plan itself, and whatever else is proven for it."""
-    rows = list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
-    chosen = _outcome(study, rows)
-    found = [_compared("this plan", study, chosen, chosen)]
-    for title, request in _variations(study, chosen.sim):
-        varied = replace(study, request=request)
-        try:
-            outcome = _outcome(varied, rows)
-        except GuaranteeError:  # nothing is proven for it, or no noise suffices
-            continue
-        if title.startswith("lambda") and math.isclose(
-            outcome.lambda_, chosen.lambda_, rel_tol=_SAME
-        ):
-            continue
-        found.append(_compared(title, varied, outcome, chosen))
-    return tuple(found)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Outcome:
     """Errors and widths ``(m,)`` of the coefficients that are compared."""
@@ -100,36 +78,48 @@ class _Outcome:
     width: FloatArray
     mode: str
 
-    @property
-    def lambda_(self) -> float:
-        return self.sim.problem.lambda_
+
+@lru_cache(maxsize=16)
+def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
+    """The plan itself, and whatever else is proven for it."""
+    found = []
+    chosen = _outcome(study)
+    lambda_ = chosen.sim.problem.lambda_
+    for title, request in _variations(study, chosen.sim):
+        varied = replace(study, request=request)
+        try:
+            outcome = chosen if request is study.request else _outcome(varied)
+        except GuaranteeError:  # nothing is proven for it, or no noise suffices
+            continue
+        calibration = outcome.sim.stages.coefficients
+        is_same = math.isclose(calibration.problem.lambda_, lambda_, rel_tol=_SAME)
+        if title.startswith("lambda") and is_same:
+            continue
+        row = StudyAlternative(
+            title=title,
+            guarantee=str(request.target),
+            placement=calibration.placement if calibration.noise.scale else "none",
+            coefficients=share_of_coefficients(varied),
+            lambda_=calibration.problem.lambda_,
+            noise_scale=calibration.noise.scale,
+            privacy_sd=_ratio(outcome.privacy_sd, chosen.privacy_sd),
+            width=_ratio(outcome.width, chosen.width),
+            kept=float(outcome.kept.mean()),
+            mode=outcome.mode,
+            is_chosen=outcome is chosen,
+        )
+        found.append(row)
+    return tuple(found)
 
 
-def _outcome(study: Study, rows: list[int]) -> _Outcome:
-    sim = simulate(study)
+def _outcome(study: Study) -> _Outcome:
+    rows, sim = rows_of(study, None), simulate(study)
     found = errors(sim, FEWEST_DRAWS)  # for ratios to others under the same draws
     width, mode = np.full(len(rows), math.nan), ""
     if sim.stages.moments is not None:
         inferred = intervals(sim, rows)
         width, mode = inferred.width, inferred.mode if sim.stages.moments.grid else "exact"
     return _Outcome(sim, found.privacy_sd[rows], found.kept[rows], width, mode)
-
-
-def _compared(title: str, study: Study, outcome: _Outcome, chosen: _Outcome) -> StudyAlternative:
-    calibration = outcome.sim.stages.coefficients
-    return StudyAlternative(
-        title=title,
-        guarantee=str(study.request.target),
-        placement=calibration.placement if calibration.noise.scale else "none",
-        coefficients=share_of_coefficients(study),
-        lambda_=outcome.lambda_,
-        noise_scale=calibration.noise.scale,
-        privacy_sd=_ratio(outcome.privacy_sd, chosen.privacy_sd),
-        width=_ratio(outcome.width, chosen.width),
-        kept=float(outcome.kept.mean()),
-        mode=outcome.mode,
-        is_chosen=outcome is chosen,
-    )
 
 
 def _ratio(of: FloatArray, over: FloatArray) -> float:
@@ -146,8 +136,9 @@ def share_of_coefficients(study: Study) -> float:
 
 
 def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
-    """Requests that differ from the plan's in one thing, or in the noise and its place."""
+    """The plan, and requests that differ in one thing, or in the noise and its place."""
     request = study.request
+    yield "this plan", request
     if not request.target.is_private:
         return
     other: Placement = "output" if request.placement == "objective" else "objective"
@@ -157,12 +148,11 @@ def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
     yield f"{other} perturbation", replace(request, placement=other)
     for title, target in targets:
         yield f"{other} perturbation, {title}", replace(request, target=target, placement=other)
-    if sim.stages.moments is not None:
-        for share in _SHARES:
-            if not math.isclose(share, share_of_coefficients(study), rel_tol=_SAME):
-                rest = round(1 - share, 6)
-                shares = (("coefficients", share), ("inference", rest))
-                yield f"shares {share:g} and {rest:g}", replace(request, spend=shares)
+    for share in _SHARES if sim.stages.moments is not None else ():
+        if not math.isclose(share, share_of_coefficients(study), rel_tol=_SAME):
+            rest = round(1 - share, 6)
+            shares = (("coefficients", share), ("inference", rest))
+            yield f"shares {share:g} and {rest:g}", replace(request, spend=shares)
     for rule in ("auto", "free"):
         yield f"lambda by the rule {rule!r}", replace(request, lambda_=rule)
     plain = NonPrivate("none: for comparison")

@@ -10,24 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr import inference
 from privatelr.audit.density.exact import hessian, minimisers
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.inference import (
-    PUBLIC_SEED,
-    STANDARD_LEVEL,
-    Mode,
-    NoisyMoments,
-    carriers,
-    evidence_of,
-    infer,
-    plug_in,
-    quality,
-    solved_for,
-)
+from privatelr.inference import PUBLIC_SEED, Mode
 from privatelr.mechanisms import (
     Moments,
     Problem,
@@ -36,20 +25,19 @@ from privatelr.mechanisms import (
     calibrate_all,
     vector_of,
 )
+from privatelr.planning.study import Study
 from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray
 
-if TYPE_CHECKING:
-    from privatelr.planning.make_plan import Study
-
-LEVEL = STANDARD_LEVEL
 _WORK = 1e8
 """The number of products in one Newton step of all minimisers, about."""
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
 _PAIRS = 40
-LIKELY = 0.5
+"""Pairs of simulated releases whose noise is opposite."""
+_LIKELY = 0.5
 """A mode of at least this share of releases is the likely one."""
 _SMALLEST = 1e-300
+"""What stands for a deviation of 0 in a ratio or a logarithm."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +92,7 @@ class Simulator:
 
     Attributes
     ----------
-    stages : Plan
+    stages : StagedCalibration
         What a fit is calibrated to.
     data : SignedRows
     units : ndarray of shape (p + 1, d)
@@ -129,7 +117,7 @@ class Simulator:
 def simulate(study: Study) -> Simulator:
     """Calibrate as a fit would, and minimise without noise."""
     stages = calibrate_all(study.request, study.facts)
-    problem, data = stages.coefficients.problem, study.population.records(study.n)
+    problem, data = stages.coefficients.problem, study.records
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
     curvature = hessian(data, problem, centre)[0] / problem.n
     return Simulator(stages, data, study.spec.user_rows(), centre[0], curvature)
@@ -184,7 +172,7 @@ def _solved(sim: Simulator) -> FloatArray:
 
 
 def intervals(
-    sim: Simulator, rows: Sequence[int], each: int = 1, sure: float = LIKELY
+    sim: Simulator, rows: Sequence[int], each: int = 1, sure: float = _LIKELY
 ) -> Intervals:
     """Intervals of some coefficients by simulated releases, as a user would be given them.
 
@@ -203,39 +191,38 @@ def intervals(
         Share of releases without conservative intervals that makes these unlikely.
     """
     releases, contrasts = _releases(sim), sim.units[list(rows)]
-    known = [quality(release) for release in releases]
+    known = [inference.quality(release) for release in releases]
     logs = np.log(np.maximum([one.noise_to_signal for one in known], _SMALLEST))
     middle = float(np.median(logs))
     share = float(np.mean([not one.is_fragile for one in known]))
     likely = share >= sure
     having = [at for at, one in enumerate(known) if one.is_fragile != likely]
     typical = sorted(having, key=lambda at: abs(logs[at] - middle))[:each]
-    width = np.mean([_log_width(releases[at], contrasts) for at in typical], axis=0)
+    found = [inference.infer(releases[at], contrasts) for at in typical]
+    lengths = [np.log(np.maximum(one.upper - one.lower, _SMALLEST)) for one in found]
+    width = np.mean(lengths, axis=0)
     if likely:
-        short = _log_plug_in([evidence_of(release) for release in releases], contrasts)
+        short = _log_plug_in(releases, contrasts)
         width += np.median(short[having], axis=0) - np.mean(short[typical], axis=0)
     return Intervals(np.exp(width), known[typical[0]].mode, share, math.exp(middle))
 
 
 def nonconservative_share(sim: Simulator) -> float:
     """In what share of simulated releases intervals are not conservative."""
-    return float(np.mean([not quality(release).is_fragile for release in _releases(sim)]))
+    return float(np.mean([not inference.quality(release).is_fragile for release in _releases(sim)]))
 
 
-def _log_plug_in(releases: Sequence[NoisyMoments], contrasts: FloatArray) -> FloatArray:
+def _log_plug_in(releases: Sequence[Release], contrasts: FloatArray) -> FloatArray:
     """Log standard errors ``(k, m)``, the noise in the released matrices being ignored."""
-    one, found = releases[0], [plug_in(evidence) for evidence in releases]
-    solved = solved_for(np.concatenate([matrices.curvature for matrices in found]), contrasts)
+    one, *_ = evidence = [inference.evidence_of(release) for release in releases]
+    found = [inference.plug_in(moments) for moments in evidence]
+    curvature = np.concatenate([matrices.curvature for matrices in found])
+    solved = inference.solved_for(curvature, contrasts)
     scores = np.concatenate([matrices.scores for matrices in found])
     sampling = np.einsum("kdm,kde,kem->km", solved, scores, solved) / one.problem.n
-    noise = one.calibration.noise.variances
-    privacy = np.einsum("kdm,d->km", carriers(one, solved, contrasts) ** 2, noise)
+    carried = inference.carriers(one, solved, contrasts)
+    privacy = np.einsum("kdm,d->km", carried**2, one.calibration.noise.variances)
     return np.asarray(np.log(np.maximum(sampling + privacy, _SMALLEST)) / 2)
-
-
-def _log_width(release: Release, contrasts: FloatArray) -> FloatArray:
-    found = infer(release, contrasts, level=LEVEL)
-    return np.asarray(np.log(np.maximum(found.upper - found.lower, _SMALLEST)))
 
 
 def _releases(sim: Simulator) -> list[Release]:

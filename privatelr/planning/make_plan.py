@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,45 +21,20 @@ from privatelr.errors import (
     show,
 )
 from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize
-from privatelr.mechanisms import Facts, Request, find_mechanism, read_request, warn_of_one_record
-from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
+from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
+from privatelr.numerics import LOSSES, find_hinge, find_loss
 from privatelr.planning.forecast import errors, intervals, simulate
-from privatelr.planning.made_up_records import made_up, of_pilot, read_guesses, stand_ins
 from privatelr.planning.needed_records import EACH, LARGEST_N
-from privatelr.planning.plan_page import assumptions_of
+from privatelr.planning.study import Study, assumptions_of, population_of, read_guesses
 from privatelr.planning.study_plan import StudyPlan
 from privatelr.privacy import Guarantee
 from privatelr.sources import BoundsLike, LevelsLike, Schema, as_frame, declare_schema
 
-if TYPE_CHECKING:
-    from privatelr.planning.made_up_records import Guesses, Population
-
-
 LARGEST_D = 200
+"""Columns of a design that is given by their number, at most."""
+_USUAL_H = 0.5
 _STAND_IN = "\ue000response"
 """The name of a response that is not declared; no formula of a user can have it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Study:
-    """All that a forecast is made from; nothing in it is private."""
-
-    spec: DesignSpec
-    loss: Loss
-    request: Request
-    n: int
-    population: Population
-
-    @property
-    def facts(self) -> Facts:
-        """What a fit of this study is calibrated for."""
-        spec = self.spec
-        return Facts(self.n, spec.d, self.loss, spec.radius, spec.blocks)
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """Columns by their names, the intercept first."""
-        return self.spec.columns.names
 
 
 def generic_design(d: Any, schema: Schema) -> DesignSpec:
@@ -89,13 +64,23 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
     SchemaError
         If nothing says what a covariate holds.
     """
-    empty = _empty_columns(schema, pilot)
+    # a column without values for each name, of the type that its declaration speaks of
+    empty: dict[str, Any] = {name: np.empty(0) for name in schema.bounds}
+    empty |= {name: np.empty(0, dtype=object) for name in schema.levels}
+    if pilot is not None:
+        empty |= {str(name): pilot[name].iloc[:0].array for name in pilot.columns}
     mentioned = _names(text)
     responses = parse_formula(text, [*mentioned, *empty]).response.names
     if schema.row_norm is not None and pilot is None:  # the length of a row is all that is needed
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}
-    unknown = [name for name in mentioned if name not in (*empty, *responses)]
-    _require_declared(unknown, [name for name in empty if name not in mentioned])
+    for name in mentioned:
+        if name not in (*empty, *responses):
+            other = nearest(name, [name for name in empty if name not in mentioned])
+            hint = f"; {other!r} is declared, did you mean {name!r}?" if other else "."
+            raise SchemaError(
+                f"formula: nothing says what {name!r} holds, and a plan reads no data; declare "
+                f"bounds={{{name!r}: (lo, hi)}} or levels={{{name!r}: [...]}}{hint}"
+            )
     covariates = [name for name in empty if name not in responses]
     formula = parse_formula(text, [*covariates, *responses])
     if not all(name in empty for name in responses):
@@ -103,15 +88,6 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
         formula = replace(formula, response=response)
         empty[_STAND_IN] = np.empty(0, dtype=bool)
     return plan_design(formula, pd.DataFrame(empty), schema)
-
-
-def _empty_columns(schema: Schema, pilot: pd.DataFrame | None) -> dict[str, Any]:
-    """A column without values for each name, of the type that its declaration speaks of."""
-    columns: dict[str, Any] = {name: np.empty(0) for name in schema.bounds}
-    columns |= {name: np.empty(0, dtype=object) for name in schema.levels}
-    if pilot is not None:
-        columns |= {str(name): pilot[name].iloc[:0].array for name in pilot.columns}
-    return columns
 
 
 def _names(text: str) -> list[str]:
@@ -130,36 +106,6 @@ def _names(text: str) -> list[str]:
         and (follower is None or not follower.is_operator("(", "="))
     ]
     return list(dict.fromkeys(names))
-
-
-def _require_declared(unknown: Sequence[str], unused: Sequence[str]) -> None:
-    if unknown:
-        name = unknown[0]
-        other = nearest(name, unused)
-        hint = f"; {other!r} is declared, did you mean {name!r}?" if other else "."
-        raise SchemaError(
-            f"formula: nothing says what {name!r} holds, and a plan reads no data; declare "
-            f"bounds={{{name!r}: (lo, hi)}} or levels={{{name!r}: [...]}}{hint}"
-        )
-
-
-def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None) -> Population:
-    """Records by the guesses, or those of a public pilot."""
-    if pilot is None:
-        return made_up(spec, guesses)
-    for name in spec.formula.covariates:
-        if name not in pilot.columns:
-            raise SchemaError(
-                f"pilot: the column {name!r} is missing; a pilot has a column for every covariate, "
-                f"here {', '.join(map(repr, spec.formula.covariates))}."
-            )
-    missing = [name for name in spec.formula.response.names if name not in pilot.columns]
-    values = stand_ins(spec, len(pilot))
-    pilot = pilot.assign(**{name: values[name] for name in missing})
-    return of_pilot(spec, pilot, guesses, labelled=not missing)
-
-
-_USUAL_H = 0.5
 
 
 @suggests_arguments
@@ -241,48 +187,36 @@ def plan(
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     find_mechanism(request)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    guesses, records = read_guesses(balance, spread, c_index), _read_pilot(pilot)
-    size, chosen = _read_n(n), _read_loss(loss, h)
-    warn_of_one_record(request.target, size, stacklevel=3)
+    guesses = read_guesses(balance=balance, spread=spread, c_index=c_index)
+    records = None if pilot is None else _read_pilot(pilot)
+    takes = f"a whole number from 1 to {LARGEST_N:.0e}"
+    size = require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
+    if size != int(size):
+        raise ArgumentError(f"n={show(n)}: n takes {takes}.")
+    require_choice(ArgumentError, "loss", loss, tuple(LOSSES))
+    if loss == "logistic" and h is not None:
+        raise ArgumentError(f"h={show(h)}: h goes with loss='huber' and loss='softplus'.")
+    usual = _USUAL_H if h is None else h
+    chosen = find_loss(loss) if loss == "logistic" else find_hinge(loss, usual)
+    warn_of_one_record(request.target, int(size), stacklevel=3)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
         spec = generic_design(int(formula), schema)
     else:
         spec = formula_design(formula, schema, records)
-    population = population_of(spec, guesses, records)
-    study = Study(spec, chosen, request, size, population)
+    study = Study(spec, chosen, request, int(size), population_of(spec, guesses, records))
     sim = simulate(study)
-    rows = range(len(study.terms))
     return StudyPlan(
         study,
         sim.stages,
         errors(sim),
-        None if sim.stages.moments is None else intervals(sim, rows, EACH),
+        None if sim.stages.moments is None else intervals(sim, range(len(study.terms)), EACH),
         assumptions_of(spec, guesses, records),
     )
 
 
-def _read_n(n: Any) -> int:
-    takes = f"a whole number from 1 to {LARGEST_N:.0e}"
-    number = require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
-    if number != int(number):
-        raise ArgumentError(f"n={show(n)}: n takes {takes}.")
-    return int(number)
-
-
-def _read_loss(loss: Any, h: Any) -> Loss:
-    require_choice(ArgumentError, "loss", loss, tuple(LOSSES))
-    if loss != "logistic":
-        return find_hinge(loss, _USUAL_H if h is None else h)
-    if h is not None:
-        raise ArgumentError(f"h={show(h)}: h goes with loss='huber' and loss='softplus'.")
-    return find_loss(loss)
-
-
-def _read_pilot(pilot: Any) -> pd.DataFrame | None:
-    if pilot is None:
-        return None
+def _read_pilot(pilot: Any) -> pd.DataFrame:
     try:
         frame = as_frame(pilot)
     except SchemaError as error:

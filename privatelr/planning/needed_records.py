@@ -1,4 +1,4 @@
-"""How many records, or how much of epsilon, an interval of some length takes."""
+"""How long an interval is for other n and other epsilon: searched for, and drawn."""
 
 from __future__ import annotations
 
@@ -7,25 +7,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import ArgumentError, GuaranteeError, or_meant, require_number, show
-from privatelr.planning.forecast import intervals, nonconservative_share, simulate
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+import numpy as np
+
+from privatelr.errors import ArgumentError, GuaranteeError, MissingDependencyError, require_number
+from privatelr.inference import STANDARD_LEVEL
+from privatelr.planning import forecast
+from privatelr.planning.forecast import intervals, simulate
+from privatelr.planning.study import Study, at_price, price_of, rows_of
 
 if TYPE_CHECKING:
-    from privatelr.planning.make_plan import Study
-
+    from matplotlib.axes import Axes
 
 _ENOUGH = 0.01
 """An interval that is shorter than asked for by less than this share will do."""
 _STEPS = 40
+"""Widths that are looked at, at most."""
 _LARGEST_STEP = 8.0
+"""Factor between two places, at most."""
 _USUAL_POWER = 0.75
 """Widths fall about as this power, between that of sampling and that of the noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where to look: limits, and the rounding of what is tried."""
+    """Where to look: limits, and how a place is rounded before it is tried."""
 
     low: float
     high: float
@@ -62,29 +67,21 @@ def crossing(width_at: Callable[[float], float], width: float, start: float, axi
     for _ in range(_STEPS):
         height = width_at(x)
         excess, least = math.log(height / width), min(least, height)
-        if excess > 0:
-            wide = (x, excess)
-        else:
-            short = (x, excess)
+        wide, short = ((x, excess), short) if excess > 0 else (wide, (x, excess))
         if short and (short[1] > -_ENOUGH or short[0] == axis.low):
             return Found(short[0], least)
         if wide and wide[0] == axis.high:
             break
-        x = axis.nearest(_next(wide, short))
-        if (wide and x == wide[0]) or (short and x == short[0]):
+        if wide and short:  # the next place is between them, on the straight line
+            share = (wide[1] + _ENOUGH / 2) / (wide[1] - short[1])
+            x = wide[0] * math.pow(short[0] / wide[0], min(max(share, 0.02), 0.98))
+        else:  # or a little further than the line says, so that the other end is found
+            step = math.exp(1.1 * excess / _USUAL_POWER + math.copysign(0.05, excess))
+            x *= min(max(step, 1 / _LARGEST_STEP), _LARGEST_STEP)
+        x = axis.nearest(x)
+        if x in [end[0] for end in (wide, short) if end]:
             break  # no rounded place is left between
     return Found(short[0] if short else None, least)
-
-
-def _next(wide: tuple[float, float] | None, short: tuple[float, float] | None) -> float:
-    """Between two ends on the straight line, or beyond the only one."""
-    if wide and short:
-        share = (wide[1] + _ENOUGH / 2) / (wide[1] - short[1])
-        return wide[0] * math.pow(short[0] / wide[0], min(max(share, 0.02), 0.98))
-    x, excess = wide or short or (1.0, 0.0)
-    # a little further than the line says, so that the other end is found
-    step = math.exp(1.1 * excess / _USUAL_POWER + math.copysign(0.05, excess))
-    return x * min(max(step, 1 / _LARGEST_STEP), _LARGEST_STEP)
 
 
 EACH = 3
@@ -92,7 +89,9 @@ EACH = 3
 SURE = 0.9
 """Share of simulated releases without conservative intervals from which these are not counted."""
 _STRIDE = 3.0
+"""Factor by which a place is increased while intervals there are conservative."""
 SMALLEST_N, LARGEST_N = 10, 10**8
+"""Numbers of records among which one is looked for."""
 SMALLEST_PRICE, LARGEST_PRICE = 0.001, 1000.0
 """Epsilons, or rhos, among which one is looked for."""
 SIZES = Axis(SMALLEST_N, LARGEST_N, lambda n: float(round(three_digits(n))))
@@ -101,52 +100,44 @@ PRICES = Axis(SMALLEST_PRICE, LARGEST_PRICE, three_digits)
 
 def needed_n(study: Study, width: Any, term: str | None) -> int:
     """See `StudyPlan.needed_n`."""
-    rows, asked = rows_of(study, term), _read_width(study, width)
-    start = _beyond_conservative(lambda n: at_size(study, int(n)), study.n, SIZES)
-    found = crossing(lambda n: _widest(at_size(study, int(n)), rows), asked, start, SIZES)
-    if found.place is None:
-        raise GuaranteeError(
-            f"width={asked:g}: no n up to {LARGEST_N:.0e} is enough, since the interval of "
-            f"{_named(study, rows)} would still be {found.least:.3g} long; {_remedy(study)}."
+    rows, asked, named = _read(study, width, term)
+    found = _search(lambda n: replace(study, n=int(n)), rows, asked, study.n, SIZES)
+    if found.place is not None:
+        return int(found.place)
+    remedy = "take a larger eps or a larger width"
+    if study.request.placement == "output" and isinstance(study.request.lambda_, str):
+        remedy = (
+            "output perturbation adds about the same noise whatever n is while lambda falls with "
+            "it, so take op=True or a number as lambda_"
         )
-    return int(found.place)
+    raise GuaranteeError(
+        f"width={asked:g}: no n up to {LARGEST_N:.0e} is enough, since the interval of {named} "
+        f"would still be {found.least:.3g} long; {remedy}."
+    )
 
 
 def needed_eps(study: Study, width: Any, term: str | None) -> float:
     """See `StudyPlan.needed_eps`."""
-    rows, asked = rows_of(study, term), _read_width(study, width)
-    start = _beyond_conservative(lambda p: at_price(study, p), price_of(study), PRICES)
-    found = crossing(lambda price: _widest(at_price(study, price), rows), asked, start, PRICES)
-    if found.place is None:
-        raise GuaranteeError(
-            f"width={asked:g}: no {currency(study)} up to {LARGEST_PRICE:g} is enough for n="
-            f"{study.n}, since the interval of {_named(study, rows)} would still be "
-            f"{found.least:.3g} long; take more records (see needed_n) or a larger width."
-        )
-    return found.place
+    rows, asked, named = _read(study, width, term)
+    currency, price = price_of(study)
+    found = _search(lambda x: at_price(study, x), rows, asked, price, PRICES)
+    if found.place is not None:
+        return found.place
+    raise GuaranteeError(
+        f"width={asked:g}: no {currency} up to {LARGEST_PRICE:g} is enough for n={study.n}, since "
+        f"the interval of {named} would still be {found.least:.3g} long; take more records (see "
+        "needed_n) or a larger width."
+    )
 
 
-def _beyond_conservative(at: Callable[[float], Study], start: float, axis: Axis) -> float:
-    """A place from which on widths fall.
-
-    Below it the penalty may hold the coefficients so close to 0 that even conservative intervals
-    are short, while they tell nothing.
-    """
-    x = start
-    while x < axis.high and nonconservative_share(simulate(at(axis.nearest(x)))) < SURE:
-        x *= _STRIDE
-    return x
-
-
-def _widest(study: Study, rows: list[int]) -> float:
-    return float(intervals(simulate(study), rows, EACH, SURE).width.max())
-
-
-def _read_width(study: Study, width: Any) -> float:
+def _read(study: Study, width: Any, term: str | None) -> tuple[list[int], float, str]:
+    """Positions of the coefficients, the length that is asked for, and what they are called."""
+    rows = rows_of(study, term)
     takes = "a number above 0, the length of an interval in the units of the coefficient"
     asked = require_number(ArgumentError, "width", width, takes, above=0)
     require_intervals(study)
-    return asked
+    named = repr(study.terms[rows[0]]) if len(rows) == 1 else "the widest covariate"
+    return rows, asked, named
 
 
 def require_intervals(study: Study) -> None:
@@ -158,61 +149,102 @@ def require_intervals(study: Study) -> None:
         )
 
 
-def rows_of(study: Study, term: Any) -> list[int]:
-    """Positions of a coefficient, or of all but the intercept."""
-    if term is None:
-        return list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
-    if term not in study.terms:
-        listed, end = ", ".join(map(repr, study.terms)), or_meant(term, study.terms)
-        raise ArgumentError(f"term={show(term)}: term takes one of {listed}{end}")
-    return [study.terms.index(term)]
+def _search(
+    at: Callable[[float], Study], rows: list[int], width: float, start: float, axis: Axis
+) -> Found:
+    def widest(x: float) -> float:
+        return float(intervals(simulate(at(x)), rows, EACH, SURE).width.max())
+
+    return crossing(widest, width, beyond_conservative(at, start, axis), axis)
 
 
-def _named(study: Study, rows: list[int]) -> str:
-    return repr(study.terms[rows[0]]) if len(rows) == 1 else "the widest covariate"
+def beyond_conservative(at: Callable[[float], Study], start: float, axis: Axis) -> float:
+    """A place from which on widths fall.
+
+    Below it the penalty may hold the coefficients so close to 0 that even conservative intervals
+    are short, while they tell nothing.
+    """
+    x = start
+    while x < axis.high and forecast.nonconservative_share(simulate(at(axis.nearest(x)))) < SURE:
+        x *= _STRIDE
+    return x
 
 
-def _remedy(study: Study) -> str:
-    if study.request.placement == "output" and isinstance(study.request.lambda_, str):
-        return (
-            "output perturbation adds about the same noise whatever n is while lambda falls with "
-            "it, so take op=True or a number as lambda_"
-        )
-    return "take a larger eps or a larger width"
+_COLOURS = ("#9cc3e6", "#5b97cc", "#2f6fab", "#17395c")
+_PLAN = "#d1792b"
+SMALLEST_KEPT = 0.5
+"""An interval is not drawn where the penalty leaves less of an effect: it is short for nothing."""
+_SIZES = (1 / 3, 1.0, 3.0, 10.0)
+"""Numbers of records that are drawn, over that of the plan."""
+_PRICES = 9
+"""How many epsilons are drawn."""
 
 
-def at_size(study: Study, n: int) -> Study:
-    """The same study with another number of records."""
-    return replace(study, n=n)
+def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | None) -> Axes:
+    """See `StudyPlan.plot`."""
+    require_intervals(study)
+    row = rows_of(study, term)[0]
+    usual = dict.fromkeys(
+        study.n if factor == 1 else round(three_digits(study.n * factor)) for factor in _SIZES
+    )
+    sizes = [int(size) for size in _listed("n", n, list(usual), SIZES)]
+    currency, price = price_of(study)
+    prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _PRICES)), PRICES)
+    axes = _new_axes() if ax is None else ax
+    for index, size in enumerate(sizes):
+        colour = _COLOURS[index % len(_COLOURS)]
+        points = [_point(replace(at_price(study, x), n=size), row) for x in prices]
+        axes.plot(prices, [width for width, _ in points], color=colour, label=f"n = {size:,}")
+        for hollow, face in ((False, colour), (True, "white")):
+            at = [i for i, (_, is_conservative) in enumerate(points) if is_conservative == hollow]
+            x, y = [prices[i] for i in at], [points[i][0] for i in at]
+            axes.plot(x, y, "o", mfc=face, mec=colour, markersize=5)
+    axes.plot(price, _point(study, row)[0], "D", color=_PLAN, zorder=4, label="the plan")
+    axes.plot([], [], "o", mfc="white", mec="black", markersize=5, label="conservative")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("epsilon" if currency == "eps" else "rho")
+    axes.set_ylabel(f"expected length of the {STANDARD_LEVEL:.0%} interval of {study.terms[row]}")
+    axes.legend(frameon=False)
+    axes.grid(which="major", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
 
 
-def at_price(study: Study, price: float) -> Study:
-    """The same study for another epsilon, or rho."""
-    target: Guarantee
-    match study.request.target:
-        case ZCDP():
-            target = replace(study.request.target, rho=price)
-        case PureDP() | ApproxDP():
-            target = replace(study.request.target, epsilon=price)
-        case NonPrivate():
-            raise _without_price()
-    return replace(study, request=replace(study.request, target=target))
+def _listed(name: str, given: Any, usual: list[float], axis: Axis) -> list[float]:
+    low, high = axis.low, axis.high
+    if given is None:
+        return [float(min(max(value, low), high)) for value in usual]
+    takes = f"numbers from {low:g} to {high:g}"
+    values = list(given) if isinstance(given, list | tuple | np.ndarray | range) else [given]
+    if not values:
+        raise ArgumentError(f"{name}: {name} takes {takes}, at least one.")
+    return sorted(
+        require_number(ArgumentError, name, value, takes, at_least=low, at_most=high)
+        for value in values
+    )
 
 
-def price_of(study: Study) -> float:
-    """Epsilon, or rho."""
-    match study.request.target:
-        case ZCDP(rho=rho):
-            return rho
-        case PureDP(epsilon=epsilon) | ApproxDP(epsilon=epsilon):
-            return epsilon
-    raise _without_price()
+def _point(study: Study, row: int) -> tuple[float, bool]:
+    """Length of an interval, and whether it is conservative.
+
+    It is NaN where no noise suffices, or the penalty leaves too little to speak of a length.
+    """
+    try:
+        sim = simulate(study)
+    except GuaranteeError:
+        return math.nan, False
+    if forecast.kept_by_penalty(sim)[row] < SMALLEST_KEPT:
+        return math.nan, False
+    found = intervals(sim, [row])
+    return float(found.width[0]), found.mode == "conservative"
 
 
-def currency(study: Study) -> str:
-    """What `plan` calls the price."""
-    return "rho" if isinstance(study.request.target, ZCDP) else "eps"
-
-
-def _without_price() -> GuaranteeError:
-    return GuaranteeError("eps=0: a plan without privacy has no epsilon to vary.")
+def _new_axes() -> Axes:
+    try:
+        from matplotlib import pyplot
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "plot: takes matplotlib; install it, or privatelr[plots]."
+        ) from missing
+    return pyplot.subplots(figsize=(7.0, 4.5), layout="constrained")[1]

@@ -1,26 +1,30 @@
-"""The object that `plan` returns: a forecast, and the questions that one asks of it."""
+"""The object that `plan` returns: a forecast, the questions that one asks of it, and its page."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
+from privatelr.inference import STANDARD_LEVEL
 from privatelr.mechanisms import StagedCalibration
-from privatelr.page_model import as_html, as_text
-from privatelr.planning import needed_records, plan_page, plan_plot
+from privatelr.numerics import describe
+from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
+from privatelr.planning import needed_records
 from privatelr.planning.alternatives import alternatives
-from privatelr.planning.plan_page import to_json
+from privatelr.planning.forecast import Errors, Intervals
+from privatelr.planning.study import Study
+from privatelr.privacy import to_json as guarantee_json
+from privatelr.results.pages import sentences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from privatelr.planning.forecast import Errors, Intervals
-    from privatelr.planning.make_plan import Study
 
 
 @suggests_arguments
@@ -32,7 +36,7 @@ class StudyPlan:
     ----------
     study : Study
         Design, request, and the made-up records that stand for the data.
-    calibration : Plan
+    calibration : StagedCalibration
         The numbers that a fit will have: noise, lambda, and the parts of the guarantee.
     errors : Errors
         Of the coefficients, in the user's units.
@@ -152,17 +156,169 @@ class StudyPlan:
         MissingDependencyError
             If matplotlib is not installed.
         """
-        return plan_plot.plot_widths(self.study, term, n, eps, ax)
+        return needed_records.plot_widths(self.study, term, n, eps, ax)
 
     def to_json(self) -> str:
         """Everything that is on the page, as JSON; null for what is not defined."""
-        return to_json(self)
+        return json.dumps(_finite(_document(self)), indent=1, allow_nan=False)
 
     def __str__(self) -> str:
-        return as_text(plan_page.page(self))
+        return as_text(_page(self))
 
     def __repr__(self) -> str:
         return f"<Plan of {self.study.spec.formula.text!r} for n = {self.study.n} records>"
 
     def _repr_html_(self) -> str:
-        return as_html(plan_page.page(self))
+        return as_html(_page(self))
+
+
+def _document(plan: StudyPlan) -> dict[str, Any]:
+    """What is on the page, by names."""
+    study, calibration = plan.study, plan.calibration.coefficients
+    intervals, moments = plan.intervals, plan.calibration.moments
+    return {
+        "formula": study.spec.formula.text,
+        "loss": describe(study.loss),
+        "n": study.n,
+        "d": study.spec.d,
+        "radius": study.spec.radius,
+        "guarantee": guarantee_json(study.request.target),
+        "parts": {
+            "coefficients": guarantee_json(calibration.target),
+            "inference": guarantee_json(moments.target) if moments else None,
+        },
+        "placement": calibration.placement,
+        "analysis": calibration.analysis,
+        "noise": calibration.noise.title,
+        "noise_scale": calibration.noise.scale,
+        "lambda": calibration.lambda_,
+        "lambda_origin": calibration.lambda_origin,
+        "moments_noise_sd": moments.entry_sd if moments else None,
+        "mode": intervals.mode if intervals else None,
+        "noise_to_signal": intervals.noise_to_signal if intervals else None,
+        "assumptions": list(plan.assumptions),
+        "terms": plan.to_frame().to_dict(orient="records"),
+        "alternatives": [asdict(row) for row in alternatives(study)],
+    }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_CLOSING = "No data were read: all numbers follow from the arguments and these assumptions."
+_BESIDE = (
+    "Alternatives: privacy sd and width are multiples of the plan's, over the covariates. Promises "
+    "with another epsilon, delta or rho are not equally strong."
+)
+
+
+def _page(plan: StudyPlan) -> list[Piece]:
+    """The plan, what else could be planned, and what both rest on."""
+    return [
+        Heading(f"Plan of a {plan.study.loss.title}, before any data"),
+        Code(plan.study.spec.formula.text),
+        "",
+        FactList(_facts(plan)),
+        "",
+        _coefficients(plan),
+        *_notes(plan),
+        "",
+        _BESIDE,
+        _alternatives(plan),
+        "",
+        "Assumed:",
+        Bullets(plan.assumptions),
+        _CLOSING,
+    ]
+
+
+def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
+    study, calibration = plan.study, plan.calibration.coefficients
+    spec, moments, intervals = study.spec, plan.calibration.moments, plan.intervals
+    facts = [("Promise", sentences.neighbours(str(study.request.target), study.n))]
+    if study.request.target.is_private:
+        parts = "the coefficients alone: spend='inference' adds intervals"
+        if moments is not None:
+            parts = f"coefficients {calibration.target}; inference {moments.target}"
+        facts.append(("Spent on", parts))
+    facts += [
+        ("Mechanism", sentences.mechanism(calibration)),
+        ("Rows", f"d = {spec.d} columns, radius R = {spec.radius:.3g} from {spec.bound_source}"),
+        *sentences.loss(study.loss),
+        ("Lambda", sentences.lambda_(calibration)),
+    ]
+    if intervals is not None and calibration.noise.scale != 0:
+        share = max(intervals.sturdy, 1 - intervals.sturdy)
+        is_short = intervals.mode != "conservative"
+        other = "conservative and longer" if is_short else "posterior and shorter"
+        sure = "" if share == 1 else f" in {share:.0%} of simulated fits, else {other}"
+        noise = f"about {intervals.noise_to_signal:.2g} times its smallest eigenvalue"
+        words = f"{intervals.mode}{sure}; the noise in the information matrix is {noise}"
+        facts.append(("Intervals", words))
+    return facts
+
+
+def _coefficients(plan: StudyPlan) -> Table:
+    frame = plan.to_frame()
+    columns = {"privacy sd": "privacy_sd", "sampling sd": "sampling_sd", "Std. Error": "std_error"}
+    if plan.intervals is not None:
+        columns[f"{STANDARD_LEVEL:.0%} width"] = "width"
+    shown = [[_number(value) for value in frame[name]] for name in columns.values()]
+    shown.append([f"{value:.2f}" for value in frame["kept"]])
+    cells = tuple(zip(*shown, strict=True))
+    return Table(plan.terms, (*columns, "kept"), cells)
+
+
+def _alternatives(plan: StudyPlan) -> Table:
+    rows = alternatives(plan.study)
+    cells = tuple(
+        (
+            f"{row.lambda_:.3g}",
+            _multiple(row.privacy_sd),
+            _multiple(row.width),
+            f"{row.kept:.2f}",
+            row.mode or "-",
+        )
+        for row in rows
+    )
+    names = tuple(f"{'*' if row.is_chosen else ' '} {row.title}" for row in rows)
+    headers = ("lambda", "privacy sd", "width", "kept", "intervals")
+    return Table(names, headers, cells)
+
+
+def _notes(plan: StudyPlan) -> list[str]:
+    both = "privacy sd: what the noise adds to a coefficient; Std. Error: noise and sample together"
+    width = "" if plan.intervals is None else "; width: typical length of the reported interval"
+    notes = [
+        f"{both}{width}; kept: the share of a small effect that the penalty leaves, since all of "
+        "this is about the penalised coefficients."
+    ]
+    if plan.intervals is not None and plan.intervals.mode == "conservative":
+        notes.append(
+            "Conservative intervals allow for the worst data that the noise does not rule out, and "
+            "are far longer than the standard errors here. More records, a larger eps, fewer "
+            "columns or a larger share for inference lead to the shorter kind."
+        )
+    if plan.errors.kept.min() < needed_records.SMALLEST_KEPT:
+        notes.append(
+            "Where little is kept, an interval is short because the penalty holds the coefficient "
+            "near 0, and not because much is known."
+        )
+    return notes
+
+
+def _number(value: float) -> str:
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else "-"
+    return f"{value:.3g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.2e}"
+
+
+def _multiple(value: float) -> str:
+    if not math.isfinite(value):
+        return "-"
+    return f"{value:.2f}" if value < 100 else f"{value:.3g}"

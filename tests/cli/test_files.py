@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import cli, dplr, load, locks
-from privatelr.cli import fit_command
+from privatelr.cli import model_commands
 from privatelr.results.release_files import create_file, release_bytes, replace_file
 
 OTHER = "what was there before"
@@ -57,8 +57,8 @@ def test_a_model_on_disk_is_the_model_that_is_printed(home, capsys):
 
 
 def test_an_existing_file_is_refused_before_anything_is_spent(home, capsys, monkeypatch):
-    monkeypatch.setattr(fit_command, "open_table", None)
-    monkeypatch.setattr(fit_command, "dplr", None)
+    monkeypatch.setattr(model_commands, "open_table", None)
+    monkeypatch.setattr(model_commands, "dplr", None)
     (home / "model.json").write_text(OTHER, encoding="utf-8")
     (home / "link.json").symlink_to("nowhere.json")
     for name in ("model.json", "link.json"):
@@ -86,7 +86,7 @@ def test_a_file_that_appears_meanwhile_is_left_as_it_is(links, home, capsys, mon
         (home / "model.json").write_text(OTHER, encoding="utf-8")
         return dplr(formula, frame, **options)
 
-    monkeypatch.setattr(fit_command, "dplr", slow)
+    monkeypatch.setattr(model_commands, "dplr", slow)
     if not links:
         monkeypatch.setattr(os, "link", without_links)
     status, out, said = fit(capsys, "--out", "model.json")
@@ -170,7 +170,7 @@ def is_locked(home):
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
 def test_a_name_that_is_taken_is_refused_before_anything_is_spent(force, home, capsys, monkeypatch):
-    monkeypatch.setattr(fit_command, "open_table", None)
+    monkeypatch.setattr(model_commands, "open_table", None)
     with reserved(home) as waiting:
         for name in ("model.json", home / "." / "model.json"):
             status, out, said = fit(capsys, "--out", str(name), *force)
@@ -215,7 +215,7 @@ def test_a_file_system_without_locks_still_replaces_nothing(home, capsys, monkey
     ],
 )
 def test_a_place_that_takes_no_file_is_refused_at_once(name, words, home, capsys, monkeypatch):
-    monkeypatch.setattr(fit_command, "open_table", None)
+    monkeypatch.setattr(model_commands, "open_table", None)
     status, out, said = fit(capsys, "--out", name, "--force")
     assert (status, out) == (1, "")
     assert words in said

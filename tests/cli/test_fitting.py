@@ -16,7 +16,7 @@ from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, fixed_noise
 
 import privatelr
 from privatelr import cli, dplr, dpsvm
-from privatelr.cli import csv_files, fit_command
+from privatelr.cli import model_commands, table_files
 
 DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes"]
 
@@ -104,7 +104,7 @@ def test_neither_does_it_where_nothing_is_declared(home, capsys):
 
 @pytest.mark.parametrize(("column", "cell"), [("age", "abc"), ("y", "yes")])
 def test_a_reader_that_infers_types_is_caught(column, cell, home, capsys, monkeypatch):
-    class Inferring(csv_files.CsvTable):
+    class Inferring(table_files.CsvTable):
         def read(self, wanted):
             return pd.read_csv("table.csv")[list(wanted)], {n: "numbers" for n in wanted}
 
@@ -113,7 +113,7 @@ def test_a_reader_that_infers_types_is_caught(column, cell, home, capsys, monkey
         with open(path, "rb") as stream:
             yield Inferring(stream, path, ",")
 
-    monkeypatch.setattr(fit_command, "open_table", open_table)
+    monkeypatch.setattr(model_commands, "open_table", open_table)
     with pytest.raises(AssertionError):
         check_one_record(capsys, column, cell, DECLARED)
 
@@ -214,7 +214,7 @@ def test_a_dot_takes_all_columns_and_a_minus_takes_one_back(home, capsys):
 def test_columns_that_are_not_needed_are_not_looked_at(home, capsys, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        fit_command, "dplr", lambda f, frame, **k: seen.append(frame) or dplr(f, frame, **k)
+        model_commands, "dplr", lambda f, frame, **k: seen.append(frame) or dplr(f, frame, **k)
     )
     printed(capsys, "fit", "clinic.csv", "y ~ age", "--schema", "clinic.toml")
     assert set(seen[0].columns) == {"age", "y"}
@@ -450,7 +450,7 @@ def test_standard_input(home, capsys, monkeypatch):
 
 
 def test_arguments_are_refused_before_a_long_table_is_read(home, capsys, monkeypatch):
-    monkeypatch.setattr(fit_command, "open_table", None)
+    monkeypatch.setattr(model_commands, "open_table", None)
     for option in (
         *(["--eps", "-1"], ["--lambda", "1e99"], ["--model", "svm", "--h", "2"]),
         *(["--spend", "coefficients=0.9"], ["--spend", "inference=1"]),

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr.cli.c_programs import matrix_text
-from privatelr.cli.c_programs.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
+from privatelr.cli import matrix_text
+from privatelr.cli.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
 
 LR, SVM = ("n", "d", "lambda", "eps"), ("n", "d", "lambda", "eps", "h")
 SMALL = b"2 2 0.1 1\n0.1 0.2\n0.3 0.4\n-1\n1\n"
@@ -96,7 +96,7 @@ def test_older_parsers_are_not_trusted(monkeypatch):
     texts = " ".join(doubles(random.Random(1), 400))
     data = f"100 4 1 1 {texts} {'1 ' * 100}".encode()
     fast = read(data)[1]
-    monkeypatch.setattr(matrix_text, "_PANDAS_IS_EXACT", False)
+    monkeypatch.setattr(matrix_text, "PANDAS_IS_EXACT", False)
     assert read(data)[1].tobytes() == fast.tobytes()
     assert "'1e5e'" in refusal(SMALL.replace(b"0.3", b"1e5e"))
 
@@ -210,7 +210,7 @@ def test_where_a_file_is_cut_does_not_matter(piece, monkeypatch):
     good = f"20 3 .1\n 1 {body}\n{'-1 1 ' * 10}".encode()
     bad = [good[:-3], good + b"1", good.replace(b"0.5", b"0,5"), good[:200] + b"\0" + good[200:]]
     whole, sentences = read(good), [refusal(data) for data in bad]
-    monkeypatch.setattr(matrix_text, "_PIECE", piece)
+    monkeypatch.setattr(matrix_text, "PIECE", piece)
     for found, expected in zip(read(good), whole, strict=True):
         assert np.array_equal(found, expected)
     assert [refusal(data) for data in bad] == sentences

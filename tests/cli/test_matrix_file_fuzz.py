@@ -10,8 +10,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from privatelr.cli.c_programs import matrix_text
-from privatelr.cli.c_programs.c_models import (
+from privatelr.cli import matrix_text
+from privatelr.cli.c_programs import (
     ALL,
     LRSIMPLE,
     NON_PRIVATE,
@@ -20,7 +20,7 @@ from privatelr.cli.c_programs.c_models import (
     SVMSIMPLE,
     run_program,
 )
-from privatelr.cli.c_programs.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
+from privatelr.cli.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
 from privatelr.errors import GuaranteeError
 from privatelr.privacy.noise import SystemRandomness
 
@@ -187,7 +187,7 @@ def test_the_reader(kind):
 
 
 def test_a_careless_reader_is_caught(monkeypatch):
-    monkeypatch.setattr(matrix_text, "_fits", lambda numbers, count, header: True)
+    monkeypatch.setattr(matrix_text.Header, "takes", lambda header, numbers, count: True)
     with pytest.raises((AssertionError, ValueError)):  # labels beyond -1 and 1, or too many
         survey("lr", random.Random(0), 500)
 

@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 from frames_for_laws import require_fresh
 
-from privatelr.cli import main_command
-from privatelr.cli.c_programs import c_commands, c_models
-from privatelr.cli.c_programs.c_commands import lrsimple, svmsimple
-from privatelr.cli.c_programs.c_models import (
+from privatelr.cli import c_programs, main_command
+from privatelr.cli.c_programs import (
     ALL,
     LRSIMPLE,
     NON_PRIVATE,
     OBJECTIVE,
     OUTPUT,
     SVMSIMPLE,
+    lrsimple,
     run_program,
+    svmsimple,
 )
-from privatelr.cli.c_programs.matrix_text import MatrixFileError
+from privatelr.cli.matrix_text import MatrixFileError
 from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.privacy.noise import FloatDraw, SphericalLaplace, SystemRandomness
 
@@ -295,7 +295,7 @@ def test_private_lines_always_return_0(name, command_line, monkeypatch):
     def never(objective):
         raise NotConvergedError("never")
 
-    monkeypatch.setattr(c_models, "Newton", lambda: never)
+    monkeypatch.setattr(c_programs, "Newton", lambda: never)
     status, out, err = command_line(lrsimple, data)
     assert (status, err) == (0, "")
     d = int(data.split()[1])
@@ -414,7 +414,7 @@ def test_json_has_no_nan(command_line, monkeypatch):
     def never(objective):
         raise NotConvergedError("never")
 
-    monkeypatch.setattr(c_models, "Newton", lambda: never)
+    monkeypatch.setattr(c_programs, "Newton", lambda: never)
     line = json.loads(command_line(lrsimple, example(), "--json")[1])["lines"][0]
     assert (line["coefficients"], line["returned"]) == ([None] * 3, 1)
 
@@ -447,7 +447,7 @@ def test_an_interrupt_is_one_line(command_line, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(c_commands, "run_program", interrupted)
+    monkeypatch.setattr(c_programs, "run_program", interrupted)
     assert command_line(lrsimple, example()) == (130, "", "lrsimple: interrupted.\n")
 
 
@@ -455,9 +455,7 @@ def test_a_reader_that_leaves(tmp_path):
     """As in ``lrsimple data.txt | head -0``."""
     path = tmp_path / "data.txt"
     path.write_bytes(example())
-    code = (
-        "import sys; from privatelr.cli.c_programs.c_commands import lrsimple; sys.exit(lrsimple())"
-    )
+    code = "import sys; from privatelr.cli.c_programs import lrsimple; sys.exit(lrsimple())"
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:

@@ -15,9 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import MissingDependencyError, SchemaError, load_dataset, load_schema
-from privatelr.cli.csv_files import UNDECLARED, CsvTable, number
 from privatelr.cli.outcomes import InputError
-from privatelr.cli.table_files import DeclaredColumn, by_levels, by_variable, describe, open_table
+from privatelr.cli.table_files import (
+    UNDECLARED,
+    CsvTable,
+    DeclaredColumn,
+    by_levels,
+    by_variable,
+    describe,
+    number,
+    open_table,
+)
 from privatelr.design import Variable
 
 WANTED = {

@@ -1,5 +1,6 @@
 """`plan` forecasts what `dplr` and `dpsvm` do: the calibration exactly, the errors nearly."""
 
+import dataclasses
 import inspect
 import math
 from functools import lru_cache
@@ -23,8 +24,7 @@ from privatelr import (
 from privatelr.numerics import c_index
 from privatelr.planning import needed_records
 from privatelr.planning.forecast import kept_by_penalty, simulate
-from privatelr.planning.made_up_records import Guesses, spread_quantiles
-from privatelr.planning.make_plan import population_of
+from privatelr.planning.study import Guesses, population_of, spread_quantiles
 
 FORMULA = "chd ~ age + sbp + famhist"
 SHORT = "chd ~ age"  # its intervals are quick to come by
@@ -228,10 +228,10 @@ def test_all_covariates_are_meant_where_none_is_named():
 def test_the_search_begins_where_the_penalty_hides_nothing():
     study = planned_for(20, 0.1, spend="inference").study
     assert planned_for(20, 0.1).errors.kept[1] < 0.1
-    start = needed_records._beyond_conservative(
-        lambda n: needed_records.at_size(study, int(n)), 20, needed_records.SIZES
+    start = needed_records.beyond_conservative(
+        lambda n: dataclasses.replace(study, n=int(n)), 20, needed_records.SIZES
     )
-    assert kept_by_penalty(simulate(needed_records.at_size(study, int(start))))[1] > 0.7
+    assert kept_by_penalty(simulate(dataclasses.replace(study, n=int(start))))[1] > 0.7
 
 
 UNATTAINABLE = [

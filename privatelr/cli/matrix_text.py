@@ -29,27 +29,29 @@ LONGEST = 2000
 """Characters of one number; every double can be written out exactly in fewer."""
 MOST_ROWS, MOST_COLUMNS = 10**12, 10**4
 """Largest n and d; a minimiser holds matrices of d x d numbers."""
+PIECE = 2**20
+"""Bytes that are read at once."""
 _RANGES = {
     "n": (1, MOST_ROWS),
     "d": (1, MOST_COLUMNS),
     "lambda": (SMALLEST_LAMBDA, LARGEST_LAMBDA),
     "eps": (SMALLEST_EPSILON, LARGEST_EPSILON),
 }
-_PIECE = 2**20
 _WHITE = b" \t\n\v\f\r"
 _ONE_A_LINE = bytes.maketrans(_WHITE, b"\n" * len(_WHITE))
 _ALPHABET = _WHITE + b"0123456789+-.eE"
-_TOKEN = re.compile(rb"\S+")
 _NUMBER = re.compile(rb"[+-]?(\d++\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _QUOTED = 24
+"""Characters of a token that a sentence quotes."""
+_UTF16 = "it is text in UTF-16; save it as plain text (ASCII or UTF-8)"
 _MARKS = {
     b"\x1f\x8b": "it is compressed by gzip; take its content, as in: gunzip -c FILE | PROGRAM -",
-    b"\xff\xfe": "it is text in UTF-16; save it as plain text (ASCII or UTF-8)",
-    b"\xfe\xff": "it is text in UTF-16; save it as plain text (ASCII or UTF-8)",
+    b"\xff\xfe": _UTF16,
+    b"\xfe\xff": _UTF16,
 }
 _UTF8_MARK = b"\xef\xbb\xbf"
-# since 3.1 pandas rounds to the nearest double, which its faster methods did not do before
-_PANDAS_IS_EXACT = tuple(int(part) for part in pd.__version__.split(".")[:2]) >= (3, 1)
+PANDAS_IS_EXACT = tuple(int(part) for part in pd.__version__.split(".")[:2]) >= (3, 1)
+"""Since 3.1 pandas rounds to the nearest double, which its faster methods did not do before."""
 
 
 class MatrixFileError(InputError):
@@ -72,14 +74,9 @@ class Header:
         return 4 if self.h is None else 5
 
     @property
-    def features(self) -> int:
-        """How many numbers come before the labels."""
-        return self.length + self.n * self.d
-
-    @property
     def total(self) -> int:
         """How many numbers the file has to hold."""
-        return self.features + self.n
+        return self.length + self.n * (self.d + 1)
 
     @property
     def promise(self) -> str:
@@ -88,19 +85,23 @@ class Header:
 
     def place(self, position: int) -> str:
         """What the number at a position of the file is."""
-        if position > self.total:
-            return "after the last label"
-        if position > self.features:
-            return f"label of row {position - self.features}"
+        label = position - (self.total - self.n)
+        if label > 0:
+            return f"label of row {label}" if label <= self.n else "after the last label"
         row, column = divmod(position - self.length - 1, self.d)
         return f"row {row + 1}, column {column + 1}"
+
+    def takes(self, numbers: FloatArray, count: int) -> bool:
+        """Whether numbers after the first `count` are not too many, and their labels labels."""
+        labels = numbers[max(self.total - self.n - count, 0) :]
+        return count + len(numbers) <= self.total and bool((np.abs(labels) == 1).all())
 
     def fault(self, position: int, token: bytes) -> str:
         """Why something cannot stand at a position after the header; empty if it can."""
         if position > self.total:
             return f"this is one too many; {self.promise}"
         fault = _fault(token)
-        if fault or position <= self.features or abs(float(token)) == 1:
+        if fault or position <= self.total - self.n or abs(float(token)) == 1:
             return fault
         return (
             f"'{_shortened(token)}' is no label; after a header of {self.length} numbers and "
@@ -133,13 +134,11 @@ def read_header(stream: BinaryIO, names: Sequence[str]) -> tuple[Header, Iterato
     MatrixFileError
         If one of these numbers is missing, is not a number, or is out of its range.
     """
-    pieces = _pieces(stream)
-    found: list[float] = []
-    piece = TextBlock(b"", 1)
 
     def fault(position: int, token: bytes) -> str:
         return _fault(token) or _out_of_range(names[position - 1], token)
 
+    pieces, found, piece = _pieces(stream), list[float](), TextBlock(b"", 1)
     for piece in pieces:
         for match in _one_by_one(piece, len(found), lambda at: names[at - 1], fault):
             found.append(float(match[0]))
@@ -176,11 +175,10 @@ def read_rows(
     """
     if size is not None and size < 2 * header.total - 1:
         raise MatrixFileError(f"numbers 1 and 2: {header.promise}, which {size} bytes cannot hold.")
-    values = bytearray()
-    count, piece = header.length, TextBlock(b"", 1)
+    values, count, piece = bytearray(), header.length, TextBlock(b"", 1)
     for piece in pieces:
         numbers = _parsed(piece.text)
-        if numbers is None or not _fits(numbers, count, header):
+        if numbers is None or not header.takes(numbers, count):
             tokens = _one_by_one(piece, count, header.place, header.fault)
             numbers = np.fromiter((float(match[0]) for match in tokens), np.float64)
         values += numbers.tobytes()
@@ -196,7 +194,7 @@ def read_rows(
 
 def _pieces(stream: BinaryIO) -> Iterator[TextBlock]:
     """A file cut at white space, or within a number that is too long to be one."""
-    chunk, rest, line = stream.read(_PIECE), b"", 1
+    chunk, rest, line = stream.read(PIECE), b"", 1
     for mark, sentence in _MARKS.items():
         if chunk.startswith(mark):
             raise MatrixFileError(f"line 1, number 1 (n): this is no text: {sentence}.")
@@ -204,17 +202,19 @@ def _pieces(stream: BinaryIO) -> Iterator[TextBlock]:
     while chunk:
         text = rest + chunk
         rest = b"" if text[-1:] in _WHITE else text.rsplit(None, 1)[-1]
-        if len(rest) > LONGEST:
-            rest = b""
+        rest = rest if len(rest) <= LONGEST else b""
         whole = text[: len(text) - len(rest)]
         yield TextBlock(whole, line)
         line += whole.count(b"\n")
-        chunk = stream.read(_PIECE)
+        chunk = stream.read(PIECE)
     yield TextBlock(rest, line)
 
 
 def _parsed(text: bytes) -> FloatArray | None:
-    """The numbers of a text, or None if a look at each of them is called for."""
+    """The numbers of a text, or None if a look at each of them is called for.
+
+    The parser of pandas takes a quarter of the time of NumPy's.
+    """
     if not text.strip():
         return np.empty(0)
     white = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) <= ord(" "))
@@ -222,23 +222,15 @@ def _parsed(text: bytes) -> FloatArray | None:
     if text.translate(None, _ALPHABET) or longest > LONGEST:
         return None
     try:
-        numbers = _fast(text) if _PANDAS_IS_EXACT else np.array([*map(float, text.split())])
+        if PANDAS_IS_EXACT:
+            lines = io.BytesIO(text.translate(_ONE_A_LINE))
+            table = pd.read_csv(lines, header=None, dtype=np.float64, na_filter=False, engine="c")
+            numbers = table[0].to_numpy()
+        else:
+            numbers = np.array([*map(float, text.split())])
     except ValueError:
         return None
     return numbers if np.isfinite(numbers).all() else None
-
-
-def _fast(text: bytes) -> FloatArray:
-    """Numbers by the parser of pandas, which takes a quarter of the time of NumPy's."""
-    lines = io.BytesIO(text.translate(_ONE_A_LINE))
-    table = pd.read_csv(lines, header=None, dtype=np.float64, na_filter=False, engine="c")
-    return np.asarray(table[0].to_numpy())
-
-
-def _fits(numbers: FloatArray, count: int, header: Header) -> bool:
-    """Whether numbers that follow the first `count` are not too many, and their labels labels."""
-    labels = numbers[max(header.features - count, 0) :]
-    return count + len(numbers) <= header.total and bool((np.abs(labels) == 1).all())
 
 
 def _one_by_one(
@@ -248,7 +240,7 @@ def _one_by_one(
     fault: Callable[[int, bytes], str],
 ) -> Iterator[re.Match[bytes]]:
     """What stands between white space, after `count` numbers; raises at the first at fault."""
-    for position, match in enumerate(_TOKEN.finditer(piece.text), count + 1):
+    for position, match in enumerate(re.finditer(rb"\S+", piece.text), count + 1):
         if reason := fault(position, match[0]):
             line = piece.line_at(match.start())
             raise MatrixFileError(f"line {line}, number {position} ({place(position)}): {reason}.")

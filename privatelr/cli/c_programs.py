@@ -1,0 +1,343 @@
+"""The commands ``lrsimple`` and ``svmsimple``: the two published programs as one function.
+
+The programs of Chaudhuri, Monteleoni and Sarwate (2011) read one file and print three lines of
+coefficients, each followed by a return code: the plain fit, output perturbation and objective
+perturbation. Their mechanisms are rows of `privatelr.mechanisms.registry` with the analysis
+``"cms11"`` and without an intercept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import stat
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from privatelr.cli.matrix_text import Header, MatrixFileError, read_header, read_rows
+from privatelr.cli.options import Parser, add_command, add_options, around_options
+from privatelr.cli.outcomes import DONE, reason_of, run_safely
+from privatelr.errors import GuaranteeError, NotConvergedError, PrivacyWarning
+from privatelr.mechanisms import Facts, Problem, Request, calibrate, draw, find_mechanism
+from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
+from privatelr.numerics import Huber, Logistic
+from privatelr.numerics.rows import DenseRows, row_lengths
+from privatelr.numerics.solve import Newton
+from privatelr.privacy import NonPrivate, PureDP
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.types import FloatArray, Placement, RowLimit
+
+SMALLEST_EPSILON_PRIME = 1e-4
+"""The least eps' of the published programs: with less of it, the noise is of no use."""
+STRICT_LENGTH = 1 + 1e-6
+"""Length of a row from which ``--strict`` refuses it."""
+_LIMIT = RowLimit(1.0, None)
+
+
+@dataclass(frozen=True, slots=True)
+class CProgram:
+    """A published program: its name, its model, the header of its file."""
+
+    name: str
+    model: str
+    numbers: tuple[str, ...]
+
+
+LRSIMPLE = CProgram("lrsimple", "logistic regression", ("n", "d", "lambda", "eps"))
+SVMSIMPLE = CProgram(
+    "svmsimple", "linear SVM with the Huber loss", ("n", "d", "lambda", "eps", "h")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedModel:
+    """One of the lines a program can print."""
+
+    title: str
+    placement: Placement
+    private: bool
+
+
+NON_PRIVATE = PrintedModel("non-private", "objective", private=False)
+OUTPUT = PrintedModel("output", "output", private=True)
+OBJECTIVE = PrintedModel("objective", "objective", private=True)
+ALL = (NON_PRIVATE, OUTPUT, OBJECTIVE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """Coefficients ``(d,)`` and the return code, 0 when converged."""
+
+    wanted: PrintedModel
+    coef: FloatArray
+    returned: int
+
+    def __str__(self) -> str:
+        return " ".join([*(f"{number:.6f}" for number in self.coef), str(self.returned)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What a program has to say about a file.
+
+    Attributes
+    ----------
+    header : Header
+    epsilon_prime : float
+        What the curvature leaves of epsilon for the noise of objective perturbation.
+    lines : tuple of Line
+    """
+
+    header: Header
+    epsilon_prime: float
+    lines: tuple[Line, ...]
+
+
+def run_program(
+    program: CProgram,
+    stream: BinaryIO,
+    randomness: Randomness,
+    wanted: Sequence[PrintedModel] = ALL,
+    *,
+    longest: float = math.inf,
+) -> Result:
+    """Read a file and compute the lines that are wanted.
+
+    Parameters
+    ----------
+    program : CProgram
+    stream : binary file
+        See `privatelr.cli.matrix_text`.
+    randomness : Randomness
+        Noise is drawn for each private line, in the order of `wanted`.
+    wanted : sequence of PrintedModel
+    longest : float
+        Refuse a row that is longer than this; other rows longer than 1 are shortened to 1.
+
+    Raises
+    ------
+    MatrixFileError
+        If the file is not of the format, or a row is longer than `longest`.
+    GuaranteeError
+        If too little of epsilon is left for objective perturbation; a function of the header.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: each private line by the header's epsilon, and two of them by twice
+    that. *Neighbours*: files with the same header that differ in one row and its label.
+    *Assumed public*: the header. *Not covered*: the line that is not private, errors about the
+    body of the file, time and memory. A private line never stops short, since whether a solver
+    succeeds is a function of the data; a plain fit that does is a line of NaN.
+    """
+    header, pieces = read_header(stream, program.numbers)
+    loss = Logistic() if header.h is None else Huber(header.h)
+    facts = Facts(header.n, header.d, loss, _LIMIT.radius)
+    problem = facts.with_lambda(header.lambda_)
+    left = header.epsilon - 2 * curvature_cost(problem)
+    if OBJECTIVE in wanted and left < SMALLEST_EPSILON_PRIME:
+        raise _too_little(left, problem, header.epsilon)
+    private, plain = PureDP(header.epsilon), NonPrivate("none: this line is the plain fit")
+    requests = [
+        Request(target, model.placement, "cms11", header.lambda_, "keep")
+        for model in wanted
+        for target in [private if model.private else plain]
+    ]
+    calibrations = [calibrate(request, facts) for request in requests]
+    features, labels = read_rows(header, pieces, _size(stream))
+    lines: list[Line] = []
+    with np.errstate(all="ignore"):  # an overflow is a fact about the data
+        if longest < math.inf:
+            _require_short(features, header, longest)
+        rows = DenseRows(features, labels, bound=_LIMIT.bound, intercept=_LIMIT.intercept)
+        del features, labels  # as large as the rows
+        for model, request, calibration in zip(wanted, requests, calibrations, strict=True):
+            release = find_mechanism(request).release
+            draws = draw(calibration, randomness)
+            try:
+                coef = release(rows, calibration, draws, Newton()).coef
+                lines.append(Line(model, coef, 0))
+            except NotConvergedError:
+                lines.append(Line(model, np.full(rows.d, math.nan), 1))
+    return Result(header, left, tuple(lines))
+
+
+def _too_little(left: float, problem: Problem, epsilon: float) -> GuaranteeError:
+    """What the published programs refuse, and the remedies; depends on the header alone."""
+
+    def above(number: float) -> float:
+        """A number of four digits, no smaller."""
+        unit = 10.0 ** (math.floor(math.log10(number)) - 3)
+        return math.ceil(number / unit) * unit
+
+    c = problem.loss.curvature_bound
+    bend = "".join(f" of {name}={value:g}" for name, value in problem.loss.parameters.items())
+    remedies = [f"eps to {above(SMALLEST_EPSILON_PRIME + 2 * curvature_cost(problem)):.4g}"]
+    if epsilon > SMALLEST_EPSILON_PRIME:
+        share = min((epsilon - SMALLEST_EPSILON_PRIME) / 2, 700.0)
+        least = above(penalty_costing(problem, share) / problem.n)
+        remedies.insert(0, f"lambda to {least:.4g}")
+    return GuaranteeError(
+        f"eps'={left:.6g}: objective perturbation takes an eps' of {SMALLEST_EPSILON_PRIME:g} or "
+        f"more, and eps' = eps - 2 log(1 + c / (n lambda)) with eps={epsilon:g}, c={c:g}{bend}, "
+        f"n={problem.n}, lambda={problem.lambda_:g}; raise {' or '.join(remedies)}, or take "
+        "--line output, which has no such condition."
+    )
+
+
+def _require_short(features: FloatArray, header: Header, longest: float) -> None:
+    """Refuse a row that is too long; depends on the data, as the help says."""
+    for row in np.flatnonzero(row_lengths(features) > longest)[:1]:
+        first = header.length + int(row) * header.d + 1
+        raise MatrixFileError(
+            f"row {row + 1} (numbers {first} to {first + header.d - 1}): it is longer than "
+            f"{longest:.9g}, which --strict refuses; scale the features, or leave --strict out, "
+            "and rows are shortened to 1."
+        )
+
+
+def _size(stream: BinaryIO) -> int | None:
+    """Bytes of a regular file, or None for what cannot tell."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, AttributeError):
+        return None
+    return (found.st_size or None) if stat.S_ISREG(found.st_mode) else None
+
+
+_TEXT = """\
+Private {model} of a file in the published format:
+numbers separated by any white space, first {numbers}, then n rows of
+d features, then n labels, each -1 or 1.
+
+Prints three lines: the plain fit, output perturbation, objective perturbation.
+Each is d coefficients and a return code, 0 when converged (a plain fit that
+did not converge is d times nan, and 1; a private line always is 0). There is no
+intercept, and rows longer than 1 are shortened to 1.
+
+
+what is private:
+  The first line is not; --released-only leaves it out. Each of the other two
+  alone is eps-differentially private when one row and its label are replaced;
+  to publish both costs 2 eps, and so does each further run. The header is taken
+  to be public. An error about the rest of the file, or a refusal by --strict,
+  depends on the data, and nothing covers it: do not publish it.
+
+exit status:
+  0 done; 1 refused, where eps' is below 1e-4; 2 wrong command line or file, and
+  a row that --strict does not take; 3 the lines could not be written;
+  130 interrupted; 141 the reader of the lines left before their end
+
+Time grows with n d squared, and with d cubed: minutes where d is in the thousands.
+
+example:
+  {command} --released-only data.txt"""
+
+
+def _text(program: CProgram, command: str) -> str:
+    return _TEXT.format(model=program.model, numbers=" ".join(program.numbers), command=command)
+
+
+def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the subcommands ``lrsimple`` and ``svmsimple``."""
+    for program in (LRSIMPLE, SVMSIMPLE):
+        name, line = (
+            program.name,
+            f"{program.model} of a file in the format of the published program",
+        )
+        run, text = partial(_run, program), _text(program, f"privatelr {name}")
+        add_command(commands, name, run, line, text)
+
+
+def lrsimple(arguments: Sequence[str] | None = None) -> int:
+    """The command ``lrsimple``; returns the exit status."""
+    return _main(LRSIMPLE, arguments)
+
+
+def svmsimple(arguments: Sequence[str] | None = None) -> int:
+    """The command ``svmsimple``; returns the exit status."""
+    return _main(SVMSIMPLE, arguments)
+
+
+def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
+    parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
+    add_options(parser, program.name)
+
+    def run() -> int:
+        chosen, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            parser.refuse(unknown)
+        return _run(program, chosen)
+
+    return run_safely(program.name, run)
+
+
+def _run(program: CProgram, chosen: argparse.Namespace) -> int:
+    lines = [line for line in ALL if chosen.line in (None, line.title)]
+    if chosen.released_only:
+        lines.remove(NON_PRIVATE)
+    longest = STRICT_LENGTH if chosen.strict else math.inf
+    randomness: Randomness = SystemRandomness()
+    with _opened(chosen.file) as stream:
+        if chosen.seed is not None:
+            randomness = SeededRandomness(chosen.seed)
+            warnings.warn(
+                f"--seed {chosen.seed}: the noise can be replayed, so this output is not private; "
+                "leave --seed out for a release.",
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        result = run_program(program, stream, randomness, lines, longest=longest)
+    if chosen.json:
+        print(json.dumps(_record(program, result, chosen.seed), indent=2, allow_nan=False))
+    else:
+        print(*result.lines, sep="\n")
+    return DONE
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """A file or standard input; what is wrong with its content begins with its name."""
+    name = "standard input" if path == "-" else path if path.isprintable() else repr(path)
+    if path == "-" and sys.stdin is None:
+        raise MatrixFileError("standard input: it is closed.")
+    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
+        try:
+            yield stream
+        except MatrixFileError as error:
+            raise MatrixFileError(f"{name}: {error}") from None
+        except OSError as error:
+            raise MatrixFileError(f"{name}: it cannot be read ({reason_of(error)}).") from None
+
+
+def _record(program: CProgram, result: Result, seed: int | None) -> dict[str, Any]:
+    """The content of the lines and the public facts; numbers as they are, NaN as null."""
+    header = result.header
+    private = [line.wanted.private and seed is None for line in result.lines]
+    return {
+        "program": program.name,
+        "n": header.n,
+        "d": header.d,
+        "lambda": header.lambda_,
+        "eps": header.epsilon,
+        "eps_prime": result.epsilon_prime,
+        **({} if header.h is None else {"h": header.h}),
+        "eps_total": None if seed is not None else header.epsilon * sum(private),
+        "lines": [
+            {
+                "line": line.wanted.title,
+                "private": covered,
+                "coefficients": [None if math.isnan(x) else float(x) for x in line.coef],
+                "returned": line.returned,
+            }
+            for line, covered in zip(result.lines, private, strict=True)
+        ],
+    }

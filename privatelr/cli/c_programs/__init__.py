@@ -1,1 +1,0 @@
-"""The commands ``lrsimple`` and ``svmsimple``, and the files that they read."""

@@ -1,0 +1,340 @@
+"""The options of all commands: how each is written, read, explained, and who takes it."""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Never, get_args
+
+from privatelr.cli.outcomes import WRONG, say
+from privatelr.datasets import load_schema
+from privatelr.errors import SchemaError, listed, nearest, or_meant
+from privatelr.mechanisms.calibration import ANALYSES, LAMBDA_RULES
+from privatelr.numerics import HINGES
+from privatelr.results import PredictionType
+from privatelr.sources import declare_schema
+
+_RULES = ", ".join(LAMBDA_RULES)
+
+
+class _Paragraphs(argparse.HelpFormatter):
+    """Fills paragraphs, and leaves those with indented lines as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(p if "\n  " in p else fill(p, width, indent) for p in paragraphs)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line; its subparsers are of the same class."""
+
+    def __init__(self, **options: Any) -> None:
+        fixed = {"formatter_class": _Paragraphs, "allow_abbrev": False}
+        super().__init__(**{**options, **fixed})
+
+    def error(self, message: str) -> Never:
+        say(self.prog.split()[0], f"{message.rstrip('.')} (see {self.prog} --help).")
+        raise SystemExit(WRONG)
+
+    def refuse(self, unknown: Sequence[str]) -> Never:
+        """Complain about words that stand for nothing, with the option that is near."""
+        known = [option for action in self._actions for option in action.option_strings]
+        option = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
+        bare = {name.lstrip("-"): name for name in known}
+        meant = nearest(option.lstrip("-"), bare)
+        hint = "." if meant is None else f"; did you mean {bare[meant]!r}?"
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as refusal:
+            refusal.message += or_meant(value, [*map(str, action.choices or ())])
+            raise
+
+
+def _reader(expected: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
+    """A function that reads an option: what it cannot read is not what is `expected`."""
+
+    def decorate(read: Callable[[str], Any]) -> Callable[[str], Any]:
+        def checked(text: str) -> Any:
+            try:
+                return read(text)
+            except (ValueError, LookupError, csv.Error):
+                raise argparse.ArgumentTypeError(f"{text!r} is {expected}") from None
+
+        return checked
+
+    return decorate
+
+
+number = _reader("not a number")(float)
+
+
+@_reader("not a whole number from 0")
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 40):
+        raise ValueError
+    return int(text)
+
+
+@_reader(f"neither a number nor one of {_RULES}")
+def _lambda(text: str) -> float | str:
+    return text if text in LAMBDA_RULES else float(text)
+
+
+@_reader("neither inference nor of the form coefficients=0.6,inference=0.4")
+def _spend(text: str) -> str | dict[str, float]:
+    if text.strip() == "inference":
+        return "inference"
+    items = [item.partition("=") for item in text.split(",")]
+    shares = {name.strip(): float(share) for name, _, share in items}
+    if len(shares) < len(items):
+        raise ValueError
+    return shares
+
+
+@_reader("not an encoding such as latin-1, cp1252 or utf-16")
+def _encoding(text: str) -> str:
+    "text".encode(text)  # a codec for anything else than text raises, too
+    return codecs.lookup(text).name
+
+
+@_reader("not a character such as ';', or tab")
+def _separator(text: str) -> str:
+    character = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(character) != 1 or character.isalnum() or character in "\"' .+-_\r\n\0":
+        raise ValueError
+    return character
+
+
+@_reader("not of the form NAME=LO:HI, such as age=18:90")
+def _bounds(text: str) -> tuple[str, tuple[float, float]]:
+    name, equals, pair = text.rpartition("=")
+    low, colon, high = pair.partition(":")
+    if not (name.strip() and equals and colon):
+        raise ValueError
+    return name.strip(), (float(low), float(high))
+
+
+@_reader("not of the form NAME=A,B, such as smoker=no,yes")
+def _levels(text: str) -> tuple[str, list[str]]:
+    name, equals, written = text.partition("=")
+    if not (name.strip() and equals and written.strip()):
+        raise ValueError
+    levels = next(csv.reader([written], strict=True, skipinitialspace=True))
+    return name.strip(), [level.strip() for level in levels]
+
+
+_TEXT = "--separator --decimal --encoding"
+_DECLARED = (
+    "what is public about the table",
+    "--schema --bounds --levels --row-norm --intercept-scale",
+)
+_PROMISE = "--eps|--rho --delta --spend"
+_MODEL = (
+    "what is fitted, and how",
+    "--model --loss --h --lambda --output-perturbation --analysis",
+)
+_PROGRAM = (("", "file --released-only|--line --strict --seed --json"),)
+_OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
+    "demo": (("", "--json"),),
+    "plan": (
+        ("", "formula --n"),
+        _DECLARED,
+        ("what is promised", _PROMISE),
+        _MODEL,
+        ("what is guessed", "--balance --spread --c-index --pilot"),
+        ("what is asked", "--width --term --plot --json"),
+    ),
+    "check": (("", f"data {_TEXT} formula"), _DECLARED),
+    "fit": (
+        ("", f"data {_TEXT} formula"),
+        _DECLARED,
+        ("what is promised", f"{_PROMISE} --seed"),
+        _MODEL,
+        ("", "--out --force --json"),
+    ),
+    "predict": (("", f"model data {_TEXT} --type --threshold --out --force --json"),),
+    "card": (("", "model --format --out --force --json"),),
+    "lrsimple": _PROGRAM,
+    "svmsimple": _PROGRAM,
+    "audit": (("", "--eps --full --mutations --json --plot"),),
+}
+"""What each command takes, under titles; of options joined by ``|`` one excludes the other."""
+_SWITCHES = "--json --force --output-perturbation --released-only --strict --full --mutations"
+_NUMBERS = (
+    "--row-norm --intercept-scale --eps --rho --delta --h --balance --spread --c-index --width "
+    "--threshold"
+)
+_READ: dict[str, dict[str, Any]] = {
+    **{name: {"action": "store_true"} for name in _SWITCHES.split()},
+    **{name: {"metavar": "X", "type": number} for name in _NUMBERS.split()},
+    **{name: {"metavar": "FILE"} for name in ("data", "file", "--pilot", "--plot", "--out")},
+    "model": {"metavar": "MODEL"},
+    "formula": {"metavar": "FORMULA"},
+    "--n": {"metavar": "N", "type": number, "required": True},
+    "--separator": {"metavar": "X", "type": _separator},
+    "--decimal": {"metavar": "X", "choices": (".", ",")},
+    "--encoding": {"metavar": "NAME", "type": _encoding},
+    "--schema": {"metavar": "FILE.toml"},
+    "--bounds": {"metavar": "NAME=LO:HI", "type": _bounds, "action": "append", "default": []},
+    "--levels": {"metavar": "NAME=A,B", "type": _levels, "action": "append", "default": []},
+    "--spend": {"metavar": "SHARES", "type": _spend},
+    "plan --spend": {"metavar": "SHARES", "type": _spend, "default": "inference"},
+    "--seed": {"metavar": "N", "type": _seed},
+    "--model": {"choices": ("logistic", "svm"), "default": "logistic"},
+    "--loss": {"choices": HINGES},
+    "--lambda": {"metavar": "X", "type": _lambda, "dest": "lambda_"},
+    "--analysis": {"choices": ANALYSES},
+    "--term": {"metavar": "NAME"},
+    "--type": {"choices": get_args(PredictionType)},
+    "--format": {"choices": ("markdown", "html"), "default": "markdown"},
+    "--line": {"choices": ("output", "objective")},
+    "audit --eps": {"type": number, "default": 1.0},
+}
+"""How `argparse` reads an option; a command's own way has its name before it."""
+_FORMULA = 'R formula, such as "y ~ age + smoker"'
+_SPEND = (
+    "what the promise is spent on: inference adds standard errors, tests and intervals "
+    "beside the coefficients, with the usual shares, and coefficients=0.6,inference=0.4 sets "
+    "the shares; default: "
+)
+_OUT = "{} to a file, and print nothing; an existing file is refused"
+_HELP = {
+    "model": "a file that fit has written",
+    "data": "the table; - reads CSV from standard input",
+    "file": "the file, or - for standard input",
+    "formula": _FORMULA,
+    "plan formula": f"{_FORMULA}, or a number",
+    "--separator": "between the cells of a text file: a character or tab; default comma, semicolon "
+    "with --decimal , or tab in .tsv",
+    "--decimal": "what the numbers of a text file have before their fraction; default point. A "
+    "number with the other one counts as missing, and so does 1 234",
+    "--encoding": "of a text file, such as latin-1, cp1252 or utf-16; default utf-8",
+    "--n": "number of records",
+    "--schema": "bounds and levels in a file, to which the options add",
+    "--bounds": "limits of a numeric column, as in age=18:90; may be repeated",
+    "--levels": "levels of a column of text, the reference first, as in smoker=no,yes; quoted as "
+    "in CSV where a level has a comma; may be repeated",
+    "--row-norm": "limit to the length of a row of covariates",
+    "--intercept-scale": "constant in the intercept column; default 0.5",
+    "--eps": "epsilon; default 1; 0 is the plain fit",
+    "audit --eps": "epsilon of the claims, from 0.01 to 10; default 1",
+    "--rho": "zero-concentrated privacy instead",
+    "--delta": "delta beside epsilon, far below 1/n; default 0",
+    "--spend": f"{_SPEND}the coefficients alone",
+    "plan --spend": f"{_SPEND}inference",
+    "--seed": "repeat the noise of this whole number; for tests: the output is then not private",
+    "fit --seed": "repeats the noise, for tests; voids the guarantee",
+    "--model": "default: logistic",
+    "--loss": "hinge of the svm; default huber",
+    "--h": "bend of the hinge; default 0.5",
+    "--lambda": f"penalty: a number, or a rule, one of {_RULES}; default auto",
+    "--output-perturbation": "add the noise to the result; by default it is added to the objective",
+    "--analysis": "default: the tightest proven bound",
+    "--balance": "share of the positive class; default 0.5",
+    "--spread": "standard deviation of a numeric column over half the width of its bounds; "
+    "default 0.4",
+    "--c-index": "C-index of the true probabilities; default 0.75",
+    "--pilot": "public table in place of guesses, CSV or Parquet",
+    "--width": "length of an interval, for which n and epsilon are looked for",
+    "--term": "its coefficient; by default all but the intercept",
+    "--plot": "draw widths against epsilon: .png, .svg or .pdf",
+    "audit --plot": "also draw the table: .png, .svg or .pdf",
+    "--type": "default: probabilities, or the classes of an svm, which has no probabilities; "
+    "response, class and prob are R's names",
+    "--threshold": "split classes here: a probability, or a margin of an svm",
+    "--format": "default: markdown",
+    "fit --out": "write the model to a file; an existing file is refused",
+    "predict --out": _OUT.format("write the predictions"),
+    "card --out": _OUT.format("write the card"),
+    "--force": "let --out replace an existing file",
+    "--released-only": "print the two private lines only, and not the plain fit, which is not "
+    "private",
+    "--line": "print this private line only, at the price of eps",
+    "--strict": "refuse rows longer than 1 + 1e-6 instead of shortening them",
+    "--full": "search longer and sample 20 times: five to ten minutes per loss",
+    "--mutations": "plant bugs in the package and print which part of the audit catches each: one "
+    "to three minutes; the exit status is 1 if one is not caught",
+    "demo --json": "print the model file, not the summary",
+    "plan --json": "print JSON in place of the page",
+    "fit --json": "print the model file, not the page",
+    "predict --json": "write JSON: the name of the prediction and a list",
+    "card --json": "print the card as one JSON text",
+    "audit --json": "print JSON in place of the table",
+    "--json": "print the lines and the public facts as JSON",
+}
+
+
+def add_options(parser: Parser, command: str) -> None:
+    """Give a parser all that a command takes."""
+    for title, names in _OPTIONS[command]:
+        group = parser.add_argument_group(title) if title else parser
+        for rivals in names.split():
+            place = group.add_mutually_exclusive_group() if "|" in rivals else group
+            for name in rivals.split("|"):
+                own = f"{command} {name}"
+                how, told = _READ.get(own, _READ[name]), _HELP.get(own) or _HELP[name]
+                place.add_argument(name, help=told, **how)
+
+
+def around_options(text: str) -> dict[str, Any]:
+    """A help text for `argparse`: the options stand at its two blank lines."""
+    description, _, epilog = text.partition("\n\n\n")
+    return {"description": description, "epilog": epilog}
+
+
+def add_command(
+    commands: argparse._SubParsersAction[Parser],
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    line: str,
+    text: str,
+) -> None:
+    """Add a subcommand, which `run` does, with a line in the list of commands and a help text."""
+    parser = commands.add_parser(name, help=line, **around_options(text))
+    add_options(parser, name)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def given(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The options that are on the command line, or have a default, as keywords."""
+    found = {name: getattr(chosen, name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def text_options(chosen: argparse.Namespace) -> dict[str, Any]:
+    """What `open_table` is told about a text file."""
+    return {name: getattr(chosen, name) for name in ("separator", "decimal", "encoding")}
+
+
+def read_declarations(chosen: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Keywords for `dplr`: the schema file, and over it the options.
+
+    Raises
+    ------
+    SchemaError
+        If something is declared about a column that is not among `names`.
+    """
+    schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
+    declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
+    for here, there in (("bounds", "levels"), ("levels", "bounds")):
+        for name, value in getattr(chosen, here):
+            declared[there].pop(name, None)
+            declared[here][name] = value
+    declared |= given(chosen, "row_norm", "intercept_scale")
+    declare_schema(**declared)
+    known = frozenset(names)
+    for argument in ("bounds", "levels"):
+        for name in declared[argument]:
+            if name not in known:
+                raise SchemaError(
+                    f"{argument} names {name!r}, which is not a column of the table; it has "
+                    f"{listed(names)}{or_meant(name, names)}"
+                )
+    return declared

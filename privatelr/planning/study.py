@@ -1,0 +1,304 @@
+"""A study before its data: design, request, and made-up records from public guesses or a pilot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from privatelr.audit.density.pairs import SignedRows
+from privatelr.design import DesignSpec, Variable, read_design
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    SchemaError,
+    or_meant,
+    require_number,
+    show,
+)
+from privatelr.inference import PUBLIC_SEED
+from privatelr.mechanisms import Facts, Request
+from privatelr.numerics import Loss
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.types import FloatArray, ObjectArray
+
+_FEWEST, _PER_COLUMN = 1024, 32
+"""Made-up records, at least, and for each column of the design."""
+_LEAST_OF_PILOT, _MOST_OF_PILOT = 2000, 20_000
+_PILOT_WORK = 2e6
+"""Numbers in the outer products of a pilot's rows, about; a longer pilot is used in part."""
+_TWO_POINTS = 0.999
+"""A spread from which all values are at the ends of their bounds."""
+_STEEPEST = 4.0
+"""Deviation of the true predictor, at most: the C-index is then about 0.96."""
+_WIDEST = 60.0
+"""A predictor beyond which no probability differs from 0 or 1."""
+_GUESSES = {
+    "balance": (0.001, 0.999, "the share of the positive class, a number from {} to {}"),
+    "spread": (
+        *(0.01, 1.0),
+        "a standard deviation over half the width of the bounds, a number from {} to {}",
+    ),
+    "c_index": (0.5, 0.95, "a number from {} (nothing to find) to {}"),
+}
+"""What is guessed: its limits, and what it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """What a plan assumes where nothing is public.
+
+    Attributes
+    ----------
+    balance : float
+        Share of the positive class.
+    spread : float
+        Standard deviation of a bounded column, over half the width of its bounds.
+    c_index : float
+        Of the true probabilities; 0.5 is nothing to find.
+    """
+
+    balance: float = 0.5
+    spread: float = 0.4
+    c_index: float = 0.75
+
+
+def read_guesses(**given: Any) -> Guesses:
+    """Check what is guessed; raises `ArgumentError`."""
+    found = {}
+    for name, (low, high, words) in _GUESSES.items():
+        takes = words.format(f"{low:g}", f"{high:g}")
+        value = given[name]
+        found[name] = require_number(ArgumentError, name, value, takes, at_least=low, at_most=high)
+    return Guesses(**found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """Signed design rows and how common each is.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (k, d)
+        ``y x``.
+    shares : ndarray of shape (k,)
+        They add up to 1.
+    """
+
+    rows: FloatArray
+    shares: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """All that a forecast is made from; nothing in it is private."""
+
+    spec: DesignSpec
+    loss: Loss
+    request: Request
+    n: int
+    population: Population
+
+    @property
+    def facts(self) -> Facts:
+        """What a fit of this study is calibrated for."""
+        spec = self.spec
+        return Facts(self.n, spec.d, self.loss, spec.radius, spec.blocks)
+
+    @property
+    def records(self) -> SignedRows:
+        """As many made-up records as the study has, in the shares of the population."""
+        return SignedRows(self.population.rows, self.n * self.population.shares)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Columns by their names, the intercept first."""
+        return self.spec.columns.names
+
+
+def rows_of(study: Study, term: Any) -> list[int]:
+    """Positions of a coefficient, or of all but the intercept."""
+    if term is None:
+        return list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
+    if term not in study.terms:
+        listed, end = ", ".join(map(repr, study.terms)), or_meant(term, study.terms)
+        raise ArgumentError(f"term={show(term)}: term takes one of {listed}{end}")
+    return [study.terms.index(term)]
+
+
+def price_of(study: Study) -> tuple[str, float]:
+    """What `plan` calls the price, ``"eps"`` or ``"rho"``, and how much it is."""
+    match study.request.target:
+        case ZCDP(rho=rho):
+            return "rho", rho
+        case PureDP(epsilon=epsilon) | ApproxDP(epsilon=epsilon):
+            return "eps", epsilon
+    raise GuaranteeError("eps=0: a plan without privacy has no epsilon to vary.")
+
+
+def at_price(study: Study, price: float) -> Study:
+    """The same study for another epsilon, or rho."""
+    target, currency = study.request.target, price_of(study)[0]
+    changed: Any = {"rho" if currency == "rho" else "epsilon": price}
+    return replace(study, request=replace(study.request, target=replace(target, **changed)))
+
+
+def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None) -> Population:
+    """Records by the guesses, or those of a public pilot.
+
+    Made-up columns are independent and spread as guessed. Of a long pilot a part is drawn by a
+    public seed. Where labels are not those of a pilot, every record counts with both.
+    """
+    responses = spec.formula.response.names
+    if pilot is None:
+        missing, frame = responses, _columns(spec, guesses.spread)
+    else:
+        for name in spec.formula.covariates:
+            if name not in pilot.columns:
+                raise SchemaError(
+                    f"pilot: the column {name!r} is missing; a pilot has a column for every "
+                    f"covariate, here {', '.join(map(repr, spec.formula.covariates))}."
+                )
+        missing, frame = tuple(name for name in responses if name not in pilot.columns), pilot
+        most = int(np.clip(_PILOT_WORK / spec.d**2, _LEAST_OF_PILOT, _MOST_OF_PILOT))
+        if len(frame) > most:
+            chosen = np.random.default_rng(PUBLIC_SEED).permutation(len(frame))[:most]
+            frame = frame.iloc[np.sort(chosen)]
+    # usable values for a response whose labels are not looked at
+    blank = [spec.variables[name] for name in missing]
+    usable = {v.name: [v.levels[0] if v.levels else v.bounds[0]] * len(frame) for v in blank}
+    rows = read_design(spec, frame.assign(**usable), DenseRows).rows
+    assert isinstance(rows, DenseRows)
+    if pilot is not None and not np.any(rows.y):
+        raise ArgumentError(
+            "pilot: none of its records can be used; a pilot takes values within their bounds and "
+            "levels, and none missing."
+        )
+    if not missing:
+        return Population(rows.x * rows.y[:, None], np.full(rows.n, 1 / rows.n))
+    positive = _positive_shares(rows.x, guesses)
+    shares = np.concatenate([positive, 1 - positive]) / rows.n
+    return Population(np.concatenate([rows.x, -rows.x]), shares)
+
+
+def _columns(spec: DesignSpec, spread: float) -> pd.DataFrame:
+    """Columns in the user's units; every value is as common as its law has it."""
+    count = max(_FEWEST, _PER_COLUMN * spec.d)
+    rng = np.random.default_rng(PUBLIC_SEED)
+    ranks = (np.arange(count) + 0.5) / count
+    variables = {name: spec.variables[name] for name in spec.formula.covariates}
+    unbounded = sum(not v.is_bounded for v in variables.values())
+    limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
+    reach = spread * limit / math.sqrt(max(unbounded, 1))
+    columns: dict[str, Any] = {
+        name: _values(variable, rng.permutation(ranks), spread, reach)
+        for name, variable in variables.items()
+    }
+    return pd.DataFrame(columns, index=range(count))
+
+
+def _values(
+    variable: Variable, ranks: FloatArray, spread: float, reach: float
+) -> FloatArray | ObjectArray:
+    """Quantiles of the law of a column at `ranks` ``(count,)``."""
+    if variable.levels:
+        levels = np.empty(len(variable.levels), dtype=object)
+        levels[:] = variable.levels
+        return np.asarray(levels[np.floor(ranks * len(levels)).astype(np.intp)])
+    if not variable.is_bounded:
+        return np.asarray(reach * special.ndtri(ranks))
+    low, high = variable.bounds
+    return np.asarray((low + high) / 2 + (high - low) / 2 * spread_quantiles(ranks, spread))
+
+
+def spread_quantiles(ranks: FloatArray, spread: float) -> FloatArray:
+    """Quantiles of the symmetric beta law on [-1, 1] whose standard deviation is `spread`.
+
+    At 0.577 it is uniform, above it both ends are more common than the middle, below it less.
+    """
+    if spread >= _TWO_POINTS:
+        return np.where(ranks < 0.5, -1.0, 1.0)
+    shape = (1 / spread**2 - 1) / 2
+    return np.asarray(2 * special.betaincinv(shape, shape, ranks) - 1)
+
+
+def _positive_shares(x: FloatArray, guesses: Guesses) -> FloatArray:
+    """Probability ``(m,)`` of the positive class at rows ``(m, d)``: logistic, with a guessed fit.
+
+    All columns have a part of the same deviation in the predictor; its scale gives the C-index,
+    and its intercept the mean probability.
+    """
+    deviation = x.std(axis=0)
+    varies = deviation > 0
+    predictor = x[:, varies] @ (1 / deviation[varies])
+    predictor /= predictor.std() or 1.0
+
+    def balanced(scaled: FloatArray) -> FloatArray:
+        reach = _WIDEST + np.abs(scaled).max()
+        intercept = _root(
+            lambda at: float(special.expit(scaled + at).mean()) - guesses.balance, -reach, reach
+        )
+        return np.asarray(special.expit(scaled + intercept))
+
+    scale = _root(
+        lambda at: _c_index(predictor, balanced(at * predictor)) - guesses.c_index, 0.0, _STEEPEST
+    )
+    return balanced(scale * predictor)
+
+
+def _root(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Where a rising function crosses 0, by halving: the end at which it is not below."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        if rising(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _c_index(predictor: FloatArray, probability: FloatArray) -> float:
+    """Expected C-index of a predictor ``(m,)`` for labels of these probabilities ``(m,)``."""
+    order = np.argsort(predictor)
+    positive = probability[order]
+    negative = 1 - positive
+    below = np.cumsum(negative) - negative / 2
+    return float(positive @ below / (positive.sum() * negative.sum()))
+
+
+def assumptions_of(
+    spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
+) -> tuple[str, ...]:
+    """One clause for each assumption."""
+    labels = (
+        f"{guesses.balance:.3g} of the records are positive (balance)",
+        f"the true probabilities are logistic with a C-index of {guesses.c_index:g} (c_index), to "
+        "which all columns contribute alike",
+    )
+    if pilot is not None:
+        if all(name in pilot.columns for name in spec.formula.response.names):
+            return (f"records are like the {len(pilot):,} of the public pilot",)
+        like = f"covariates are like those of the {len(pilot):,} records of the public pilot"
+        return (like, *labels)
+    variables = [spec.variables[name] for name in spec.formula.covariates]
+    limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
+    clauses = {
+        "numeric columns lie around the middle of their bounds, with a standard deviation of "
+        f"{guesses.spread:g} of half their width (spread)": any(
+            not v.levels and v.is_bounded for v in variables
+        ),
+        "columns without bounds are normal, and rows of them have a root mean square length of "
+        f"{guesses.spread:g} (spread) of the limit {limit:g}": any(
+            not v.is_bounded for v in variables
+        ),
+        "the levels of a factor are equally common": any(v.levels for v in variables),
+        "columns do not depend on each other": len(variables) > 1,
+    }
+    holding = (clause for clause, holds in clauses.items() if holds)
+    return (*holding, *labels, "no value is missing")
