@@ -2,7 +2,6 @@
 
 from privatelr.design.coding import INTERCEPT, Factor, fill, plan_factor
 from privatelr.design.dask_design import DaskTable, read_dask_design, read_dask_source
-from privatelr.design.evaluation import evaluate, interval
 from privatelr.design.formula_design import (
     Design,
     DesignSpec,

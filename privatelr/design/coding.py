@@ -17,19 +17,15 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr.design.evaluation import interval
 from privatelr.design.variables import remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import (
     EVERYTHING,
+    Contrast,
     Expression,
     Interval,
-    coded_column,
-    coded_contrast,
-    coded_levels,
-    coding_call,
     contrasts_of,
-    is_logical,
+    interval,
     require_base,
 )
 from privatelr.types import FloatArray, IntArray
@@ -51,7 +47,7 @@ class Factor:
     interval: Interval = EVERYTHING
     source: str | None = None
     levels: tuple[Any, ...] = ()
-    contrast: str | None = None
+    contrast: Contrast | None = None
 
     @property
     def is_categorical(self) -> bool:
@@ -63,17 +59,13 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
 
     A comparison is a factor with the levels False and True, as it is in R.
     """
-    name = coded_column(expression)
+    name, logical = expression.column, expression.is_logical
     variable = variables[name] if name is not None else None
-    logical = is_logical(expression)
-    if (
-        coding_call(expression) is None
-        and not logical
-        and (variable is None or variable.kind == "numeric")
-    ):
+    numeric = variable is None or variable.kind == "numeric"
+    if numeric and not expression.is_coded and not logical:
         bounds = {key: variables[key].bounds for key in expression.names}
         return Factor(expression, interval(expression, bounds))
-    levels = coded_levels(expression) or ((False, True) if logical else ())
+    levels = expression.levels or ((False, True) if logical else ())
     levels = levels or (variable.levels if variable is not None else ())
     if not levels or (variable is None and not logical):
         ask = "code a column instead" if variable is None else remedy(variable)
@@ -82,7 +74,7 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
         raise SchemaError(f"term '{expression.label}' has one level; a term takes two or more.")
     if variable is not None:
         require_content(variable.name, variable.content, levels)
-    contrast = coded_contrast(expression)
+    contrast = expression.contrast
     require_base(expression.label, contrast, levels)
     return Factor(expression, source=name, levels=levels, contrast=contrast)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.design.variables import as_numbers, stand_in
-from privatelr.formula import coded_column
 from privatelr.sources import RowSlice, Tally, Unread, beyond
 from privatelr.types import BoolArray, FloatArray, IntArray
 
@@ -128,7 +127,7 @@ def _column(recipe: TermCoding, factors: Sequence[Factor]) -> str | None:
     single = len(recipe.numeric) == 1 and not recipe.categorical
     if not single or recipe.stop - recipe.start != 1 or recipe.grid[0, 0] != 1.0:
         return None
-    return coded_column(factors[recipe.numeric[0]].expression)
+    return factors[recipe.numeric[0]].expression.column
 
 
 def _stretch(start: int, variables: Sequence[Variable]) -> Stretch:

@@ -18,15 +18,13 @@ from scipy import sparse
 
 from privatelr.design.coding import fill
 from privatelr.design.column_plan import Steps, plan_steps, read_stretch, to_units
-from privatelr.design.evaluation import Columns as Values
-from privatelr.design.evaluation import evaluate
 from privatelr.design.response import Response, labels, plan_response
 from privatelr.design.row_radius import BoundSource, blocks_of, bound_of, require_boundable
 from privatelr.design.terms import Columns, plan_columns, user_units
 from privatelr.design.type_checks import foreign_constants, require_kinds
 from privatelr.design.variables import Coded, Variable, describe_variables, level_codes, read_column
 from privatelr.errors import FormulaError
-from privatelr.formula import Formula, coded_column
+from privatelr.formula import Formula, evaluate
 from privatelr.sources import RowSlice, Schema, Tally, as_piece, columns_of, side_by_side, tally_of
 from privatelr.types import (
     Block,
@@ -41,6 +39,10 @@ from privatelr.types import (
 
 if TYPE_CHECKING:
     from privatelr.design.coding import Factor, TermCoding
+
+
+Values = Mapping[str, Any]
+"""Columns that were read, by name: numbers, objects, or positions among levels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -370,7 +372,7 @@ def read_factors(
             found = level_codes(column, factor.levels)
             usable &= found >= 0
             codes[index] = np.maximum(found, 0)
-        elif (name := coded_column(factor.expression)) is not None:
+        elif (name := factor.expression.column) is not None:
             numbers[index] = np.asarray(values[name])  # finite and clipped as it was read
         else:
             number = np.broadcast_to(evaluate(factor.expression, values), (n,))

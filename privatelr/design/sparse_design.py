@@ -21,8 +21,7 @@ from privatelr.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from privatelr.design.coding import TermCoding
-    from privatelr.design.evaluation import Columns as Values
-    from privatelr.design.formula_design import DesignSpec
+    from privatelr.design.formula_design import DesignSpec, Values
 
 _SPARSE = 0.1
 _WIDE = 64

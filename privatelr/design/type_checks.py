@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.design.evaluation import interval
 from privatelr.design.variables import TYPED
 from privatelr.errors import FormulaError, SchemaWarning, show
-from privatelr.formula import Expression, coded_column, coded_levels, core, literal_values
+from privatelr.formula import MEMBERSHIPS, Expression, Node, constants, interval
 from privatelr.sources import Schema
 
 if TYPE_CHECKING:
@@ -26,9 +24,18 @@ def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> 
     Columns of categories or strings may stand alone, be coded as a factor, or be compared for
     equality with constants.
     """
-    _visit(expression, core(expression), variables, True)
+    _visit(expression.label, expression.tree, variables, True)
     for variable, value in _compared(expression, variables):
-        _require_value(expression, variable, value)
+        textual = variable is not None and variable.is_textual
+        if isinstance(value, str) and not textual:
+            raise FormulaError(
+                f"formula: {expression.label!r} compares numbers with the text {value!r}."
+            )
+        if variable and textual and variable.content == "strings" and not isinstance(value, str):
+            raise FormulaError(
+                f"formula: {expression.label!r} compares {variable.name!r}, which holds strings, "
+                f"with the number {value!r}."
+            )
 
 
 def foreign_constants(
@@ -42,68 +49,45 @@ def foreign_constants(
     ]
 
 
-def _visit(
-    expression: Expression, node: ast.expr, variables: Mapping[str, Variable], allowed: bool
-) -> None:
-    variable = _variable(expression, node, variables)
-    if variable is not None and _is_textual(variable) and not allowed:
+def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: bool) -> None:
+    variable = variables.get(node.name) if node.kind == "column" else None
+    if variable is not None and variable.is_textual and not allowed:
         if variable.kind == "text" and variable.content == "anything":
             raise FormulaError(
-                f"formula: {expression.label!r} computes with {variable.name!r}, which may hold "
+                f"formula: {label!r} computes with {variable.name!r}, which may hold "
                 f'anything; declare bounds={{"{variable.name}": (lo, hi)}}, or {TYPED}.'
             )
         raise FormulaError(
-            f"formula: {expression.label!r} computes with {variable.name!r}, which holds "
+            f"formula: {label!r} computes with {variable.name!r}, which holds "
             "categories; compare it, as in I(x == 'a'), or use it by itself."
         )
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            _visit(expression, child, variables, _is_equality(node))
+    for child in node.args:
+        _visit(label, child, variables, _is_equality(node))
 
 
-def _is_equality(node: ast.AST) -> bool:
-    return isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In)
+def _is_equality(node: Node) -> bool:
+    return node.kind == "infix" and node.name in ("==", "!=", *MEMBERSHIPS)
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.args:
+        yield from _nodes(child)
 
 
 def _compared(
     expression: Expression, variables: Mapping[str, Variable]
 ) -> Iterator[tuple[Variable | None, object]]:
     """Each constant of an equality with the column on its other side, if that is a column."""
-    for node in ast.walk(core(expression)):
-        if not isinstance(node, ast.Compare) or not _is_equality(node):
-            continue
-        left, right = node.left, node.comparators[0]
+    for node in filter(_is_equality, _nodes(expression.tree)):
+        left, right = node.args
         pairs = [(left, right)]
-        if not isinstance(node.ops[0], ast.In):
-            pairs = [(a, b) for a, b in (*pairs, (right, left)) if isinstance(b, ast.Constant)]
-        for side, constants in pairs:
-            for value in literal_values(expression, constants, expression.label):
-                yield _variable(expression, side, variables), value
-
-
-def _require_value(expression: Expression, variable: Variable | None, value: object) -> None:
-    textual = variable is not None and _is_textual(variable)
-    if isinstance(value, str) and not textual:
-        raise FormulaError(
-            f"formula: {expression.label!r} compares numbers with the text {value!r}."
-        )
-    if variable is None or not textual:
-        return
-    if variable.content == "strings" and not isinstance(value, str):
-        raise FormulaError(
-            f"formula: {expression.label!r} compares {variable.name!r}, which holds strings, with "
-            f"the number {value!r}."
-        )
-
-
-def _variable(
-    expression: Expression, node: ast.AST, variables: Mapping[str, Variable]
-) -> Variable | None:
-    return variables.get(expression.aliases[node.id]) if isinstance(node, ast.Name) else None
-
-
-def _is_textual(variable: Variable) -> bool:
-    return variable.kind in ("text", "categorical")
+        if node.name not in MEMBERSHIPS:
+            pairs = [(a, b) for a, b in (*pairs, (right, left)) if b.kind == "constant"]
+        for side, listed in pairs:
+            variable = variables.get(side.name) if side.kind == "column" else None
+            for value in constants(listed, expression.label):
+                yield variable, value
 
 
 _MOST_NAMED = 6
@@ -198,9 +182,9 @@ def _levels(spec: Any, frame: pd.DataFrame, schema: Schema) -> Iterator[str]:
 
 def _coded(spec: Any, expression: Expression) -> Iterator[str]:
     """Levels written into the formula that the column is not declared to have."""
-    name = coded_column(expression)
+    name = expression.column
     known = spec.variables[name].levels if name is not None else ()
-    strange = [level for level in coded_levels(expression) if known and level not in known]
+    strange = [level for level in expression.levels if known and level not in known]
     if strange:
         yield (
             f"the term {expression.label!r} has {_listed(strange)}, which is none of the declared "

@@ -43,6 +43,11 @@ class Variable:
     content: Content = "anything"
 
     @property
+    def is_textual(self) -> bool:
+        """Whether its values are no numbers, to be compared and not to be computed with."""
+        return self.kind in ("text", "categorical")
+
+    @property
     def is_bounded(self) -> bool:
         return self.kind != "numeric" or all(math.isfinite(end) for end in self.bounds)
 

@@ -13,7 +13,6 @@ import pandas as pd
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Response, Variable
 from privatelr.errors import GuaranteeError
-from privatelr.formula import coded_column
 from privatelr.numerics import (
     Loss,
     RocCurve,
@@ -101,7 +100,7 @@ class DataCounts(NeverSaved):
         )
 
     def _is_coded_by_numbers(self, name: str) -> bool:
-        return self.response.kind == "binary" and coded_column(self.response.expression) == name
+        return self.response.kind == "binary" and self.response.expression.column == name
 
     def __repr__(self) -> str:
         return f"NOT PRIVATE, computed from the training data. {self.sentence()}\n{self.table}"
