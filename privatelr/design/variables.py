@@ -7,7 +7,7 @@ marked invalid, and the design turns an invalid row into a row of zeros.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from privatelr.cells import constant, number_or_spelled
-from privatelr.errors import SchemaError, listed, or_meant, show
+from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
-from privatelr.sources import Schema, Tally, Unread, beyond, unknown
+from privatelr.sources import RowSlice, Schema, Tally, Unread, as_piece, beyond, unknown
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
@@ -193,21 +193,43 @@ class Coded:
         return levels[np.maximum(self.codes, 0)]
 
 
-def read_column(
-    variable: Variable,
-    series: pd.Series[Any] | np.ndarray[Any, Any],
-    tally: Tally | None = None,
-) -> tuple[FloatArray | ObjectArray | Coded, BoolArray]:
-    """As `read_variable`, but levels as their positions, which is what most terms take."""
-    if variable.kind != "categorical":
-        return read_variable(variable, series, tally)
-    column = pd.Series(series) if isinstance(series, np.ndarray) else series
-    return _read_levels(variable, column, tally)
+Values = Mapping[str, Any]
+"""Columns that were read, by name: numbers, constants, or `Coded` levels."""
+
+
+def read_values(
+    variables: Mapping[str, Variable], frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
+) -> tuple[dict[str, Any], BoolArray]:
+    """Columns by name, and the rows in which all of them are valid.
+
+    They are as `read_variable` reads them, but levels are positions, which most terms take.
+    """
+    piece = as_piece(frame, names)
+    require_columns(piece, names)
+    values: dict[str, Any] = {}
+    usable = np.ones(len(piece), dtype=bool)
+    for name in names:
+        variable, column = variables[name], piece[name]
+        read = _read_levels if variable.kind == "categorical" else read_variable
+        values[name], valid = read(variable, column, piece.tally)
+        usable &= valid
+    return values, usable
+
+
+def require_columns(piece: RowSlice, names: tuple[str, ...]) -> None:
+    """Refuse a table that lacks a column; raises `FormulaError`."""
+    for name in names:
+        if name not in piece.columns:
+            raise FormulaError(
+                f"data: the column {name!r} is missing; the model reads "
+                f"{', '.join(map(repr, names))}."
+            )
 
 
 def _read_levels(
-    variable: Variable, column: pd.Series[Any], tally: Tally | None
+    variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any], tally: Tally | None
 ) -> tuple[Coded, BoolArray]:
+    column = pd.Series(series) if isinstance(series, np.ndarray) else series
     coded = Coded(_codes(column, variable.levels), variable.levels)
     known = coded.codes >= 0
     if tally is not None:
