@@ -21,7 +21,6 @@ from privatelr.design.variables import Variable, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import (
     EVERYTHING,
-    Contrast,
     Expression,
     Interval,
     contrasts_of,
@@ -43,7 +42,7 @@ class Factor:
     interval: Interval = EVERYTHING
     source: str | None = None
     levels: tuple[Any, ...] = ()
-    contrast: Contrast | None = None
+    contrast: str | None = None
 
     @property
     def is_categorical(self) -> bool:
@@ -77,7 +76,7 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
         require_content(variable.name, variable.content, levels)
     contrast = expression.contrast
     require_base(expression.label, contrast, levels)
-    return Factor(expression, source=name, levels=levels, contrast=contrast)
+    return Factor(expression, source=name, levels=levels, contrast=contrast and contrast[-1])
 
 
 INTERCEPT = "(Intercept)"
@@ -149,7 +148,7 @@ def _coded(factor: Factor, contrasted: bool, without_zeros: bool) -> tuple[list[
         return [title], _ONE
     levels = list(pd.Index(factor.levels, tupleize_cols=False))
     try:
-        contrasts = contrasts_of(factor.contrast)
+        contrasts = contrasts_of(factor.expression.contrast)
         fields = contrasts.get_coding_column_names(levels, contrasted)
         matrix = contrasts.get_coding_matrix(levels, contrasted, sparse=without_zeros)
         matrix = matrix if without_zeros else matrix.to_numpy()

@@ -185,7 +185,9 @@ def _contrast(call: Node, label: str) -> Contrast | None:
         ) from None
     if name == TREATMENT:
         given += [named.pop(key) for key in [*named] if key in _BASES]
-    return name, given, named
+    words = [*map(repr, given), *(f"{key}={value!r}" for key, value in named.items())]
+    text = f"{name}({', '.join(words)})" if node.kind == "call" else name
+    return name, given, named, text
 
 
 def _constant_or_list(node: Node) -> Any:

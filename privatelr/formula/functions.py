@@ -31,8 +31,9 @@ CONTRASTS = frozenset(
     f"contr.{name}" for name in ("treatment", "sum", "SAS", "helmert", "diff", "poly")
 )
 TREATMENT = "contr.treatment"
-Contrast = tuple[str, list[Any], dict[str, Any]]
-"""A contrast by its name, with the constants that it is given by position and by keyword."""
+Contrast = tuple[str, list[Any], dict[str, Any], str]
+"""A contrast by its name, with the constants that it is given by position and by keyword, and as
+formulaic spells all that."""
 
 
 def contrasts_of(contrast: Contrast | None) -> Contrasts:
@@ -40,7 +41,7 @@ def contrasts_of(contrast: Contrast | None) -> Contrasts:
 
     They may refuse their arguments by an error of any kind.
     """
-    name, given, named = contrast or (TREATMENT, [], {})
+    name, given, named, _ = contrast or (TREATMENT, [], {}, "")
     kind: Any = getattr(ContrastsRegistry, name.removeprefix("contr."))
     return cast("Contrasts", kind(*given, **named))
 
@@ -50,7 +51,7 @@ def require_base(label: str, contrast: Contrast | None, levels: Sequence[Any]) -
 
     R takes its position too, which would mean another level where levels are numbers.
     """
-    name, given, named = contrast or ("", [], {})
+    name, given, named, _ = contrast or ("", [], {}, "")
     if name != TREATMENT or not (given or named):
         return
     if len(given) != 1 or named:
