@@ -18,7 +18,7 @@ import pandas as pd
 from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
-from privatelr.sources import RowSlice, Schema, Tally, Unread, as_piece, beyond, unknown
+from privatelr.sources import RowSlice, Schema, Tally, Unread, as_piece, beyond, count, unknown
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
@@ -149,7 +149,7 @@ def read_variable(
         held = np.where(valid, values, stand_in(variable))
         if tally is not None:
             missing = len(valid) - int(np.count_nonzero(valid))
-            tally.add(variable.name, Unread(missing, clipped=beyond(held, low, high)))
+            count(tally, variable.name, Unread(missing, clipped=beyond(held, low, high)))
         np.minimum(np.maximum(held, low, out=held), high, out=held)
         return held, valid
     if isinstance(series, np.ndarray):
@@ -160,7 +160,7 @@ def read_variable(
         found, valid = _texts(_objects(series))
         if tally is not None:
             missing = len(valid) - int(np.count_nonzero(valid))
-            tally.add(variable.name, Unread(missing=missing))
+            count(tally, variable.name, Unread(missing=missing))
         return found, valid
     coded, valid = _read_levels(variable, series, tally)
     if variable.kind == "logical":
@@ -233,7 +233,7 @@ def _read_levels(
     coded = Coded(_codes(column, variable.levels), variable.levels)
     known = coded.codes >= 0
     if tally is not None:
-        tally.add(variable.name, unknown(column, known))
+        count(tally, variable.name, unknown(column, known))
     return coded, known
 
 

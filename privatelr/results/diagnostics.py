@@ -23,7 +23,7 @@ from privatelr.numerics import (
     roc_curve,
 )
 from privatelr.results.predict import scale_of, score
-from privatelr.sources import Tally, Unread
+from privatelr.sources import Tally, Unread, totals
 from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 HEADERS = ("usable", "missing", "outside bounds", "undeclared")
@@ -127,7 +127,7 @@ def count(
     tally: Tally | None,
 ) -> DataCounts:
     """The counts of what was read."""
-    unread = None if tally is None else tally.totals()
+    unread = None if tally is None else totals(tally)
     return DataCounts(n, negative, positive, response, variables, unread)
 
 
