@@ -114,30 +114,42 @@ def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
     **Privacy.** *Covered*: the sentences are functions of public facts. *Neighbours*: all have
     the same. *Assumed public*: names, types, declared bounds and levels. *Not covered*: nothing.
     """
-    return [*_bounds(spec, schema), *_response(spec), *_levels(spec, frame, schema)]
-
-
-def _bounds(spec: Any, schema: Schema) -> Iterator[str]:
-    """Columns without bounds, unless a length of rows was declared in their place."""
-    if not spec.unbounded or spec.scaled_by_data or schema.row_norm is not None:
-        return
-    names = [
-        name
-        for factor in getattr(spec, "factors", ())
-        if not factor.is_categorical and not all(math.isfinite(end) for end in factor.interval)
-        for name in factor.expression.names
-        if not spec.variables[name].is_bounded
-    ]
-    if names:
-        names = list(dict.fromkeys(names))
-        yield (
+    found: list[str] = []
+    factors = getattr(spec, "factors", ())
+    open_ended = [factor for factor in factors if not factor.levels and not factor.is_finite]
+    names = [name for factor in open_ended for name in factor.expression.names]
+    names = list(dict.fromkeys(name for name in names if not spec.variables[name].is_bounded))
+    # unless a length of rows was declared in the place of bounds
+    if names and spec.unbounded and not spec.scaled_by_data and schema.row_norm is None:
+        found.append(
             f"no bounds are declared for {_listed(names)}, so values are shortened in the columns' "
             "own units, which usually costs more than the noise does; declare bounds="
             f"{{{names[0]!r}: (lo, hi)}} from what is publicly known, which need not be exact"
         )
+    found += _doubts_of_response(spec)
+    for name, variable in spec.variables.items():
+        dtype = frame[name].dtype if name in frame.columns else None
+        if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
+            listed = dtype.categories.tolist()
+            strange = [level for level in variable.levels if level not in listed]
+            if strange:
+                found.append(
+                    f"levels[{name!r}] has {_listed(strange)}, which the column's type does not "
+                    f"list ({_listed(listed)}), so no record has it"
+                )
+    for expression in (spec.response.expression, *(factor.expression for factor in factors)):
+        column = expression.column
+        known = spec.variables[column].levels if column is not None else ()
+        strange = [level for level in expression.levels if known and level not in known]
+        if strange:
+            found.append(
+                f"the term {expression.label!r} has {_listed(strange)}, which is none of the "
+                f"declared levels of {column!r} ({_listed(known)}), so no record has it"
+            )
+    return found
 
 
-def _response(spec: Any) -> Iterator[str]:
+def _doubts_of_response(spec: Any) -> Iterator[str]:
     response = spec.response
     label = response.expression.label
     if response.kind == "factor" and len(response.levels) > 2:
@@ -161,35 +173,6 @@ def _response(spec: Any) -> Iterator[str]:
                 f"({low:g}, {high:g}), of which all but 0 and 1 count as missing; compare it with "
                 "a public constant"
             )
-
-
-def _levels(spec: Any, frame: pd.DataFrame, schema: Schema) -> Iterator[str]:
-    """Levels that one declaration has and another has not."""
-    for name, variable in spec.variables.items():
-        dtype = frame[name].dtype if name in frame.columns else None
-        if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
-            listed = dtype.categories.tolist()
-            strange = [level for level in variable.levels if level not in listed]
-            if strange:
-                yield (
-                    f"levels[{name!r}] has {_listed(strange)}, which the column's type does not "
-                    f"list ({_listed(listed)}), so no record has it"
-                )
-    factors = [factor.expression for factor in getattr(spec, "factors", ())]
-    for expression in (spec.response.expression, *factors):
-        yield from _coded(spec, expression)
-
-
-def _coded(spec: Any, expression: Expression) -> Iterator[str]:
-    """Levels written into the formula that the column is not declared to have."""
-    name = expression.column
-    known = spec.variables[name].levels if name is not None else ()
-    strange = [level for level in expression.levels if known and level not in known]
-    if strange:
-        yield (
-            f"the term {expression.label!r} has {_listed(strange)}, which is none of the declared "
-            f"levels of {name!r} ({_listed(known)}), so no record has it"
-        )
 
 
 def _listed(values: Sequence[object]) -> str:

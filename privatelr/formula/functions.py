@@ -68,74 +68,60 @@ def require_base(label: str, contrast: Contrast | None, levels: Sequence[Any]) -
         )
 
 
-_CENTRING = "its mean and standard deviation"
-_KNOTS = "its knots"
-_LEARNED = {
-    "scale": _CENTRING,
-    "scaled": _CENTRING,
-    "standardize": _CENTRING,
-    "center": "its mean",
-    "poly": "its orthogonal basis",
-    "bs": _KNOTS,
-    "ns": _KNOTS,
-    "cs": _KNOTS,
-    "cr": _KNOTS,
-    "cc": _KNOTS,
-    "s": _KNOTS,
-    "te": _KNOTS,
-    "qcut": "its breaks",
-    "relevel": "its levels",
+_KNOTS = dict.fromkeys(("bs", "ns", "cs", "cr", "cc", "s", "te"), "its knots")
+_CENTRINGS = ("scale", "scaled", "standardize")
+LEARNED = {
+    **dict.fromkeys(_CENTRINGS, "its mean and standard deviation"),
+    **{"center": "its mean", "poly": "its orthogonal basis", "qcut": "its breaks"},
+    **{"relevel": "its levels", **_KNOTS},
 }
-_SUMMARIES = frozenset(
+"""Functions that learn from the data, and what they learn."""
+SUMMARIES = frozenset(
     {"mean", "median", "sd", "std", "var", "mad", "min", "max", "range", "sum", "prod", "mode"}
     | {"quantile", "iqr", "IQR", "fivenum", "rank", "order", "ave", "cumsum", "cummax", "cummin"}
     | {"diff", "lag", "shift", "count", "nunique", "any", "all", "length", "len"}
 )
+"""Functions that look at all rows."""
 
 
 def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     """The error for a term that calls `function`, with the remedy in terms of `variable`."""
-    short = function.rsplit(".", 1)[-1]
-    declare = f'declare bounds={{"{variable}": (lo, hi)}}'
     if function == "offset":
         return FormulaError(
             f"term '{term}' is an offset, which the proofs of the mechanisms do not cover; "
             f"leave it out, or enter {variable} as a covariate."
         )
+    short = function.rsplit(".", 1)[-1]
+    declare = f'declare bounds={{"{variable}": (lo, hi)}}'
+    learns = f"learns {LEARNED.get(short)} from the data; {declare} and"
+    cuts = f"cut points, such as I({variable} > 3.2)"
     if function == "relevel":
-        return SchemaError(
-            f"term '{term}' reorders levels; declare the order, reference level first, as "
-            f'levels={{"{variable}": [...]}}, or name it, as in C({variable}, Treatment("level")).'
+        why = (
+            "reorders levels; declare the order, reference level first, as "
+            f'levels={{"{variable}": [...]}}, or name it, as in C({variable}, Treatment("level"))'
         )
-    if short in ("scale", "center", "standardize", "scaled"):
-        return SchemaError(
-            f"term '{term}' learns {_LEARNED[short]} from the data; {declare} and use "
-            f"{variable}, or write I(({variable} - 130)/20) with public constants."
+    elif short in (*_CENTRINGS, "center"):
+        why = f"{learns} use {variable}, or write I(({variable} - 130)/20) with public constants"
+    elif short == "poly":
+        why = f"{learns} write {variable} + I({variable}^2)"
+    elif short in LEARNED:
+        why = f"{learns} use public {cuts} or pmax({variable} - 3.2, 0)"
+    elif short in SUMMARIES:
+        why = (
+            f"calls {function}, which looks at all rows; write a public constant in its place, "
+            f"such as I({variable} > 3.2), and {declare}"
         )
-    if short == "poly":
-        return SchemaError(
-            f"term '{term}' learns {_LEARNED[short]} from the data; {declare} and write "
-            f"{variable} + I({variable}^2)."
+    else:
+        why = (
+            f"calls {function}, which is not known to work row by row; compute the column from "
+            "public constants before the call, and declare its bounds or levels"
         )
     if short == "cut":
         return SchemaError(
             f"term '{term}': cut is not known here, with public breaks either; {declare} and use "
-            f"cut points, such as I({variable} > 3.2), or cut before the call and declare levels."
+            f"{cuts}, or cut before the call and declare levels."
         )
-    if short in _LEARNED:
-        return SchemaError(
-            f"term '{term}' learns {_LEARNED[short]} from the data; {declare} and use public "
-            f"cut points, such as I({variable} > 3.2) or pmax({variable} - 3.2, 0)."
-        )
-    if short in _SUMMARIES:
-        return SchemaError(
-            f"term '{term}' calls {function}, which looks at all rows; write a public constant "
-            f"in its place, such as I({variable} > 3.2), and {declare}."
-        )
-    return SchemaError(
-        f"term '{term}' calls {function}, which is not known to work row by row; compute the "
-        "column from public constants before the call, and declare its bounds or levels."
-    )
+    return SchemaError(f"term '{term}' {why}.")
 
 
 Interval = tuple[float, float]
@@ -284,28 +270,14 @@ SAME = {"**": "^", "||": "|", "or": "|", "&&": "&", "and": "&", "not": "!"}
 """Other spellings of operators."""
 
 ROW_FUNCTIONS: dict[str, RowFunction] = {
-    "log": increasing(np.log, low=0.0),
-    "log2": increasing(np.log2, low=0.0),
-    "log10": increasing(np.log10, low=0.0),
-    "log1p": increasing(np.log1p, low=-1.0),
-    "exp": increasing(np.exp),
-    "expm1": increasing(np.expm1),
-    "sqrt": increasing(np.sqrt, low=0.0),
-    "cbrt": increasing(np.cbrt),
-    "floor": increasing(np.floor),
+    **{name: increasing(getattr(np, name)) for name in ("exp", "expm1", "cbrt", "floor", "ceil")},
+    **{name: increasing(getattr(np, name)) for name in ("trunc", "round", "sign", "sinh", "tanh")},
+    **{name: increasing(getattr(np, name), 0.0) for name in ("log", "log2", "log10", "sqrt")},
+    **dict.fromkeys(("atan", "arctan"), increasing(np.arctan)),
+    **dict.fromkeys(("plogis", "expit"), increasing(_special("expit"))),
+    **dict.fromkeys(("qlogis", "logit"), increasing(_special("logit"), low=0.0, high=1.0)),
     "ceiling": increasing(np.ceil),
-    "ceil": increasing(np.ceil),
-    "trunc": increasing(np.trunc),
-    "round": increasing(np.round),
-    "sign": increasing(np.sign),
-    "atan": increasing(np.arctan),
-    "arctan": increasing(np.arctan),
-    "sinh": increasing(np.sinh),
-    "tanh": increasing(np.tanh),
-    "plogis": increasing(_special("expit")),
-    "expit": increasing(_special("expit")),
-    "qlogis": increasing(_special("logit"), low=0.0, high=1.0),
-    "logit": increasing(_special("logit"), low=0.0, high=1.0),
+    "log1p": increasing(np.log1p, low=-1.0),
     "pnorm": increasing(_special("ndtr")),
     "as.numeric": increasing(np.positive),
     "as.integer": increasing(np.trunc),
