@@ -1,8 +1,8 @@
 """A formula, public bounds and a table become rows whose length has a public limit."""
 
-from privatelr.design.coding import INTERCEPT, Factor, fill, plan_factor
+from privatelr.design.coding import INTERCEPT, Factor, plan_factor
+from privatelr.design.column_plan import fill
 from privatelr.design.dask_design import DaskTable, read_dask_design, read_dask_source
-from privatelr.design.evaluation import evaluate, interval
 from privatelr.design.formula_design import (
     Design,
     DesignSpec,
@@ -11,7 +11,9 @@ from privatelr.design.formula_design import (
     read_design,
     read_factors,
     read_labelled,
-    read_values,
+    read_sparse,
+    read_sparse_covariates,
+    worth_sparse,
 )
 from privatelr.design.matrix_designs import (
     EntryBoundedMatrix,
@@ -27,7 +29,12 @@ from privatelr.design.matrix_designs import (
 )
 from privatelr.design.response import Response
 from privatelr.design.scaling import ScaledData, project, projection_width, scale_by_data, scaled
-from privatelr.design.sparse_design import read_sparse, read_sparse_covariates, worth_sparse
 from privatelr.design.terms import Columns, plan_columns
 from privatelr.design.type_checks import doubts, warn_of_doubts
-from privatelr.design.variables import Variable, describe_variables, level_codes, read_variable
+from privatelr.design.variables import (
+    Variable,
+    describe_variables,
+    level_codes,
+    read_values,
+    read_variable,
+)

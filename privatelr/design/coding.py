@@ -11,31 +11,22 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr.design.evaluation import interval
-from privatelr.design.variables import remedy, require_content
+from privatelr.design.variables import Variable, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import (
     EVERYTHING,
     Expression,
     Interval,
-    coded_column,
-    coded_contrast,
-    coded_levels,
-    coding_call,
     contrasts_of,
-    is_logical,
+    interval,
     require_base,
 )
-from privatelr.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from privatelr.design.variables import Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +48,24 @@ class Factor:
     def is_categorical(self) -> bool:
         return bool(self.levels)
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether its range is limited, if it is numeric."""
+        return all(math.isfinite(end) for end in self.interval)
+
 
 def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Factor:
     """Decide whether a factor is numeric or categorical, from public facts.
 
     A comparison is a factor with the levels False and True, as it is in R.
     """
-    name = coded_column(expression)
+    name, logical = expression.column, expression.is_logical
     variable = variables[name] if name is not None else None
-    logical = is_logical(expression)
-    if (
-        coding_call(expression) is None
-        and not logical
-        and (variable is None or variable.kind == "numeric")
-    ):
+    numeric = variable is None or variable.kind == "numeric"
+    if numeric and not expression.is_coded and not logical:
         bounds = {key: variables[key].bounds for key in expression.names}
         return Factor(expression, interval(expression, bounds))
-    levels = coded_levels(expression) or ((False, True) if logical else ())
+    levels = expression.levels or ((False, True) if logical else ())
     levels = levels or (variable.levels if variable is not None else ())
     if not levels or (variable is None and not logical):
         ask = "code a column instead" if variable is None else remedy(variable)
@@ -82,9 +74,9 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
         raise SchemaError(f"term '{expression.label}' has one level; a term takes two or more.")
     if variable is not None:
         require_content(variable.name, variable.content, levels)
-    contrast = coded_contrast(expression)
+    contrast = expression.contrast
     require_base(expression.label, contrast, levels)
-    return Factor(expression, source=name, levels=levels, contrast=contrast)
+    return Factor(expression, source=name, levels=levels, contrast=contrast and contrast[-1])
 
 
 INTERCEPT = "(Intercept)"
@@ -96,34 +88,10 @@ _LARGE = 4096
 """Entries of a grid from which its zeros are left out."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TermCoding:
-    """The columns of a term.
-
-    Attributes
-    ----------
-    start, stop : int
-        Positions in the design.
-    numeric, categorical : tuple of int
-        Factors by number.
-    levels : tuple of int
-        Number of levels of each categorical factor.
-    grid : ndarray or SciPy sparse array of shape (k, stop - start)
-        Entries for each of the k combinations of levels, numeric factors being one.
-    """
-
-    start: int
-    stop: int
-    numeric: tuple[int, ...]
-    categorical: tuple[int, ...]
-    levels: tuple[int, ...]
-    grid: Any
-
-
 def code_terms(
     terms: Sequence[tuple[int, ...]], factors: Sequence[Factor], *, without_zeros: bool
 ) -> Iterator[tuple[list[str], Any]]:
-    """The columns of each term by their names, and its grid; see `TermCoding`.
+    """The columns of each term by their names, and its grid; see `Term`.
 
     A factor has a column for each level where no earlier term spans what the others are without
     it, and contrasts otherwise, so that no column is a sum of others for all data: Patsy's rule,
@@ -139,7 +107,7 @@ def code_terms(
     )
     spanned: set[frozenset[_Coded]] = set()
     for term in terms:
-        either = [[(i, True), None] if factors[i].is_categorical else [(i, False)] for i in term]
+        either = [[(i, True), None] if factors[i].levels else [(i, False)] for i in term]
         spans = [tuple(filter(None, some)) for some in itertools.product(*either)]
         added = [span for span in spans if frozenset(span) not in spanned]
         spanned.update(map(frozenset, added))
@@ -176,11 +144,11 @@ def _merged(spans: Sequence[tuple[_Coded, ...]]) -> list[tuple[_Coded, ...]]:
 def _coded(factor: Factor, contrasted: bool, without_zeros: bool) -> tuple[list[str], Any]:
     """The columns of a factor by itself: their names, and a matrix with a row for each level."""
     title = factor.expression.title
-    if not factor.is_categorical:
+    if not factor.levels:
         return [title], _ONE
     levels = list(pd.Index(factor.levels, tupleize_cols=False))
     try:
-        contrasts = contrasts_of(factor.contrast)
+        contrasts = contrasts_of(factor.expression.contrast)
         fields = contrasts.get_coding_column_names(levels, contrasted)
         matrix = contrasts.get_coding_matrix(levels, contrasted, sparse=without_zeros)
         matrix = matrix if without_zeros else matrix.to_numpy()
@@ -202,7 +170,7 @@ def _grid(
     without_zeros: bool,
 ) -> Any:
     """The product of coded factors over all combinations of the levels of a term."""
-    categorical = [index for index in term if factors[index].is_categorical]
+    categorical = [index for index in term if factors[index].levels]
     if not categorical:
         return _ONE
     kron: Any = sparse.kron if without_zeros else np.kron
@@ -230,35 +198,3 @@ def stored(grid: Any) -> Any:
     if entries >= _LARGE and filled < _SPARSE * entries:
         return sparse.csr_array(grid)
     return np.ascontiguousarray(grid.toarray() if sparse.issparse(grid) else grid)
-
-
-def fill(
-    design: FloatArray,
-    recipe: TermCoding,
-    numbers: Mapping[int, FloatArray],
-    codes: Mapping[int, IntArray],
-) -> None:
-    """Write the columns of a term into a raw design ``(n, d)``.
-
-    Parameters
-    ----------
-    numbers
-        Values ``(n,)`` of the numeric factors.
-    codes
-        Positions ``(n,)`` of the levels of the categorical factors.
-    """
-    product: Any = 1.0
-    for position, index in enumerate(recipe.numeric):
-        product = product * numbers[index] if position else numbers[index]
-    if not recipe.categorical:
-        for column in range(recipe.start, recipe.stop):
-            np.multiply(product, recipe.grid[0, column - recipe.start], out=design[:, column])
-        return
-    combined = np.ravel_multi_index(
-        tuple(codes[index] for index in recipe.categorical), recipe.levels
-    )
-    rows = recipe.grid[combined]
-    block = rows.toarray() if sparse.issparse(rows) else rows
-    if recipe.numeric:
-        block *= product[:, None]
-    design[:, recipe.start : recipe.stop] = block

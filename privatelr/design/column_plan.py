@@ -1,146 +1,63 @@
-"""How the columns of a design are made, worked out once for all pieces of a table.
+"""How the columns of a design are made of the columns of the data.
 
 Most columns of a long table are columns of the design as they are, but for their units. They are
-read side by side to where the design is made, and clipped all at once, if they have to be.
+read side by side to where the design is made, and clipped all at once, if they have to be. The
+others are made term by term, or, where most entries are zero, without ever holding the zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from privatelr.design.variables import as_numbers, stand_in
-from privatelr.formula import coded_column
-from privatelr.sources import RowSlice, Tally, Unread, beyond
+from privatelr.design.coding import Factor
+from privatelr.design.terms import Columns, Term
+from privatelr.design.variables import Variable, as_numbers, stand_in
+from privatelr.sources import RowSlice, Unread, beyond, count
 from privatelr.types import BoolArray, FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from privatelr.design.coding import Factor, TermCoding
-    from privatelr.design.terms import Columns
-    from privatelr.design.variables import Variable
+Stretch = tuple[int, tuple[str, ...], FloatArray]
+"""Neighbouring columns of a design that are columns of the data: the position of the first, their
+names, and ``(3, k, 1)`` declared bounds and what stands for a value that is not finite."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
-    """Neighbouring columns of a design, each of them a column of the data.
-
-    Attributes
-    ----------
-    start : int
-        Position of the first in the design.
-    names : tuple of str
-        Columns of the data.
-    low, high, instead : ndarray of shape (k, 1)
-        Declared bounds, and what stands for a value that is not finite.
-    """
-
-    start: int
-    names: tuple[str, ...]
-    low: FloatArray
-    high: FloatArray
-    instead: FloatArray
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.names)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """How the columns of a plan are made, worked out once.
-
-    Attributes
-    ----------
-    straight : tuple of Stretch
-        Columns that are read to where they belong.
-    recipes : tuple of TermCoding
-        The other terms.
-    factors : tuple of int
-        The factors of those.
-    centre, scale : ndarray of shape (d,) or None
-        The map of columns whose parent is the intercept, or none; None where it changes nothing.
-    children : tuple of int
-        Columns whose parent is another.
-    """
-
-    straight: tuple[Stretch, ...]
-    recipes: tuple[TermCoding, ...]
-    factors: tuple[int, ...]
-    centre: FloatArray | None
-    scale: FloatArray | None
-    children: tuple[int, ...]
-
-
-def plan_steps(
-    columns: Columns,
+def plan_straight(
+    terms: Sequence[Term],
     factors: Sequence[Factor],
     variables: Mapping[str, Variable],
     kept: Sequence[str],
-) -> Steps:
-    """How to make columns; those of the data that are `kept` stay in their units."""
-    first = int(columns.has_intercept)
-    straight, recipes = _plan_straight(columns.recipes, factors, variables, kept)
-    used = {index for recipe in recipes for index in (*recipe.numeric, *recipe.categorical)}
-    # parents have neither centre nor scale, so the map can be made in place
-    centre = np.where(columns.parent == 0, columns.centre, 0.0) * first
-    return Steps(
-        straight,
-        recipes,
-        tuple(sorted(used)),
-        centre if centre.any() else None,
-        columns.scale if (columns.scale != 1).any() else None,
-        tuple(np.flatnonzero(columns.parent >= first).tolist()),
-    )
+) -> tuple[tuple[Stretch, ...], tuple[Term, ...]]:
+    """Stretches of columns that are read straight into the design, and the other terms.
 
-
-def _plan_straight(
-    recipes: Sequence[TermCoding],
-    factors: Sequence[Factor],
-    variables: Mapping[str, Variable],
-    kept: Sequence[str],
-) -> tuple[tuple[Stretch, ...], tuple[TermCoding, ...]]:
-    """Stretches of columns that are read straight into the design, and the other terms."""
-    places: dict[int, str] = {}
+    Columns of the data that are `kept` stay in their units.
+    """
     used = set(kept)
-    others: list[TermCoding] = []
-    for recipe in recipes:
-        name = _column(recipe, factors)
-        if name is None or name in used or variables[name].kind != "numeric":
-            others.append(recipe)
+    runs: list[tuple[int, list[Variable]]] = []
+    others: list[Term] = []
+    for term in terms:
+        plain = len(term.numeric) == 1 and not term.categorical and term.stop - term.start == 1
+        name = factors[term.numeric[0]].expression.column if plain else None
+        straight = name is not None and name not in used and term.grid[0, 0] == 1.0
+        if name is None or not straight or variables[name].kind != "numeric":
+            others.append(term)
             continue
         used.add(name)
-        places[recipe.start] = name
-    runs: list[list[int]] = []
-    for position in sorted(places):
-        if runs and runs[-1][-1] == position - 1:
-            runs[-1].append(position)
+        if runs and runs[-1][0] + len(runs[-1][1]) == term.start:
+            runs[-1][1].append(variables[name])
         else:
-            runs.append([position])
-    found = (_stretch(run[0], [variables[places[column]] for column in run]) for run in runs)
-    return tuple(found), tuple(others)
-
-
-def _column(recipe: TermCoding, factors: Sequence[Factor]) -> str | None:
-    """The column of the data that a term is, if it is one."""
-    single = len(recipe.numeric) == 1 and not recipe.categorical
-    if not single or recipe.stop - recipe.start != 1 or recipe.grid[0, 0] != 1.0:
-        return None
-    return coded_column(factors[recipe.numeric[0]].expression)
-
-
-def _stretch(start: int, variables: Sequence[Variable]) -> Stretch:
-    low, high, instead = (
-        np.array(values, dtype=np.float64)[:, None]
-        for values in (
-            [variable.bounds[0] for variable in variables],
-            [variable.bounds[1] for variable in variables],
-            [stand_in(variable) for variable in variables],
+            runs.append((term.start, [variables[name]]))
+    found = (
+        (
+            start,
+            tuple(variable.name for variable in run),
+            np.array([(*variable.bounds, stand_in(variable)) for variable in run]).T[:, :, None],
         )
+        for start, run in runs
     )
-    return Stretch(start, tuple(variable.name for variable in variables), low, high, instead)
+    return tuple(found), tuple(others)
 
 
 def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArray | np.bool_:
@@ -151,46 +68,104 @@ def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArra
     bool or ndarray of shape (n,)
         The rows in which all of them are finite.
     """
-    table = raw.T[stretch.start : stretch.stop]
+    start, names, (low, high, instead) = stretch
+    table = raw.T[start : start + len(names)]
     place = 0
-    for part in piece.parts(stretch.names):
+    for part in piece.parts(names):
         lines = np.atleast_2d(as_numbers(part))
         # zeros lose their sign, which clipping may take from them or not
         np.add(lines, 0.0, out=table[place : place + len(lines)])
         place += len(lines)
-    least, most = (
-        reduction(table, axis=1, keepdims=True, initial=start)
-        for reduction, start in ((np.minimum.reduce, np.inf), (np.maximum.reduce, -np.inf))
-    )
+    least = np.minimum.reduce(table, axis=1, keepdims=True, initial=np.inf)
+    most = np.maximum.reduce(table, axis=1, keepdims=True, initial=-np.inf)
     valid: BoolArray | np.bool_ = np.True_
     finite = np.isfinite(least) & np.isfinite(most)
     for index in np.flatnonzero(~finite):
         here = np.isfinite(table[index])
-        table[index, ~here] = stretch.instead[index]
+        table[index, ~here] = instead[index]
         valid = valid & here
-        if piece.tally is not None:
-            missing = len(here) - int(np.count_nonzero(here))
-            piece.tally.add(stretch.names[index], Unread(missing=missing))
-    within = finite & (stretch.low <= least) & (most <= stretch.high)
+        count(piece.tally, names[index], Unread(missing=int(np.count_nonzero(~here))))
+    within = finite & (low <= least) & (most <= high)
     if not within.all():
         if piece.tally is not None:
-            _count_clipped(piece.tally, stretch, table, np.flatnonzero(~within))
-        np.minimum(np.maximum(table, stretch.low, out=table), stretch.high, out=table)
+            for index in np.flatnonzero(~within):
+                clipped = beyond(table[index], float(low[index, 0]), float(high[index, 0]))
+                count(piece.tally, names[index], Unread(clipped=clipped))
+        np.minimum(np.maximum(table, low, out=table), high, out=table)
     return valid
 
 
-def _count_clipped(tally: Tally, stretch: Stretch, table: FloatArray, which: IntArray) -> None:
-    for index in which:
-        low, high = float(stretch.low[index, 0]), float(stretch.high[index, 0])
-        tally.add(stretch.names[index], Unread(clipped=beyond(table[index], low, high)))
+def fill(
+    design: FloatArray,
+    term: Term,
+    numbers: Mapping[int, FloatArray],
+    codes: Mapping[int, IntArray],
+) -> None:
+    """Write the columns of a term into a raw design ``(n, d)``.
+
+    Parameters
+    ----------
+    numbers
+        Values ``(n,)`` of the numeric factors.
+    codes
+        Positions ``(n,)`` of the levels of the categorical factors.
+    """
+    product: Any = 1.0
+    for position, index in enumerate(term.numeric):
+        product = product * numbers[index] if position else numbers[index]
+    if not term.categorical:
+        for column in range(term.start, term.stop):
+            np.multiply(product, term.grid[0, column - term.start], out=design[:, column])
+        return
+    combined = np.ravel_multi_index(tuple(codes[index] for index in term.categorical), term.levels)
+    rows = term.grid[combined]
+    block = rows.toarray() if sparse.issparse(rows) else rows
+    if term.numeric:
+        block *= product[:, None]
+    design[:, term.start : term.stop] = block
 
 
-def to_units(raw: FloatArray, columns: Columns, steps: Steps) -> FloatArray:
+def sparse_term(
+    columns: Columns,
+    term: Term,
+    numbers: Mapping[int, FloatArray],
+    codes: Mapping[int, IntArray],
+    n: int,
+) -> Any:
+    """The columns of a term in scaled units ``(n, stop - start)``, a `csr_array`.
+
+    A factor of a thousand levels fills one column of a thousand in a row. What a term holds for
+    each combination of levels is known from the plan, so its entries are looked up, multiplied by
+    its numeric factors, and mapped to scaled units where they are.
+
+    The parent of a column is what the column is at numeric factors of one, so the grid has the
+    entries of both, and ``(z - centre z_parent) / scale`` is an entry of the grid times
+    ``(product - centre) / scale``.
+    """
+    here = slice(term.start, term.stop)
+    combined = np.zeros(n, dtype=np.intp)
+    if term.categorical:
+        chosen = tuple(codes[index] for index in term.categorical)
+        combined = np.ravel_multi_index(chosen, term.levels)
+    rows = sparse.csr_array(sparse.csr_array(term.grid)[combined])
+    product = np.ones(n)
+    for index in term.numeric:
+        product = product * numbers[index]
+    centre = np.where(columns.parent[here] >= 0, columns.centre[here], 0.0)
+    factors = np.repeat(product, np.diff(rows.indptr)) - centre[rows.indices]
+    data = rows.data * (factors / columns.scale[here][rows.indices])
+    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def to_units(raw: FloatArray, columns: Columns) -> FloatArray:
     """Covariates ``(n, p)`` of a raw design ``(n, d)``, mapped to scaled units in its place."""
-    if steps.centre is not None:
-        raw -= steps.centre
-    for child in steps.children:
+    first = int(columns.has_intercept)
+    # parents have neither centre nor scale, so the map can be made in place
+    centre = np.where(columns.parent == 0, columns.centre, 0.0) * first
+    if centre.any():
+        raw -= centre
+    for child in np.flatnonzero(columns.parent >= first):
         raw[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
-    if steps.scale is not None:
-        raw /= steps.scale
-    return raw[:, int(columns.has_intercept) :]
+    if (columns.scale != 1).any():
+        raw /= columns.scale
+    return raw[:, first:]

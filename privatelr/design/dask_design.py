@@ -6,30 +6,17 @@ nothing of the data is looked at to plan a fit. The number of records is counted
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import pandas as pd
 
-from privatelr.design.formula_design import Design, FrameReader
+from privatelr.design.formula_design import Design, DesignSpec, FrameReader
 from privatelr.errors import SchemaError
-from privatelr.sources import (
-    as_frame,
-    chosen,
-    dispatch,
-    empty,
-    is_array,
-    is_dask,
-    lengths_of,
-    partitions,
-    unlisted,
-    whole_rows,
-)
-from privatelr.types import Block, FloatArray, Rows
-
-if TYPE_CHECKING:
-    from privatelr.design.formula_design import DesignSpec
+from privatelr.sources import as_frame, dispatch, is_dask
+from privatelr.sources import dask_collections as lazy
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -59,7 +46,7 @@ class DaskTable:
     def lengths(self) -> tuple[int, ...]:
         """Records of each partition."""
         if "lengths" not in self._counted:
-            counts = [lengths_of(collection) for collection in self.collections]
+            counts = [lazy.lengths_of(collection) for collection in self.collections]
             if counts[0] != counts[-1]:
                 raise SchemaError(
                     f"y has {sum(counts[0])} values and X has {sum(counts[-1])} rows, or other "
@@ -73,34 +60,34 @@ class DaskTable:
         from dask.delayed import delayed
 
         if len(self.collections) == 1:
-            return partitions(chosen(self.collections[0], names))
-        both = zip(*map(partitions, self.collections), strict=True)
+            return lazy.partitions(lazy.chosen(self.collections[0], names))
+        both = zip(*map(lazy.partitions, self.collections), strict=True)
         return [delayed(_pair, pure=False)(y, x) for y, x in both]
 
 
 def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple[str, DaskTable]:
     """Formula and table of a call of which an argument is a Dask collection; see `dispatch`."""
-    given = tuple(whole_rows(data) for data in (first, second) if is_dask(data))
+    given = tuple(lazy.whole_rows(data) for data in (first, second) if is_dask(data))
     if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
         eager, lazy = ("X", "y") if is_dask(first) else ("y", "X")
         raise SchemaError(
             f"{eager} is in memory and {lazy} is a Dask collection: a fit of (y, X) takes two of "
             "a kind, such as dask.array.from_array(y, chunks=X.chunks[0])."
         )
-    formula, typed = dispatch(empty(first), empty(second), target)
-    typed = typed.assign(**{name: typed[name].astype(object) for name in unlisted(typed)})
+    formula, typed = dispatch(lazy.empty(first), lazy.empty(second), target)
+    typed = typed.assign(**{name: typed[name].astype(object) for name in lazy.unlisted(typed)})
     return formula, DaskTable(typed, _aligned(given))
 
 
 def read_dask_design(
-    spec: DesignSpec, table: DaskTable, backend: PartitionsBackend, *, bar: bool = False
+    spec: DesignSpec, table: DaskTable, backend: Any, *, bar: bool = False
 ) -> Design:
     """Read the rows of a table under a plan, as `read_design` reads those of a frame.
 
     Parameters
     ----------
     backend
-        Makes bounded rows of what a `PartitionReader` reads.
+        Makes bounded rows of what a `PartitionReader` reads, as a `RowsBackend` does of a frame.
     bar : bool
         Whether a line shows how far each pass is.
 
@@ -140,34 +127,16 @@ class PartitionReader:
         return self.spec.p
 
     @property
-    def open(self) -> OpenPartition:
-        return OpenPartition(self.spec)
+    def open(self) -> Callable[..., FrameReader]:
+        """Makes a reader of a partition; it holds no data."""
+        return functools.partial(_open, self.spec)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OpenPartition:
-    """Makes a reader of a partition, or of its rows `start`, `start + stride`, ...; no data."""
-
-    spec: DesignSpec
-
-    def __call__(self, part: Any, start: int = 0, stride: int = 1) -> FrameReader:
-        y, x = part if isinstance(part, tuple) else (None, part)
-        frame = as_frame(x) if y is None else dispatch(y, x, None)[1]
-        return FrameReader(self.spec, frame if stride == 1 else frame.iloc[start::stride])
-
-
-class PartitionsBackend(Protocol):
-    """What turns the partitions of a table into `Rows`; this layer is handed one."""
-
-    def of(
-        self,
-        reader: PartitionReader,
-        *,
-        bound: float,
-        intercept: float | None,
-        projection: FloatArray | None,
-        blocks: tuple[Block, ...],
-    ) -> Rows: ...
+def _open(spec: DesignSpec, part: Any, start: int = 0, stride: int = 1) -> FrameReader:
+    """A reader of a partition, or of its rows `start`, `start + stride`, ..."""
+    y, x = part if isinstance(part, tuple) else (None, part)
+    frame = as_frame(x) if y is None else dispatch(y, x, None)[1]
+    return FrameReader(spec, frame if stride == 1 else frame.iloc[start::stride])
 
 
 def _pair(y: Any, x: Any) -> tuple[Any, Any]:
@@ -179,9 +148,9 @@ def _aligned(given: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(given) < 2:
         return given
     y, x = given
-    if is_array(y) and is_array(x) and y.shape[0] == x.shape[0]:  # NaN equals nothing
+    if lazy.is_array(y) and lazy.is_array(x) and y.shape[0] == x.shape[0]:  # NaN equals nothing
         y = y.rechunk({0: x.chunks[0]})
-    parts = [data.numblocks[0] if is_array(data) else data.npartitions for data in (y, x)]
+    parts = [data.numblocks[0] if lazy.is_array(data) else data.npartitions for data in (y, x)]
     if parts[0] != parts[1]:
         raise SchemaError(
             f"y has {parts[0]} partitions and X has {parts[1]}: a fit of (y, X) takes partitions "

@@ -7,43 +7,58 @@ zeros, so the number of rows is the number of records.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr.design.coding import fill
-from privatelr.design.column_plan import Steps, plan_steps, read_stretch, to_units
-from privatelr.design.evaluation import Columns as Values
-from privatelr.design.evaluation import evaluate
+from privatelr.design import column_plan
+from privatelr.design.coding import Factor
 from privatelr.design.response import Response, labels, plan_response
-from privatelr.design.row_radius import BoundSource, blocks_of, bound_of, require_boundable
-from privatelr.design.terms import Columns, plan_columns, user_units
+from privatelr.design.terms import (
+    BoundSource,
+    Columns,
+    Term,
+    blocks_of,
+    bound_of,
+    plan_columns,
+    require_boundable,
+    user_units,
+)
 from privatelr.design.type_checks import foreign_constants, require_kinds
-from privatelr.design.variables import Coded, Variable, describe_variables, level_codes, read_column
+from privatelr.design.variables import (
+    Values,
+    Variable,
+    describe_variables,
+    level_codes,
+    read_values,
+    require_columns,
+)
 from privatelr.errors import FormulaError
-from privatelr.formula import Formula, coded_column
+from privatelr.formula import Formula, evaluate
 from privatelr.sources import RowSlice, Schema, Tally, as_piece, columns_of, side_by_side, tally_of
 from privatelr.types import (
     Block,
     BoolArray,
     FloatArray,
     IntArray,
-    ObjectArray,
     RowLimit,
     Rows,
     RowsBackend,
 )
 
-if TYPE_CHECKING:
-    from privatelr.design.coding import Factor, TermCoding
+_SPARSE = 0.1
+"""Share of entries that are not zero, below which rows are held without their zeros."""
+_WIDE = 64
+"""Columns below which rows without their zeros gain nothing."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class DesignSpec:
     """All that is needed to turn a frame into design rows; public, and free of data.
 
@@ -64,8 +79,6 @@ class DesignSpec:
         Applied to the covariates after shortening; the result is shortened again.
     scaled_by_data : bool
         Whether the map of the columns was read off the data, which voids any guarantee.
-    steps : Steps
-        How the columns are made, which follows from the rest.
     """
 
     formula: Formula
@@ -80,12 +93,12 @@ class DesignSpec:
     projection: FloatArray | None = None
     scaled_by_data: bool = False
     unbounded_norm: float | None = None
-    steps: Steps = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    @functools.cached_property
+    def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:
+        """Columns that are read to where they belong, and the terms that are made of others."""
         kept = self.formula.response.names
-        steps = plan_steps(self.columns, self.factors, self.variables, kept)
-        object.__setattr__(self, "steps", steps)
+        return column_plan.plan_straight(self.columns.terms, self.factors, self.variables, kept)
 
     @property
     def p(self) -> int:
@@ -129,9 +142,8 @@ class DesignSpec:
     @property
     def density(self) -> float:
         """Share of design entries that may differ from zero: of a factor, one column in a row."""
-        filled = [
-            1 if term.largest == term.absolute else len(term.columns) for term in self.columns.terms
-        ]
+        terms = self.columns.terms
+        filled = (1 if t.largest == t.absolute else t.stop - t.start for t in terms)
         return sum(filled) / max(len(self.columns.names), 1)
 
     def as_whole_rows(self) -> DesignSpec:
@@ -188,7 +200,7 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
     factors, columns = plan_columns(formula, variables)
     bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
     if unbounded and schema.row_norm is None:
-        require_boundable(formula, variables, factors)
+        require_boundable(variables, factors)
     return DesignSpec(
         formula=formula,
         variables=variables,
@@ -239,10 +251,9 @@ class FrameReader:
 
     def __post_init__(self) -> None:
         columns = columns_of(self.frame, self.spec.formula.variables)
-        together = [stretch.names for stretch in self.spec.steps.straight]
         blocks = {
             names: side_by_side([columns[name] for name in names])
-            for names in together
+            for _, names, _ in self.spec.straight[0]
             if columns.keys() >= set(names)
         }
         whole = RowSlice(columns, 0, len(self.frame), blocks, self.tally)
@@ -297,59 +308,27 @@ def _covariates(
     spec: DesignSpec, frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
 ) -> tuple[FloatArray, BoolArray, Values]:
     """As `read_covariates`, but units may have carried values of a usable row beyond doubles."""
-    piece, steps = as_piece(frame, names), spec.steps
-    _require_columns(piece, names)
+    piece, (stretches, terms) = as_piece(frame, names), spec.straight
+    require_columns(piece, names)
     raw = np.empty((len(spec.columns.names), len(piece))).T  # by columns, as it is filled
     with np.errstate(all="ignore"):
         values: dict[str, Any] = {}
         usable = np.ones(len(piece), dtype=bool)
-        for stretch in steps.straight:
-            usable &= read_stretch(stretch, piece, raw)
-            values |= dict(zip(stretch.names, raw.T[stretch.start : stretch.stop], strict=True))
+        for stretch in stretches:
+            usable &= column_plan.read_stretch(stretch, piece, raw)
+            start, read, _ = stretch
+            values |= dict(zip(read, raw.T[start : start + len(read)], strict=True))
         others = tuple(name for name in names if name not in values)
         found, valid = read_values(spec.variables, piece, others)
         values |= found
-        usable &= valid & _fill_terms(spec, raw, steps.recipes, steps.factors, values)
-        covariates = to_units(raw, spec.columns, steps)
+        used = {index for term in terms for index in (*term.numeric, *term.categorical)}
+        numbers, codes, coded = read_factors(spec, values, len(raw), sorted(used))
+        for term in terms:
+            column_plan.fill(raw, term, numbers, codes)
+        usable &= valid & coded
+        covariates = column_plan.to_units(raw, spec.columns)
     # what was read straight into the design is not in the units of the data any more
     return covariates, usable, found
-
-
-def read_values(
-    variables: Mapping[str, Variable], frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
-) -> tuple[dict[str, FloatArray | ObjectArray | Coded], BoolArray]:
-    """Clipped columns by name, and the rows in which all of them are valid."""
-    piece = as_piece(frame, names)
-    _require_columns(piece, names)
-    values: dict[str, FloatArray | ObjectArray | Coded] = {}
-    usable = np.ones(len(piece), dtype=bool)
-    for name in names:
-        values[name], valid = read_column(variables[name], piece[name], piece.tally)
-        usable &= valid
-    return values, usable
-
-
-def _require_columns(piece: RowSlice, names: Sequence[str]) -> None:
-    for name in names:
-        if name not in piece.columns:
-            raise FormulaError(
-                f"data: the column {name!r} is missing; the model reads "
-                f"{', '.join(map(repr, names))}."
-            )
-
-
-def _fill_terms(
-    spec: DesignSpec,
-    raw: FloatArray,
-    recipes: Sequence[TermCoding],
-    factors: Sequence[int],
-    values: Values,
-) -> BoolArray:
-    """Make terms in a raw design of their factors, by number; rows in which those are valid."""
-    numbers, codes, usable = read_factors(spec, values, len(raw), factors)
-    for recipe in recipes:
-        fill(raw, recipe, numbers, codes)
-    return usable
 
 
 def read_factors(
@@ -370,7 +349,7 @@ def read_factors(
             found = level_codes(column, factor.levels)
             usable &= found >= 0
             codes[index] = np.maximum(found, 0)
-        elif (name := coded_column(factor.expression)) is not None:
+        elif (name := factor.expression.column) is not None:
             numbers[index] = np.asarray(values[name])  # finite and clipped as it was read
         else:
             number = np.broadcast_to(evaluate(factor.expression, values), (n,))
@@ -378,3 +357,44 @@ def read_factors(
             usable &= defined
             numbers[index] = np.clip(np.where(defined, number, 0.0), *factor.interval)
     return numbers, codes, usable
+
+
+def worth_sparse(spec: DesignSpec) -> bool:
+    """Whether the rows of a formula are better held without zeros; a function of public facts.
+
+    Columns that were scaled by the data are centred at their means, so their zeros do not stay.
+    """
+    is_wide = len(spec.columns.names) >= _WIDE and spec.density < _SPARSE
+    return is_wide and not spec.scaled_by_data
+
+
+def read_sparse(spec: DesignSpec, frame: pd.DataFrame | RowSlice) -> tuple[Any, FloatArray]:
+    """Covariates ``(n, p)`` in scaled units, a `csr_array`, and labels ``(n,)``.
+
+    Not yet bounded. The label of a row that cannot be used is 0, and what bounds rows makes it a
+    row of zeros.
+
+    Notes
+    -----
+    **Privacy.** As of `read_design`.
+    """
+    covariates, usable, values = read_sparse_covariates(spec, frame, spec.formula.variables)
+    label, labelled = labels(spec.response, values, tally_of(frame))
+    return covariates, np.where(usable & labelled, label, 0.0)
+
+
+def read_sparse_covariates(
+    spec: DesignSpec, frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
+) -> tuple[Any, BoolArray, Values]:
+    """Covariates ``(n, p)`` as `read_sparse`, which rows are usable, and the columns named."""
+    n, first = len(frame), int(spec.columns.has_intercept)
+    values, usable = read_values(spec.variables, frame, names)
+    numbers, codes, coded = read_factors(spec, values, n)
+    with np.errstate(all="ignore"):
+        parts = [
+            column_plan.sparse_term(spec.columns, term, numbers, codes, n)
+            for term in spec.columns.terms
+            if term.start >= first
+        ]
+    empty = sparse.csr_array((n, 0))
+    return sparse.hstack(parts, format="csr") if parts else empty, usable & coded, values

@@ -19,9 +19,8 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.design.coding import INTERCEPT
-from privatelr.design.formula_design import read_values
 from privatelr.design.response import Response, labels, plan_response
-from privatelr.design.variables import Variable, as_numbers, describe_variables
+from privatelr.design.variables import Variable, as_numbers, describe_variables, read_values
 from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.formula import Formula, parse_expression, tokenize
 from privatelr.sources import (

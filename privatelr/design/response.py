@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privatelr.design.evaluation import Columns, evaluate
 from privatelr.design.type_checks import foreign_constants
 from privatelr.design.variables import level_codes, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula import (
-    Expression,
-    coded_column,
-    coded_contrast,
-    coded_levels,
-    coding_call,
-    is_logical,
-    unwrap,
-)
-from privatelr.sources import Tally, Unread
+from privatelr.formula import Expression, Node, evaluate, is_truth
+from privatelr.sources import Tally, Unread, count
 from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -65,12 +55,12 @@ class Response:
 
 def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> Response:
     """Decide the coding from the form of the expression and the kinds of its variables."""
-    name = coded_column(expression)
+    name = expression.column
     variable = variables[name] if name is not None else None
-    if coded_contrast(expression) is not None:
+    if expression.contrast is not None:
         raise FormulaError(f"formula: the response {expression.label!r} takes no contrast.")
-    logical = is_logical(expression) or (variable is not None and variable.kind == "logical")
-    levels = coded_levels(expression)
+    logical = expression.is_logical or (variable is not None and variable.kind == "logical")
+    levels = expression.levels
     if logical and not levels:
         foreign = foreign_constants(expression, variables)
         remarks = [f"{value!r} is not a declared level of {v.name}" for v, value in foreign]
@@ -81,7 +71,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
         if variable is not None:
             require_content(variable.name, variable.content, levels)
         return Response(expression, "factor", _factor_classes(expression.label, levels), levels)
-    if coding_call(expression) is not None or (variable is not None and variable.kind == "text"):
+    if expression.is_coded or (variable is not None and variable.kind == "text"):
         missing = None if variable is None else remedy(variable, "first, second", "0, 1")
         raise SchemaError(
             f"response {expression.label!r}: its levels would be read off the data; "
@@ -94,7 +84,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
             f"this one is declared on ({low:g}, {high:g}); compare it with a public constant, as "
             f'in "{name} > {(low + high) / 2:g} ~ ...".'
         )
-    if not _keeps_zero_and_one(expression, unwrap(expression)):
+    if not _keeps_zero_and_one(expression.tree):
         raise SchemaError(
             f"response {expression.label!r}: a numeric response takes the values 0 and 1, which "
             "this expression has no reason to; compare it with a public constant, as in "
@@ -107,25 +97,20 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     return Response(expression, "binary", (0, 1), (0, 1), remark=remark)
 
 
-def _keeps_zero_and_one(expression: Expression, node: ast.expr) -> bool:
+def _keeps_zero_and_one(node: Node) -> bool:
     """Whether the form is one that people code 0 and 1 with: ``y``, ``1 - y``, ``ifelse(...)``."""
     match node:
-        case ast.Name():
-            return True
-        case ast.BinOp(op=ast.Add() | ast.Sub(), left=ast.Constant(), right=inner):
-            return _keeps_zero_and_one(expression, inner)
-        case ast.BinOp(op=ast.Add() | ast.Sub(), left=inner, right=ast.Constant()):
-            return _keeps_zero_and_one(expression, inner)
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            called = expression.aliases[name]
-            if called == "ifelse":
-                choices = [c.value for c in arguments[1:] if isinstance(c, ast.Constant)]
-                return len(choices) == 2 and set(choices) <= {0, 1}
-            inner_is_fine = called in ("I", "as.numeric", "as.integer", "round")
-            return inner_is_fine and _keeps_zero_and_one(expression, arguments[0])
-        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
-            return True
-    return False
+        case Node("infix", "+" | "-", (left, right)):
+            kinds = (left.kind, right.kind)
+            return "constant" in kinds and _keeps_zero_and_one(
+                right if left.kind == "constant" else left
+            )
+        case Node("call", "ifelse", (_, *choices)):
+            values = [choice.value for choice in choices if choice.kind == "constant"]
+            return len(values) == 2 and set(values) <= {0, 1}
+        case Node("call", "I" | "as.numeric" | "as.integer" | "round", (inner,)):
+            return _keeps_zero_and_one(inner)
+    return node.kind == "column" or is_truth(node)
 
 
 def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -144,13 +129,13 @@ def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
 
 
 def labels(
-    response: Response, columns: Columns, tally: Tally | None = None
+    response: Response, columns: Mapping[str, Any], tally: Tally | None = None
 ) -> tuple[FloatArray, BoolArray]:
     """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value.
 
     A tally counts numbers of a column that are of neither class.
     """
-    name = coded_column(response.expression)
+    name = response.expression.column
     values = columns[name] if name is not None else evaluate(response.expression, columns)
     if response.kind == "binary":
         positive = np.equal(values, 1)
@@ -159,7 +144,7 @@ def labels(
         if tally is not None and name is not None:
             # what is missing stands as the middle of (0, 1), if it does not stand as 0
             odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
-            tally.add(name, Unread(undeclared=int(odd)))
+            count(tally, name, Unread(undeclared=int(odd)))
         return np.where(positive, 1.0, -1.0), usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)

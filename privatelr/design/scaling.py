@@ -72,10 +72,13 @@ def scale_by_data(spec: DesignSpec, frame: pd.DataFrame) -> tuple[DesignSpec, fl
     Returns the plan with the map that was learned (so that prediction reuses it), and the
     factor that brought the longest row to length 1.
     """
-    plain = replace(spec, columns=_unmapped(spec))
+    columns, size = spec.columns, len(spec.columns.names)
+    nothing = np.zeros(size)
+    unmapped = replace(columns, parent=np.full(size, -1), centre=nothing, scale=nothing + 1)
+    plain = replace(spec, columns=unmapped)
     raw, usable, _ = read_covariates(plain, frame, spec.formula.covariates)
     raw = raw[usable]
-    first = int(spec.columns.has_intercept)
+    first = int(columns.has_intercept)
     with np.errstate(all="ignore"):
         mean = raw.mean(axis=0) if len(raw) and first else np.zeros(raw.shape[1])
         deviation = raw.std(axis=0, ddof=1) if len(raw) > 1 else np.ones(raw.shape[1])
@@ -83,27 +86,18 @@ def scale_by_data(spec: DesignSpec, frame: pd.DataFrame) -> tuple[DesignSpec, fl
         mean = np.where(np.isfinite(mean), mean, 0.0)
         longest = float(np.linalg.norm((raw - mean) / deviation, axis=1).max(initial=0.0))
     factor = 1.0 / longest if longest > 0 and math.isfinite(longest) else 1.0
-    columns = spec.columns
     parent, centre, scale = columns.parent.copy(), columns.centre.copy(), columns.scale.copy()
     parent[first:], centre[first:], scale[first:] = first - 1, mean, deviation / factor
-    learned = replace(columns, parent=parent, centre=centre, scale=scale)
     whole = spec.as_whole_rows()
-    bound = 1.0 if whole.bound_source == "declared bounds" else whole.bound
     scaled_spec = replace(
         whole,
-        columns=learned,
-        bound=bound,
+        columns=replace(columns, parent=parent, centre=centre, scale=scale),
+        bound=1.0 if whole.bound_source == "declared bounds" else whole.bound,
         bound_source="row_norm",
         unbounded=(),
         scaled_by_data=True,
     )
     return scaled_spec, factor
-
-
-def _unmapped(spec: DesignSpec) -> Any:
-    columns = spec.columns
-    size = len(columns.names)
-    return replace(columns, parent=np.full(size, -1), centre=np.zeros(size), scale=np.ones(size))
 
 
 @suggests_arguments

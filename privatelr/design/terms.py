@@ -8,35 +8,41 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 
-from privatelr.design.coding import INTERCEPT, Factor, TermCoding, code_terms, plan_factor, stored
-from privatelr.errors import FormulaError
-from privatelr.formula import Formula, Interval, product_range
-from privatelr.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from privatelr.design.variables import Variable
-
+from privatelr.design.coding import INTERCEPT, Factor, code_terms, plan_factor, stored
+from privatelr.design.variables import Variable
+from privatelr.errors import FormulaError, SchemaError
+from privatelr.formula import Formula, product_range
+from privatelr.types import Block, FloatArray, IntArray
 
 WIDE = 2000
 """Columns above which no table is expected to have as many rows."""
+BoundSource = Literal["declared bounds", "row_norm", "declared bounds and row_norm"]
+_MAPPED = 1 + 2.0**-40
+"""Factor for the rounding of a value that is mapped onto [-1, 1] and then held by a block."""
+_LENGTH = 1.0
+"""Length to which unbounded terms are shortened where none is declared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A block of columns that belong together.
+    """A block of columns that belong together, and how they are made.
 
     Attributes
     ----------
     label : str
         R spelling.
-    columns : tuple of int
+    start, stop : int
         Positions in the design.
+    numeric, categorical : tuple of int
+        Factors by number.
+    levels : tuple of int
+        Number of levels of each categorical factor.
     radius : float
         Largest Euclidean length of the block in a row once it is mapped; infinite if a
         numeric factor is unbounded.
@@ -44,13 +50,25 @@ class Term:
         Largest sum of the sizes of its entries, as `radius`.
     largest : float
         Largest size of one entry, as `radius`.
+    grid : ndarray or SciPy sparse array of shape (k, stop - start)
+        Entries for each of the k combinations of levels, numeric factors being one.
     """
 
     label: str
-    columns: tuple[int, ...]
+    start: int
+    stop: int
+    numeric: tuple[int, ...]
+    categorical: tuple[int, ...]
+    levels: tuple[int, ...]
     radius: float
     absolute: float
     largest: float
+    grid: Any = field(compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Positions in the design."""
+        return tuple(range(self.start, self.stop))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,15 +84,12 @@ class Columns:
     names : tuple of str
         Columns by their names, other factors in R's spelling, levels as formulaic writes them;
         the intercept, if any, first.
-    recipes : tuple of TermCoding
-        How the columns of each term are made.
     parent, centre, scale : ndarray of shape (d,)
         The map; parent is -1 where there is none.
     """
 
     names: tuple[str, ...]
     terms: tuple[Term, ...]
-    recipes: tuple[TermCoding, ...]
     parent: IntArray
     centre: FloatArray
     scale: FloatArray
@@ -95,67 +110,51 @@ def plan_columns(
         If the terms cannot be combined, or levels are not declared.
     """
     factors = tuple(plan_factor(expression, variables) for expression in formula.factors)
-    without_zeros = _most_columns(formula, factors) > WIDE
-    coded = list(code_terms(formula.terms, factors, without_zeros=without_zeros))
+    sizes = [len(factor.levels) or 1 for factor in factors]
+    most = sum(math.prod(sizes[index] for index in term) for term in formula.terms)
+    coded = list(code_terms(formula.terms, factors, without_zeros=most > WIDE))
     names = tuple(name for spelled, _ in coded for name in spelled)
     if not names:
         raise FormulaError(f"formula {formula.text!r}: the model has no columns.")
-    terms: list[Term] = []
-    recipes: list[TermCoding] = []
-    parent, centre, scale = np.full(len(names), -1), np.zeros(len(names)), np.ones(len(names))
     ends = itertools.accumulate(len(spelled) for spelled, _ in coded)
     blocks = [
         (used, end - len(spelled), end, grid)
         for used, (spelled, grid), end in zip(formula.terms, coded, ends, strict=True)
     ]
-    # terms without numeric factor, by the categorical factors they code
+    # positions of columns by their entries, for terms without numeric factor by their factors
     pure = {
-        frozenset(used): _by_entries(grid, start)
+        frozenset(used): {_key(grid, i): start + i for i in reversed(range(grid.shape[1]))}
         for used, start, _, grid in blocks
-        if all(factors[index].is_categorical for index in used)
+        if all(factors[index].levels for index in used)
     }
+    terms: list[Term] = []
+    parent, centre, scale = np.full(len(names), -1), np.zeros(len(names)), np.ones(len(names))
     for used, start, stop, grid in blocks:
-        columns = tuple(range(start, stop))
-        categorical = sorted(index for index in used if factors[index].is_categorical)
-        numeric = tuple(index for index in used if not factors[index].is_categorical)
-        span = (1.0, 1.0)
+        categorical = tuple(sorted(index for index in used if factors[index].levels))
+        numeric = tuple(index for index in used if not factors[index].levels)
+        low, high = (1.0, 1.0)
         for index in numeric:
-            span = product_range(span, factors[index].interval)
-        if numeric:
+            low, high = product_range((low, high), factors[index].interval)
+        bounded = math.isfinite(low) and math.isfinite(high)
+        for column in range(start, stop) if numeric else ():
             # the column that is left where the numeric factors are one, if there is one
-            parents = pure.get(frozenset(categorical), {})
-            for column in columns:
-                parent[column] = parents.get(_key(grid, column - start), -1)
-                centre[column], scale[column] = _to_unit(span, centred=parent[column] >= 0)
-        bounded = all(math.isfinite(end) for end in span)
+            place = pure.get(frozenset(categorical), {}).get(_key(grid, column - start), -1)
+            parent[column] = place
+            if bounded:  # onto [-1, 1]
+                centre[column] = low / 2 + high / 2 if place >= 0 else 0.0
+                scale[column] = max(high - centre[column], centre[column] - low) or 1.0
         label = ":".join(factors[index].expression.title for index in used) or INTERCEPT
-        sizes = _largest_sizes(grid) if bounded else (math.inf,) * 3
-        terms.append(Term(label, columns, *sizes))
-        levels = tuple(len(factors[index].levels) for index in categorical)
-        recipes.append(TermCoding(start, stop, numeric, tuple(categorical), levels, stored(grid)))
-    return factors, Columns(names, tuple(terms), tuple(recipes), parent, centre, scale)
-
-
-def _largest_sizes(grid: Any) -> tuple[float, float, float]:
-    """Largest length and largest sum of sizes among the rows of a grid, and largest entry."""
-    entries = abs(grid)
-    lengths, sums = np.sqrt((entries * entries).sum(axis=1)), entries.sum(axis=1)
-    return (
-        float(np.max(lengths, initial=0.0)),
-        float(np.max(sums, initial=0.0)),
-        float(entries.max()) if min(grid.shape) else 0.0,
-    )
-
-
-def _most_columns(formula: Formula, factors: Sequence[Factor]) -> int:
-    """Columns of a formula if none were left out for the intercept."""
-    levels = [len(factor.levels) if factor.is_categorical else 1 for factor in factors]
-    return sum(math.prod(levels[index] for index in term) for term in formula.terms)
-
-
-def _by_entries(grid: Any, start: int) -> dict[bytes, int]:
-    """The position in the design of a column of a grid, by its entries."""
-    return {_key(grid, column): start + column for column in reversed(range(grid.shape[1]))}
+        radius = absolute = largest = math.inf
+        if bounded:
+            entries = abs(grid)
+            sums = entries.sum(axis=1)
+            radius = float(np.max(np.sqrt((entries * entries).sum(axis=1)), initial=0.0))
+            absolute = float(np.max(sums, initial=0.0))
+            largest = float(entries.max()) if min(grid.shape) else 0.0
+        counts = tuple(sizes[index] for index in categorical)
+        made = (start, stop, numeric, categorical, counts)
+        terms.append(Term(label, *made, radius, absolute, largest, stored(grid)))
+    return factors, Columns(names, tuple(terms), parent, centre, scale)
 
 
 def _key(grid: Any, column: int) -> bytes:
@@ -164,16 +163,6 @@ def _key(grid: Any, column: int) -> bytes:
         return bytes(grid[:, column].tobytes())
     here = slice(grid.indptr[column], grid.indptr[column + 1])
     return bytes(grid.indices[here].tobytes() + grid.data[here].tobytes())
-
-
-def _to_unit(span: Interval, *, centred: bool) -> tuple[float, float]:
-    """Centre and scale that map `span` into [-1, 1]; an infinite span stays as it is."""
-    low, high = span
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return 0.0, 1.0
-    centre = low / 2 + high / 2 if centred else 0.0
-    scale = max(high - centre, centre - low)
-    return centre, scale if scale > 0 else 1.0
 
 
 def user_units(columns: Columns, intercept: float | None, projection: FloatArray | None) -> Any:
@@ -209,3 +198,60 @@ def user_units(columns: Columns, intercept: float | None, projection: FloatArray
     if intercept is not None:
         design[0, 0] = intercept
     return table @ design
+
+
+def bound_of(
+    columns: Columns, row_norm: float | None
+) -> tuple[float, BoundSource, tuple[str, ...], float | None]:
+    """Length of the covariates of a row, its source, the terms without bounds, and their length.
+
+    `row_norm` limits the unbounded terms if only some terms are unbounded. It limits the whole
+    row if all or none are, or if a term is empty, because rows have no blocks then.
+    """
+    covariates = columns.terms[int(columns.has_intercept) :]
+    unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
+    limit = row_norm if row_norm is not None else _LENGTH if unbounded else math.inf
+    if 0 < len(unbounded) < len(covariates) and _is_product(columns):
+        lengths = [term.radius for term in covariates if math.isfinite(term.radius)]
+        bound = math.sqrt(sum(length**2 for length in lengths) + limit**2)
+        return bound, "declared bounds and row_norm", unbounded, limit
+    declared = math.sqrt(sum(term.radius**2 for term in covariates))
+    source: BoundSource = "row_norm" if limit < declared else "declared bounds"
+    return min(declared, limit), source, unbounded, None
+
+
+def blocks_of(
+    columns: Columns, intercept: float | None, unbounded_norm: float | None
+) -> tuple[Block, ...]:
+    """Return a block with its bound for the intercept and each term; none if a term is empty."""
+    if not _is_product(columns):
+        return ()
+
+    def block(term: Term) -> Block:
+        size = term.stop - term.start
+        if intercept is not None and (term.start, term.stop) == (0, 1):
+            return Block(size, intercept * _MAPPED)
+        if unbounded_norm is not None and not math.isfinite(term.radius):
+            return Block(size, unbounded_norm, "l2")
+        return Block(size, term.absolute * _MAPPED)
+
+    return tuple(map(block, columns.terms))
+
+
+def _is_product(columns: Columns) -> bool:
+    """Whether every term has columns, and one of them may differ from zero."""
+    return all(term.stop > term.start and term.absolute > 0 for term in columns.terms)
+
+
+def require_boundable(variables: Mapping[str, Variable], factors: Sequence[Factor]) -> None:
+    """Refuse a term that stays unbounded although all its variables are bounded."""
+    for factor in factors:
+        names = factor.expression.names
+        if factor.levels or factor.is_finite or not all(variables[n].is_bounded for n in names):
+            continue
+        boxes = " and ".join(f"{name} in {variables[name].bounds}" for name in names)
+        raise SchemaError(
+            f"term '{factor.expression.label}' has no finite range for {boxes}; move the bound "
+            "away from where the term is undefined, rewrite the term, or give row_norm= to limit "
+            "the length of all that has none."
+        )

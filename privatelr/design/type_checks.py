@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.design.evaluation import interval
 from privatelr.design.variables import TYPED
 from privatelr.errors import FormulaError, SchemaWarning, show
-from privatelr.formula import Expression, coded_column, coded_levels, core, literal_values
+from privatelr.formula import MEMBERSHIPS, Expression, Node, constants, interval
 from privatelr.sources import Schema
 
 if TYPE_CHECKING:
@@ -26,9 +24,18 @@ def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> 
     Columns of categories or strings may stand alone, be coded as a factor, or be compared for
     equality with constants.
     """
-    _visit(expression, core(expression), variables, True)
+    _visit(expression.label, expression.tree, variables, True)
     for variable, value in _compared(expression, variables):
-        _require_value(expression, variable, value)
+        textual = variable is not None and variable.is_textual
+        if isinstance(value, str) and not textual:
+            raise FormulaError(
+                f"formula: {expression.label!r} compares numbers with the text {value!r}."
+            )
+        if variable and textual and variable.content == "strings" and not isinstance(value, str):
+            raise FormulaError(
+                f"formula: {expression.label!r} compares {variable.name!r}, which holds strings, "
+                f"with the number {value!r}."
+            )
 
 
 def foreign_constants(
@@ -42,68 +49,45 @@ def foreign_constants(
     ]
 
 
-def _visit(
-    expression: Expression, node: ast.expr, variables: Mapping[str, Variable], allowed: bool
-) -> None:
-    variable = _variable(expression, node, variables)
-    if variable is not None and _is_textual(variable) and not allowed:
+def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: bool) -> None:
+    variable = variables.get(node.name) if node.kind == "column" else None
+    if variable is not None and variable.is_textual and not allowed:
         if variable.kind == "text" and variable.content == "anything":
             raise FormulaError(
-                f"formula: {expression.label!r} computes with {variable.name!r}, which may hold "
+                f"formula: {label!r} computes with {variable.name!r}, which may hold "
                 f'anything; declare bounds={{"{variable.name}": (lo, hi)}}, or {TYPED}.'
             )
         raise FormulaError(
-            f"formula: {expression.label!r} computes with {variable.name!r}, which holds "
+            f"formula: {label!r} computes with {variable.name!r}, which holds "
             "categories; compare it, as in I(x == 'a'), or use it by itself."
         )
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            _visit(expression, child, variables, _is_equality(node))
+    for child in node.args:
+        _visit(label, child, variables, _is_equality(node))
 
 
-def _is_equality(node: ast.AST) -> bool:
-    return isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In)
+def _is_equality(node: Node) -> bool:
+    return node.kind == "infix" and node.name in ("==", "!=", *MEMBERSHIPS)
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.args:
+        yield from _nodes(child)
 
 
 def _compared(
     expression: Expression, variables: Mapping[str, Variable]
 ) -> Iterator[tuple[Variable | None, object]]:
     """Each constant of an equality with the column on its other side, if that is a column."""
-    for node in ast.walk(core(expression)):
-        if not isinstance(node, ast.Compare) or not _is_equality(node):
-            continue
-        left, right = node.left, node.comparators[0]
+    for node in filter(_is_equality, _nodes(expression.tree)):
+        left, right = node.args
         pairs = [(left, right)]
-        if not isinstance(node.ops[0], ast.In):
-            pairs = [(a, b) for a, b in (*pairs, (right, left)) if isinstance(b, ast.Constant)]
-        for side, constants in pairs:
-            for value in literal_values(expression, constants, expression.label):
-                yield _variable(expression, side, variables), value
-
-
-def _require_value(expression: Expression, variable: Variable | None, value: object) -> None:
-    textual = variable is not None and _is_textual(variable)
-    if isinstance(value, str) and not textual:
-        raise FormulaError(
-            f"formula: {expression.label!r} compares numbers with the text {value!r}."
-        )
-    if variable is None or not textual:
-        return
-    if variable.content == "strings" and not isinstance(value, str):
-        raise FormulaError(
-            f"formula: {expression.label!r} compares {variable.name!r}, which holds strings, with "
-            f"the number {value!r}."
-        )
-
-
-def _variable(
-    expression: Expression, node: ast.AST, variables: Mapping[str, Variable]
-) -> Variable | None:
-    return variables.get(expression.aliases[node.id]) if isinstance(node, ast.Name) else None
-
-
-def _is_textual(variable: Variable) -> bool:
-    return variable.kind in ("text", "categorical")
+        if node.name not in MEMBERSHIPS:
+            pairs = [(a, b) for a, b in (*pairs, (right, left)) if b.kind == "constant"]
+        for side, listed in pairs:
+            variable = variables.get(side.name) if side.kind == "column" else None
+            for value in constants(listed, expression.label):
+                yield variable, value
 
 
 _MOST_NAMED = 6
@@ -130,30 +114,42 @@ def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
     **Privacy.** *Covered*: the sentences are functions of public facts. *Neighbours*: all have
     the same. *Assumed public*: names, types, declared bounds and levels. *Not covered*: nothing.
     """
-    return [*_bounds(spec, schema), *_response(spec), *_levels(spec, frame, schema)]
-
-
-def _bounds(spec: Any, schema: Schema) -> Iterator[str]:
-    """Columns without bounds, unless a length of rows was declared in their place."""
-    if not spec.unbounded or spec.scaled_by_data or schema.row_norm is not None:
-        return
-    names = [
-        name
-        for factor in getattr(spec, "factors", ())
-        if not factor.is_categorical and not all(math.isfinite(end) for end in factor.interval)
-        for name in factor.expression.names
-        if not spec.variables[name].is_bounded
-    ]
-    if names:
-        names = list(dict.fromkeys(names))
-        yield (
+    found: list[str] = []
+    factors = getattr(spec, "factors", ())
+    open_ended = [factor for factor in factors if not factor.levels and not factor.is_finite]
+    names = [name for factor in open_ended for name in factor.expression.names]
+    names = list(dict.fromkeys(name for name in names if not spec.variables[name].is_bounded))
+    # unless a length of rows was declared in the place of bounds
+    if names and spec.unbounded and not spec.scaled_by_data and schema.row_norm is None:
+        found.append(
             f"no bounds are declared for {_listed(names)}, so values are shortened in the columns' "
             "own units, which usually costs more than the noise does; declare bounds="
             f"{{{names[0]!r}: (lo, hi)}} from what is publicly known, which need not be exact"
         )
+    found += _doubts_of_response(spec)
+    for name, variable in spec.variables.items():
+        dtype = frame[name].dtype if name in frame.columns else None
+        if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
+            listed = dtype.categories.tolist()
+            strange = [level for level in variable.levels if level not in listed]
+            if strange:
+                found.append(
+                    f"levels[{name!r}] has {_listed(strange)}, which the column's type does not "
+                    f"list ({_listed(listed)}), so no record has it"
+                )
+    for expression in (spec.response.expression, *(factor.expression for factor in factors)):
+        column = expression.column
+        known = spec.variables[column].levels if column is not None else ()
+        strange = [level for level in expression.levels if known and level not in known]
+        if strange:
+            found.append(
+                f"the term {expression.label!r} has {_listed(strange)}, which is none of the "
+                f"declared levels of {column!r} ({_listed(known)}), so no record has it"
+            )
+    return found
 
 
-def _response(spec: Any) -> Iterator[str]:
+def _doubts_of_response(spec: Any) -> Iterator[str]:
     response = spec.response
     label = response.expression.label
     if response.kind == "factor" and len(response.levels) > 2:
@@ -177,35 +173,6 @@ def _response(spec: Any) -> Iterator[str]:
                 f"({low:g}, {high:g}), of which all but 0 and 1 count as missing; compare it with "
                 "a public constant"
             )
-
-
-def _levels(spec: Any, frame: pd.DataFrame, schema: Schema) -> Iterator[str]:
-    """Levels that one declaration has and another has not."""
-    for name, variable in spec.variables.items():
-        dtype = frame[name].dtype if name in frame.columns else None
-        if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
-            listed = dtype.categories.tolist()
-            strange = [level for level in variable.levels if level not in listed]
-            if strange:
-                yield (
-                    f"levels[{name!r}] has {_listed(strange)}, which the column's type does not "
-                    f"list ({_listed(listed)}), so no record has it"
-                )
-    factors = [factor.expression for factor in getattr(spec, "factors", ())]
-    for expression in (spec.response.expression, *factors):
-        yield from _coded(spec, expression)
-
-
-def _coded(spec: Any, expression: Expression) -> Iterator[str]:
-    """Levels written into the formula that the column is not declared to have."""
-    name = coded_column(expression)
-    known = spec.variables[name].levels if name is not None else ()
-    strange = [level for level in coded_levels(expression) if known and level not in known]
-    if strange:
-        yield (
-            f"the term {expression.label!r} has {_listed(strange)}, which is none of the declared "
-            f"levels of {name!r} ({_listed(known)}), so no record has it"
-        )
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -7,7 +7,7 @@ marked invalid, and the design turns an invalid row into a row of zeros.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from privatelr.cells import constant, number_or_spelled
-from privatelr.errors import SchemaError, listed, or_meant, show
+from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
-from privatelr.sources import Schema, Tally, Unread, beyond, unknown
+from privatelr.sources import RowSlice, Schema, Tally, Unread, as_piece, beyond, count, unknown
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
@@ -41,6 +41,11 @@ class Variable:
     bounds: Interval = EVERYTHING
     levels: tuple[Hashable, ...] = ()
     content: Content = "anything"
+
+    @property
+    def is_textual(self) -> bool:
+        """Whether its values are no numbers, to be compared and not to be computed with."""
+        return self.kind in ("text", "categorical")
 
     @property
     def is_bounded(self) -> bool:
@@ -144,7 +149,7 @@ def read_variable(
         held = np.where(valid, values, stand_in(variable))
         if tally is not None:
             missing = len(valid) - int(np.count_nonzero(valid))
-            tally.add(variable.name, Unread(missing, clipped=beyond(held, low, high)))
+            count(tally, variable.name, Unread(missing, clipped=beyond(held, low, high)))
         np.minimum(np.maximum(held, low, out=held), high, out=held)
         return held, valid
     if isinstance(series, np.ndarray):
@@ -155,7 +160,7 @@ def read_variable(
         found, valid = _texts(_objects(series))
         if tally is not None:
             missing = len(valid) - int(np.count_nonzero(valid))
-            tally.add(variable.name, Unread(missing=missing))
+            count(tally, variable.name, Unread(missing=missing))
         return found, valid
     coded, valid = _read_levels(variable, series, tally)
     if variable.kind == "logical":
@@ -188,25 +193,47 @@ class Coded:
         return levels[np.maximum(self.codes, 0)]
 
 
-def read_column(
-    variable: Variable,
-    series: pd.Series[Any] | np.ndarray[Any, Any],
-    tally: Tally | None = None,
-) -> tuple[FloatArray | ObjectArray | Coded, BoolArray]:
-    """As `read_variable`, but levels as their positions, which is what most terms take."""
-    if variable.kind != "categorical":
-        return read_variable(variable, series, tally)
-    column = pd.Series(series) if isinstance(series, np.ndarray) else series
-    return _read_levels(variable, column, tally)
+Values = Mapping[str, Any]
+"""Columns that were read, by name: numbers, constants, or `Coded` levels."""
+
+
+def read_values(
+    variables: Mapping[str, Variable], frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
+) -> tuple[dict[str, Any], BoolArray]:
+    """Columns by name, and the rows in which all of them are valid.
+
+    They are as `read_variable` reads them, but levels are positions, which most terms take.
+    """
+    piece = as_piece(frame, names)
+    require_columns(piece, names)
+    values: dict[str, Any] = {}
+    usable = np.ones(len(piece), dtype=bool)
+    for name in names:
+        variable, column = variables[name], piece[name]
+        read = _read_levels if variable.kind == "categorical" else read_variable
+        values[name], valid = read(variable, column, piece.tally)
+        usable &= valid
+    return values, usable
+
+
+def require_columns(piece: RowSlice, names: tuple[str, ...]) -> None:
+    """Refuse a table that lacks a column; raises `FormulaError`."""
+    for name in names:
+        if name not in piece.columns:
+            raise FormulaError(
+                f"data: the column {name!r} is missing; the model reads "
+                f"{', '.join(map(repr, names))}."
+            )
 
 
 def _read_levels(
-    variable: Variable, column: pd.Series[Any], tally: Tally | None
+    variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any], tally: Tally | None
 ) -> tuple[Coded, BoolArray]:
+    column = pd.Series(series) if isinstance(series, np.ndarray) else series
     coded = Coded(_codes(column, variable.levels), variable.levels)
     known = coded.codes >= 0
     if tally is not None:
-        tally.add(variable.name, unknown(column, known))
+        count(tally, variable.name, unknown(column, known))
     return coded, known
 
 

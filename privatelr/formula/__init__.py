@@ -3,32 +3,32 @@
 from privatelr.formula.algebra import Formula, parse_formula
 from privatelr.formula.expression import (
     Expression,
-    coded_column,
-    coded_contrast,
-    coded_levels,
-    coding_call,
-    core,
-    is_logical,
-    literal_values,
+    constants,
+    evaluate,
+    interval,
+    is_truth,
+    linear,
     parse_expression,
-    row_function,
-    unwrap,
 )
 from privatelr.formula.functions import (
     EVERYTHING,
+    MEMBERSHIPS,
     ROW_FUNCTIONS,
+    Contrast,
     Interval,
     RowFunction,
     contrasts_of,
     product_range,
     require_base,
 )
-from privatelr.formula.lexer import (
+from privatelr.formula.parser import (
     CLOSING,
     OPENING,
     RESERVED,
+    Node,
     Token,
     closing_index,
+    parse,
     spell,
     tokenize,
 )

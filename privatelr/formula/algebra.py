@@ -8,16 +8,17 @@ formulaic never sees an expression.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
 
 from privatelr.errors import FormulaError, listed, nearest, show
 from privatelr.formula.expression import Expression, parse_expression
-from privatelr.formula.lexer import Token, closing_index, spell, tokenize
+from privatelr.formula.parser import Token, closing_index, spell, tokenize
 
 _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10
@@ -27,7 +28,7 @@ _KEY = re.compile("\ue000(\\d+)\ue001")
 _PRODUCT = re.compile("`\ue000\\d+\ue001`(:`\ue000\\d+\ue001`)*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Formula:
     """A formula read against the column names of a frame.
 
@@ -41,25 +42,22 @@ class Formula:
         Right-hand side: the factors that each term multiplies, by number, fewest first. The
         intercept multiplies none.
     factors : tuple of Expression
-    covariates : tuple of str
-        Columns that the right-hand side reads, in order of appearance.
-    variables : tuple of str
-        All columns that the formula reads, the response's first.
     """
 
     text: str
     response: Expression
     terms: tuple[tuple[int, ...], ...]
     factors: tuple[Expression, ...]
-    covariates: tuple[str, ...] = field(init=False, repr=False)
-    variables: tuple[str, ...] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        # worked out once, because every piece of a table reads them
-        covariates = dict.fromkeys(name for factor in self.factors for name in factor.names)
-        object.__setattr__(self, "covariates", tuple(covariates))
-        variables = tuple(dict.fromkeys((*self.response.names, *covariates)))
-        object.__setattr__(self, "variables", variables)
+    @functools.cached_property
+    def covariates(self) -> tuple[str, ...]:
+        """Columns that the right-hand side reads, in order of appearance."""
+        return tuple(dict.fromkeys(name for factor in self.factors for name in factor.names))
+
+    @functools.cached_property
+    def variables(self) -> tuple[str, ...]:
+        """All columns that the formula reads, the response's first."""
+        return tuple(dict.fromkeys((*self.response.names, *self.covariates)))
 
 
 def _balanced_sum(text: str) -> str:

@@ -1,54 +1,104 @@
-"""Expressions inside a formula: parsed, and checked to work row by row.
+"""Expressions inside a formula: parsed, checked to work row by row, and interpreted.
 
-An expression is a small Python syntax tree over column names, built from R tokens. It may
-hold only what `privatelr.design.evaluation` can both evaluate and bound.
+An expression is a tree of names, constants, operators and calls. Three readings fold it:
+`evaluate` gives values, `interval` the range when the variables keep to their declared bounds, and
+`linear` the weights of names in a sum. The first two take the same rows of tables of functions, so
+an expression that can be evaluated can be bounded, and neither can look beyond one row.
 """
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
+
 from privatelr.errors import FormulaError
-from privatelr.formula.functions import ROW_FUNCTIONS, RowFunction, refuse_call, spell_contrast
-from privatelr.formula.lexer import CLOSING, CONSTANTS, OPENING, WORDS, Token, spell
+from privatelr.formula.functions import (
+    ARITHMETIC,
+    COMPARISONS,
+    CONTRASTS,
+    EVERYTHING,
+    INFIX,
+    LOGIC,
+    MEMBERSHIPS,
+    PREFIX,
+    ROW_FUNCTIONS,
+    TREATMENT,
+    Contrast,
+    Interval,
+    RowFunction,
+    refuse_call,
+)
+from privatelr.formula.parser import Node, Token, parse, spell
+from privatelr.types import FloatArray
 
-_TO_PYTHON = {"^": "**", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
-_TO_PYTHON |= {"%in%": "in", "%%": "%", "%/%": "//", "{": "(", "}": ")"}
-_BELOW_NOT = (",", "=", "&", "&&", "|", "||")
-_SEPARATING = (",", "=", "<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _LONGEST = 500
-CODING_CALLS = frozenset({"C", "factor", "as.factor"})
-
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv)
-_COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_CODING = ("C", "factor", "as.factor")
+_TRUTHS = {"!", *LOGIC, *COMPARISONS, *MEMBERSHIPS}
+_BASES = {"base", "reference"}
+"""Words of R and patsy for the level that others are compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A checked expression: `label` is its R spelling, `names` the columns it reads.
+    """A checked expression.
 
-    `tree` holds placeholder identifiers; ``aliases[identifier]`` is the real name of the
-    column or function.
+    Attributes
+    ----------
+    label : str
+        R spelling.
+    tree : Node
+        Without outer ``I(...)``, which changes nothing, and without ``factor(...)`` or the like.
+    names : tuple of str
+        Columns that it reads.
+    title : str
+        What a column of the design is called: a bare column as in the frame, else `label`.
+    coding : Node or None
+        The call of ``C``, ``factor`` or ``as.factor`` that it is, if any.
     """
 
     label: str
-    tree: ast.expr = field(compare=False)
-    aliases: Mapping[str, str]
+    tree: Node = field(compare=False)
     names: tuple[str, ...]
+    title: str
+    coding: Node | None = field(default=None, compare=False)
 
     @property
-    def title(self) -> str:
-        """What a column of the design is called: a bare column as in the frame, else `label`."""
-        node = self.tree
-        return self.aliases[node.id] if isinstance(node, ast.Name) else self.label
+    def column(self) -> str | None:
+        """The column that it is or codes, as ``x`` in ``x``, ``I(x)`` and ``factor(x)``."""
+        return self.tree.name if self.tree.kind == "column" else None
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether it is a call of ``C``, ``factor`` or ``as.factor``."""
+        return self.coding is not None
 
     def bare(self) -> str | None:
         """The column's name if the expression is nothing but a column."""
-        return _column(self, unwrap(self))
+        return None if self.is_coded else self.column
+
+    @property
+    def levels(self) -> tuple[Any, ...]:
+        """Levels written into the formula, as in ``factor(x, levels = c('a', 'b'))``."""
+        return _levels(self.coding, self.label) if self.coding else ()
+
+    @property
+    def contrast(self) -> Contrast | None:
+        """The contrast written into the formula, as in ``C(x, contr.sum)``."""
+        return _contrast(self.coding, self.label) if self.coding else None
+
+    @property
+    def is_logical(self) -> bool:
+        """Whether the value is true or false, by the form of the expression."""
+        return is_truth(self.tree)
+
+
+def is_truth(node: Node) -> bool:
+    """Whether the value is true or false, by the operator."""
+    return node.kind in ("infix", "prefix") and node.name in _TRUTHS
 
 
 def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expression:
@@ -58,250 +108,217 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
         raise FormulaError(
             f"formula: an expression takes at most {_LONGEST} words, not {len(tokens)}."
         )
-    source, aliases, called = _to_python(_bracket_specials(_bracket_negations(tokens)))
     try:
-        tree = ast.parse(source or "()", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        whole = parse(tokens) if tokens else Node("list")
+    except (SyntaxError, ValueError, MemoryError):
         raise FormulaError(f"formula: cannot read the expression {label[:60]!r}.") from None
-    names = tuple(dict.fromkeys(name for key, name in aliases.items() if key not in called))
-    expression = Expression(label, tree, aliases, names)
-    _check(expression, unwrap(expression), term or label)
-    return expression
-
-
-def _to_python(tokens: Sequence[Token]) -> tuple[str, dict[str, str], set[str]]:
-    """Python source with placeholders for names, what they stand for, and which are no columns."""
-    aliases: dict[str, str] = {}
-    called: set[str] = set()
-    coding = bool(tokens) and tokens[0].text in CODING_CALLS
-    words = []
-    for index, token in enumerate(tokens):
-        following = tokens[index + 1] if index + 1 < len(tokens) else Token("operator", "")
-        if token.kind == "name" and (following.is_operator("=") or token.text in WORDS):
-            words.append(token.text)
-        elif token.kind == "name" and token.text in CONSTANTS and not following.is_operator("("):
-            words.append(CONSTANTS[token.text])
-        elif token.is_name:
-            identifier = f"v{len(aliases)}_"
-            aliases[identifier] = token.text
-            words.append(identifier)
-            if following.is_operator("(") or (coding and token.text.startswith("contr.")):
-                called.add(identifier)
-        elif token.kind == "number":
-            words.append(token.text.rstrip("L"))
-        else:
-            words.append(_TO_PYTHON.get(token.text, token.text))
-    return " ".join(words), aliases, called
-
-
-def _bracket_negations(tokens: Sequence[Token]) -> list[Token]:
-    """Put brackets around ``!a``: R takes it as an operand of any operator, Python does not.
-
-    As in R it reaches up to the next operator that binds less: ``a * !b + c`` is ``a * !(b + c)``.
-    """
-    opening, closing = Token("operator", "("), Token("operator", ")")
-    bracketed: list[Token] = []
-    to_close = [0]  # negations that are open, for each bracket around the token
-    for token in tokens:
-        if token.is_operator(*CLOSING, *_BELOW_NOT):
-            bracketed += to_close[-1] * [closing]
-            to_close[-1] = 0
-        if token.is_operator(*CLOSING) and len(to_close) > 1:
-            to_close.pop()
-        elif token.is_operator(*OPENING):
-            to_close.append(0)
-        elif token.is_operator("!"):
-            bracketed.append(opening)
-            to_close[-1] += 1
-        bracketed.append(token)
-    return bracketed + to_close[-1] * [closing]
-
-
-def _bracket_specials(tokens: Sequence[Token]) -> list[Token]:
-    """Put brackets around ``a %% b``: R binds ``%any%`` tighter than ``*``, Python does not."""
-    bracketed: list[Token] = []
-    starts, special = [0], [False]
-
-    def close() -> None:
-        if special[-1]:
-            bracketed.insert(starts[-1], Token("operator", "("))
-            bracketed.append(Token("operator", ")"))
-        starts[-1], special[-1] = len(bracketed), False
-
-    for index, token in enumerate(tokens):
-        before = tokens[index - 1] if index else Token("operator", "(")
-        binary = before.kind != "operator" or before.is_operator(*CLOSING)
-        if token.is_operator(*_SEPARATING) or (binary and token.is_operator("*", "/", "+", "-")):
-            close()
-            bracketed.append(token)
-            starts[-1] = len(bracketed)
-        elif token.is_operator(*OPENING):
-            bracketed.append(token)
-            starts.append(len(bracketed))
-            special.append(False)
-        elif token.is_operator(*CLOSING) and len(starts) > 1:
-            close()
-            starts.pop()
-            special.pop()
-            bracketed.append(token)
-        else:
-            special[-1] |= token.kind == "operator" and token.text.startswith("%")
-            bracketed.append(token)
-    close()
-    return bracketed
-
-
-def unwrap(expression: Expression) -> ast.expr:
-    """Return the tree inside any outer ``I(...)``, which does not change the value."""
-    node = expression.tree
-    while isinstance(node, ast.Call) and _function(expression, node) == "I" and len(node.args) == 1:
+    node = whole
+    while node.name == "I" and node.kind == "call" and len(node.args) == 1:
         node = node.args[0]
-    return node
+    names = tuple(dict.fromkeys(_columns(whole)))
+    _check(node, label, term or label, next(iter(names), "x"))
+    title = whole.name if whole.kind == "column" else label
+    if node.kind != "call" or node.name not in _CODING:
+        return Expression(label, node, names, title)
+    return Expression(label, node.args[0], names, title, node)
 
 
-def coding_call(expression: Expression) -> ast.Call | None:
-    """The ``C(...)``, ``factor(...)`` or ``as.factor(...)`` that the expression is, if any."""
-    node = unwrap(expression)
-    is_coding = isinstance(node, ast.Call) and _function(expression, node) in CODING_CALLS
-    return cast("ast.Call", node) if is_coding else None
+def _columns(node: Node) -> Iterator[str]:
+    """Columns by name, where they occur; contrasts are called like columns."""
+    if node.kind == "column":
+        yield node.name
+    coding = node.kind == "call" and node.name in _CODING
+    for place, child in enumerate((*node.args, *node.keywords.values())):
+        if not (coding and place and child.name.startswith("contr.")):
+            yield from _columns(child)
 
 
-def core(expression: Expression) -> ast.expr:
-    """Return what a coding call codes, or else the expression without outer ``I(...)``."""
-    coded = coding_call(expression)
-    return coded.args[0] if coded is not None else unwrap(expression)
+def _items(node: Node) -> tuple[Node, ...] | None:
+    """What ``c(...)``, ``[...]`` or ``(..., ...)`` lists; None for anything else."""
+    is_list = node.kind == "list" or (node.kind == "call" and node.name == "c")
+    return node.args if is_list else None
 
 
-def coded_column(expression: Expression) -> str | None:
-    """The column that the expression is or codes, as ``x`` in ``x``, ``I(x)`` and ``factor(x)``."""
-    return _column(expression, core(expression))
+def _constant(node: Node) -> Any:
+    """The value of a constant; raises ValueError for anything else."""
+    if node.kind == "constant":
+        return node.value
+    inner = node.args[0] if node.kind == "prefix" else node
+    if node.name not in ("+", "-") or type(inner.value) not in (int, float):
+        raise ValueError
+    return -inner.value if node.name == "-" else inner.value
 
 
-def _column(expression: Expression, node: ast.expr) -> str | None:
-    return expression.aliases[node.id] if isinstance(node, ast.Name) else None
+def constants(node: Node, term: str) -> list[Any]:
+    """The constants of ``c('a', 'b')`` or ``['a', 'b']``, or one constant by itself."""
+    items = _items(node)
+    try:
+        return [_constant(item) for item in ([node] if items is None else items)]
+    except ValueError:
+        raise FormulaError(f"formula: {term!r} needs constants, as in c('a', 'b').") from None
 
 
-def coded_levels(expression: Expression) -> tuple[Any, ...]:
-    """Levels written into the formula, as in ``factor(x, levels = c('a', 'b'))``."""
-    coded = coding_call(expression)
-    if coded is None:
-        return ()
-    keywords = {keyword.arg: keyword.value for keyword in coded.keywords}
-    if keywords.keys() - {"levels"} or len(coded.args) > 2:
-        raise FormulaError(
-            f"formula: {expression.label!r} takes levels = c(...) and no other keyword."
-        )
-    listed = [node for node in coded.args[1:] if _items(expression, node) is not None]
-    listed += [keywords["levels"]] if "levels" in keywords else []
-    return tuple(literal_values(expression, listed[0], expression.label)) if listed else ()
+def _levels(call: Node, label: str) -> tuple[Any, ...]:
+    if call.keywords.keys() - {"levels"} or len(call.args) > 2:
+        raise FormulaError(f"formula: {label!r} takes levels = c(...) and no other keyword.")
+    listed = [node for node in call.args[1:] if _items(node) is not None]
+    listed += call.keywords.values()
+    return tuple(constants(listed[0], label)) if listed else ()
 
 
-def coded_contrast(expression: Expression) -> str | None:
-    """The contrast written into the formula, as formulaic spells it, such as ``contr.sum``."""
-    coded = coding_call(expression)
-    nodes = [n for n in coded.args[1:] if _items(expression, n) is None] if coded else []
+def _contrast(call: Node, label: str) -> Contrast | None:
+    nodes = [node for node in call.args[1:] if _items(node) is None]
     if not nodes:
         return None
-    text = spell_contrast(nodes[0], expression.aliases)
-    if text is None:
+    node, name = nodes[0], nodes[0].name
+    if (node.kind, name) == ("call", "Treatment"):  # patsy's name
+        name = TREATMENT
+    try:
+        if name not in CONTRASTS or node.kind not in ("call", "column"):
+            raise ValueError
+        given = [_constant_or_list(argument) for argument in node.args]
+        named = {key: _constant_or_list(argument) for key, argument in node.keywords.items()}
+    except ValueError:
         raise FormulaError(
-            f"formula: {expression.label!r} takes a contrast such as contr.sum, "
-            "contr.treatment('b') or Treatment('b') after the column, with constants only."
-        )
-    return text
+            f"formula: {label!r} takes a contrast such as contr.sum, contr.treatment('b') or "
+            "Treatment('b') after the column, with constants only."
+        ) from None
+    if name == TREATMENT:
+        given += [named.pop(key) for key in [*named] if key in _BASES]
+    words = [*map(repr, given), *(f"{key}={value!r}" for key, value in named.items())]
+    text = f"{name}({', '.join(words)})" if node.kind == "call" else name
+    return name, given, named, text
 
 
-def _items(expression: Expression, node: ast.expr) -> list[ast.expr] | None:
-    """What ``c(...)``, ``[...]`` or ``(..., ...)`` lists; None for anything else."""
-    if isinstance(node, ast.Call) and _function(expression, node) == "c":
-        return node.args
-    return node.elts if isinstance(node, ast.List | ast.Tuple) else None
+def _constant_or_list(node: Node) -> Any:
+    items = _items(node)
+    return _constant(node) if items is None else [_constant(item) for item in items]
 
 
-def is_logical(expression: Expression) -> bool:
-    """Whether the value is true or false, by the form of the expression."""
-    node = core(expression)
-    negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    return isinstance(node, ast.Compare | ast.BoolOp) or negation
-
-
-def _function(expression: Expression, node: ast.Call) -> str:
-    name = expression.aliases.get(node.func.id, "") if isinstance(node.func, ast.Name) else ""
-    return name.removeprefix("np.").removeprefix("numpy.")
-
-
-def row_function(expression: Expression, node: ast.Call) -> RowFunction | None:
-    """The table entry that the call names, if it is called with the right arguments."""
-    function = ROW_FUNCTIONS.get(_function(expression, node))
-    fits = function is not None and len(node.args) == function.arity and not node.keywords
-    return function if fits else None
-
-
-def _check(expression: Expression, node: ast.expr, term: str) -> None:
-    """Refuse every node that neither interpreter knows."""
+def _check(node: Node, label: str, term: str, variable: str) -> None:
+    """Refuse every node that has neither values nor a range."""
+    children = node.args
     match node:
-        case ast.Name():
+        case Node("column"):
             return
-        case ast.Constant():
-            _require_number(node.value, term)
-            return
-        case ast.BinOp(op=op) if isinstance(op, _ARITHMETIC):
-            children = [node.left, node.right]
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not()):
-            children = [node.operand]
-        case ast.BoolOp():
-            children = node.values
-        case ast.Compare(ops=[ast.In()], comparators=[right]):
-            literal_values(expression, right, term)
-            children = [node.left]
-        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
-            children = [side for side in (node.left, right) if not _is_text(side)]
-        case ast.Compare(ops=[op], comparators=[right]) if isinstance(op, _COMPARISONS):
-            children = [node.left, right]
-        case ast.Call() if _function(expression, node) == "I" and len(node.args) == 1:
-            children = list(node.args)
-        case ast.Call() if _function(expression, node) in CODING_CALLS and node.args:
-            children = node.args[:1]
-        case ast.Call() if row_function(expression, node) is not None:
-            children = list(node.args)
-        case ast.Call() if _function(expression, node) in ROW_FUNCTIONS:
-            name, given = _function(expression, node), len(node.args) + len(node.keywords)
-            raise FormulaError(
-                f"formula: {term!r} calls {name} with {given} arguments; here it takes "
-                f"{ROW_FUNCTIONS[name].arity}, without keywords."
-            )
-        case ast.Call():
-            variable = next(iter(expression.names), "x")
-            raise refuse_call(_function(expression, node) or expression.label, term, variable)
-        case _:
+        case Node("constant", value=value):
+            try:
+                finite = isinstance(value, int | float) and math.isfinite(value)
+            except OverflowError:
+                finite = False
+            if not finite:
+                raise FormulaError(
+                    f"formula: {term!r} computes with {str(value)[:20]!r}, which is not a finite "
+                    "number; a text goes into a comparison, as in x == 'a'."
+                )
+        case Node("infix", name) if name in MEMBERSHIPS:
+            constants(children[1], term)
+            children = children[:1]
+        case Node("infix", "==" | "!="):
+            children = tuple(c for c in children if not isinstance(c.value, str))
+        case Node("call", name) if name in _CODING and children:
+            children = children[:1]
+        case Node("call", name) if row_function(node) is None and (name, len(children)) != ("I", 1):
+            if name in ROW_FUNCTIONS:
+                given = len(children) + len(node.keywords)
+                raise FormulaError(
+                    f"formula: {term!r} calls {name} with {given} arguments; here it takes "
+                    f"{ROW_FUNCTIONS[name].arity}, without keywords."
+                )
+            raise refuse_call(name or label, term, variable)
+        case Node("list"):
             raise FormulaError(
                 f"formula: {term!r} holds something other than columns, constants, arithmetic, "
                 "comparisons and row-wise functions."
             )
     for child in children:
-        _check(expression, child, term)
+        _check(child, label, term, variable)
 
 
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def row_function(node: Node) -> RowFunction | None:
+    """The row of a table that an operator or a call is, if it has the right arguments."""
+    if node.kind != "call":
+        return (PREFIX if node.kind == "prefix" else INFIX)[node.name]
+    function = ROW_FUNCTIONS.get(node.name)
+    fits = function is not None and len(node.args) == function.arity and not node.keywords
+    return function if fits else None
 
 
-def _require_number(value: object, term: str) -> None:
-    try:
-        finite = isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:
-        finite = False
-    if not finite:
-        raise FormulaError(
-            f"formula: {term!r} computes with {str(value)[:20]!r}, which is not a finite number; "
-            "a text goes into a comparison, as in x == 'a'."
-        )
+def evaluate(expression: Expression, columns: Mapping[str, Any]) -> FloatArray:
+    """Value in every row, shape ``(n,)``; undefined operations give NaN or infinity.
+
+    Floating-point warnings are silenced: one that depended on a row would tell of it.
+    """
+    with np.errstate(all="ignore"):
+        return cast("FloatArray", np.asarray(_value(expression.tree, columns)))
 
 
-def literal_values(expression: Expression, node: ast.expr, term: str) -> list[Any]:
-    """The constants of ``c('a', 'b')`` or ``['a', 'b']``, or one constant by itself."""
-    items = _items(expression, node)
-    try:
-        return [ast.literal_eval(item) for item in ([node] if items is None else items)]
-    except ValueError:
-        raise FormulaError(f"formula: {term!r} needs constants, as in c('a', 'b').") from None
+def _value(node: Node, columns: Mapping[str, Any]) -> Any:
+    match node:
+        case Node("constant", value=value):
+            # as floats, because integers wrap around and booleans have their own arithmetic
+            return float(value) if isinstance(value, int | float) else value
+        case Node("column", name):
+            return np.asarray(columns[name])
+        case Node("infix", name, (column, options)) if name in MEMBERSHIPS:
+            return MEMBERSHIPS[name].value(_value(column, columns), constants(options, ""))
+        case Node("infix", name, (left, right)) if name in COMPARISONS:
+            return COMPARISONS[name].value(_value(left, columns), _value(right, columns))
+    function = row_function(node)
+    if function is None:  # I(...)
+        return _value(node.args[0], columns)
+    values = (np.asarray(_value(child, columns), dtype=np.float64) for child in node.args)
+    return function.value(*values)
+
+
+def interval(expression: Expression, bounds: Mapping[str, Interval]) -> Interval:
+    """Range of the expression over the box of declared `bounds`, possibly too wide.
+
+    Interval arithmetic treats the occurrences of a variable as independent, so ``x - x`` is
+    given a range; the error is on the safe side. NaN ends mean that the expression is
+    defined nowhere on the box.
+    """
+    with np.errstate(all="ignore"):
+        low, high = _range(expression.tree, bounds)
+    return EVERYTHING if math.isnan(low) or math.isnan(high) else (float(low), float(high))
+
+
+def _range(node: Node, bounds: Mapping[str, Interval]) -> Interval:
+    match node:
+        case Node("constant", value=value):
+            number = isinstance(value, int | float)
+            return (float(value), float(value)) if number else EVERYTHING
+        case Node("column", name):
+            return bounds.get(name, EVERYTHING)
+        case Node("infix", name) if name not in ARITHMETIC:
+            return (0.0, 1.0)
+    function = row_function(node)
+    if function is None:  # I(...)
+        return _range(node.args[0], bounds)
+    return function.interval(*(_range(child, bounds) for child in node.args))
+
+
+def linear(node: Node, names: Mapping[str, int]) -> FloatArray:
+    """Weights of names by their positions, and the constant after them; TypeError for any other."""
+    size = len(names)
+    match node:
+        case Node("constant", value=int() | float() as number):
+            return np.append(np.zeros(size), float(number))
+        case Node("column", name):
+            weights = np.zeros(size + 1)
+            weights[names[name]] = 1.0
+            return weights
+        case Node("prefix", "-" | "+" as sign, (inner,)):
+            return (-1.0 if sign == "-" else 1.0) * linear(inner, names)
+        case Node("infix", name, (first, second)):
+            left, right = linear(first, names), linear(second, names)
+            match name:
+                case "+" | "-":
+                    return left + right if name == "+" else left - right
+                case "*" if not left[:-1].any():
+                    return np.asarray(left[-1] * right)
+                case "*" if not right[:-1].any():
+                    return np.asarray(left * right[-1])
+                case "/" if not right[:-1].any() and right[-1] != 0:
+                    return np.asarray(left / right[-1])
+    raise TypeError(node)

@@ -1,11 +1,12 @@
-"""What a formula may call: functions, contrasts, and what is refused with a remedy.
+"""What a formula may hold: operators, functions, contrasts, and what is refused with a remedy.
 
 A function is here only if the value for a row depends on that row alone, so a term cannot
 learn anything from the data; and only with the range it takes over an interval, so that a
-declared bound on a variable becomes a bound on the term.
+declared bound on a variable becomes a bound on the term. Operators are functions that are written
+between their arguments.
 
 The list words the refusal; it is not the defence. The defence is that a term may call only
-what `privatelr.formula.functions` holds.
+what `ROW_FUNCTIONS` holds.
 
 formulaic has the contrasts, and is asked for those that are listed here alone, by their name and
 with constants for arguments.
@@ -13,9 +14,9 @@ with constants for arguments.
 
 from __future__ import annotations
 
-import ast
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,156 +25,103 @@ import scipy
 from formulaic.transforms.contrasts import Contrasts, ContrastsRegistry
 
 from privatelr.errors import FormulaError, PrivateLRError, SchemaError, nearest, show
+from privatelr.types import FloatArray
 
-CONTRASTS = frozenset({"treatment", "sum", "SAS", "helmert", "diff", "poly"})
-_TREATMENT = "contr.treatment"
-_PATSY = {"Treatment": _TREATMENT}
-_BASES = {"base", "reference"}
-"""Words of R and patsy for the level that others are compared with."""
-
-
-def spell_contrast(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
-    """A contrast as formulaic reads it, ``contr.name`` or ``contr.name(constants)``.
-
-    None for anything else. `aliases` has the names that stand for identifiers of the tree.
-    """
-    named = node.func if isinstance(node, ast.Call) else node
-    name = aliases.get(named.id, "") if isinstance(named, ast.Name) else ""
-    name = _PATSY.get(name, name) if isinstance(node, ast.Call) else name
-    if name.removeprefix("contr.") not in CONTRASTS or not name.startswith("contr."):
-        return None
-    if not isinstance(node, ast.Call):
-        return name
-    if not all(map(_is_constant, [*node.args, *(keyword.value for keyword in node.keywords)])):
-        return None
-    given = [ast.unparse(argument) for argument in node.args]
-    for keyword in node.keywords:
-        value = ast.unparse(keyword.value)
-        is_base = name == _TREATMENT and keyword.arg in _BASES
-        given.append(value if is_base else f"{keyword.arg}={value}")
-    return f"{name}({', '.join(given)})"
+CONTRASTS = frozenset(
+    f"contr.{name}" for name in ("treatment", "sum", "SAS", "helmert", "diff", "poly")
+)
+TREATMENT = "contr.treatment"
+Contrast = tuple[str, list[Any], dict[str, Any], str]
+"""A contrast by its name, with the constants that it is given by position and by keyword, and as
+formulaic spells all that."""
 
 
-def contrasts_of(spelled: str | None) -> Contrasts:
-    """The contrasts that `spell_contrast` spelled, R's default for none.
+def contrasts_of(contrast: Contrast | None) -> Contrasts:
+    """Formulaic's contrasts of this name, R's default for none.
 
     They may refuse their arguments by an error of any kind.
     """
-    call = ast.parse(spelled or _TREATMENT, mode="eval").body
-    named = call.func if isinstance(call, ast.Call) else call
-    assert isinstance(named, ast.Attribute)
-    kind: Any = getattr(ContrastsRegistry, named.attr)
-    if not isinstance(call, ast.Call):
-        return cast("Contrasts", kind())
-    given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-    return cast("Contrasts", kind(*map(ast.literal_eval, call.args), **given))
+    name, given, named, _ = contrast or (TREATMENT, [], {}, "")
+    kind: Any = getattr(ContrastsRegistry, name.removeprefix("contr."))
+    return cast("Contrasts", kind(*given, **named))
 
 
-def require_base(label: str, contrast: str | None, levels: Sequence[Any]) -> None:
+def require_base(label: str, contrast: Contrast | None, levels: Sequence[Any]) -> None:
     """Refuse a base that is not a level; raises `FormulaError`.
 
     R takes its position too, which would mean another level where levels are numbers.
     """
-    if contrast is None or not contrast.startswith(f"{_TREATMENT}("):
+    name, given, named, _ = contrast or ("", [], {}, "")
+    if name != TREATMENT or not (given or named):
         return
-    call = ast.parse(contrast, mode="eval").body
-    assert isinstance(call, ast.Call)
-    if not call.args and not call.keywords:
-        return
-    if len(call.args) != 1 or call.keywords:
+    if len(given) != 1 or named:
         raise FormulaError(
             f"formula: {label!r} takes one argument of its contrast, the base level by its name, "
             f"such as Treatment({levels[-1]!r})."
         )
-    base = ast.literal_eval(call.args[0])
-    if base not in levels:
-        close = nearest(str(base), [str(level) for level in levels])
+    if given[0] not in levels:
+        close = nearest(str(given[0]), [str(level) for level in levels])
         hint = f"the nearest is {close!r}" if close else f"it takes {', '.join(map(show, levels))}"
         raise FormulaError(
-            f"formula: {label!r} has the base level {show(base)}, which is not one of its levels; "
-            f"{hint}."
+            f"formula: {label!r} has the base level {show(given[0])}, which is not one of its "
+            f"levels; {hint}."
         )
 
 
-def _is_constant(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant(value=str() | bool() | int() | float()):
-            return True
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float())):
-            return True
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return all(map(_is_constant, items))
-    return False
-
-
-_CENTRING = "its mean and standard deviation"
-_KNOTS = "its knots"
-_LEARNED = {
-    "scale": _CENTRING,
-    "scaled": _CENTRING,
-    "standardize": _CENTRING,
-    "center": "its mean",
-    "poly": "its orthogonal basis",
-    "bs": _KNOTS,
-    "ns": _KNOTS,
-    "cs": _KNOTS,
-    "cr": _KNOTS,
-    "cc": _KNOTS,
-    "s": _KNOTS,
-    "te": _KNOTS,
-    "qcut": "its breaks",
-    "relevel": "its levels",
+_KNOTS = dict.fromkeys(("bs", "ns", "cs", "cr", "cc", "s", "te"), "its knots")
+_CENTRINGS = ("scale", "scaled", "standardize")
+LEARNED = {
+    **dict.fromkeys(_CENTRINGS, "its mean and standard deviation"),
+    **{"center": "its mean", "poly": "its orthogonal basis", "qcut": "its breaks"},
+    **{"relevel": "its levels", **_KNOTS},
 }
-_SUMMARIES = frozenset(
+"""Functions that learn from the data, and what they learn."""
+SUMMARIES = frozenset(
     {"mean", "median", "sd", "std", "var", "mad", "min", "max", "range", "sum", "prod", "mode"}
     | {"quantile", "iqr", "IQR", "fivenum", "rank", "order", "ave", "cumsum", "cummax", "cummin"}
     | {"diff", "lag", "shift", "count", "nunique", "any", "all", "length", "len"}
 )
+"""Functions that look at all rows."""
 
 
 def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     """The error for a term that calls `function`, with the remedy in terms of `variable`."""
-    short = function.rsplit(".", 1)[-1]
-    declare = f'declare bounds={{"{variable}": (lo, hi)}}'
     if function == "offset":
         return FormulaError(
             f"term '{term}' is an offset, which the proofs of the mechanisms do not cover; "
             f"leave it out, or enter {variable} as a covariate."
         )
+    short = function.rsplit(".", 1)[-1]
+    declare = f'declare bounds={{"{variable}": (lo, hi)}}'
+    learns = f"learns {LEARNED.get(short)} from the data; {declare} and"
+    cuts = f"cut points, such as I({variable} > 3.2)"
     if function == "relevel":
-        return SchemaError(
-            f"term '{term}' reorders levels; declare the order, reference level first, as "
-            f'levels={{"{variable}": [...]}}, or name it, as in C({variable}, Treatment("level")).'
+        why = (
+            "reorders levels; declare the order, reference level first, as "
+            f'levels={{"{variable}": [...]}}, or name it, as in C({variable}, Treatment("level"))'
         )
-    if short in ("scale", "center", "standardize", "scaled"):
-        return SchemaError(
-            f"term '{term}' learns {_LEARNED[short]} from the data; {declare} and use "
-            f"{variable}, or write I(({variable} - 130)/20) with public constants."
+    elif short in (*_CENTRINGS, "center"):
+        why = f"{learns} use {variable}, or write I(({variable} - 130)/20) with public constants"
+    elif short == "poly":
+        why = f"{learns} write {variable} + I({variable}^2)"
+    elif short in LEARNED:
+        why = f"{learns} use public {cuts} or pmax({variable} - 3.2, 0)"
+    elif short in SUMMARIES:
+        why = (
+            f"calls {function}, which looks at all rows; write a public constant in its place, "
+            f"such as I({variable} > 3.2), and {declare}"
         )
-    if short == "poly":
-        return SchemaError(
-            f"term '{term}' learns {_LEARNED[short]} from the data; {declare} and write "
-            f"{variable} + I({variable}^2)."
+    else:
+        why = (
+            f"calls {function}, which is not known to work row by row; compute the column from "
+            "public constants before the call, and declare its bounds or levels"
         )
     if short == "cut":
         return SchemaError(
             f"term '{term}': cut is not known here, with public breaks either; {declare} and use "
-            f"cut points, such as I({variable} > 3.2), or cut before the call and declare levels."
+            f"{cuts}, or cut before the call and declare levels."
         )
-    if short in _LEARNED:
-        return SchemaError(
-            f"term '{term}' learns {_LEARNED[short]} from the data; {declare} and use public "
-            f"cut points, such as I({variable} > 3.2) or pmax({variable} - 3.2, 0)."
-        )
-    if short in _SUMMARIES:
-        return SchemaError(
-            f"term '{term}' calls {function}, which looks at all rows; write a public constant "
-            f"in its place, such as I({variable} > 3.2), and {declare}."
-        )
-    return SchemaError(
-        f"term '{term}' calls {function}, which is not known to work row by row; compute the "
-        "column from public constants before the call, and declare its bounds or levels."
-    )
+    return SchemaError(f"term '{term}' {why}.")
 
 
 Interval = tuple[float, float]
@@ -182,11 +130,18 @@ EVERYTHING: Interval = (-math.inf, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class RowFunction:
-    """A function of one row: its values and its range over a box of intervals."""
+    """A function or an operator of one row: its values and its range over a box of intervals.
+
+    Attributes
+    ----------
+    binding : int
+        Of an operator: how much it binds, more for those that go first.
+    """
 
     value: Callable[..., Any]
     interval: Callable[..., Interval]
     arity: int = 1
+    binding: int = 0
 
 
 def increasing(
@@ -204,16 +159,9 @@ def increasing(
     return RowFunction(value, interval)
 
 
-def _expit(x: Any) -> Any:  # SciPy loads its functions when one is called
-    return scipy.special.expit(x)
-
-
-def _logit(x: Any) -> Any:
-    return scipy.special.logit(x)
-
-
-def _ndtr(x: Any) -> Any:
-    return scipy.special.ndtr(x)
+def _special(name: str) -> Callable[[Any], Any]:
+    """A function of SciPy, which loads them when one is called."""
+    return lambda x: getattr(scipy.special, name)(x)
 
 
 def _within(low: float, high: float) -> Callable[..., Interval]:
@@ -226,14 +174,8 @@ def _abs(x: Interval) -> Interval:
 
 
 def _cosh(x: Interval) -> Interval:
-    low, high = _abs(x)
-    with np.errstate(all="ignore"):
-        return (float(np.cosh(low)), float(np.cosh(high)))
-
-
-def hull(x: Interval, y: Interval) -> Interval:
-    """The smallest interval that holds both."""
-    return (min(x[0], y[0]), max(x[1], y[1]))
+    low, high = np.cosh(_abs(x))
+    return (float(low), float(high))
 
 
 def product_range(x: Interval, y: Interval) -> Interval:
@@ -242,30 +184,101 @@ def product_range(x: Interval, y: Interval) -> Interval:
     return (min(ends), max(ends))
 
 
+def _quotient_range(x: Interval, y: Interval) -> Interval:
+    """Range of a quotient, by an interval without zero; divided as values are divided."""
+    if y[0] <= 0 <= y[1]:
+        return EVERYTHING
+    ends = [0.0 if a == 0 or math.isinf(b) else float(np.divide(a, b)) for a in x for b in y]
+    return (min(ends), max(ends))
+
+
+def _power_range(x: Interval, y: Interval) -> Interval:
+    exponent = float(y[0])
+    low, high = x if exponent.is_integer() else (max(x[0], 0.0), x[1])
+    if y[0] != y[1] or high < low or (exponent < 0 and low <= 0 <= high):
+        return EVERYTHING
+    ends = [float(np.power(float(end), exponent)) for end in (low, high)]
+    if low <= 0 <= high:
+        ends.append(0.0 if exponent else 1.0)
+    return (min(ends), max(ends))
+
+
+def where_defined(truth: Any, *operands: Any) -> FloatArray:
+    """A truth value as a number, NaN where a numeric operand is undefined, as R's NA."""
+    result = np.asarray(truth, dtype=np.float64)
+    for operand in map(np.asarray, operands):
+        if operand.dtype.kind == "f":
+            result = np.where(np.isnan(operand), np.nan, result)
+    return result
+
+
+def _comparison(test: Callable[[Any, Any], Any]) -> RowFunction:
+    return RowFunction(
+        lambda x, y: where_defined(test(x, y), x, y), _within(0.0, 1.0), arity=2, binding=4
+    )
+
+
+def _logic(decisive: float, binding: int) -> RowFunction:
+    """Conjunction (decided by a 0) or disjunction (decided by a 1) of truth values."""
+
+    def value(x: Any, y: Any) -> FloatArray:
+        first, second = where_defined(x != 0, x), where_defined(y != 0, y)
+        decided = (first == decisive) | (second == decisive)
+        undefined = np.isnan(first) | np.isnan(second)
+        return np.where(decided, decisive, np.where(undefined, np.nan, 1.0 - decisive))
+
+    return RowFunction(value, _within(0.0, 1.0), arity=2, binding=binding)
+
+
+def _is_among(column: Any, options: Sequence[Any]) -> FloatArray:
+    found = functools.reduce(np.logical_or, [column == option for option in options], False)
+    return where_defined(found, column)
+
+
+COMPARISONS = {
+    "==": _comparison(np.equal),
+    "!=": _comparison(np.not_equal),
+    "<": _comparison(np.less),
+    "<=": _comparison(np.less_equal),
+    ">": _comparison(np.greater),
+    ">=": _comparison(np.greater_equal),
+}
+MEMBERSHIPS = {
+    "%in%": RowFunction(_is_among, _within(0.0, 1.0), arity=2, binding=7),
+    "in": RowFunction(_is_among, _within(0.0, 1.0), arity=2, binding=4),
+}
+"""Their second argument is a list of constants."""
+ARITHMETIC = {
+    "+": RowFunction(np.add, lambda x, y: (x[0] + y[0], x[1] + y[1]), 2, binding=5),
+    "-": RowFunction(np.subtract, lambda x, y: (x[0] - y[1], x[1] - y[0]), 2, binding=5),
+    "*": RowFunction(np.multiply, product_range, 2, binding=6),
+    "/": RowFunction(np.divide, _quotient_range, 2, binding=6),
+    "%%": RowFunction(np.mod, lambda *_: EVERYTHING, 2, binding=7),
+    "%/%": RowFunction(np.floor_divide, lambda *_: EVERYTHING, 2, binding=7),
+    "^": RowFunction(np.power, _power_range, 2, binding=9),
+}
+LOGIC = {"|": _logic(1.0, binding=1), "&": _logic(0.0, binding=2)}
+INFIX = {**LOGIC, **COMPARISONS, **MEMBERSHIPS, **ARITHMETIC}
+"""Operators between two operands. All bind from the left, but a power from the right."""
+PREFIX = {
+    "!": RowFunction(lambda x: 1.0 - where_defined(x != 0, x), _within(0.0, 1.0), binding=3),
+    "-": RowFunction(np.negative, lambda x: (-x[1], -x[0]), binding=8),
+    "+": RowFunction(np.positive, lambda x: x, binding=8),
+}
+"""Operators before one operand, which reaches as far as what binds more, as in R."""
+SAME = {"**": "^", "||": "|", "or": "|", "&&": "&", "and": "&", "not": "!"}
+"""Other spellings of operators."""
+
 ROW_FUNCTIONS: dict[str, RowFunction] = {
-    "log": increasing(np.log, low=0.0),
-    "log2": increasing(np.log2, low=0.0),
-    "log10": increasing(np.log10, low=0.0),
-    "log1p": increasing(np.log1p, low=-1.0),
-    "exp": increasing(np.exp),
-    "expm1": increasing(np.expm1),
-    "sqrt": increasing(np.sqrt, low=0.0),
-    "cbrt": increasing(np.cbrt),
-    "floor": increasing(np.floor),
+    **{name: increasing(getattr(np, name)) for name in ("exp", "expm1", "cbrt", "floor", "ceil")},
+    **{name: increasing(getattr(np, name)) for name in ("trunc", "round", "sign", "sinh", "tanh")},
+    **{name: increasing(getattr(np, name), 0.0) for name in ("log", "log2", "log10", "sqrt")},
+    **dict.fromkeys(("atan", "arctan"), increasing(np.arctan)),
+    **dict.fromkeys(("plogis", "expit"), increasing(_special("expit"))),
+    **dict.fromkeys(("qlogis", "logit"), increasing(_special("logit"), low=0.0, high=1.0)),
     "ceiling": increasing(np.ceil),
-    "ceil": increasing(np.ceil),
-    "trunc": increasing(np.trunc),
-    "round": increasing(np.round),
-    "sign": increasing(np.sign),
-    "atan": increasing(np.arctan),
-    "arctan": increasing(np.arctan),
-    "sinh": increasing(np.sinh),
-    "tanh": increasing(np.tanh),
-    "plogis": increasing(_expit),
-    "expit": increasing(_expit),
-    "qlogis": increasing(_logit, low=0.0, high=1.0),
-    "logit": increasing(_logit, low=0.0, high=1.0),
-    "pnorm": increasing(_ndtr),
+    "log1p": increasing(np.log1p, low=-1.0),
+    "pnorm": increasing(_special("ndtr")),
     "as.numeric": increasing(np.positive),
     "as.integer": increasing(np.trunc),
     "abs": RowFunction(np.abs, _abs),
@@ -278,7 +291,7 @@ ROW_FUNCTIONS: dict[str, RowFunction] = {
         lambda test, yes, no: np.where(
             np.isnan(test), np.nan, np.where(np.asarray(test) != 0, yes, no)
         ),
-        lambda _, yes, no: hull(yes, no),
+        lambda _, yes, no: (min(yes[0], no[0]), max(yes[1], no[1])),
         arity=3,
     ),
 }

@@ -13,7 +13,6 @@ import pandas as pd
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Response, Variable
 from privatelr.errors import GuaranteeError
-from privatelr.formula import coded_column
 from privatelr.numerics import (
     Loss,
     RocCurve,
@@ -24,7 +23,7 @@ from privatelr.numerics import (
     roc_curve,
 )
 from privatelr.results.predict import scale_of, score
-from privatelr.sources import Tally, Unread
+from privatelr.sources import Tally, Unread, totals
 from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 HEADERS = ("usable", "missing", "outside bounds", "undeclared")
@@ -101,7 +100,7 @@ class DataCounts(NeverSaved):
         )
 
     def _is_coded_by_numbers(self, name: str) -> bool:
-        return self.response.kind == "binary" and coded_column(self.response.expression) == name
+        return self.response.kind == "binary" and self.response.expression.column == name
 
     def __repr__(self) -> str:
         return f"NOT PRIVATE, computed from the training data. {self.sentence()}\n{self.table}"
@@ -128,7 +127,7 @@ def count(
     tally: Tally | None,
 ) -> DataCounts:
     """The counts of what was read."""
-    unread = None if tally is None else tally.totals()
+    unread = None if tally is None else totals(tally)
     return DataCounts(n, negative, positive, response, variables, unread)
 
 

@@ -1,27 +1,30 @@
-"""Equations about coefficients as text: ``"age = 0, dose - 2 * age = 1"``, or a whole term.
+"""Combinations of coefficients that a user writes down, as they are read.
 
-The syntax is that of formulaic's linear constraints. Its parser takes neither ``age = -1`` nor
+Equations about coefficients are text, ``"age = 0, dose - 2 * age = 1"``, or a whole term. The
+syntax is that of formulaic's linear constraints. Its parser takes neither ``age = -1`` nor
 ``1e-3 * age`` nor ``log(age+1)``, and drops the end of ``a = b = 0``, so that equations are read
 here; where it reads them at all, they mean the same.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, permutations
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from privatelr.design import INTERCEPT, Columns, NumberedColumns
 from privatelr.errors import ArgumentError, or_meant, show
+from privatelr.formula import Token, linear, parse
 from privatelr.types import FloatArray
 
-ARGUMENT = "hypotheses"
 _SHOWN = 20
+"""How many names a sentence lists."""
+_LONGEST = 60
+"""Characters of a row of a matrix that is written out."""
 _MOST_FACTORS = 4
 """Factors of a term that may stand in any order."""
 _OTHERS = (
@@ -32,7 +35,6 @@ _OTHERS = (
     r"(?P<space>\s+)",
     r"(?P<word>[^\s,=+*/()`-]+|`)",
 )
-_WORDS = re.compile(r"[\w.]+")
 _AFTER = r"(?![\w.:\[(])"
 
 
@@ -51,25 +53,21 @@ class Vocabulary:
     names: tuple[str, ...]
     terms: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
-    @property
-    def every(self) -> list[str]:
-        return [*self.names, *self.terms]
-
 
 def vocabulary_of(columns: Columns | NumberedColumns) -> Vocabulary:
     """Coefficients and terms of a design; numbered columns are in no terms."""
-    if not isinstance(columns, Columns):
-        return Vocabulary(tuple(columns.names), {})
     terms: dict[str, tuple[int, ...]] = {}
-    for term in columns.terms:
+    for term in columns.terms if isinstance(columns, Columns) else ():
         factors = term.label.split(":")
         for order in permutations(factors) if len(factors) <= _MOST_FACTORS else [factors]:
             terms.setdefault(":".join(order), term.columns)
-    called = {label: held for label, held in terms.items() if label not in columns.names}
-    return Vocabulary(columns.names, called)
+    names = tuple(columns.names)
+    return Vocabulary(names, {label: held for label, held in terms.items() if label not in names})
 
 
 Equation = tuple[str, "FloatArray", float]
+Written = tuple[str, Token | None]
+"""Some of a text, and the token that it is; None for spaces."""
 
 
 def read_equations(text: str, known: Vocabulary) -> list[Equation]:
@@ -78,82 +76,80 @@ def read_equations(text: str, known: Vocabulary) -> list[Equation]:
     A term by itself stands for all its coefficients.
     """
     found: list[Equation] = []
-    size = len(known.names)
-    for equation in _split(_tokens(text, known), ","):
+    places = {name: index for index, name in enumerate(known.names)}
+    for equation in _split(_written(text, known), ","):
         sides = _split(equation, "=")
+        labels = ["".join(written for written, _ in side).strip() for side in sides]
         held = _whole_term(sides, text, known)
+        values = [_linear(side, text, places) for side in sides[1 if held else 0 :]]
         if held:
-            value = _linear(sides[1], text, size)[-1] if len(sides) == 2 else 0.0
-            ending = f" = {_written(sides[1])}" if len(sides) == 2 else ""
-            found += [(f"{known.names[i]}{ending}", np.eye(size)[i], float(value)) for i in held]
-            continue
-        values = [_linear(side, text, size) for side in sides]
-        if len(sides) == 1:
-            found.append((_written(sides[0]), values[0][:-1], 0.0 - values[0][-1]))
-        for (left, right), (first, second) in zip(pairwise(sides), pairwise(values), strict=True):
-            off = first - second
-            found.append((f"{_written(left)} = {_written(right)}", off[:-1], 0.0 - off[-1]))
+            value = float(values[0][-1]) if values else 0.0
+            ending = f" = {labels[1]}" if values else ""
+            size = len(places)
+            found += [(f"{known.names[i]}{ending}", np.eye(1, size, i)[0], value) for i in held]
+        elif len(sides) == 1:
+            found.append((labels[0], values[0][:-1], 0.0 - values[0][-1]))
+        else:
+            for (left, right), (first, second) in zip(
+                pairwise(labels), pairwise(values), strict=True
+            ):
+                off = first - second
+                found.append((f"{left} = {right}", off[:-1], 0.0 - off[-1]))
     return found
 
 
-def _whole_term(sides: list[list[_Token]], text: str, known: Vocabulary) -> tuple[int, ...]:
+def _whole_term(sides: list[list[Written]], text: str, known: Vocabulary) -> tuple[int, ...]:
     """Positions of a term that an equation is about; raises `ArgumentError` for part of one."""
-    words = [[token for token in side if token[1] != " "] for side in sides]
-    terms = [token for side in words for token in side if token[1].startswith("t[")]
+    words = [[(written, token) for written, token in side if token] for side in sides]
+    named = [(written, token.text) for side in words for written, token in side if _names(token)]
+    terms = [(written, name) for written, name in named if name in known.terms]
     if not terms:
         return ()
-    written, place = terms[0]
-    held = known.terms[list(known.terms)[int(place[2:-1])]]
-    numbers = all("[" not in token[1] for side in words[1:] for token in side)
+    written, name = terms[0]
+    numbers = not any(_names(token) for side in words[1:] for _, token in side)
     if len(words[0]) == 1 and len(words) <= 2 and numbers:
-        return held
+        return known.terms[name]
     raise ArgumentError(
-        f"{ARGUMENT}={show(text)}: {show(written)} is a term with the coefficients "
-        f"{listed([known.names[i] for i in held])}; write it by itself, or one of them."
+        f"hypotheses={show(text)}: {show(written)} is a term with the coefficients "
+        f"{listed([known.names[i] for i in known.terms[name]])}; write it by itself, or one of "
+        "them."
     )
 
 
-_Token = tuple[str, str]
-"""A token as it was written, and as Python is to read it."""
+def _names(token: Token | None) -> bool:
+    return token is not None and token.kind == "quoted"
 
 
-def _tokens(text: str, known: Vocabulary) -> list[_Token]:
-    """Names, numbers and operators, each name replaced by a number of its own."""
-    names, size = known.every, len(known.names)
-
-    def place(index: int) -> str:
-        return f"c[{index}]" if index < size else f"t[{index - size}]"
-
-    alternatives = "|".join(_patterns(names))
-    token = re.compile("|".join([f"(?P<name>{alternatives})", *_OTHERS]))
-    found: list[_Token] = []
-    for match in token.finditer(text):
-        kind, written = match.lastgroup, match[0]
-        if kind == "name":
-            found.append((written, place(_index(written, names, text))))
-        elif kind == "quoted":
-            name = written[1:-1]
-            if name not in names:
-                _refuse_name(name, known)
-            found.append((written, place(names.index(name))))
-        elif kind == "word" and re.match(r"[^\W\d]", written):
-            _refuse_name(written, known)
-        elif kind == "word":
-            _refuse_text(written, text)
-        elif kind == "split":
-            found.append((written[0], written[0]))
-        else:
-            found.append((written, " " if kind == "space" else written))
-    return found
-
-
-def _patterns(names: Sequence[str]) -> list[str]:
-    """How names may stand in a text, the longest first; others take backticks."""
+def _written(text: str, known: Vocabulary) -> list[Written]:
+    """The tokens of a text; a name of a coefficient or a term is one, whatever is in it."""
+    names = [*known.names, *known.terms]
+    # how names may stand in a text, the longest first; others take backticks
     bare = {name: _pattern(name) for name in names if _is_plain(name)}
     if INTERCEPT in names and "Intercept" not in names:
         bare["Intercept"] = "Intercept"
-    longest = sorted(bare, key=len, reverse=True)
-    return [bare[name] + _AFTER for name in longest] or [r"(?!)"]
+    alternatives = [bare[name] + _AFTER for name in sorted(bare, key=len, reverse=True)]
+    pattern = "|".join([f"(?P<name>{'|'.join(alternatives) or '(?!)'})", *_OTHERS])
+    found: list[Written] = []
+    for match in re.finditer(pattern, text):
+        word = match[0]
+        match match.lastgroup:
+            case "name":
+                found.append((word, Token("quoted", _meant(word, names, text))))
+            case "quoted":
+                if word[1:-1] not in names:
+                    _refuse_name(word[1:-1], known)
+                found.append((word, Token("quoted", word[1:-1])))
+            case "word" if re.match(r"[^\W\d]", word):
+                _refuse_name(word, known)
+            case "word":
+                _refuse_text(word, text)
+            case "space":
+                found.append((word, None))
+            case "number":
+                found.append((word, Token("number", word)))
+            case _:
+                found.append((word, Token("operator", word[0])))
+    return found
 
 
 def _pattern(name: str) -> str:
@@ -161,7 +157,7 @@ def _pattern(name: str) -> str:
     parts = re.findall(r"[\w.]+|[^\w.\s]", name)
     pattern: str = re.escape(parts[0])
     for before, part in pairwise(parts):
-        words = _WORDS.fullmatch(before) and _WORDS.fullmatch(part)
+        words = all(re.fullmatch(r"[\w.]+", one) for one in (before, part))
         pattern += (r"\s+" if words else r"\s*") + re.escape(part)
     return pattern
 
@@ -180,23 +176,19 @@ def _is_plain(name: str) -> bool:
     return bool(re.fullmatch(r"[\w.:]*", outside)) and name.strip() == name != ""
 
 
-def _index(written: str, names: Sequence[str], text: str) -> int:
-    """The coefficient that a text means, whatever its spaces."""
+def _meant(written: str, names: Sequence[str], text: str) -> str:
+    """The name that a text means, whatever its spaces."""
     if written in names:
-        return names.index(written)
+        return written
     if written == "Intercept":
-        return names.index(INTERCEPT)
-    found = [i for i, name in enumerate(names) if _squeezed(name) == _squeezed(written)]
+        return INTERCEPT
+    found = [name for name in names if re.sub(r"\s", "", name) == re.sub(r"\s", "", written)]
     if len(found) != 1:
-        meant = " or ".join(names[index] for index in found)
         raise ArgumentError(
-            f"{ARGUMENT}={show(text)}: {show(written)} may be {meant}; write it in backticks."
+            f"hypotheses={show(text)}: {show(written)} may be {' or '.join(found)}; write it in "
+            "backticks."
         )
     return found[0]
-
-
-def _squeezed(name: str) -> str:
-    return re.sub(r"\s+", "", name)
 
 
 def _refuse_name(word: str, known: Vocabulary) -> NoReturn:
@@ -205,14 +197,14 @@ def _refuse_name(word: str, known: Vocabulary) -> NoReturn:
     others = [label for factors, label in terms.items() if factors not in alone][::-1]
     more = f", and the terms {listed(others)}" if others else ""
     raise ArgumentError(
-        f"{ARGUMENT}: {show(word)} is not a coefficient of this fit, which has "
-        f"{listed(known.names)}{more}{or_meant(word, known.every)}"
+        f"hypotheses: {show(word)} is not a coefficient of this fit, which has "
+        f"{listed(known.names)}{more}{or_meant(word, [*known.names, *known.terms])}"
     )
 
 
 def _refuse_text(part: str, text: str) -> NoReturn:
     raise ArgumentError(
-        f"{ARGUMENT}={show(text)}: {show(part)} cannot be read; {ARGUMENT} takes sums of "
+        f"hypotheses={show(text)}: {show(part)} cannot be read; hypotheses takes sums of "
         "coefficients times numbers, such as 'age - 2 * dose = 0'."
     )
 
@@ -224,58 +216,156 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(written) + (f" and {more} more" if more else "")
 
 
-def _split(tokens: list[_Token], at: str) -> list[list[_Token]]:
-    parts: list[list[_Token]] = [[]]
-    for token in tokens:
-        if token[1] == at:
+def _split(tokens: list[Written], at: str) -> list[list[Written]]:
+    """The parts between separators; none of spaces alone."""
+    parts: list[list[Written]] = [[]]
+    for written, token in tokens:
+        if token == Token("operator", at):
             parts.append([])
         else:
-            parts[-1].append(token)
-    return parts if any(token[1] != " " for token in tokens) else []
+            parts[-1].append((written, token))
+    return parts if any(token for _, token in tokens) else []
 
 
-def _written(side: list[_Token]) -> str:
-    return "".join(written for written, _ in side).strip()
-
-
-def _linear(side: list[_Token], text: str, size: int) -> FloatArray:
+def _linear(side: list[Written], text: str, places: Mapping[str, int]) -> FloatArray:
     """Weights of the coefficients, and the constant after them, of one side of an equation."""
-    source = "".join(part for _, part in side).strip()
     try:
-        weights = _weights(ast.parse(source, mode="eval").body, size)
+        weights = linear(parse([token for _, token in side if token]), places)
         if np.isfinite(weights).all():
             return weights
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, OverflowError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, OverflowError):
         pass
-    _refuse_text(_written(side), text)
+    _refuse_text("".join(written for written, _ in side).strip(), text)
 
 
-def _weights(node: ast.expr, size: int) -> FloatArray:
-    """Evaluate a linear expression; raises TypeError for any other."""
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            return np.append(np.zeros(size), float(number))
-        case ast.Subscript(value=ast.Name(id="c"), slice=ast.Constant(value=int() as index)):
-            return np.asarray(np.eye(size + 1)[index])
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            return -_weights(inner, size)
-        case ast.UnaryOp(op=ast.UAdd(), operand=inner):
-            return _weights(inner, size)
-        case ast.BinOp(left=left, op=op, right=right):
-            return _combined(op, _weights(left, size), _weights(right, size))
-    raise TypeError(node)
+class Hypotheses(NamedTuple):
+    """Combinations of the coefficients and the values that they are tested for.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        As they were written.
+    contrasts : ndarray of shape (q, p + 1)
+        In the user's units, over the coefficients in order.
+    values : ndarray of shape (q,)
+    """
+
+    labels: tuple[str, ...]
+    contrasts: FloatArray
+    values: FloatArray
 
 
-def _combined(op: ast.operator, left: FloatArray, right: FloatArray) -> FloatArray:
-    match op:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult() if not left[:-1].any():
-            return np.asarray(left[-1] * right)
-        case ast.Mult() if not right[:-1].any():
-            return np.asarray(left * right[-1])
-        case ast.Div() if not right[:-1].any() and right[-1] != 0:
-            return np.asarray(left / right[-1])
-    raise TypeError(op)
+def read_hypotheses(asked: Any, known: Vocabulary) -> Hypotheses:
+    """Read equations, or a matrix, about the coefficients of a design.
+
+    Parameters
+    ----------
+    asked
+        Text, with commas between equations, or a list of texts; in it a term by itself stands
+        for all its coefficients; a mapping from an equation's left
+        side to its value, or from a label to a combination; a matrix ``(q, p + 1)``, or one with
+        its values ``(q,)``.
+
+    Raises
+    ------
+    ArgumentError
+        One sentence that says how the names are written.
+    """
+    names = known.names
+    if isinstance(asked, Mapping):
+        return _joined(asked, [found for item in asked.items() for found in _item(item, known)])
+    texts = [asked] if isinstance(asked, str) else [] if asked is None else asked
+    if isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts):
+        return _joined(asked, [found for text in texts for found in read_equations(text, known)])
+    if isinstance(asked, tuple) and len(asked) == 2 and _depth(asked[0]) > _depth(asked[1]):
+        return _matrix(asked[0], asked[1], names)
+    return _matrix(asked, 0.0, names)
+
+
+def _depth(value: Any) -> int:
+    """How many axes an array of it would have; 3 for what is none."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return 3
+
+
+def _joined(asked: Any, equations: list[Equation]) -> Hypotheses:
+    if not equations:
+        raise ArgumentError(
+            f"hypotheses={show(asked)}: hypotheses takes equations such as 'age = 0, dose = 0', "
+            "or a matrix with a column for each coefficient."
+        )
+    for label, contrast, _ in equations:
+        if not contrast.any():
+            raise ArgumentError(f"hypotheses: {show(label)} is about no coefficient.")
+    labels, contrasts, values = zip(*equations, strict=True)
+    return Hypotheses(labels, np.array(contrasts), np.array(values))
+
+
+def _item(item: tuple[Any, Any], known: Vocabulary) -> list[Equation]:
+    """One item of a mapping: an equation's left side and its value, or a label and its meaning."""
+    key, value = item
+    if not isinstance(key, str):
+        raise ArgumentError(f"hypotheses: the key {show(key)} takes a text.")
+    if isinstance(value, str):
+        equations = read_equations(value, known)
+        if len(equations) != 1:
+            raise ArgumentError(f"hypotheses: {show(key)} takes one equation, not {show(value)}.")
+        return [(key, *equations[0][1:])]
+    if np.ndim(value) == 0:
+        number = _numbers(value, (), f"the value of {show(key)}")
+        equations = read_equations(key, known)
+        labels = [key] if len(equations) == 1 else [label for label, _, _ in equations]
+        return [
+            (f"{label} = {value}", a, v + float(number))
+            for label, (_, a, v) in zip(labels, equations, strict=True)
+        ]
+    row = _numbers(value, (len(known.names),), show(key))
+    return [(key, row, 0.0)]
+
+
+def _matrix(matrix: Any, values: Any, names: Sequence[str]) -> Hypotheses:
+    size = len(names)
+    if isinstance(matrix, int | float):
+        raise ArgumentError(
+            f"hypotheses={show(matrix)}: hypotheses takes a text such as 'age = 0, dose = 0', a "
+            "mapping, or a matrix with a column for each coefficient."
+        )
+    rows = np.atleast_2d(_numbers(matrix, None, "the matrix"))
+    if rows.ndim != 2 or rows.shape[1] != size:
+        raise ArgumentError(
+            f"hypotheses: a matrix of shape {np.shape(matrix)} takes {size} columns, one for each "
+            f"of {listed(names)}."
+        )
+    given = _numbers(values, None, "the values")
+    if given.shape not in ((), (len(rows),)):
+        raise ArgumentError(
+            f"hypotheses: values of shape {given.shape} take one number for each of the "
+            f"{len(rows)} rows of the matrix."
+        )
+    numbers = np.broadcast_to(given, len(rows))
+    labels = [_spelled(row, index, names) for index, row in enumerate(rows)]
+    return _joined(matrix, list(zip(labels, rows, map(float, numbers), strict=True)))
+
+
+def _numbers(value: Any, shape: tuple[int, ...] | None, what: str) -> FloatArray:
+    try:
+        found = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    if not np.isfinite(found).all() or (shape is not None and found.shape != shape):
+        wanted = "finite numbers" if shape is None or shape == () else f"{shape[0]} finite numbers"
+        raise ArgumentError(f"hypotheses: {what} takes {wanted}, not {show(value)}.")
+    return found
+
+
+def _spelled(row: FloatArray, index: int, names: Sequence[str]) -> str:
+    """A row of a matrix in words, or by its number where the words are many."""
+    terms = [
+        name if weight == 1 else f"{weight:g}*{name}"
+        for name, weight in zip(names, row, strict=True)
+        if weight != 0
+    ]
+    text = " + ".join(terms).replace("+ -", "- ")
+    return text if len(text) <= _LONGEST else f"row {index + 1}"

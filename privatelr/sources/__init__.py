@@ -2,13 +2,18 @@
 
 from privatelr.sources.columns import (
     RowSlice,
+    Tally,
+    Unread,
     as_piece,
+    beyond,
     columns_of,
+    count,
     of_array,
     side_by_side,
     tally_of,
+    totals,
+    unknown,
 )
-from privatelr.sources.counting import Tally, Unread, beyond, unknown
 from privatelr.sources.dask_collections import (
     chosen,
     columns_apart,
@@ -20,6 +25,12 @@ from privatelr.sources.dask_collections import (
     unlisted,
     whole_rows,
 )
-from privatelr.sources.data_source import as_frame, dispatch, is_dask, quote, read_source
+from privatelr.sources.data_source import (
+    as_frame,
+    dispatch,
+    is_dask,
+    quote,
+    read_source,
+    validated_sparse,
+)
 from privatelr.sources.schema import BoundsLike, LevelsLike, Schema, declare_schema
-from privatelr.sources.validate_sparse import validated_sparse

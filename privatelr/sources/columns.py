@@ -1,4 +1,4 @@
-"""Columns of a frame: their types, and a frame cut into runs of rows.
+"""Columns of a frame: their types, a frame cut into runs of rows, and counts of what is unread.
 
 pandas decides by all values of an object array what they are: texts, dates, periods, intervals. One
 odd value in one record would change that, and with it an error or what is written to a file. So
@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from privatelr.cells import is_missing
 from privatelr.errors import SchemaError
 from privatelr.sources.arrow_frames import foreign_column
-
-if TYPE_CHECKING:
-    from privatelr.sources.counting import Tally
-
+from privatelr.types import BoolArray, FloatArray
 
 _NUMBERS = "biufc"
 _DATES = "mM"
@@ -57,7 +56,13 @@ def as_column(name: str, values: Any) -> pd.Series[Any] | np.ndarray[Any, Any] |
         if found is not None:
             return as_column(name, found)
         if isinstance(values, range | array | memoryview) or hasattr(values, "__array__"):
-            values = _typed(name, values)
+            try:
+                values = np.asarray(values)
+            except Exception as error:
+                raise SchemaError(
+                    f"{name} of type {type(values).__name__}: NumPy cannot make an array of it "
+                    f"({type(error).__name__})."
+                ) from None
         elif isinstance(values, str | bytes) or not isinstance(values, Iterable):
             return None
         elif isinstance(values, Mapping | Set) or not isinstance(values, Sized):
@@ -99,17 +104,6 @@ def constant_column(value: Any, n: int) -> pd.Series[Any]:
     return pd.Series(objects, dtype=object)
 
 
-def _typed(name: str, values: Any) -> np.ndarray[Any, Any]:
-    """What has a type of its own as an array of it."""
-    try:
-        return np.asarray(values)
-    except Exception as error:
-        raise SchemaError(
-            f"{name} of type {type(values).__name__}: NumPy cannot make an array of it "
-            f"({type(error).__name__})."
-        ) from None
-
-
 def _of_masked(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> pd.Series[Any]:
     kind = values.dtype.kind
     if kind == "f":
@@ -125,6 +119,59 @@ def _of_masked(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> pd.S
     objects = values.astype(object)
     objects[mask if mask.dtype == np.bool_ else slice(None)] = None
     return pd.Series(objects, dtype=object)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Values of a column that were not read as they are: what became of them, and of how many."""
+
+    missing: int = 0
+    clipped: int = 0
+    undeclared: int = 0
+
+
+Tally = list[tuple[str, Unread]]
+"""What was not read as it is, by column and piece of a table: exact, and not private.
+
+It is counted where values are read, because a second look would cost as much as the first, and is
+shown to those who hold the data and ask. Pieces may be read side by side: a list is appended to in
+one step, which threads cannot break.
+"""
+
+
+def count(tally: Tally | None, name: str, found: Unread) -> None:
+    """Count values of one piece of a column, if anything is counted."""
+    if tally is not None and found != Unread():
+        tally.append((name, found))
+
+
+def totals(tally: Tally) -> dict[str, Unread]:
+    """The sums, for columns that have any."""
+    sums: dict[str, Unread] = {}
+    for name, found in tally:
+        pairs = zip(astuple(sums.get(name, Unread())), astuple(found), strict=True)
+        sums[name] = Unread(*map(sum, pairs))
+    return sums
+
+
+def beyond(values: FloatArray, low: float, high: float) -> int:
+    """Count the values outside an interval; NaN is not counted."""
+    with np.errstate(all="ignore"):
+        return int(np.count_nonzero((values < low) | (values > high)))
+
+
+def unknown(column: pd.Series[Any], known: BoolArray) -> Unread:
+    """Values that are none of the levels: missing ones, and those that nobody declared."""
+    several = len(known) - int(np.count_nonzero(known))
+    if several == 0:
+        return Unread()
+    others, missing = column[~known], 0
+    if others.dtype == object:  # pandas would compare each cell with itself, by its own code
+        missing = sum(map(is_missing, others.to_numpy()))
+    else:
+        with suppress(Exception):  # of another library's type, which says nothing of its own
+            missing = int(np.count_nonzero(np.asarray(others.isna(), dtype=bool)))
+    return Unread(missing=missing, undeclared=several - missing)
 
 
 _PLAIN = "fiub"
@@ -189,14 +236,17 @@ def columns_of(frame: pd.DataFrame, names: tuple[str, ...]) -> dict[str, Any]:
     for name in names:
         if name in frame.columns:
             series = frame[name]
-            found[name] = series.to_numpy() if _is_number_of_8_bytes(series.dtype) else series
+            dtype = series.dtype
+            # NumPy holds a number, or a truth value, that a double can be made of in passing
+            plain = isinstance(dtype, np.dtype) and dtype.kind in _PLAIN and dtype.itemsize <= 8
+            found[name] = series.to_numpy() if plain else series
     return found
 
 
 def side_by_side(columns: Sequence[Any]) -> list[Any]:
     """Arrays of neighbouring columns as tables ``(k, n)``, without a copy; others as they are.
 
-    Columns that pandas, or whoever made the frame, holds in one array at equal distances are one
+    Columns that pandas, or what made the frame, holds in one array at equal distances are one
     table, so that a piece of them is read by one function.
     """
     runs: list[list[Any]] = []
@@ -205,7 +255,14 @@ def side_by_side(columns: Sequence[Any]) -> list[Any]:
             runs[-1].append(column)
         else:
             runs.append([column])
-    return [_table(run) if isinstance(run[0], np.ndarray) else run[0] for run in runs]
+    tables: list[Any] = []
+    for first, *others in runs:
+        if isinstance(first, np.ndarray):
+            strides = (_address(others[0]) - _address(first) if others else 0, *first.strides)
+            shape = (1 + len(others), len(first))
+            first = np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
+        tables.append(first)
+    return tables
 
 
 def _continues(run: list[Any], column: Any) -> bool:
@@ -222,17 +279,5 @@ def _continues(run: list[Any], column: Any) -> bool:
     return len(run) < 2 or _address(column) - _address(last) == _address(last) - _address(run[-2])
 
 
-def _table(run: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    first = run[0]
-    apart = _address(run[1]) - _address(first) if len(run) > 1 else 0
-    shape, strides = (len(run), len(first)), (apart, *first.strides)
-    return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
-
-
 def _address(array: np.ndarray[Any, Any]) -> int:
     return int(array.__array_interface__["data"][0])
-
-
-def _is_number_of_8_bytes(dtype: Any) -> bool:
-    """Whether NumPy holds a number, or a truth value, that a double can be made of in passing."""
-    return isinstance(dtype, np.dtype) and dtype.kind in _PLAIN and dtype.itemsize <= 8

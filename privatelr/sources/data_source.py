@@ -1,4 +1,7 @@
-"""What the user may hand over: a formula and a frame, a frame, an array, or ``(y, X)``."""
+"""What the user may hand over: a formula and a frame, a frame, an array, or ``(y, X)``.
+
+X may be a sparse matrix of SciPy, whose indices are looked at before they are used.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.sources.arrow_frames import from_foreign, require_distinct
@@ -83,7 +87,14 @@ def as_frame(data: Any) -> pd.DataFrame:
     if isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, np.ndarray):
-        frame = _from_array(data)
+        if data.ndim != 2:
+            raise SchemaError(f"data of shape {data.shape}: an array of data takes two dimensions.")
+        numbered = [f"X{index + 1}" for index in range(data.shape[1])]
+        if is_plain(data):
+            frame = pd.DataFrame(data, columns=numbered, copy=False)
+        else:
+            columns = {name: of_array(data[:, i]) for i, name in enumerate(numbered)}
+            frame = pd.DataFrame(columns, index=pd.RangeIndex(len(data)))
     elif isinstance(data, Mapping):
         frame = _from_mapping(data)
     else:
@@ -107,16 +118,6 @@ def _with_columns(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _from_array(data: np.ndarray[Any, Any]) -> pd.DataFrame:
-    if data.ndim != 2:
-        raise SchemaError(f"data of shape {data.shape}: an array of data takes two dimensions.")
-    names = [f"X{index + 1}" for index in range(data.shape[1])]
-    if is_plain(data):
-        return pd.DataFrame(data, columns=names, copy=False)
-    columns = {name: of_array(data[:, index]) for index, name in enumerate(names)}
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(data)))
-
-
 def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
     for values in data.values():
         _require_memory(values)
@@ -137,22 +138,21 @@ def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
 
 
 def _target(frame: pd.DataFrame, target: str | int | None) -> str:
-    position = -1 if target is None else target
+    position, names, size = -1 if target is None else target, list(frame.columns), frame.shape[1]
     if isinstance(position, str):
-        if position not in frame.columns:
+        if position not in names:
             raise FormulaError(
-                f"target={position!r}: target takes one of {listed(list(frame.columns))}"
-                f"{or_meant(position, list(frame.columns))}"
+                f"target={position!r}: target takes one of {listed(names)}"
+                f"{or_meant(position, names)}"
             )
         return position
     whole = isinstance(position, int | np.integer) and not isinstance(position, bool)
-    size = frame.shape[1]
     if not whole or not -size <= position < size:
         raise FormulaError(
             f"target={show(target)}: target takes a column name or a position from {-size} to "
             f"{size - 1}."
         )
-    return str(frame.columns[position])
+    return str(names[position])
 
 
 def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
@@ -167,14 +167,24 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
     elif isinstance(covariates, np.ndarray) and covariates.ndim == 1:
         covariates = covariates.reshape(-1, 1)
     frame = _with_columns(as_frame(covariates))
-    values = _response(response)
+    value = response
+    if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
+        value = response.iloc[:, 0]
+    by_columns = isinstance(value, Mapping | pd.DataFrame)  # of which a response is one
+    values = None if by_columns else as_column("y", value)
+    if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
+        values = of_array(values.ravel())
+    if not isinstance(values, pd.Series):
+        raise FormulaError(
+            f"formula of type {type(response).__name__}: the first argument is a formula, a frame, "
+            "an array with two dimensions, or one response value per row of the second."
+        )
     if len(values) != len(frame):
         raise SchemaError(
             f"y has {len(values)} values and X has {len(frame)} rows: a fit of (y, X) takes one "
             "value per row."
         )
-    named = response.columns[0] if isinstance(response, pd.DataFrame) else None
-    named = response.name if isinstance(response, pd.Series | pd.Index) else named
+    named = value.name if isinstance(value, pd.Series | pd.Index) else None
     name = str(named) if named is not None else "y"
     while name in frame.columns:
         name += "_"
@@ -183,24 +193,59 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
     return f"{quote(name)} ~ .", frame
 
 
-def _response(response: Any) -> pd.Series[Any]:
-    """The values of ``y``, one per row."""
-    if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
-        response = response.iloc[:, 0]
-    named = isinstance(response, Mapping | pd.DataFrame)  # by columns, of which a response is one
-    values = None if named else as_column("y", response)
-    if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
-        values = of_array(values.ravel())
-    if not isinstance(values, pd.Series):
-        raise FormulaError(
-            f"formula of type {type(response).__name__}: the first argument is a formula, a frame, "
-            "an array with two dimensions, or one response value per row of the second."
-        )
-    return values
-
-
 def quote(name: str) -> str:
     """A column name as a formula spells it."""
     if "`" in name or not name:
         raise SchemaError(f"column {name!r}: a name in a formula is not empty and has no backtick.")
     return f"`{name}`"
+
+
+def validated_sparse(matrix: Any) -> Any:
+    """A sparse matrix of numbers by rows, by columns or by entries; itself, if it is sound.
+
+    SciPy does not look at the indices that it is given, and then reads memory that is not its own.
+    Whether they are sound is a fact about the data, so a row with an index of a column that is not
+    there becomes a row that is of no use, as one with a missing value. An entry of a row that is
+    not there is of no record.
+
+    Raises
+    ------
+    SchemaError
+        If its entries are no numbers, or where its rows start says nothing.
+    """
+    if matrix.dtype.kind not in "fiub":
+        raise SchemaError(f"X of type {matrix.dtype}: a matrix takes real numbers.")
+    n, p = matrix.shape
+    if matrix.format == "coo":
+        data, (rows, columns) = matrix.data, matrix.coords
+        if np.all((rows >= 0) & (rows < n) & (columns >= 0) & (columns < p)):
+            return matrix
+    elif matrix.format in ("csr", "csc", "bsr"):
+        blocks = matrix.format == "bsr"
+        height, width = matrix.blocksize if blocks else (1, 1)
+        major, minor = (p, n) if matrix.format == "csc" else (n // height, p // width)
+        starts, indices = matrix.indptr, matrix.indices
+        entries = len(indices) if blocks else min(len(indices), len(matrix.data))
+        if len(starts) != major + 1 or starts[0] != 0 or starts[-1] > entries:
+            raise SchemaError(
+                "X: where rows or columns of the matrix start does not fit its entries."
+            )
+        if (np.diff(starts) < 0).any():
+            raise SchemaError("X: rows or columns of the matrix start after they end.")
+        used = indices[: starts[-1]]
+        sound = len(used) == 0 or (used.min() >= 0 and used.max() < minor)
+        if blocks and not sound:
+            raise SchemaError("X: blocks of the matrix lie beyond its columns.")
+        if sound:
+            return matrix.tocsr() if blocks else matrix
+        outer = np.repeat(np.arange(major), np.diff(starts))
+        data, rows, columns = matrix.data[: len(used)], outer, used
+        if matrix.format == "csc":
+            rows, columns = columns, rows
+    else:
+        return matrix.tocsr()  # kept as Python's own containers, or by diagonals
+    there = (rows >= 0) & (rows < n)
+    rows, columns, data = rows[there], columns[there], data[there].astype(np.float64)
+    beyond = (columns < 0) | (columns >= p)
+    values = np.where(beyond, np.nan, data)
+    return sparse.coo_array((values, (rows, np.where(beyond, 0, columns))), shape=(n, p)).tocsr()

@@ -51,9 +51,7 @@ def test_a_plan_without_zeros_is_the_same_plan(monkeypatch, formula):
     assert many.blocks == few.blocks
     for part in ("parent", "centre", "scale"):
         np.testing.assert_array_equal(getattr(many.columns, part), getattr(few.columns, part))
-    for one, other in zip(many.columns.recipes, few.columns.recipes, strict=True):
-        assert (one.start, one.stop, one.numeric) == (other.start, other.stop, other.numeric)
-        assert (one.categorical, one.levels) == (other.categorical, other.levels)
+    for one, other in zip(many.columns.terms, few.columns.terms, strict=True):
         np.testing.assert_array_equal(dense(one.grid), dense(other.grid))
     assert sparse.issparse(many.user_map())
     np.testing.assert_array_equal(many.user_rows(), few.user_rows())

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privatelr.design import evaluate, interval
-from privatelr.formula import EVERYTHING, ROW_FUNCTIONS, parse_expression, tokenize
+from privatelr.formula import (
+    EVERYTHING,
+    ROW_FUNCTIONS,
+    evaluate,
+    interval,
+    parse_expression,
+    tokenize,
+)
 
 STEPS = {"floor", "ceiling", "ceil", "trunc", "round", "sign", "as.integer"}
 SMOOTH = sorted(name for name, f in ROW_FUNCTIONS.items() if f.arity == 1 and name not in STEPS)
@@ -143,9 +149,15 @@ def test_an_expression_that_is_undefined_on_the_box_is_unbounded():
         ("ifelse(!x, z, -!z)", "ifelse((!x), z, -(!z))"),
         ("I(z * (!x) + 1)", "(z * (!x)) + 1"),
         ("I(z * !x %in% c(0, 2))", "z * (!(x %in% c(0, 2)))"),
+        ("I(x %% 2 == 1 and z > 0)", "((x %% 2) == 1) & (z > 0)"),
+        ("I(not x %% 2 == 1)", "!((x %% 2) == 1)"),
+        ("I(x %in% c(0, 1) %% 2 * z)", "((x %in% c(0, 1)) %% 2) * z"),
+        ("I(-x^2 %/% 2 - 1)", "((-(x^2)) %/% 2) - 1"),
+        ("I(2^-x^2)", "2^(-(x^2))"),
+        ("I(x in c(0, 1) | z == 0)", "(x %in% c(0, 1)) | (z == 0)"),
     ],
 )
-def test_a_negation_is_an_operand_and_reaches_as_far_as_in_r(text, brackets):
+def test_operators_bind_as_in_r(text, brackets):
     """In R only & and | bind less than !, wherever it stands (R Language Definition, 10.3)."""
     x, z = (values.ravel() for values in np.meshgrid([0.0, 1.0, 2.0, np.nan], [-1.0, 0.0, 1.0]))
     found, expected = (evaluate(parse(one), {"x": x, "z": z}) for one in (text, brackets))

@@ -6,7 +6,7 @@ import pytest
 from privatelr.design import plan_design
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import ROW_FUNCTIONS, parse_formula
-from privatelr.formula.functions import _LEARNED, _SUMMARIES
+from privatelr.formula.functions import LEARNED, SUMMARIES
 from privatelr.sources import declare_schema
 
 FRAME = pd.DataFrame(
@@ -68,7 +68,7 @@ def test_bounds_do_not_make_a_learning_term_acceptable():
         plan("y ~ scale(x)", bounds={"x": (0, 3)}, row_norm=1.0)
 
 
-@pytest.mark.parametrize("function", sorted((set(_LEARNED) | _SUMMARIES) - {"relevel"}))
+@pytest.mark.parametrize("function", sorted((set(LEARNED) | SUMMARIES) - {"relevel"}))
 def test_no_learning_function_is_in_the_table_of_row_functions(function):
     assert function not in ROW_FUNCTIONS
     with pytest.raises(SchemaError, match=function):

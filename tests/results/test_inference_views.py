@@ -28,8 +28,7 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.results.equations import Vocabulary
-from privatelr.results.hypotheses import read_hypotheses
+from privatelr.results.equations import Vocabulary, read_hypotheses
 
 NAMES = ["(Intercept)", "age", "dose", "smoker[T.yes]"]
 BOUGHT = {

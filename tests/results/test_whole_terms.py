@@ -9,8 +9,8 @@ import scipy
 import statsmodels.formula.api as smf
 
 from privatelr import ArgumentError, dplr
-from privatelr.results.equations import Vocabulary, vocabulary_of
-from privatelr.results.hypotheses import WaldTest, read_hypotheses
+from privatelr.results.equations import Vocabulary, read_hypotheses, vocabulary_of
+from privatelr.results.hypotheses import WaldTest
 
 RACES = ["white", "black", "other"]
 PUBLIC = {"bounds": {"age": (15, 45)}, "levels": {"race": RACES, "smoke": ["no", "yes"]}}

@@ -7,14 +7,8 @@ import pytest
 from raw_designs import raw_design
 
 import privatelr.numerics.rows.dense_rows as rows_module
-from privatelr.design import (
-    evaluate,
-    level_codes,
-    plan_design,
-    read_design,
-    read_values,
-)
-from privatelr.formula import parse_formula
+from privatelr.design import level_codes, plan_design, read_design, read_values
+from privatelr.formula import evaluate, parse_formula
 from privatelr.numerics import threads
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import declare_schema

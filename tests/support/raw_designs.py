@@ -10,6 +10,6 @@ def raw_design(spec, values, n):
     raw = np.empty((len(spec.columns.names), n)).T
     with np.errstate(all="ignore"):
         numbers, codes, usable = read_factors(spec, values, n)
-        for recipe in spec.columns.recipes:
-            fill(raw, recipe, numbers, codes)
+        for term in spec.columns.terms:
+            fill(raw, term, numbers, codes)
     return raw, usable

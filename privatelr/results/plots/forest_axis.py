@@ -160,9 +160,9 @@ def spans_of(columns: Columns | NumberedColumns) -> FloatArray:
     if isinstance(columns, NumberedColumns):
         spans[1:] = np.inf
         return spans
-    for term, recipe in zip(columns.terms, columns.recipes, strict=True):
-        if recipe.numeric:
-            here = slice(recipe.start, recipe.stop)
+    for term in columns.terms:
+        if term.numeric:
+            here = slice(term.start, term.stop)
             spans[here] = 2 * columns.scale[here] if np.isfinite(term.radius) else np.inf
     return spans
 
