@@ -10,8 +10,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import doubts
 from privatelr.errors import SchemaError
 from privatelr.model_data import read_in_memory
-from privatelr.results import count
-from privatelr.results.pages import DataCheck
+from privatelr.results import DataCheck, count
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask
 from privatelr.types import Rows
 

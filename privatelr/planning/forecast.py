@@ -21,6 +21,7 @@ from privatelr.inference import (
     STANDARD_LEVEL,
     Mode,
     NoisyMoments,
+    Question,
     carriers,
     evidence_of,
     infer,
@@ -234,7 +235,7 @@ def _log_plug_in(releases: Sequence[NoisyMoments], contrasts: FloatArray) -> Flo
 
 
 def _log_width(release: Release, contrasts: FloatArray) -> FloatArray:
-    found = infer(release, contrasts, level=LEVEL)
+    found = infer(release, contrasts, Question(LEVEL))
     return np.asarray(np.log(np.maximum(found.upper - found.lower, _SMALLEST)))
 
 

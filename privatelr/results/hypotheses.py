@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.errors import ArgumentError, show
-from privatelr.inference import joint_test
+from privatelr.inference import Question, joint_test
 from privatelr.results.equations import (
     ARGUMENT,
     Equation,
@@ -20,7 +20,7 @@ from privatelr.results.equations import (
     vocabulary_of,
 )
 from privatelr.results.fit_record import FitRecord
-from privatelr.results.pages.inference_table import Question, infer_rows
+from privatelr.results.fit_tables import infer_rows
 from privatelr.types import FloatArray
 
 _LONGEST = 60

@@ -9,8 +9,7 @@ from frames_for_laws import fit_clinic
 from repeated_noise import drawn, trial
 
 from privatelr import ArgumentError, GuaranteeError, dplpsvm, dplr, dpsimplex, dpsvm
-from privatelr.results.pages.odds_ratios import _cells, _places
-from privatelr.results.plots.forest_axis import odds_units
+from privatelr.results.odds_ratios import odds_figures, odds_units
 
 
 @lru_cache
@@ -122,7 +121,7 @@ def test_errors_that_stay_on_the_logarithm_say_so():
     ],
 )
 def test_digits(value, sd, shown):
-    assert _cells(np.array([value]), [_places(sd)]) == (shown,)
+    assert odds_figures(np.array([value]), np.array([sd])) == [shown]
 
 
 def test_coefficients_that_count_choices_say_what_they_have():

@@ -5,8 +5,9 @@ Of a fit without standard errors it has the estimates, and how far the noise may
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,34 +15,30 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
-from privatelr.inference import Inference, read_level
-from privatelr.results.fit_record import FitRecord, in_user_units, require_odds
-from privatelr.results.pages.inference_table import Question, infer_coefficients
-from privatelr.results.plots.forest_axis import (
-    Bars,
-    bars_of,
-    bars_of_noise,
-    is_uneven,
-    odds_units,
-    powers_of_ten,
-    show_ratios,
-    spans_of,
-    typical_length,
-    with_unit,
-)
+from privatelr.inference import Inference, Question
+from privatelr.page_model import shorten
+from privatelr.results import odds_ratios
+from privatelr.results.fit_record import FitRecord, in_user_units
+from privatelr.results.fit_tables import infer_coefficients
+from privatelr.results.pages.coefficient_table import Bars, bars_of, is_uneven
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 SCALES = ("auto", "coefficient", "standard error")
 _COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
 _LIGHT = 0.4
+"""Opacity of what the noise adds."""
 _BAND = 0.7
+"""The part of the distance between two rows that bars take."""
 _LONGEST_NAME, _USUAL_NAME = 40, 20
 _MOST_ROWS, _FEW_ROWS = 100, 40
 """Coefficients that a plot may have, and those that it has where there are more."""
+_DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+_STEPS = (1.0, 2.0, 5.0)
+_FEWEST, _MOST = 4, 9
+"""Ticks of an axis of ratios."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,9 +71,7 @@ class _Drawn:
         return np.append(values, np.nan)[[self.places.get(row, last) for row in rows]]
 
     def bars_at(self, rows: list[str]) -> Bars:
-        shown = self.bars
-        ends = (shown.estimate, shown.lower, shown.upper, shown.inner_lower, shown.inner_upper)
-        return Bars(*(self.at(rows, values) for values in ends))
+        return Bars(*(self.at(rows, values) for values in astuple(self.bars)))
 
 
 @suggests_arguments
@@ -144,43 +139,32 @@ def plot_coefficients(
     require_choice(ArgumentError, "scale", scale, SCALES)
     if exponentiate:
         for one in fits.values():
-            require_odds(one, "exponentiate=True")
+            odds_ratios.require_odds(one, "exponentiate=True")
         if scale == "standard error":
             raise ArgumentError(
                 "scale='standard error': odds ratios take scale='auto' or 'coefficient'."
             )
-    read_level(level)
-    asked = Question(level=level, mode=mode, target=target, simultaneous=simultaneous)
-    errors = scale == "standard error" or asked != Question(level=level)
+    asked = Question(level, mode, target, simultaneous=simultaneous)
+    errors = scale == "standard error" or asked != Question(level)
     drawn = {label: _drawn(one, asked, errors) for label, one in fits.items()}
-    every = _rows([list(one.places) for one in drawn.values()], intercept)
+    every = list(dict.fromkeys(name for one in drawn.values() for name in one.places))
+    every = [name for name in every if intercept or name != INTERCEPT] or every
     rows = _largest(every, drawn)
     units = _units(drawn, rows, scale, exponentiate)
-    names = [_shortened(row) for row in rows]
+    names = [shorten(row, _LONGEST_NAME) for row in rows]
     if scale != "standard error":
-        names = [with_unit(name, unit) for name, unit in zip(names, units, strict=True)]
+        names = list(map(odds_ratios.with_unit, names, units.tolist()))
     axes = _new_axes(len(rows) * len(fits), max(map(len, names))) if ax is None else ax
     for index, shown in enumerate(drawn.values()):
         _draw(axes, index, len(drawn), shown.bars_at(rows).over(units), shown.found, exponentiate)
-    more = f", the {len(rows)} largest of {len(every)}" if len(rows) < len(every) else ""
-    _label(axes, names, drawn, _what(scale, exponentiate), more)
+    what = "odds ratio" if exponentiate else "coefficient"
+    what = "coefficient / its standard error" if scale == "standard error" else what
+    _label(axes, names, drawn, what)
+    if len(rows) < len(every):
+        axes.set_xlabel(f"{axes.get_xlabel()}, the {len(rows)} largest of {len(every)}")
     if exponentiate:
-        show_ratios(axes)
+        _show_ratios(axes)
     return axes
-
-
-def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
-    """Intervals of a fit, or where it has none and none are asked for, its estimates."""
-    columns = fit.spec.columns
-    places = {name: index for index, name in enumerate(columns.names)}
-    spans = spans_of(columns)
-    if fit.release.moments is not None or errors:
-        found = infer_coefficients(fit, asked)
-        return _Drawn(bars_of(found), places, spans, found, "")
-    limit = fit.privacy_sd_limit.to_numpy()
-    most = ", at most" if fit.calibration.placement == "objective" else ""
-    words = f"± one standard deviation of the noise{most}" if limit.any() else ""
-    return _Drawn(bars_of_noise(in_user_units(fit), limit), places, spans, None, words)
 
 
 def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
@@ -190,11 +174,9 @@ def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
     else:
         given = [*fit] if isinstance(fit, Sequence) and not others else [fit, *others]
         labels = [str(getattr(one, "guarantee", "")) for one in given]
-        twice = len(set(labels)) < len(labels)
-        named = {
-            f"{index}: {label}" if twice else label: one
-            for index, (label, one) in enumerate(zip(labels, given, strict=True), start=1)
-        }
+        if len(set(labels)) < len(labels):
+            labels = [f"{index}: {label}" for index, label in enumerate(labels, start=1)]
+        named = dict(zip(labels, given, strict=True))
     for one in named.values():
         if not isinstance(one, FitRecord):
             raise ArgumentError(
@@ -206,10 +188,18 @@ def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
     return named
 
 
-def _rows(names: Any, intercept: bool) -> list[str]:
-    """Coefficients in the order in which they first appear."""
-    every = list(dict.fromkeys(name for listed in names for name in listed))
-    return [name for name in every if intercept or name != INTERCEPT] or every
+def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
+    """Intervals of a fit, or where it has none and none are asked for, its estimates."""
+    places = {name: index for index, name in enumerate(fit.spec.columns.names)}
+    spans = odds_ratios.spans_of(fit)
+    if fit.release.moments is not None or errors:
+        found = infer_coefficients(fit, asked)
+        return _Drawn(bars_of(found), places, spans, found, "")
+    estimate, limit = in_user_units(fit), fit.privacy_sd_limit.to_numpy()
+    most = ", at most" if fit.calibration.placement == "objective" else ""
+    words = f"± one standard deviation of the noise{most}" if limit.any() else ""
+    bars = Bars(estimate, estimate - limit, estimate + limit, estimate, estimate)
+    return _Drawn(bars, places, spans, None, words)
 
 
 def _largest(rows: list[str], drawn: Mapping[str, _Drawn]) -> list[str]:
@@ -221,8 +211,7 @@ def _largest(rows: list[str], drawn: Mapping[str, _Drawn]) -> list[str]:
         bars = one.bars_at(rows)
         with np.errstate(all="ignore"):
             half = (bars.upper - bars.lower) / 2
-            size = np.abs(bars.estimate) / np.where(half > 0, half, 1.0)
-        sizes = np.fmax(sizes, size)
+            sizes = np.fmax(sizes, np.abs(bars.estimate) / np.where(half > 0, half, 1.0))
     kept = np.sort(np.argsort(-sizes, kind="stable")[:_FEW_ROWS])
     return [rows[index] for index in kept]
 
@@ -243,9 +232,10 @@ def _units(
     spans = np.fmax.reduce([one.at(rows, one.spans) for one in drawn.values()])
     if is_even:
         logs = np.fmax.reduce([np.abs(bars.upper + bars.lower) / 2 for bars in shown])
-        return odds_units(logs, lengths / 4, spans)
+        return odds_ratios.odds_units(logs, lengths / 4, spans)
     levels = np.isnan(spans) & (np.array(rows) != INTERCEPT)
-    return powers_of_ten(lengths, spans, typical_length(lengths, spans, levels))
+    typical = odds_ratios.typical_length(lengths, spans, levels)
+    return odds_ratios.powers_of_ten(lengths, spans, typical)
 
 
 def _new_axes(bars: int, longest: int) -> Axes:
@@ -255,9 +245,8 @@ def _new_axes(bars: int, longest: int) -> Axes:
         raise MissingDependencyError(
             "plot_coefficients: takes matplotlib; install it, or privatelr[plots]."
         ) from missing
-    height = 1.6 + 0.34 * bars
-    width = 7.0 + 0.08 * max(longest - _USUAL_NAME, 0)
-    _, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
+    size = 7.0 + 0.08 * max(longest - _USUAL_NAME, 0), 1.6 + 0.34 * bars
+    _, axes = pyplot.subplots(figsize=size, layout="constrained")
     return axes
 
 
@@ -268,10 +257,9 @@ def _draw(
     thickness = _BAND / count
     heights = np.arange(len(bars.estimate)) + (index - (count - 1) / 2) * thickness
     colour = _COLOURS[index % len(_COLOURS)]
-    shown = (bars.lower, bars.upper, bars.inner_lower, bars.inner_upper, bars.estimate)
     with np.errstate(over="ignore"):
-        ends = [np.exp(values) if exponentiate else values for values in shown]
-    lower, upper, inner_lower, inner_upper, estimate = ends
+        ends = [np.exp(values) if exponentiate else values for values in astuple(bars)]
+    estimate, lower, upper, inner_lower, inner_upper = ends
     height = (0.62 if found is not None else 0.12) * thickness
     axes.barh(heights, upper - lower, height, left=lower, color=colour, alpha=_LIGHT, linewidth=0)
     if found is not None:
@@ -280,13 +268,11 @@ def _draw(
     axes.plot(estimate, heights, "o", color=face, mec="black", markersize=5, zorder=3)
 
 
-def _what(scale: str, exponentiate: bool) -> str:
-    if scale == "standard error":
-        return "coefficient / its standard error"
-    return "odds ratio" if exponentiate else "coefficient"
+def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str) -> None:
+    """Axes, and a legend that explains tones and lines, and the colour of each of several fits."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
-
-def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str, more: str) -> None:
     axes.axvline(1.0 if what == "odds ratio" else 0.0, color="black", linewidth=0.8, zorder=0)
     if what == "odds ratio":
         axes.set_xscale("log")
@@ -295,44 +281,58 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str,
     axes.autoscale_view()
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    found = [one.found for one in drawn.values() if one.found is not None]
-    modes = " and ".join(dict.fromkeys(one.mode for one in found))
-    intervals = (
-        f", {100 * found[0].level:g}% {modes} intervals"
-        if found
-        else ", without confidence intervals"
-    )
-    axes.set_xlabel(f"{what}{intervals}{more}")
-    handles = _handles(drawn)
-    if handles:
-        axes.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False
-        )
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
-
-
-def _handles(drawn: Mapping[str, _Drawn]) -> list[Any]:
-    """What the legend explains: tones and lines, and the colour of each of several fits."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    tone = _COLOURS[0] if len(drawn) == 1 else "black"
     found = [one.found for one in drawn.values() if one.found is not None]
-    handles: list[Any] = [Patch(color=tone, label="sampling error")] if found else []
+    tone = _COLOURS[0] if len(drawn) == 1 else "black"
+    intervals, handles = "without confidence intervals", list[Any]()
+    if found:
+        modes = " and ".join(dict.fromkeys(one.mode for one in found))
+        intervals = f"{100 * found[0].level:g}% {modes} intervals"
+        handles.append(Patch(color=tone, label="sampling error"))
+    axes.set_xlabel(f"{what}, {intervals}")
     if any(one.privacy_sd.any() for one in found):
         handles.append(Patch(color=tone, alpha=_LIGHT, lw=0, label="added by the noise"))
     for words in dict.fromkeys(one.noise for one in drawn.values() if one.noise):
         handles.append(Line2D([], [], color=tone, alpha=_LIGHT, lw=2, label=words))
     if len(drawn) > 1:
-        handles += [
-            Patch(color=_COLOURS[index % len(_COLOURS)], label=label)
-            for index, label in enumerate(drawn)
-        ]
-    return handles
+        colours = (_COLOURS[index % len(_COLOURS)] for index in range(len(drawn)))
+        handles += [Patch(color=c, label=label) for c, label in zip(colours, drawn, strict=True)]
+    if handles:
+        place = (0.0, 1.0)
+        axes.legend(handles=handles, loc="lower left", bbox_to_anchor=place, ncols=2, frameon=False)
 
 
-def _shortened(name: str) -> str:
-    half = (_LONGEST_NAME - 3) // 2
-    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}...{name[-half:]}"
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """A few round numbers from `low` to `high` for a logarithmic axis, both positive."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    if last - first > _MOST:
+        step = math.ceil((last - first) / _MOST)
+        return [10.0**k for k in range(first, last + 1) if k % step == 0 and low <= 10.0**k <= high]
+    for digits in _DECADES:
+        # as decimals, so that 3 * 10**-1 is 0.3
+        every = [float(f"{m:g}e{k}") for k in range(first, last + 1) for m in digits]
+        ticks = [tick for tick in every if low <= tick <= high]
+        if _FEWEST <= len(ticks) <= _MOST:
+            return ticks
+    size = math.floor(math.log10((high - low) / _MOST))
+    width = min(
+        m * 10.0**k
+        for k in (size, size + 1, size + 2)
+        for m in _STEPS
+        if math.floor(high / (m * 10.0**k)) - math.ceil(low / (m * 10.0**k)) < _MOST
+    )
+    places = range(math.ceil(low / width), math.floor(high / width) + 1)
+    return [float(f"{width * place:.12g}") for place in places]
+
+
+def _show_ratios(axes: Axes) -> None:
+    """Ticks of odds ratios as a paper has them, 0.5, 1, 2, and no powers of ten."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    low, high = axes.get_xlim()
+    if 0 < low < high < math.inf:
+        axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(low, high)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
