@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.design import DesignSpec, read_covariates
-from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, require_number, show
+from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.inference.error_distribution import PUBLIC_SEED
 from privatelr.inference.intervals import Inference, combinations
 from privatelr.inference.question import BOOTSTRAP, LARGEST_BIAS, Question
@@ -36,7 +36,7 @@ _RIDGE = 1e-12
 """Curvature relative to the largest there is, where there is none."""
 _TINY = 1e-300
 REPLICATES = 400
-_FEWEST, _MOST = 100, 100_000
+"""Samples that are simulated; the same ones at every call."""
 _POOL = 5000
 """Rows that stand for the law of the covariates."""
 
@@ -190,7 +190,6 @@ def bootstrap_intervals(
     contrasts: FloatArray,
     asked: Question,
     null: FloatArray | None = None,
-    replicates: int = REPLICATES,
 ) -> Inference:
     """Intervals and tests of combinations of the design coefficients, by simulation.
 
@@ -209,8 +208,6 @@ def bootstrap_intervals(
         of the others.
     null : ndarray of shape (m,), optional
         Values to test; by default 0.
-    replicates : int
-        Samples that are simulated; the same ones at every call.
 
     Raises
     ------
@@ -233,18 +230,13 @@ def bootstrap_intervals(
             f"method='bootstrap': a {loss.title} says nothing of how labels arise, so there is no "
             "model to simulate; take method='sandwich', or fit with dplr."
         )
-    takes = f"a whole number from {_FEWEST} to {_MOST}"
-    limits = {"at_least": _FEWEST, "at_most": _MOST}
-    count = require_number(ArgumentError, "replicates", replicates, takes, **limits)
-    if not count.is_integer():
-        raise ArgumentError(f"replicates={count:g}: replicates takes {takes}.")
     world = SyntheticPopulation(pool_of_rows(spec, asked.covariates), release.coef, release)
     if asked.target == "unpenalised":
         world, carry = unshrunk(world)
         truth = release.coef
     else:
         truth, carry = population_minimiser(world), np.eye(len(release.coef))
-    minimisers, released = simulated(world, int(count))
+    minimisers, released = simulated(world, REPLICATES)
     rows, values = combinations(contrasts, null)
     estimate, carried = rows @ world.model, (rows @ carry).T
     errors, off = (released - truth) @ carried, estimate - values

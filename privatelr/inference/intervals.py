@@ -13,18 +13,8 @@ import numpy as np
 import scipy
 
 from privatelr.errors import ArgumentError
+from privatelr.inference import error_distribution as distribution
 from privatelr.inference.conservative import SHARE, WorstErrors, worst_errors, worst_p_values
-from privatelr.inference.error_distribution import (
-    SMALLEST,
-    ErrorLaw,
-    Matrices,
-    carriers,
-    error_law,
-    joint_errors,
-    law_of,
-    mixture_of,
-    solved_for,
-)
 from privatelr.inference.noisy_moments import NoisyMoments, evidence_of, floored
 from privatelr.inference.question import USUAL, Question, answerable, matrices_for
 from privatelr.mechanisms import Release
@@ -83,10 +73,7 @@ def combinations(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def infer(
-    release: Release,
-    contrasts: FloatArray,
-    asked: Question = USUAL,
-    null: FloatArray | None = None,
+    release: Release, contrasts: FloatArray, asked: Question = USUAL, null: FloatArray | None = None
 ) -> Inference:
     """Intervals and tests of combinations of the design coefficients.
 
@@ -117,7 +104,7 @@ def infer(
     level = 1 - (1 - asked.level) / count
     estimate = rows @ evidence.w
     off = estimate - values
-    law: ErrorLaw | WorstErrors
+    law: distribution.ErrorLaw | WorstErrors
     if asked.target == "unpenalised":
         law = debiased_law(evidence, matrices_for(release, asked), rows)
         taken = law.weight @ law.centre  # what the penalty took, with its sign
@@ -131,12 +118,12 @@ def infer(
         p_value = worst_p_values(evidence, rows, np.abs(off), alpha) * count
     else:
         matrices = matrices_for(release, asked)
-        law = error_law(evidence, matrices, rows)
+        law = distribution.error_law(evidence, matrices, rows)
         half, p_value = law.half_width(asked.level), law.beyond(np.abs(off))
         if count > 1:
             # together by the largest of all errors, each in its own standard errors
-            sd = np.sqrt(np.maximum(law.sampling + law.privacy, SMALLEST))
-            largest = np.abs(joint_errors(evidence, matrices, rows) / sd).max(axis=1)
+            sd = np.sqrt(np.maximum(law.sampling + law.privacy, distribution.SMALLEST))
+            largest = np.abs(distribution.joint_errors(evidence, matrices, rows) / sd).max(axis=1)
             as_far = (largest[:, None] >= np.abs(off) / sd).sum(axis=0)
             half = np.maximum(half, np.quantile(largest, asked.level) * sd)
             p_value = np.maximum(p_value, (1 + as_far) / (1 + len(largest)))
@@ -156,7 +143,9 @@ def infer(
     )
 
 
-def debiased_law(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> ErrorLaw:
+def debiased_law(
+    evidence: NoisyMoments, matrices: distribution.Matrices, contrasts: FloatArray
+) -> distribution.ErrorLaw:
     """The law of ``a.(w - w0)`` for combinations ``(m, d)``; its centre is what the penalty took.
 
     Under objective perturbation the step is ``H0^-1 (H w - g - b / n)``; output noise is added
@@ -164,13 +153,13 @@ def debiased_law(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArr
     """
     least = _LEAST * evidence.largest_trace
     bare = floored(matrices.curvature - evidence.floor * np.eye(len(evidence.w)), least)
-    solved = solved_for(bare, contrasts)
+    solved = distribution.solved_for(bare, contrasts)
     if evidence.calibration.placement == "output":
         carried = np.einsum("kde,kem->kdm", matrices.curvature, solved)
     else:
-        carried = carriers(evidence, solved, contrasts)
+        carried = distribution.carriers(evidence, solved, contrasts)
     taken = -evidence.floor * np.einsum("d,kdm->km", evidence.w, solved)
-    return law_of(evidence, solved, carried, matrices, contrasts, centre=taken)
+    return distribution.law_of(evidence, solved, carried, matrices, contrasts, centre=taken)
 
 
 def covariance(release: Release, asked: Question = USUAL) -> FloatArray:
@@ -182,8 +171,10 @@ def covariance(release: Release, asked: Question = USUAL) -> FloatArray:
     evidence, asked = evidence_of(release), answerable(release, asked)
     matrices, identity = matrices_for(release, asked), np.eye(len(evidence.w))
     curvature, is_bare = matrices.curvature, asked.target == "unpenalised"
-    solved = solved_for(curvature - evidence.floor * identity if is_bare else curvature, identity)
-    carried = carriers(evidence, solved, identity)
+    solved = distribution.solved_for(
+        curvature - evidence.floor * identity if is_bare else curvature, identity
+    )
+    carried = distribution.carriers(evidence, solved, identity)
     if is_bare and evidence.calibration.placement == "output":
         carried = curvature @ solved
     noise = np.einsum("kda,d,kdb->kab", carried, evidence.calibration.noise.variances, carried)
@@ -247,7 +238,10 @@ def joint_test(
     off, q = single.estimate - values, len(rows)
     weight = np.linalg.pinv(rows @ covariance(release, asked) @ rows.T, hermitian=True)
     statistic = float(off @ weight @ off)
-    matrices, scales = matrices_for(release, asked), mixture_of(release.calibration.noise)
+    matrices, scales = (
+        matrices_for(release, asked),
+        distribution.mixture_of(release.calibration.noise),
+    )
     if q == 1:
         p_value = float(single.p_value[0])
     elif asked.mode == "conservative" or asked.target == "unpenalised":
@@ -256,7 +250,7 @@ def joint_test(
         # errors have one normal law, so that the statistic is a chi-square number
         p_value = float(scipy.special.chdtrc(q, statistic))
     else:
-        errors = joint_errors(evidence_of(release), matrices, rows)
+        errors = distribution.joint_errors(evidence_of(release), matrices, rows)
         drawn = np.einsum("ca,ab,cb->c", errors, weight, errors)
         p_value = (1 + int((drawn >= statistic).sum())) / (1 + len(drawn))
     return JointTest(statistic, q, p_value, asked.mode, asked.target)

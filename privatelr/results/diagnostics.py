@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NoReturn, cast
 
 import numpy as np
 import pandas as pd
 
-from privatelr import page_model
+from privatelr import numerics, page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Response, Variable
 from privatelr.errors import GuaranteeError
 from privatelr.formula import coded_column
-from privatelr.numerics import (
-    Loss,
-    RocCurve,
-    ThresholdRule,
-    area_under,
-    best_threshold,
-    in_order,
-    roc_curve,
-)
 from privatelr.page_model import Piece
 from privatelr.results.predict import scale_of, score
 from privatelr.sources import Tally, Unread
@@ -144,19 +135,6 @@ class DataCounts(NeverSaved):
         return f"NOT PRIVATE, computed from the training data. {self.sentence()}\n{self.table}"
 
 
-def count(
-    n: int,
-    negative: int,
-    positive: int,
-    response: Response,
-    variables: Mapping[str, Variable],
-    tally: Tally | None,
-) -> DataCounts:
-    """The counts of what was read."""
-    unread = None if tally is None else tally.totals()
-    return DataCounts(n, negative, positive, response, variables, unread)
-
-
 @suggests_arguments
 class Diagnostics(NeverSaved):
     """Not private: exact functions of the training data, to be looked at and not published.
@@ -179,7 +157,11 @@ class Diagnostics(NeverSaved):
 
     # not a dataclass: asdict() and replace() would take the label off
     def __init__(
-        self, link: FloatArray, positive: BoolArray, loss: Loss, counted: Callable[[], DataCounts]
+        self,
+        link: FloatArray,
+        positive: BoolArray,
+        loss: numerics.Loss,
+        counted: Callable[[], DataCounts],
     ) -> None:
         self._scored: tuple[FloatArray, BoolArray] | None = (link, positive)
         self._loss, self._counted = loss, counted
@@ -189,7 +171,7 @@ class Diagnostics(NeverSaved):
         return self._counted()
 
     @cached_property
-    def _curve(self) -> RocCurve:
+    def _curve(self) -> numerics.RocCurve:
         link, positive = cast("tuple[FloatArray, BoolArray]", self._scored)
         scores = np.empty_like(link)
 
@@ -198,14 +180,14 @@ class Diagnostics(NeverSaved):
             scores[part] = score(self._loss, link[part])
 
         with np.errstate(all="ignore"):  # an underflow is a fact about the data
-            in_order(fill, range(0, len(link), _SCORED_AT_ONCE))
-            curve = roc_curve(scores, positive)
+            numerics.in_order(fill, range(0, len(link), _SCORED_AT_ONCE))
+            curve = numerics.roc_curve(scores, positive)
         self._scored = None  # memory is held for the points of the curve, and not for both
         return curve
 
     @cached_property
     def c_index(self) -> float:
-        return area_under(self._curve)
+        return numerics.area_under(self._curve)
 
     @cached_property
     def roc(self) -> pd.DataFrame:
@@ -214,13 +196,13 @@ class Diagnostics(NeverSaved):
 
     @cached_property
     def youden(self) -> float:
-        return best_threshold(self._curve, "youden")
+        return numerics.best_threshold(self._curve, "youden")
 
     @cached_property
     def topleft(self) -> float:
-        return best_threshold(self._curve, "topleft")
+        return numerics.best_threshold(self._curve, "topleft")
 
-    def threshold(self, rule: ThresholdRule) -> float:
+    def threshold(self, rule: numerics.ThresholdRule) -> float:
         """The learned threshold; the fixed one of the scale where one class is missing."""
         value = self.youden if rule == "youden" else self.topleft
         return scale_of(self._loss).fixed if np.isnan(value) else value
@@ -236,7 +218,7 @@ class Diagnostics(NeverSaved):
 
 
 def diagnose(
-    rows: ScoredRows, coef: FloatArray, loss: Loss, spec: Any, tally: Tally | None
+    rows: ScoredRows, coef: FloatArray, loss: numerics.Loss, spec: Any, tally: Tally | None
 ) -> Diagnostics:
     """Score the training rows; unusable rows are left out, and counted.
 
@@ -249,9 +231,13 @@ def diagnose(
     """
     link, label = rows.scores(coef)
     positive = label > 0
-    ones = int(np.count_nonzero(positive))
+    n, ones = rows.n, int(np.count_nonzero(positive))
     zeros = len(positive) - ones
-    counted = partial(count, rows.n, zeros, ones, spec.response, spec.variables, tally)
+
+    def counted() -> DataCounts:
+        unread = None if tally is None else tally.totals()
+        return DataCounts(n, zeros, ones, spec.response, spec.variables, unread)
+
     return Diagnostics(link, positive, loss, counted)
 
 

@@ -177,17 +177,12 @@ def _over_reference(
     fit: FitRecord, frame: pd.DataFrame, variables: Any, asked: Question
 ) -> MarginalEffects:
     known = list(fit.spec.formula.covariates)
-    names: list[str] = []
-    effects: list[float] = []
-    gradients: list[FloatArray] = []
-    for variable in known if variables is None else _chosen(variables, known):
-        if variable not in frame.columns:
-            raise FormulaError(f"reference: the column {variable!r} is missing.")
-        for name, above, below, step in _changes(fit.spec.variables[variable], frame):
-            change, gradient = _mean_change(fit, above, below, step)
-            names.append(name)
-            effects.append(change)
-            gradients.append(gradient)
+    changes = [
+        (name, *_mean_change(fit, *compared))
+        for variable in (known if variables is None else _chosen(variables, known))
+        for name, *compared in _changes(fit.spec.variables[variable], frame)
+    ]
+    names, effects, gradients = (list(part) for part in zip(*changes, strict=True))
     effect, rows = np.array(effects), np.array(gradients)
     found = inference.infer(fit.release, rows, asked, rows @ fit.release.coef - effect)
     half = (found.upper - found.lower) / 2
@@ -199,6 +194,8 @@ def _changes(
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame, FloatArray | float]]:
     """What an effect compares: its name, two frames, and how far they are apart."""
     name = variable.name
+    if name not in frame.columns:
+        raise FormulaError(f"reference: the column {name!r} is missing.")
     if variable.kind == "numeric":
         values, valid = read_variable(variable, frame[name])
         number = np.where(valid, values.astype(np.float64), np.nan)

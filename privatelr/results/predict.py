@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from privatelr.design import (
-    DesignSpec,
-    NumberedSpec,
-    as_matrix,
-    read_covariates,
-    read_sparse_covariates,
-    worth_sparse,
-)
+from privatelr import design
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.lazy_import import lazy_import
 from privatelr.numerics import Loss, ThresholdRule, in_order
@@ -153,7 +146,7 @@ def _over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> A
     if not is_dask(data):
         return of_part(data)
     # all columns are read of a matrix whose columns have numbers
-    is_numbered = isinstance(fit.spec, NumberedSpec)
+    is_numbered = isinstance(fit.spec, design.NumberedSpec)
     return over_partitions(of_part, data, None if is_numbered else fit.spec.formula.covariates)
 
 
@@ -210,14 +203,14 @@ def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
     """Linear predictor of each row, NaN where it is not usable, and the names of the rows."""
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        if isinstance(fit.spec, NumberedSpec):
-            matrix = as_matrix(fit.spec, data)
+        if isinstance(fit.spec, design.NumberedSpec):
+            matrix = design.as_matrix(fit.spec, data)
             link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
             return link, known, pd.RangeIndex(len(link))
         frame = as_frame(data)
-        if fit.spec.projection is None and worth_sparse(fit.spec):
+        if fit.spec.projection is None and design.worth_sparse(fit.spec):
             names = fit.spec.formula.covariates
-            covariates, usable, _ = read_sparse_covariates(fit.spec, frame, names)
+            covariates, usable, _ = design.read_sparse_covariates(fit.spec, frame, names)
             return *_of_matrix(fit, covariates, usable.astype(np.float64)), frame.index
         coef = fit.release.coef
         (link,), usable = _of_pieces(fit, frame, lambda rows: (linear_predictor(rows, coef),))
@@ -235,7 +228,7 @@ def _of_pieces(
     A design of all rows would be larger than the frame. `of_rows` treats each row by itself.
     """
     n, spec = len(frame), fit.spec
-    assert isinstance(spec, DesignSpec)
+    assert isinstance(spec, design.DesignSpec)
     whole = as_piece(frame, spec.formula.covariates)
     size = max(piece_rows(n, max(spec.p, spec.d)), least)
 
@@ -265,7 +258,7 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
 
 def design_rows(fit: ModelRecord, frame: pd.DataFrame | RowSlice) -> tuple[FloatArray, BoolArray]:
     """Design rows ``(n, d)`` of a frame, and which of them are usable."""
-    covariates, usable, _ = read_covariates(fit.spec, frame, fit.spec.formula.covariates)
+    covariates, usable, _ = design.read_covariates(fit.spec, frame, fit.spec.formula.covariates)
     return fit.bounded(covariates), usable
 
 

@@ -40,11 +40,7 @@ class SelectedFit(SelectedRecord):
         return fit_tables.selected(self)
 
     def predict(
-        self,
-        data: Any,
-        type: PredictionType | None = None,
-        *,
-        threshold: float | None = None,
+        self, data: Any, type: PredictionType | None = None, *, threshold: float | None = None
     ) -> pd.Series[Any]:
         """Predict for each row of `data`, whatever the other rows are.
 
@@ -100,7 +96,7 @@ class SelectedFit(SelectedRecord):
         **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
-        return summary.summarise_selected(self, exponentiate=exponentiate, diagnostics=diagnostics)
+        return summary.summarise(self, exponentiate=exponentiate, diagnostics=diagnostics)
 
     def plot(self, **options: Any) -> Never:
         """Refuse to draw intervals, which these coefficients do not have; see `selected`."""

@@ -48,7 +48,9 @@ def bootstrap_intervals(
 ):
     """What simulation says of combinations, asked by name."""
     question = Question(method="bootstrap", covariates=covariates, **asked)
-    return subject.bootstrap_intervals(release, spec, contrasts, question, null, replicates)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(subject, "REPLICATES", replicates)
+        return subject.bootstrap_intervals(release, spec, contrasts, question, null)
 
 
 def plan_for(target, n, *, op=True, lambda_=0.01, loss="logistic", kinds=()):
@@ -300,9 +302,6 @@ def test_refusals():
         bootstrap_intervals(release, SPEC, eye, "normal")
     with pytest.raises(SchemaError, match="no row has usable values"):
         bootstrap_intervals(release, SPEC, eye, REFERENCE.assign(arm="c"))
-    for count in (99, 100.5, "many"):
-        with pytest.raises(ArgumentError, match="replicates takes a whole number from 100"):
-            bootstrap_intervals(release, SPEC, eye, REFERENCE, replicates=count)
     with pytest.raises(ArgumentError, match="target"):
         bootstrap_intervals(release, SPEC, eye, REFERENCE, target="both")
 

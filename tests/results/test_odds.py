@@ -229,6 +229,23 @@ def test_a_unit_chosen_by_a_large_ratio_is_within_the_range_too():
     assert (1 / divisors <= 1e-8).all()
 
 
+@pytest.mark.parametrize("spend", [None, "inference"])
+@pytest.mark.parametrize("factor", [1.0, 1e6])
+def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, factor):
+    frame = trial().assign(age=lambda table: table.age * factor)
+    bounds = {"age": (18 * factor, 90 * factor)}
+    fit = dplr("y ~ age", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend)
+    tidy, page = fit.tidy(exponentiate=True), fit.summary(exponentiate=True)
+    is_of_others = "units" in tidy.attrs
+    assert (
+        is_of_others
+        == (factor == 1e6)
+        == ("of how many units" in page.as_csv() or "per:" in page.as_csv())
+    )
+    assert is_of_others == ("one unit of its column" in tidy.attrs.get("units", ""))
+    assert "units" not in fit.tidy().attrs
+
+
 def test_the_ticks_of_odds_ratios_differ_in_any_unit():
     """One column in units of which nobody has one: the plot takes the page's powers of ten."""
     rng = np.random.default_rng(1)

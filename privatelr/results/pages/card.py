@@ -15,13 +15,8 @@ from privatelr.design import Variable
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
 from privatelr.page_model import Bullets, Code, Heading, Listing, Piece
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, Promise, PureDP, to_approximate
-from privatelr.results.fit_record import (
-    FitRecord,
-    ModelRecord,
-    SelectedRecord,
-    in_user_units,
-    limits_at,
-)
+from privatelr.results import fit_record
+from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.pages import sentences
 from privatelr.results.pages.coefficient_table import shown_rows
 from privatelr.results.release_files.document import release_document
@@ -186,7 +181,7 @@ def _perturbed(fit: ModelRecord) -> list[Piece]:
     """The estimates, and what inference is made of: in words, since a matrix is not for reading."""
     assert isinstance(fit, FitRecord)
     estimates, headers, moments = (
-        in_user_units(fit),
+        fit_record.in_user_units(fit),
         ["Coefficient", "Estimate"],
         fit.release.moments,
     )
@@ -198,7 +193,7 @@ def _perturbed(fit: ModelRecord) -> list[Piece]:
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        for cells, limit in zip(rows, limits_at(fit, shown), strict=True):
+        for cells, limit in zip(rows, fit_record.limits_at(fit, shown), strict=True):
             cells.append(f"{limit:.3g}")
         note += " The privacy sd is what the noise adds; it was computed without the data."
     if moments is None:

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from privatelr.inference import Inference
 from privatelr.page_model import Table
 from privatelr.privacy import NonPrivate
-from privatelr.results.fit_record import (
-    FitRecord,
-    ModelRecord,
-    SelectedRecord,
-    in_user_units,
-    limits_at,
-)
-from privatelr.results.odds_ratios import (
-    beyond,
-    odds_figures,
-    odds_units,
-    spans_of,
-    units_of,
-    with_unit,
-)
+from privatelr.results import fit_record, odds_ratios
+from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.types import FloatArray
 
 _USUAL = 13
@@ -52,19 +40,22 @@ def estimates_table(fit: ModelRecord) -> Table:
     Where odds ratios of one unit would be too near to 1 or too far from it to be read, a column
     says of how many units those are.
     """
-    estimates = in_user_units(fit)
-    shown = chosen_rows(fit) if isinstance(fit, SelectedRecord) else shown_rows(estimates)
+    estimates = fit_record.in_user_units(fit)
+    shown = shown_rows(estimates)
+    if isinstance(fit, SelectedRecord) and len(estimates) > FEW:
+        coef = fit.release.coef
+        shown = [row for row in shown_rows(coef, FEW) if coef[row] != 0] or [0]
     columns, sd = {"Estimate": figures(estimates[shown])}, np.zeros(len(shown))
     if isinstance(fit, SelectedRecord) and fit.release.exact is None:
         halves = np.split(fit.release.counts, 2)
         for header, counts in zip(("times +", "times -"), halves, strict=True):
             columns[header] = [str(times) for times in counts[shown]]
     elif isinstance(fit, FitRecord) and not isinstance(fit.guarantee, NonPrivate):
-        sd = limits_at(fit, shown)
+        sd = fit_record.limits_at(fit, shown)
         columns["privacy sd"] = figures(sd)
     if fit.loss.probability is not None:
         logs = estimates[shown]
-        units = odds_units(logs, sd, spans_of(fit)[shown])
+        units = odds_ratios.odds_units(logs, sd, odds_ratios.spans_of(fit)[shown])
         logs, sd = logs / units, sd / units
         with np.errstate(all="ignore"):
             odds = np.exp(logs)
@@ -73,17 +64,17 @@ def estimates_table(fit: ModelRecord) -> Table:
         sizes = sizes[sizes >= 10.0 ** (1 - _MOST_PLACES)]
         least = 1 - math.floor(math.log10(sizes.min())) if sizes.size else _LEAST_PLACES
         cells = zip(odds.tolist(), figures(odds, max(least, _LEAST_PLACES)), strict=True)
-        columns["odds ratio"] = [beyond(value) or cell for value, cell in cells]
+        columns["odds ratio"] = [odds_ratios.beyond(value) or cell for value, cell in cells]
         if (units != 1).any():
-            columns[UNITS] = ["" if unit == 1 else units_of(unit) for unit in units]
+            columns[UNITS] = ["" if unit == 1 else odds_ratios.units_of(unit) for unit in units]
     names = tuple(fit.spec.columns.names[row] for row in shown)
     rows = tuple(zip(*columns.values(), strict=True))
     return Table(names, tuple(columns), rows, None if UNITS in columns else _USUAL)
 
 
-def shown_rows(estimates: FloatArray) -> list[int]:
-    """Positions of the coefficients on the page: all, or the largest where they are very many."""
-    if len(estimates) <= _MOST_SHOWN:
+def shown_rows(estimates: FloatArray, most: int = _MOST_SHOWN) -> list[int]:
+    """Positions of the coefficients on the page: all, or the largest where they are too many."""
+    if len(estimates) <= most:
         return list(range(len(estimates)))
     sizes = np.nan_to_num(np.abs(estimates), nan=-1.0)
     least = np.partition(sizes, -FEW)[-FEW]
@@ -92,28 +83,19 @@ def shown_rows(estimates: FloatArray) -> list[int]:
     return sorted(larger + np.flatnonzero(sizes == least)[: FEW - len(larger)].tolist())
 
 
-def chosen_rows(fit: SelectedRecord) -> list[int]:
-    """Positions of the chosen columns on the page: all, or the largest where they are many."""
-    coef = fit.release.coef
-    if len(coef) <= FEW:
-        return list(range(len(coef)))
-    largest = np.argsort(-np.abs(coef), kind="stable")[:FEW]
-    return sorted(int(index) for index in largest if coef[index] != 0) or [0]
-
-
 def inference_table(fit: FitRecord, found: Inference, *, as_odds: bool = False) -> Table:
     """Coefficients, or odds ratios, with errors, tests and intervals, and what the bars show."""
     names, half = tuple(fit.spec.columns.names), (1 - found.level) / 2
     line = " The dashed line is zero."
     if as_odds:
-        units = odds_units(found.estimate, found.sd, spans_of(fit))
-        names = tuple(map(with_unit, names, units.tolist()))
+        units = odds_ratios.odds_units(found.estimate, found.sd, odds_ratios.spans_of(fit))
+        names = tuple(map(odds_ratios.with_unit, names, units.tolist()))
         found = replace(found, **{part: getattr(found, part) / units for part in _IN_UNITS})
         line = " Lengths are those of the logarithms, and the dashed line is an odds ratio of 1."
         with np.errstate(all="ignore"):
             odds, low, high = (np.exp(v) for v in (found.estimate, found.lower, found.upper))
             error = odds * found.sd
-        first, *ends = (odds_figures(values, error) for values in (odds, low, high))
+        first, *ends = (odds_ratios.odds_figures(values, error) for values in (odds, low, high))
         columns = {"Odds Ratio": first, "SE(log)": figures(found.sd)}
     else:
         first, *ends = map(figures, (found.estimate, found.lower, found.upper))
@@ -183,40 +165,30 @@ _FURTHEST_BAR = 30.0
 _DARK, _LIGHT = "#2f6fab", "#9cc3e6"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bars:
-    """Intervals ``(m,)``, and what part of each sampling error would fill by itself.
+def bars_of(found: Inference) -> pd.DataFrame:
+    """Intervals, and what part of each sampling error would fill by itself, row by row.
 
-    An interval reaches from `lower` to `upper`. Its inner part is shorter by the ratio of the
+    An interval reaches from ``lower`` to ``upper``. Its inner part is shorter by the ratio of the
     sampling error to the whole standard error, on either side of the estimate: what it would be
     if the noise were not there.
     """
-
-    estimate: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    inner_lower: FloatArray
-    inner_upper: FloatArray
-
-    def over(self, unit: FloatArray) -> Bars:
-        """The same in other units ``(m,)``."""
-        with np.errstate(all="ignore"):
-            return Bars(*(values / unit for values in astuple(self)))
-
-
-def bars_of(found: Inference) -> Bars:
-    """The bars of an inference."""
     with np.errstate(all="ignore"):
         share = np.nan_to_num(found.sampling_sd / found.sd)
-        inner_lower = found.estimate - share * (found.estimate - found.lower)
-        inner_upper = found.estimate + share * (found.upper - found.estimate)
-    return Bars(found.estimate, found.lower, found.upper, inner_lower, inner_upper)
+        return pd.DataFrame(
+            {
+                "estimate": found.estimate,
+                "lower": found.lower,
+                "upper": found.upper,
+                "inner_lower": found.estimate - share * (found.estimate - found.lower),
+                "inner_upper": found.estimate + share * (found.upper - found.estimate),
+            }
+        )
 
 
-def is_uneven(bars: Bars) -> bool:
+def is_uneven(bars: pd.DataFrame) -> bool:
     """Whether the bars are too unlike in length for one axis."""
     with np.errstate(all="ignore"):
-        lengths = bars.upper - bars.lower
+        lengths = (bars.upper - bars.lower).to_numpy()
     lengths = lengths[np.isfinite(lengths) & (lengths > 0)]
     return len(lengths) > 0 and bool(lengths.max() / _UNEVEN > lengths.min())
 
@@ -228,14 +200,13 @@ def drawings(found: Inference) -> tuple[list[str], bool]:
     """
     bars, counted = bars_of(found), False
     if is_uneven(bars):
-        bars, counted = bars.over(np.where(found.sd > 0, found.sd, np.nan)), True
-    ends = np.concatenate([bars.lower, bars.upper])
+        bars, counted = bars.div(np.where(found.sd > 0, found.sd, np.nan), axis=0), True
+    ends = bars[["lower", "upper"]].to_numpy()
     ends = np.append(ends[np.isfinite(ends)], 0.0)
     low, high = float(ends.min()), float(ends.max())
     if counted:
         low, high = max(low, -_FURTHEST_BAR), min(high, _FURTHEST_BAR)
-    rows = zip(*(values.tolist() for values in astuple(bars)), strict=True)
-    return [_drawing(row, low, high) for row in rows], counted
+    return [_drawing(row, low, high) for row in bars.to_numpy().tolist()], counted
 
 
 def _drawing(bar: Iterable[float], low: float, high: float) -> str:

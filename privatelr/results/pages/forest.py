@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import INTERCEPT
@@ -20,7 +21,7 @@ from privatelr.page_model import shorten
 from privatelr.results import odds_ratios
 from privatelr.results.fit_record import FitRecord, in_user_units
 from privatelr.results.fit_tables import infer_coefficients
-from privatelr.results.pages.coefficient_table import Bars, bars_of, is_uneven
+from privatelr.results.pages.coefficient_table import bars_of, is_uneven
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SCALES = ("auto", "coefficient", "standard error")
 _COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
+_ENDS = ["estimate", "lower", "upper", "inner_lower", "inner_upper"]
 _LIGHT = 0.4
 """Opacity of what the noise adds."""
 _BAND = 0.7
@@ -47,31 +49,17 @@ class _Drawn:
 
     Attributes
     ----------
-    bars : Bars
-        Of all its coefficients.
-    places : mapping of str to int
-        Where each coefficient stands in `bars`.
-    spans : ndarray
-        See `spans_of`.
+    bars : DataFrame
+        One row per coefficient: see `bars_of`; and its span (see `spans_of`).
     found : Inference or None
         Where its intervals come from, if it has any.
     noise : str
         What its bars show if it has no intervals; empty if nothing was added to it.
     """
 
-    bars: Bars
-    places: Mapping[str, int]
-    spans: FloatArray
+    bars: pd.DataFrame
     found: Inference | None
     noise: str
-
-    def at(self, rows: list[str], values: FloatArray) -> FloatArray:
-        """The values of these coefficients, NaN where the fit has no such one."""
-        last = len(self.places)
-        return np.append(values, np.nan)[[self.places.get(row, last) for row in rows]]
-
-    def bars_at(self, rows: list[str]) -> Bars:
-        return Bars(*(self.at(rows, values) for values in astuple(self.bars)))
 
 
 @suggests_arguments
@@ -147,16 +135,22 @@ def plot_coefficients(
     asked = Question(level, mode, target, simultaneous=simultaneous)
     errors = scale == "standard error" or asked != Question(level)
     drawn = {label: _drawn(one, asked, errors) for label, one in fits.items()}
-    every = list(dict.fromkeys(name for one in drawn.values() for name in one.places))
+    every = list(dict.fromkeys(name for one in drawn.values() for name in one.bars.index))
     every = [name for name in every if intercept or name != INTERCEPT] or every
-    rows = _largest(every, drawn)
-    units = _units(drawn, rows, scale, exponentiate)
+    # where a fit has no coefficient of such a name, all numbers are NaN
+    shown = [one.bars.reindex(every) for one in drawn.values()]
+    rows = _largest(every, shown)
+    shown = [bars.loc[rows] for bars in shown]
+    units = _units(list(drawn.values()), shown, scale, exponentiate)
     names = [shorten(row, _LONGEST_NAME) for row in rows]
     if scale != "standard error":
         names = list(map(odds_ratios.with_unit, names, units.tolist()))
     axes = _new_axes(len(rows) * len(fits), max(map(len, names))) if ax is None else ax
-    for index, shown in enumerate(drawn.values()):
-        _draw(axes, index, len(drawn), shown.bars_at(rows).over(units), shown.found, exponentiate)
+    for index, (of_fit, bars) in enumerate(zip(drawn.values(), shown, strict=True)):
+        ends = bars[_ENDS].div(units, axis=0)
+        with np.errstate(over="ignore"):
+            ends = np.exp(ends) if exponentiate else ends
+        _draw(axes, index, len(drawn), ends, of_fit.found is not None)
     what = "odds ratio" if exponentiate else "coefficient"
     what = "coefficient / its standard error" if scale == "standard error" else what
     _label(axes, names, drawn, what)
@@ -190,50 +184,50 @@ def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
 
 def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
     """Intervals of a fit, or where it has none and none are asked for, its estimates."""
-    places = {name: index for index, name in enumerate(fit.spec.columns.names)}
-    spans = odds_ratios.spans_of(fit)
+    found, words = None, ""
     if fit.release.moments is not None or errors:
         found = infer_coefficients(fit, asked)
-        return _Drawn(bars_of(found), places, spans, found, "")
-    estimate, limit = in_user_units(fit), fit.privacy_sd_limit.to_numpy()
-    most = ", at most" if fit.calibration.placement == "objective" else ""
-    words = f"± one standard deviation of the noise{most}" if limit.any() else ""
-    bars = Bars(estimate, estimate - limit, estimate + limit, estimate, estimate)
-    return _Drawn(bars, places, spans, None, words)
+        bars = bars_of(found).assign(sd=found.sd)
+    else:
+        estimate, limit = in_user_units(fit), fit.privacy_sd_limit.to_numpy()
+        most = ", at most" if fit.calibration.placement == "objective" else ""
+        words = f"± one standard deviation of the noise{most}" if limit.any() else ""
+        ends = (estimate, estimate - limit, estimate + limit, estimate, estimate)
+        bars = pd.DataFrame(dict(zip(_ENDS, ends, strict=True)))
+    named = bars.assign(span=odds_ratios.spans_of(fit)).set_axis(list(fit.spec.columns.names))
+    return _Drawn(named, found, words)
 
 
-def _largest(rows: list[str], drawn: Mapping[str, _Drawn]) -> list[str]:
+def _largest(rows: list[str], shown: list[pd.DataFrame]) -> list[str]:
     """All rows, or where they are very many those whose estimates are long for their bars."""
     if len(rows) <= _MOST_ROWS:
         return rows
     sizes = np.zeros(len(rows))
-    for one in drawn.values():
-        bars = one.bars_at(rows)
-        with np.errstate(all="ignore"):
-            half = (bars.upper - bars.lower) / 2
-            sizes = np.fmax(sizes, np.abs(bars.estimate) / np.where(half > 0, half, 1.0))
-    kept = np.sort(np.argsort(-sizes, kind="stable")[:_FEW_ROWS])
+    for bars in shown:
+        half = (bars.upper - bars.lower) / 2
+        sizes = np.fmax(sizes, bars.estimate.abs() / np.where(half > 0, half, 1.0))
+    kept = np.sort(np.argsort(-np.asarray(sizes), kind="stable")[:_FEW_ROWS])
     return [rows[index] for index in kept]
 
 
 def _units(
-    drawn: Mapping[str, _Drawn], rows: list[str], scale: str, exponentiate: bool
+    drawn: list[_Drawn], shown: list[pd.DataFrame], scale: str, exponentiate: bool
 ) -> FloatArray:
     """What to divide rows ``(m,)`` by; where lengths are even, odds ratios as the page has them."""
+    none = np.zeros(len(shown[0]))
     if scale == "standard error":
-        errors = [one.at(rows, one.found.sd) for one in drawn.values() if one.found is not None]
-        largest = np.fmax.reduce([*errors, np.zeros(len(rows))])
+        errors = [bars.sd for one, bars in zip(drawn, shown, strict=True) if one.found is not None]
+        largest = np.fmax.reduce([*errors, none])
         return np.where(largest > 0, largest, 1.0)
-    shown = [one.bars_at(rows) for one in drawn.values()]
     is_even = not any(map(is_uneven, shown))
     if scale == "coefficient" or (is_even and not exponentiate):
-        return np.ones(len(rows))
-    lengths = np.fmax.reduce([bars.upper - bars.lower for bars in shown])
-    spans = np.fmax.reduce([one.at(rows, one.spans) for one in drawn.values()])
+        return none + 1
+    lengths = np.fmax.reduce([(bars.upper - bars.lower).to_numpy() for bars in shown])
+    spans = np.fmax.reduce([bars.span.to_numpy() for bars in shown])
     if is_even:
-        logs = np.fmax.reduce([np.abs(bars.upper + bars.lower) / 2 for bars in shown])
-        return odds_ratios.odds_units(logs, lengths / 4, spans)
-    levels = np.isnan(spans) & (np.array(rows) != INTERCEPT)
+        middles = [(bars.upper + bars.lower).abs().to_numpy() / 2 for bars in shown]
+        return odds_ratios.odds_units(np.fmax.reduce(middles), lengths / 4, spans)
+    levels = np.isnan(spans) & (shown[0].index != INTERCEPT)
     typical = odds_ratios.typical_length(lengths, spans, levels)
     return odds_ratios.powers_of_ten(lengths, spans, typical)
 
@@ -250,22 +244,18 @@ def _new_axes(bars: int, longest: int) -> Axes:
     return axes
 
 
-def _draw(
-    axes: Axes, index: int, count: int, bars: Bars, found: Inference | None, exponentiate: bool
-) -> None:
+def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bool) -> None:
     """The bars of one fit, in its band of each row."""
     thickness = _BAND / count
-    heights = np.arange(len(bars.estimate)) + (index - (count - 1) / 2) * thickness
+    heights = np.arange(len(bars)) + (index - (count - 1) / 2) * thickness
     colour = _COLOURS[index % len(_COLOURS)]
-    with np.errstate(over="ignore"):
-        ends = [np.exp(values) if exponentiate else values for values in astuple(bars)]
-    estimate, lower, upper, inner_lower, inner_upper = ends
-    height = (0.62 if found is not None else 0.12) * thickness
-    axes.barh(heights, upper - lower, height, left=lower, color=colour, alpha=_LIGHT, linewidth=0)
-    if found is not None:
-        axes.barh(heights, inner_upper - inner_lower, height, left=inner_lower, color=colour)
-    face = "white" if found is not None else colour
-    axes.plot(estimate, heights, "o", color=face, mec="black", markersize=5, zorder=3)
+    size, left = (0.62 if has_errors else 0.12) * thickness, bars.lower
+    axes.barh(heights, bars.upper - left, size, left=left, color=colour, alpha=_LIGHT, linewidth=0)
+    if has_errors:
+        inner = bars.inner_upper - bars.inner_lower
+        axes.barh(heights, inner, size, left=bars.inner_lower, color=colour)
+    face = "white" if has_errors else colour
+    axes.plot(bars.estimate, heights, "o", color=face, mec="black", markersize=5, zorder=3)
 
 
 def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.inference import LARGEST_BIAS, Inference, quality
 from privatelr.mechanisms.calibration import Calibration
@@ -168,6 +170,24 @@ def notes_without_errors(fit: FitRecord, shown: int) -> list[str]:
     price = "rho" if isinstance(fit.guarantee, ZCDP) else "epsilon"
     missing = f"Standard errors were not requested: spend='inference' splits {price} and adds them."
     return [*few, limit, missing]
+
+
+def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
+    """Sentences below a table of so many chosen columns."""
+    words, coef, unit = [], fit.release.coef, fit.calibration.unit
+    if shown < len(coef):
+        words.append(
+            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; {shown} of them "
+            "are shown."
+        )
+    if fit.release.exact is None:
+        words.append(
+            "A column was chosen as it is (times +) or with its sign turned (times -). The "
+            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
+            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
+            "units of the column, and the intercept takes up the centres of the bounds."
+        )
+    return words
 
 
 def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> list[str]:

@@ -16,19 +16,13 @@ from statsmodels.iolib.table import SimpleTable
 from privatelr import page_model
 from privatelr.errors import ArgumentError, show
 from privatelr.inference import Question
+from privatelr.inference.question import USUAL
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.odds_ratios import read_exponentiate
-from privatelr.results.pages import sentences
-from privatelr.results.pages.coefficient_table import (
-    FEW,
-    UNITS,
-    chosen_rows,
-    estimates_table,
-    inference_table,
-)
+from privatelr.results.pages import coefficient_table, sentences
 from privatelr.results.release_files.origin import source_fact
 
 _ODDS = (
@@ -113,69 +107,32 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
 
 
 def summarise(
-    fit: FitRecord, asked: Question, *, exponentiate: Any = False, diagnostics: Any = False
+    fit: ModelRecord, asked: Question = USUAL, *, exponentiate: Any, diagnostics: Any
 ) -> FitSummary:
-    """Lay out a fit that noise was added to."""
+    """Lay out a fit that noise was added to, as it is asked, or a model of chosen columns."""
     as_odds, has_below = read_exponentiate(fit, exponentiate), _read_diagnostics(fit, diagnostics)
-    if fit.release.moments is None and asked == Question(asked.level):
-        table = estimates_table(fit)
-        notes = sentences.notes_without_errors(fit, len(table.names))
-        notes = [*([_ALONE] if as_odds else []), *_odds_notes(table), *notes]
-        facts, computed = sentences.facts_of_page(fit), _odds_computed(table)
-    else:
+    is_plain = asked == Question(asked.level)
+    if isinstance(fit, FitRecord) and not (fit.release.moments is None and is_plain):
         found = fit_tables.infer_coefficients(fit, asked)
-        table = inference_table(fit, found, as_odds=as_odds)
+        table = coefficient_table.inference_table(fit, found, as_odds=as_odds)
         notes = sentences.notes_on_errors(fit, found, is_asked_for=asked.mode is not None)
         if as_odds:
             is_renamed = table.names != tuple(fit.spec.columns.names)
             notes = [_ODDS, *([_UNITS_IN_NAMES] if is_renamed else []), *notes]
         facts = sentences.facts_of_page(fit, found)
         computed = ["their standard errors, tests and intervals", "the ratios under Inference"]
-    return _laid_out(fit, facts, table, notes, computed, has_below)
-
-
-def summarise_selected(
-    fit: SelectedRecord, *, exponentiate: Any = False, diagnostics: Any = False
-) -> FitSummary:
-    """Lay out a model of chosen columns."""
-    as_odds, has_below = read_exponentiate(fit, exponentiate), _read_diagnostics(fit, diagnostics)
-    table, coef, unit = estimates_table(fit), fit.release.coef, fit.calibration.unit
-    notes = [*([_ALONE] if as_odds else []), *_odds_notes(table)]
-    if len(coef) > FEW:
-        notes.append(
-            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; "
-            f"{len(chosen_rows(fit))} of them are shown."
-        )
-    if fit.release.exact is None:
-        notes.append(
-            "A column was chosen as it is (times +) or with its sign turned (times -). The "
-            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
-            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
-            "units of the column, and the intercept takes up the centres of the bounds."
-        )
-    computed = [*_odds_computed(table), "the counts of choices"]
-    return _laid_out(fit, sentences.facts_of_page(fit), table, notes, computed, has_below)
-
-
-def _odds_notes(table: Table) -> list[str]:
-    return [_UNITS_IN_COLUMN] if UNITS in table.headers else []
-
-
-def _odds_computed(table: Table) -> list[str]:
-    """What was computed from the data for a table of estimates, beside the estimates."""
-    named = {"odds ratio": "their odds ratios", UNITS: "the units of those"}
-    return [words for header, words in named.items() if header in table.headers]
-
-
-def _laid_out(
-    fit: ModelRecord,
-    facts: list[tuple[str, str]],
-    table: Table,
-    notes: list[str],
-    computed: list[str],
-    has_below: bool,
-) -> FitSummary:
-    """What all pages have; `computed` names what was made from the data beside the estimates."""
+    else:
+        table, facts = coefficient_table.estimates_table(fit), sentences.facts_of_page(fit)
+        named = {"odds ratio": "their odds ratios", coefficient_table.UNITS: "the units of those"}
+        computed = [words for header, words in named.items() if header in table.headers]
+        notes = [_ALONE] if as_odds else []
+        if coefficient_table.UNITS in table.headers:
+            notes.append(_UNITS_IN_COLUMN)
+        if isinstance(fit, SelectedRecord):
+            notes += sentences.notes_on_choices(fit, len(table.names))
+            computed.append("the counts of choices")
+        elif isinstance(fit, FitRecord):
+            notes += sentences.notes_without_errors(fit, len(table.names))
     return FitSummary(
         [sentences.title(fit), fit.formula],
         [("Promise", sentences.promise(fit)), *source_fact(fit), *facts],
