@@ -65,7 +65,7 @@ if TYPE_CHECKING:  # what _FOLDERS says, for the reader of types
     from privatelr.privacy.accounting import Ledger
     from privatelr.results import Diagnostics, Fit
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
-    from privatelr.results.plots import plot_coefficients
+    from privatelr.results.pages.forest import plot_coefficients
     from privatelr.results.release_files import load
     from privatelr.results.selected import SelectedFit
     from privatelr.selected_model import dplpsvm, dpsimplex
@@ -102,7 +102,7 @@ _FOLDERS = {
     "privacy.accounting": ("Ledger",),
     "results": ("Diagnostics", "Fit"),
     "results.effects": ("MarginalEffects", "average_marginal_effects"),
-    "results.plots": ("plot_coefficients",),
+    "results.pages.forest": ("plot_coefficients",),
     "results.release_files": ("load",),
     "results.selected": ("SelectedFit",),
     "selected_model": ("dplpsvm", "dpsimplex"),

@@ -10,9 +10,8 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import doubts
 from privatelr.errors import SchemaError
 from privatelr.model_data import read_in_memory
-from privatelr.results import count
-from privatelr.results.pages import DataCheck
-from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask
+from privatelr.results import DataCheck, DataCounts
+from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
 from privatelr.types import Rows
 
 
@@ -69,7 +68,8 @@ def check(
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         rows, tally = source.rows(spec, bar=False)
         negative, positive = _classes(rows)
-    counts = count(rows.n, negative, positive, spec.response, spec.variables, tally)
+    found = None if tally is None else totals(tally)
+    counts = DataCounts(rows.n, negative, positive, spec.response, spec.variables, found)
     return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.typed, schema)))
 
 

@@ -69,9 +69,9 @@ def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple
     """Formula and table of a call of which an argument is a Dask collection; see `dispatch`."""
     given = tuple(lazy.whole_rows(data) for data in (first, second) if is_dask(data))
     if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
-        eager, lazy = ("X", "y") if is_dask(first) else ("y", "X")
+        held, split = ("X", "y") if is_dask(first) else ("y", "X")
         raise SchemaError(
-            f"{eager} is in memory and {lazy} is a Dask collection: a fit of (y, X) takes two of "
+            f"{held} is in memory and {split} is a Dask collection: a fit of (y, X) takes two of "
             "a kind, such as dask.array.from_array(y, chunks=X.chunks[0])."
         )
     formula, typed = dispatch(lazy.empty(first), lazy.empty(second), target)

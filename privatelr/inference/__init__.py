@@ -13,20 +13,12 @@ from privatelr.inference.error_distribution import (
     Matrices,
     carriers,
     error_law,
+    joint_errors,
     mixture_of,
     points_of,
     solved_for,
 )
-from privatelr.inference.inference_choices import (
-    LARGEST_BIAS,
-    METHODS,
-    InferenceChoices,
-    read_choices,
-    read_level,
-    read_target,
-)
-from privatelr.inference.intervals import STANDARD_LEVEL, Inference, infer, joint_errors
-from privatelr.inference.joint_tests import covariance, joint_test
+from privatelr.inference.intervals import Inference, covariance, infer, joint_test
 from privatelr.inference.noisy_moments import (
     FRAGILE,
     Mode,
@@ -40,3 +32,12 @@ from privatelr.inference.noisy_moments import (
     require_moments,
 )
 from privatelr.inference.prediction_errors import RowErrors, row_errors
+from privatelr.inference.question import (
+    BOOTSTRAP,
+    LARGEST_BIAS,
+    STANDARD_LEVEL,
+    Question,
+    answerable,
+    level_of,
+    read_level,
+)

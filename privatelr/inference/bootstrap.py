@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privatelr.design import DesignSpec, Variable, read_covariates
-from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, require_number, show
+from privatelr.design import DesignSpec, read_covariates
+from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.inference.error_distribution import PUBLIC_SEED
-from privatelr.inference.inference_choices import LARGEST_BIAS, read_level, read_target
-from privatelr.inference.intervals import STANDARD_LEVEL, Inference
+from privatelr.inference.intervals import Inference, combinations
+from privatelr.inference.question import BOOTSTRAP, LARGEST_BIAS, Question
 from privatelr.mechanisms import Problem, Release
 from privatelr.numerics.rows import bounded_rows, held_in_blocks
 from privatelr.privacy.noise import draw_many
@@ -29,11 +29,16 @@ from privatelr.types import FloatArray
 _AT_ONCE = 500_000
 """Margins that are held in memory at once."""
 _STEPS, _HALVINGS = 60, 30
+"""Steps of Newton's method, and halvings of each, at most."""
 _ENOUGH = 1e-7
 """Gradient over the number of records, relative to the largest there is, that ends a solve."""
 _RIDGE = 1e-12
 """Curvature relative to the largest there is, where there is none."""
 _TINY = 1e-300
+REPLICATES = 400
+"""Samples that are simulated; the same ones at every call."""
+_POOL = 5000
+"""Rows that stand for the law of the covariates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +69,13 @@ class SyntheticPopulation:
     def problem(self) -> Problem:
         return self.release.calibration.problem
 
+    @property
+    def expected(self) -> Counts:
+        """How often each row stands in a sample, on average."""
+        share = self.problem.n / len(self.rows)
+        positive = share * self.positive[None]
+        return Counts(positive, share - positive)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
@@ -76,14 +88,8 @@ class Counts:
 def population_minimiser(world: SyntheticPopulation) -> FloatArray:
     """Minimiser ``(d,)`` of the expected objective."""
     none = np.zeros((1, world.problem.d))
-    found = minimised(world.problem, world.rows, _expected(world), none, world.model[None])
+    found = minimised(world.problem, world.rows, world.expected, none, world.model[None])
     return np.asarray(found[0])
-
-
-def _expected(world: SyntheticPopulation) -> Counts:
-    share = world.problem.n / len(world.rows)
-    positive = share * world.positive[None]
-    return Counts(positive, share - positive)
 
 
 def unshrunk(world: SyntheticPopulation) -> tuple[SyntheticPopulation, FloatArray]:
@@ -92,10 +98,9 @@ def unshrunk(world: SyntheticPopulation) -> tuple[SyntheticPopulation, FloatArra
     Its coefficients ``v`` solve ``E p(x.v) x = E p(x.w) x + lambda w``, which is the score
     equation of the expected loss under a tilt. Also their derivative ``(d, d)`` by w.
     """
-    release, problem = world.release, world.problem
-    w = release.coef
+    problem, rows, w = world.problem, world.rows, world.release.coef
     bare, tilt = replace(problem, lambda_=0.0), -problem.penalty * w[None]
-    found = minimised(bare, world.rows, _expected(world), tilt, w[None])[0]
+    found = minimised(bare, rows, world.expected, tilt, w[None])[0]
     bias = float(np.linalg.norm(found - w)) / max(float(np.linalg.norm(w)), _TINY)
     if not bias <= LARGEST_BIAS:
         raise GuaranteeError(
@@ -103,15 +108,15 @@ def unshrunk(world: SyntheticPopulation) -> tuple[SyntheticPopulation, FloatArra
             f"{LARGEST_BIAS:.0%}, which simulation does not correct; take target='penalised', "
             "or fit with a smaller lambda_."
         )
-    before, after = (_mean_curvature(world, v) for v in (w, found))
-    carry = np.linalg.solve(after, before + problem.lambda_ * np.eye(problem.d))
+    identity = np.eye(problem.d)
+
+    def mean_curvature(v: FloatArray) -> FloatArray:
+        bent = problem.loss.curvature(rows @ v)
+        mean: FloatArray = (rows * bent[:, None]).T @ rows / len(rows)
+        return mean + _RIDGE * problem.radius**2 * identity
+
+    carry = np.linalg.solve(mean_curvature(found), mean_curvature(w) + problem.lambda_ * identity)
     return replace(world, model=found), np.asarray(carry)
-
-
-def _mean_curvature(world: SyntheticPopulation, w: FloatArray) -> FloatArray:
-    bent = world.problem.loss.curvature(world.rows @ w)
-    bare: FloatArray = (world.rows * bent[:, None]).T @ world.rows / len(world.rows)
-    return bare + _RIDGE * world.problem.radius**2 * np.eye(world.problem.d)
 
 
 def simulated(world: SyntheticPopulation, count: int) -> tuple[FloatArray, FloatArray]:
@@ -179,22 +184,12 @@ def minimised(
     return w
 
 
-REPLICATES = 400
-_FEWEST, _MOST = 100, 100_000
-_POOL = 5000
-"""Rows that stand for the law of the covariates."""
-
-
 def bootstrap_intervals(
     release: Release,
     spec: DesignSpec,
     contrasts: FloatArray,
-    covariates: Any,
-    *,
+    asked: Question,
     null: FloatArray | None = None,
-    level: float = STANDARD_LEVEL,
-    target: str = "penalised",
-    replicates: int = REPLICATES,
 ) -> Inference:
     """Intervals and tests of combinations of the design coefficients, by simulation.
 
@@ -205,18 +200,14 @@ def bootstrap_intervals(
     spec : DesignSpec
         How covariates become design rows.
     contrasts : ndarray of shape (m, d)
-    covariates
-        A public frame whose rows are resampled, or ``"uniform"``: each variable uniform on its
-        declared bounds or levels, and independent of the others.
+    asked : Question
+        By the method bootstrap. Its target is the minimiser of the expected objective, in a world
+        that follows the released model; or the coefficients of the model itself, in the world
+        whose minimiser was released. Its covariates are a public frame whose rows are resampled,
+        or ``"uniform"``: each variable uniform on its declared bounds or levels, and independent
+        of the others.
     null : ndarray of shape (m,), optional
         Values to test; by default 0.
-    level : float
-        Of confidence.
-    target : {"penalised", "unpenalised"}
-        The minimiser of the expected objective, in a world that follows the released model; or
-        the coefficients of the model itself, in the world whose minimiser was released.
-    replicates : int
-        Samples that are simulated; the same ones at every call.
 
     Raises
     ------
@@ -233,21 +224,26 @@ def bootstrap_intervals(
     *Neighbours*: those of the release. *Assumed public*: `covariates`, declared bounds and
     levels. *Not covered*: `covariates`, if they are the records of the fit or made from them.
     """
-    _require_model(release.calibration.problem)
-    target = read_target(target)
-    sure, count = read_level(level), _read_replicates(replicates)
-    world = SyntheticPopulation(_pool(spec, covariates), release.coef, release)
-    if target == "unpenalised":
+    loss = release.calibration.problem.loss
+    if loss.probability is None:
+        raise ArgumentError(
+            f"method='bootstrap': a {loss.title} says nothing of how labels arise, so there is no "
+            "model to simulate; take method='sandwich', or fit with dplr."
+        )
+    world = SyntheticPopulation(pool_of_rows(spec, asked.covariates), release.coef, release)
+    if asked.target == "unpenalised":
         world, carry = unshrunk(world)
         truth = release.coef
     else:
         truth, carry = population_minimiser(world), np.eye(len(release.coef))
-    minimisers, released = simulated(world, count)
-    combined = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
-    values = np.zeros(len(combined)) if null is None else np.asarray(null, dtype=np.float64)
-    estimate, carried = combined @ world.model, (combined @ carry).T
-    errors = (released - truth) @ carried
-    low, high = np.quantile(errors, [(1 - sure) / 2, (1 + sure) / 2], axis=0, method="weibull")
+    minimisers, released = simulated(world, REPLICATES)
+    rows, values = combinations(contrasts, null)
+    estimate, carried = rows @ world.model, (rows @ carry).T
+    errors, off = (released - truth) @ carried, estimate - values
+    shares = (1 - asked.level) / 2, (1 + asked.level) / 2
+    low, high = np.quantile(errors, shares, axis=0, method="weibull")
+    # p-values that agree with these quantiles
+    rarer = 1 + np.minimum((errors >= off).sum(axis=0), (errors <= off).sum(axis=0))
     return Inference(
         estimate=estimate,
         null=values,
@@ -255,40 +251,15 @@ def bootstrap_intervals(
         privacy_sd=((released - minimisers) @ carried).std(axis=0),
         lower=estimate - high,
         upper=estimate - low,
-        p_value=_p_values(errors, estimate - values),
-        level=sure,
-        mode="bootstrap",
-        target=target,
-        method="bootstrap",
+        p_value=np.minimum(1.0, 2 * rarer / (1 + len(errors))),
+        level=asked.level,
+        mode=BOOTSTRAP,
+        target=asked.target,
+        method=BOOTSTRAP,
     )
 
 
-def _require_model(problem: Problem) -> None:
-    loss = problem.loss
-    if loss.probability is None:
-        raise ArgumentError(
-            f"method='bootstrap': a {loss.title} says nothing of how labels arise, so there is no "
-            "model to simulate; take method='sandwich', or fit with dplr."
-        )
-
-
-def _read_replicates(replicates: Any) -> int:
-    takes = f"a whole number from {_FEWEST} to {_MOST}"
-    limits = {"at_least": _FEWEST, "at_most": _MOST}
-    number = require_number(ArgumentError, "replicates", replicates, takes, **limits)
-    if not number.is_integer():
-        raise ArgumentError(f"replicates={number:g}: replicates takes {takes}.")
-    return int(number)
-
-
-def _p_values(errors: FloatArray, off: FloatArray) -> FloatArray:
-    """Two-sided p-values ``(m,)`` that agree with the quantiles of errors ``(B, m)``."""
-    at_least = 1 + (errors >= off).sum(axis=0)
-    at_most = 1 + (errors <= off).sum(axis=0)
-    return np.asarray(np.minimum(1.0, 2 * np.minimum(at_least, at_most) / (1 + len(errors))))
-
-
-def _pool(spec: DesignSpec, covariates: Any) -> FloatArray:
+def pool_of_rows(spec: DesignSpec, covariates: Any) -> FloatArray:
     """Design rows ``(q, d)`` that stand for the law of the covariates."""
     named = isinstance(covariates, str) and covariates != "uniform"
     if named or covariates is None or isinstance(covariates, int | float):
@@ -296,12 +267,22 @@ def _pool(spec: DesignSpec, covariates: Any) -> FloatArray:
             f"covariates={show(covariates)}: method='bootstrap' simulates records; covariates "
             "takes a public frame to resample, or 'uniform' for the declared bounds and levels."
         )
-    rng = np.random.default_rng(PUBLIC_SEED)
-    names = spec.formula.covariates
+    rng, names = np.random.default_rng(PUBLIC_SEED), spec.formula.covariates
     if isinstance(covariates, str):
-        frame = pd.DataFrame(
-            {name: _uniform(spec.variables[name], rng) for name in names}, index=range(_POOL)
-        )
+        columns: dict[str, Any] = {}
+        for variable in (spec.variables[name] for name in names):
+            if variable.levels:
+                codes, levels = rng.integers(len(variable.levels), size=_POOL), variable.levels
+                columns[variable.name] = pd.Categorical.from_codes(codes, categories=list(levels))
+            elif variable.kind == "text" or not variable.is_bounded:
+                lacks = "levels" if variable.kind == "text" else "bounds"
+                raise SchemaError(
+                    f"covariates='uniform': {variable.name!r} has no declared {lacks} to be "
+                    f"uniform on; fit with {lacks} for it, or pass a public frame."
+                )
+            else:
+                columns[variable.name] = rng.uniform(*variable.bounds, size=_POOL)
+        frame = pd.DataFrame(columns, index=range(_POOL))
     else:
         frame = as_frame(covariates)
         if len(frame) > _POOL:
@@ -314,17 +295,3 @@ def _pool(spec: DesignSpec, covariates: Any) -> FloatArray:
         )
     rows = bounded_rows(raw[usable], spec.bound, spec.intercept, spec.projection, spec.blocks)
     return held_in_blocks(rows, spec.blocks) if spec.blocks else rows
-
-
-def _uniform(variable: Variable, rng: np.random.Generator) -> Any:
-    """Values ``(q,)`` of a variable; raises `SchemaError` where it has no bounds or levels."""
-    if variable.levels:
-        codes = rng.integers(len(variable.levels), size=_POOL)
-        return pd.Categorical.from_codes(codes, categories=list(variable.levels))
-    if variable.kind == "text" or not variable.is_bounded:
-        lacks = "levels" if variable.kind == "text" else "bounds"
-        raise SchemaError(
-            f"covariates='uniform': {variable.name!r} has no declared {lacks} to be uniform on; "
-            f"fit with {lacks} for it, or pass a public frame."
-        )
-    return rng.uniform(*variable.bounds, size=_POOL)

@@ -13,18 +13,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from privatelr.inference.error_distribution import SMALLEST, bisect, mixture_of
-from privatelr.inference.noisy_moments import floored, is_exact
+from privatelr.inference.noisy_moments import NoisyMoments, floored, is_exact
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.inference.noisy_moments import NoisyMoments
 
 SHARE = 0.1
 """Part of alpha, the chance that an interval misses, that beta takes: the limits fail as often."""
@@ -76,30 +72,31 @@ def limits_of(evidence: NoisyMoments, beta: float) -> NoiseLimits:
 
 
 @lru_cache(maxsize=64)
-def _limits(noise: NoiseLaw, d: int, share: float) -> tuple[float, float, float]:
+def _limits(noise: NoiseLaw, d: int, share: float) -> tuple[float, ...]:
     scales = mixture_of(noise, _SCALES)
     assert scales is not None  # moments have spherical or normal noise
     deviations, weight = np.sqrt(scales[0])[:, None], scales[1]
     reach = 60 * deviations.max() * np.ones(1)
 
+    def across(size: FloatArray) -> FloatArray:
+        # N v of a standard normal svec N and a unit vector v: v.N v is standard normal, and the
+        # d - 1 numbers across have variance 1/2
+        if d == 1:
+            return along(size)
+        rest = np.maximum(size[..., None] ** 2 - _NORMAL_NODES**2, 0.0)
+        return np.asarray(scipy.special.gammaincc((d - 1) / 2, rest) @ _NORMAL_WEIGHTS)
+
+    def along(size: FloatArray) -> FloatArray:
+        return np.asarray(2 * scipy.special.ndtr(-size))
+
+    def scores(size: FloatArray) -> FloatArray:
+        return np.asarray(scipy.special.ndtr(-size))
+
     def exceeded(tail: Callable[[FloatArray], FloatArray]) -> float:
         found = bisect(lambda x: weight @ tail(x / deviations) > share, reach * 0, reach)
         return float(found[0])
 
-    across = exceeded(lambda x: _tail_across(x, d))
-    along = exceeded(lambda x: 2 * scipy.special.ndtr(-x))
-    return across, along, exceeded(lambda x: np.asarray(scipy.special.ndtr(-x)))
-
-
-def _tail_across(size: FloatArray, d: int) -> FloatArray:
-    """``P(|N v| > size)`` for standard normal svec N and a unit vector v.
-
-    ``v.N v`` is standard normal and the ``d - 1`` numbers across have variance 1/2.
-    """
-    if d == 1:
-        return np.asarray(2 * scipy.special.ndtr(-size))
-    rest = np.maximum(size[..., None] ** 2 - _NORMAL_NODES**2, 0.0)
-    return np.asarray(scipy.special.gammaincc((d - 1) / 2, rest) @ _NORMAL_WEIGHTS)
+    return tuple(map(exceeded, (across, along, scores)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,35 +105,31 @@ class WorstErrors:
 
     Attributes
     ----------
+    evidence : NoisyMoments
     sampling, privacy : ndarray of shape (m,)
         The largest variance, divided into its two parts where it is attained.
     """
 
     evidence: NoisyMoments
-    contrasts: FloatArray
     sampling: FloatArray
     privacy: FloatArray
 
     def beyond(self, size: FloatArray) -> FloatArray:
         """Probability ``(m,)`` of an error of at least `size` ``(m,)``, at most."""
+        calibration = self.evidence.calibration
         total = np.maximum(self.sampling + self.privacy, SMALLEST)
-        scales = mixture_of(self.evidence.calibration.noise)
+        scales = mixture_of(calibration.noise)
         if scales is None:
             return heaviest_tail(size / np.sqrt(total))
         nodes, weight = scales
         mean = float(weight @ nodes)
-        relative = nodes / mean if mean > 0 else np.ones_like(nodes)
-        if self._is_known:
-            variances = np.maximum(self.sampling + self.privacy * relative[:, None], SMALLEST)
-            return np.asarray(weight @ (2 * scipy.special.ndtr(-size / np.sqrt(variances))))
-        scaled = (total * (1 - u + u * relative[:, None]) for u in _MOST_OF_NOISE)
-        tails = [weight @ (2 * scipy.special.ndtr(-size / np.sqrt(law))) for law in scaled]
+        relative = (nodes / mean if mean > 0 else np.ones_like(nodes))[:, None]
+        if calibration.placement == "output":  # the part of the noise does not depend on H
+            laws = [np.maximum(self.sampling + self.privacy * relative, SMALLEST)]
+        else:
+            laws = [total * (1 - u + u * relative) for u in _MOST_OF_NOISE]
+        tails = [weight @ (2 * scipy.special.ndtr(-size / np.sqrt(law))) for law in laws]
         return np.asarray(np.max(tails, axis=0))
-
-    @property
-    def _is_known(self) -> bool:
-        """Whether the part of the noise does not depend on H."""
-        return self.evidence.calibration.placement == "output"
 
     def half_width(self, miss: float) -> FloatArray:
         """Sizes ``(m,)`` that errors exceed with probability `miss` at most."""
@@ -166,17 +159,17 @@ def worst_errors(evidence: NoisyMoments, contrasts: FloatArray, beta: float) -> 
     raised = evidence.scores + limits.scores * np.eye(len(evidence.w))
     spread = floored(raised, 0.0) / n
     if evidence.calibration.placement == "output":
-        sampling = [_largest(spread, evidence, limits, a)[0] for a in contrasts]
-        return WorstErrors(evidence, contrasts, np.array(sampling) + fixed, contrasts**2 @ noise)
+        sampling = [largest_form(spread, evidence, limits, a)[0] for a in contrasts]
+        return WorstErrors(evidence, np.array(sampling) + fixed, contrasts**2 @ noise)
     both = spread + np.diag(noise) / n**2
-    found = [_largest(both, evidence, limits, a) for a in contrasts]
+    found = [largest_form(both, evidence, limits, a) for a in contrasts]
     total = np.array([value for value, _ in found])
     parts = np.array([[v @ spread @ v, v @ both @ v] for _, v in found])
     share = np.clip(parts[:, 0] / np.maximum(parts[:, 1], SMALLEST), 0.0, 1.0)
-    return WorstErrors(evidence, contrasts, total * share + fixed, total * (1 - share))
+    return WorstErrors(evidence, total * share + fixed, total * (1 - share))
 
 
-def _largest(
+def largest_form(
     form: FloatArray, evidence: NoisyMoments, limits: NoiseLimits, a: FloatArray
 ) -> tuple[float, FloatArray]:
     """Bound on ``v' form v`` over what ``v = H^-1 a`` can be, and about where it is attained.
@@ -193,12 +186,15 @@ def _largest(
     a, h, floor = a / length, evidence.curvature, evidence.floor
     top = max(float(np.linalg.eigvalsh(form)[-1]), SMALLEST)
     share = limits.across / max(float(np.linalg.eigvalsh(h)[0]), floor)
-    if share < _NEGLIGIBLE:  # too little for the digits of the multipliers
-        value, v = _nearby(form, h, a, share, top)
+    if share < _NEGLIGIBLE:
+        # too little for the digits of the multipliers: v is within share |v| of H^-1 a
+        v: FloatArray = np.linalg.solve(h, a).astype(np.float64)
+        moved = share / (1 - share) * float(np.linalg.norm(v))
+        value = (math.sqrt(max(float(v @ form @ v), 0.0)) + math.sqrt(top) * moved) ** 2
         return value * length**2, v * length
     identity = np.eye(len(a))
     sides = limits.along * identity
-    dual = _Dual(
+    dual = LagrangeDual(
         form,
         np.array([-floor * identity, limits.across**2 * identity - h @ h, sides - h, sides + h]),
         np.array([a / 2, h @ a, a / 2, -a / 2]),
@@ -217,17 +213,8 @@ def _largest(
     return value * length**2, v * length
 
 
-def _nearby(
-    form: FloatArray, h: FloatArray, a: FloatArray, share: float, top: float
-) -> tuple[float, FloatArray]:
-    """The same by the triangle inequality: v is within ``share |v|`` of ``H^-1 a``."""
-    v: FloatArray = np.linalg.solve(h, a).astype(np.float64)
-    moved = share / (1 - share) * float(np.linalg.norm(v))
-    return (math.sqrt(max(float(v @ form @ v), 0.0)) + math.sqrt(top) * moved) ** 2, v
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Dual:
+class LagrangeDual:
     """The maximum over v of ``v' form v + sum_i m_i (v' Q_i v + 2 p_i.v + c_i)``."""
 
     form: FloatArray
@@ -235,20 +222,26 @@ class _Dual:
     linear: FloatArray
     constant: FloatArray
 
+    def concave(self, m: FloatArray) -> FloatArray:
+        """Minus the matrix of the sum, which has a maximum if this is positive definite."""
+        return np.asarray(-self.form - np.einsum("i,ijk->jk", m, self.quadratic))
+
     def bound(self, m: FloatArray) -> tuple[float, FloatArray]:
         """Value and place of the maximum; infinity where there is none."""
-        v = self._solved(m)
-        if v is None:
+        concave = self.concave(m)
+        try:
+            np.linalg.cholesky(concave)
+        except np.linalg.LinAlgError:
             return math.inf, self.linear[0]
+        v: FloatArray = np.linalg.solve(concave, m @ self.linear).astype(np.float64)
         return float(m @ self.linear @ v + m @ self.constant), v
 
     def barred(self, m: FloatArray, weight: float) -> float:
         """The bound with logarithmic barriers, which keep multipliers where there is a maximum."""
-        concave = self.concave(m)
         value = self.bound(m)[0] if (m > 0).all() else math.inf
         if math.isinf(value):
             return value
-        return value - weight * float(np.log(m).sum() + np.linalg.slogdet(concave)[1])
+        return value - weight * float(np.log(m).sum() + np.linalg.slogdet(self.concave(m))[1])
 
     def derivatives(self, m: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
         """Gradient ``(4,)`` and Hessian ``(4, 4)`` of `barred`, in units of the multipliers."""
@@ -262,21 +255,8 @@ class _Dual:
         curvature = curvature + weight * np.einsum("iab,jba->ij", turned, turned)
         return gradient * m - weight, curvature * np.outer(m, m) + weight * np.eye(len(m))
 
-    def concave(self, m: FloatArray) -> FloatArray:
-        """Minus the matrix of the sum, which has a maximum if this is positive definite."""
-        return np.asarray(-self.form - np.einsum("i,ijk->jk", m, self.quadratic))
 
-    def _solved(self, m: FloatArray) -> FloatArray | None:
-        concave = self.concave(m)
-        try:
-            np.linalg.cholesky(concave)
-        except np.linalg.LinAlgError:
-            return None
-        found: FloatArray = np.linalg.solve(concave, m @ self.linear).astype(np.float64)
-        return found
-
-
-def _descended(dual: _Dual, m: FloatArray, closeness: float) -> FloatArray:
+def _descended(dual: LagrangeDual, m: FloatArray, closeness: float) -> FloatArray:
     """Multipliers of a bound that exceeds the smallest by a few times `closeness`, relatively."""
     weight = closeness * dual.bound(m)[0]
     value = dual.barred(m, weight)

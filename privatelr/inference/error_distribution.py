@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 
 PUBLIC_SEED = 20_190_901
 """The seed of points that stand for known laws: public, and the same at every call."""
-_NODES = 40
-_FEW_NODES = 12
-"""Enough where there are many matrices, which spread the scales by themselves."""
+_NODES, _FEW_NODES = 40, 12
+"""Normal laws in a mixture; fewer do where many matrices spread the scales by themselves."""
 _LARGEST_ORDER = 100.0
 """The order of Laguerre polynomials beyond which their weights overflow."""
-_POINTS = 8192
+_POINTS, _DRAWS = 8192, 20_000
+"""Points that stand for a law of noise, and draws of the errors of several combinations."""
 _WIDE = 60.0
+"""Standard deviations that no error exceeds in any of the normal laws."""
 _STEPS = 34
+"""Halvings of an interval, which leave a part of 6e-11 of it."""
 SMALLEST = 1e-290
 """Variance of what does not vary at all, as in a plain fit to one record."""
 
@@ -85,9 +87,9 @@ class ErrorLaw:
 
     def beyond(self, size: FloatArray) -> FloatArray:
         """Probability ``(m,)`` of an error of at least `size` ``(m,)``, up or down."""
-        up = self.weight @ scipy.special.ndtr((self.centre - size) / self.sd)
+        up = self.above(size)
         if self.is_symmetric:
-            return np.asarray(2 * up)
+            return 2 * up
         return np.asarray(up + self.weight @ scipy.special.ndtr((-self.centre - size) / self.sd))
 
     def half_width(self, level: float) -> FloatArray:
@@ -98,11 +100,8 @@ class ErrorLaw:
 
     def quantile(self, share: float) -> FloatArray:
         """Errors ``(m,)`` that are exceeded with probability ``1 - share``."""
-        return bisect(lambda limit: self.below(limit) < share, -self._reach, self._reach)
-
-    @property
-    def _reach(self) -> FloatArray:
-        return np.asarray((np.abs(self.centre) + _WIDE * self.sd).max(axis=0))
+        reach = (np.abs(self.centre) + _WIDE * self.sd).max(axis=0)
+        return bisect(lambda limit: self.below(limit) < share, -reach, reach)
 
 
 def bisect(
@@ -114,6 +113,12 @@ def bisect(
         short = is_short(middle)
         low, high = np.where(short, middle, low), np.where(short, high, middle)
     return high
+
+
+def solved_for(curvature: FloatArray, contrasts: FloatArray) -> FloatArray:
+    """``H^-1 a`` ``(k, d, m)`` for curvatures ``(k, d, d)`` and combinations ``(m, d)``."""
+    right = np.broadcast_to(contrasts.T, (len(curvature), *contrasts.T.shape))
+    return np.asarray(np.linalg.solve(curvature, right), dtype=np.float64)
 
 
 def carriers(evidence: NoisyMoments, solved: FloatArray, contrasts: FloatArray) -> FloatArray:
@@ -131,13 +136,6 @@ def carriers(evidence: NoisyMoments, solved: FloatArray, contrasts: FloatArray) 
     if evidence.calibration.placement == "objective":
         return solved / evidence.problem.n
     return np.broadcast_to(contrasts.T, solved.shape)
-
-
-def solved_for(curvature: FloatArray, contrasts: FloatArray) -> FloatArray:
-    """``H^-1 a`` ``(k, d, m)`` for curvatures ``(k, d, d)`` and combinations ``(m, d)``."""
-    right = np.broadcast_to(contrasts.T, (len(curvature), *contrasts.T.shape))
-    found: FloatArray = np.linalg.solve(curvature, right).astype(np.float64)
-    return found
 
 
 def error_law(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> ErrorLaw:
@@ -216,15 +214,33 @@ def _gamma_nodes(shape: float, count: int) -> tuple[FloatArray, FloatArray]:
     return scipy.special.gammaincinv(shape, middles), np.full(count, 1 / count)
 
 
+@lru_cache(maxsize=8)
 def points_of(noise: NoiseLaw, groups: int) -> FloatArray:
     """Points ``(groups, p, d)`` of a noise law and their mirror images."""
-    per_group = max(8, _POINTS // groups // 2)
-    drawn = _points(noise, per_group * groups).reshape(groups, per_group, -1)
-    return np.concatenate([drawn, -drawn], axis=1)
-
-
-@lru_cache(maxsize=8)
-def _points(noise: NoiseLaw, count: int) -> FloatArray:
-    found = draw_many(noise, count, np.random.default_rng(PUBLIC_SEED))
+    each = max(8, _POINTS // groups // 2)
+    drawn = draw_many(noise, each * groups, np.random.default_rng(PUBLIC_SEED))
+    drawn = drawn.reshape(groups, each, -1)
+    found = np.concatenate([drawn, -drawn], axis=1)
     found.flags.writeable = False
     return found
+
+
+def joint_errors(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> FloatArray:
+    """Draws ``(c, m)`` of the errors of combinations ``(m, d)``; the same at every call."""
+    rng, law = np.random.default_rng(PUBLIC_SEED), evidence.calibration.noise
+    count, d = len(matrices.curvature), len(evidence.w)
+    size = count, max(1, _DRAWS // count)
+    solved = solved_for(matrices.curvature, contrasts)
+    values, vectors = np.linalg.eigh(matrices.scores)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    gradients = rng.standard_normal((*size, d)) @ np.swapaxes(root, 1, 2)
+    scales = mixture_of(law)
+    if scales is None:
+        noise = draw_many(law, size[0] * size[1], rng).reshape(*size, -1)
+    else:
+        variances = rng.choice(scales[0], (*size, 1), p=scales[1])
+        noise = np.sqrt(variances) * rng.standard_normal((*size, law.dimension))
+    shield = rng.standard_normal((*size, d)) * np.sqrt(evidence.calibration.shield.variances)
+    errors = gradients @ solved / np.sqrt(evidence.problem.n)
+    errors = errors + noise @ carriers(evidence, solved, contrasts) + shield @ contrasts.T
+    return np.asarray(errors.reshape(-1, len(contrasts)))

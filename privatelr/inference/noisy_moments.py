@@ -168,13 +168,14 @@ def is_exact(evidence: NoisyMoments) -> bool:
     return isinstance(evidence.noise, NoNoise)
 
 
-_CHAINS = 64
-_WARM_UP = 60
-_KEPT, _APART = 6, 8
+_CHAINS, _WARM_UP, _KEPT, _APART = 64, 60, 6, 8
+"""Chains of a sampler, steps before the first draw that is kept, draws of each, steps between."""
 _SHRINKS = 60
+"""Times that a step of a chain is tried; beyond them the chain stays where it is."""
 _SHORTEST = 1e-9
+"""Least length of noise over its scale, which keeps the law of the scale from dividing by 0."""
 _INSIDE = 0.05
-"""Chains start so many deviations of the noise above the floor."""
+"""Deviations of the noise above the floor where chains start."""
 
 
 def floored(matrices: FloatArray, floor: float) -> FloatArray:
@@ -193,31 +194,23 @@ def plug_in(evidence: NoisyMoments, scores_floor: float = 0.0) -> Matrices:
 
 
 def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
-    """Draws from the posterior of both matrices; the same at every call."""
+    """Draws from the posterior of both matrices; the same at every call.
+
+    Where the noise is small it is what the release could have been made from if all matrices were
+    possible, carried into the cone.
+    """
     if is_exact(evidence):
         return plug_in(evidence)
-    if noise_to_signal < FRAGILE:
-        return _perturbed(evidence)
-    return _posterior(evidence)
-
-
-def _noise_scales(evidence: NoisyMoments, count: int, rng: np.random.Generator) -> FloatArray:
-    """Deviations ``(count,)`` of the normal laws that the noise of the moments mixes."""
-    noise = evidence.noise
-    if isinstance(noise, SphericalLaplace):
-        shape = (noise.dimension + 1) / 2
-        return np.sqrt(rng.gamma(shape, 2 / noise.rate / noise.rate, count))
-    return np.full(count, noise.scale)
-
-
-def _perturbed(evidence: NoisyMoments) -> Matrices:
-    """What the release could have been made from if all were possible, carried into the cone."""
-    rng = np.random.default_rng(PUBLIC_SEED)
-    count = _CHAINS * _KEPT
-    sd = _noise_scales(evidence, count, rng)[:, None]
-    k = evidence.noise.dimension // 2
-    curvature = evidence.curvature - matrix_of(sd * rng.standard_normal((count, k)))
-    scores = evidence.scores - matrix_of(sd / evidence.balance * rng.standard_normal((count, k)))
+    if noise_to_signal >= FRAGILE:
+        return _posterior(evidence)
+    rng, law, count = np.random.default_rng(PUBLIC_SEED), evidence.noise, _CHAINS * _KEPT
+    scales = np.full(count, law.scale)
+    if isinstance(law, SphericalLaplace):
+        shape = (law.dimension + 1) / 2
+        scales = np.sqrt(rng.gamma(shape, 2 / law.rate / law.rate, count))
+    sd, size = scales[:, None], (count, law.dimension // 2)
+    curvature = evidence.curvature - matrix_of(sd * rng.standard_normal(size))
+    scores = evidence.scores - matrix_of(sd / evidence.balance * rng.standard_normal(size))
     return Matrices(floored(curvature, evidence.floor), floored(scores, 0.0))
 
 
@@ -227,36 +220,31 @@ def _posterior(evidence: NoisyMoments) -> Matrices:
     Many chains run side by side. Given the scale, the noise is normal (Murray, Adams and MacKay
     2010); given the noise, the reciprocal of the squared scale is inverse Gaussian.
     """
-    rng = np.random.default_rng(PUBLIC_SEED)
+    rng, law = np.random.default_rng(PUBLIC_SEED), evidence.noise
     balance, d = evidence.balance, len(evidence.w)
-    curvature = _Cone(evidence.curvature - evidence.floor * np.eye(d), evidence.largest_trace)
-    scores = _Cone(evidence.scores, evidence.largest_scores)
+    bare = evidence.curvature - evidence.floor * np.eye(d)
+    curvature = FeasibleCone(bare, evidence.largest_trace)
+    scores = FeasibleCone(evidence.scores, evidence.largest_scores)
     x = np.tile(curvature.start(evidence.curvature_sd), (_CHAINS, 1))
     y = np.tile(scores.start(evidence.scores_sd), (_CHAINS, 1))
+    sd = np.full((_CHAINS, 1), law.scale)
     kept = []
     for step in range(_WARM_UP + _KEPT * _APART):
-        sd = _scales_given(evidence, np.hstack([x, balance * y]), rng)[:, None]
+        if isinstance(law, SphericalLaplace):
+            length = np.linalg.norm(np.hstack([x, balance * y]), axis=1)
+            length = np.maximum(length, _SHORTEST / law.rate)
+            sd = (1 / np.sqrt(rng.wald(law.rate / length, law.rate**2)))[:, None]
         x = _sliced(x, sd * rng.standard_normal(x.shape), curvature, rng)
         y = _sliced(y, sd / balance * rng.standard_normal(y.shape), scores, rng)
+        # draws of one chain stand apart, so that they are nearly independent
         if step >= _WARM_UP and (step - _WARM_UP) % _APART == _APART - 1:
             kept.append((x, y))
     xs, ys = (np.concatenate(part) for part in zip(*kept, strict=True))
     return Matrices(evidence.curvature + matrix_of(xs), evidence.scores + matrix_of(ys))
 
 
-def _scales_given(
-    evidence: NoisyMoments, noise: FloatArray, rng: np.random.Generator
-) -> FloatArray:
-    """Deviations ``(c,)`` of the normal laws, given noise ``(c, 2 k)`` that they made."""
-    law = evidence.noise
-    if isinstance(law, SphericalLaplace):
-        length = np.maximum(np.linalg.norm(noise, axis=1), _SHORTEST / law.rate)
-        return np.asarray(1 / np.sqrt(rng.wald(law.rate / length, law.rate**2)))
-    return np.full(len(noise), law.scale)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cone:
+class FeasibleCone:
     """Offsets from a noisy matrix ``(d, d)`` to positive definite ones of bounded trace."""
 
     noisy: FloatArray
@@ -282,7 +270,9 @@ class _Cone:
         )
 
 
-def _sliced(x: FloatArray, y: FloatArray, cone: _Cone, rng: np.random.Generator) -> FloatArray:
+def _sliced(
+    x: FloatArray, y: FloatArray, cone: FeasibleCone, rng: np.random.Generator
+) -> FloatArray:
     """One step for each chain: a point of the ellipse through x and y that is in the cone."""
     angle = rng.uniform(0, 2 * math.pi, len(x))
     low, high = angle - 2 * math.pi, angle.copy()

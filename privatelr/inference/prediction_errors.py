@@ -10,29 +10,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
-from privatelr.inference.conservative import SHARE, WorstErrors, limits_of
+from privatelr.inference.conservative import SHARE, NoiseLimits, WorstErrors, limits_of
 from privatelr.inference.error_distribution import mixture_of
-from privatelr.inference.inference_choices import matrices_for, read_choices, read_level
-from privatelr.inference.noisy_moments import evidence_of, floored, is_exact
+from privatelr.inference.noisy_moments import NoisyMoments, evidence_of, floored, is_exact
+from privatelr.inference.question import Question, answerable, matrices_for
 from privatelr.mechanisms import Release, vector_of
 from privatelr.privacy.noise import SphericalLaplace
 from privatelr.types import FloatArray
 
-if TYPE_CHECKING:
-    from privatelr.inference.conservative import NoiseLimits
-    from privatelr.inference.error_distribution import Matrices
-    from privatelr.inference.noisy_moments import NoisyMoments
-
 _PORTIONS = np.linspace(0.0, 1.0, 9)
+"""Parts of a variance that are noise, among which the heaviest tail is looked for."""
 _HALVINGS = 16
 _RATIOS = 120
 _TINY = 1e-300
 _FIRST = np.log([2.0, 2e-3, 2e-3, 2e-3])
+"""Logarithms of the multipliers where a search begins, relative to their natural sizes."""
 _SEARCHES = 3
 _FAR = 50.0
 """Multipliers are within this many powers of e of where the search begins."""
@@ -59,7 +55,16 @@ class RowErrors:
 
     def sd(self, rows: FloatArray) -> FloatArray:
         """Standard errors ``(n,)`` of combinations ``(n, d)``, each by itself to the last bit."""
-        found = [_lengths(rows, root) for root in self.roots]
+        found = []
+        for root in self.roots:
+            # summed in an order that the batch does not change, as a product of matrices would
+            total = np.zeros(len(rows))
+            for column in root.T:
+                image = np.zeros(len(rows))
+                for entry, weight in zip(rows.T, column, strict=True):
+                    image += entry * weight
+                total += image * image
+            found.append(np.sqrt(total))
         return np.asarray(np.min(found, axis=0))
 
     def half_width(self, rows: FloatArray) -> FloatArray:
@@ -67,32 +72,19 @@ class RowErrors:
         return self.factor * self.sd(rows)
 
 
-def _lengths(rows: FloatArray, root: FloatArray) -> FloatArray:
-    """Lengths of ``rows @ root``, summed in an order that the batch does not change."""
-    total = np.zeros(len(rows))
-    for column in root.T:
-        image = np.zeros(len(rows))
-        for entry, weight in zip(rows.T, column, strict=True):
-            image += entry * weight
-        total += image * image
-    return np.sqrt(total)
-
-
-def row_errors(release: Release, *, level: float, mode: str | None = None) -> RowErrors:
+def row_errors(release: Release, asked: Question) -> RowErrors:
     """What bounds the errors of all combinations of the design coefficients.
 
     Parameters
     ----------
     release : Release
         With moments.
-    level : float
-        Of confidence, for each combination by itself.
-    mode : {None, "posterior", "conservative", "plug-in"}
-        As in `infer`.
+    asked : Question
+        Of its penalised target; the level is that of each combination by itself.
 
     Raises
     ------
-    GuaranteeError, ArgumentError
+    GuaranteeError
         As `infer`.
 
     Notes
@@ -100,105 +92,73 @@ def row_errors(release: Release, *, level: float, mode: str | None = None) -> Ro
     **Privacy.** *Covered*: a function of the release, free to repeat. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
     """
-    choices = read_choices(release, mode, "penalised", "sandwich")
-    return _row_errors(release, read_level(level), choices.mode)
+    return _row_errors(release, answerable(release, asked))
 
 
 @lru_cache(maxsize=16)
-def _row_errors(release: Release, level: float, mode: str) -> RowErrors:
-    evidence = evidence_of(release)
-    if mode == "conservative" and not is_exact(evidence):
-        return _worst(evidence, level)
-    choices = read_choices(release, mode, "penalised", "sandwich")
-    return _averaged(evidence, matrices_for(release, choices), level, mode)
+def _row_errors(release: Release, asked: Question) -> RowErrors:
+    if asked.mode == "conservative" and not is_exact(evidence_of(release)):
+        return _worst(evidence_of(release), asked)
+    return _averaged(release, asked)
 
 
 # -- over equally likely matrices ------------------------------------------------------------
 
 
-def _averaged(evidence: NoisyMoments, matrices: Matrices, level: float, mode: str) -> RowErrors:
+def _averaged(release: Release, asked: Question) -> RowErrors:
     """The mean covariance, and the factor of the worst combination.
 
     Let r be the variance that one of the equally likely matrices gives a combination, over the
     mean of them all. Its mean is 1, and it lies between the extreme eigenvalues of the whitened
     covariances. Its variance is at most the largest eigenvalue of their covariance.
     """
-    noise, n = evidence.calibration.noise, evidence.problem.n
+    matrices, calibration = matrices_for(release, asked), release.calibration
+    n = calibration.problem.n
     solved = np.linalg.inv(matrices.curvature)
     sampling = solved @ matrices.scores @ solved / n
-    added = np.broadcast_to(np.diag(noise.variances), solved.shape)
-    if evidence.calibration.placement == "objective":
+    added = np.broadcast_to(np.diag(calibration.noise.variances), solved.shape)
+    if calibration.placement == "objective":
         added = solved @ added @ solved / n**2
-    total = sampling + added + np.diag(evidence.calibration.shield.variances)
+    total = sampling + added + np.diag(calibration.shield.variances)
     values, vectors = np.linalg.eigh(total.mean(axis=0))
     root = np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-    ratios, spread = (1.0, 1.0), 0.0
+    ratios, spread = np.ones(1), 0.0
     if len(total) > 1:
         white = vectors / np.sqrt(values)
         relative = white.T @ total @ white
-        eigenvalues = np.linalg.eigvalsh(relative)
-        ratios = float(eigenvalues.min()), float(eigenvalues.max())
-        spread = float(
-            np.linalg.eigvalsh(np.atleast_2d(np.cov(vector_of(relative).T, bias=True)))[-1]
-        )
-    tail = _Tail(*_noise_scales(evidence), _largest_portion(total, added))
-    return RowErrors((root,), _factor(tail, ratios, spread, 1 - level), level, mode)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tail:
-    """How often an error exceeds a number of standard errors, whatever its portion of noise.
-
-    Attributes
-    ----------
-    nodes, weight : ndarray of shape (j,)
-        The noise mixes normal laws of these variances, whose mean is 1.
-    largest_portion : float
-        Of the noise in a variance.
-    """
-
-    nodes: FloatArray
-    weight: FloatArray
-    largest_portion: float
-
-    def beyond(self, size: float, ratios: FloatArray) -> FloatArray:
-        """Probability ``(c,)`` of an error of `size` where variances are `ratios` ``(c,)``."""
-        portion = self.largest_portion * _PORTIONS[:, None, None]
-        variances = ratios[:, None] * (1 - portion + portion * self.nodes)
-        found = 2 * scipy.special.ndtr(-size / np.sqrt(variances)) @ self.weight
-        return np.asarray(found.max(axis=0))
-
-
-def _noise_scales(evidence: NoisyMoments) -> tuple[FloatArray, FloatArray]:
-    """Variances, of mean 1, of the normal laws that the noise mixes, and their weights.
-
-    Noise that mixes none is taken as a Laplace number, the heaviest tails that a log-concave law
-    can have.
-    """
-    noise = evidence.calibration.noise
-    mixed = mixture_of(noise) or mixture_of(SphericalLaplace(1, 1.0))
+        ends = np.linalg.eigvalsh(relative)
+        ratios = np.unique([1.0, *np.geomspace(max(ends.min(), _TINY), ends.max(), _RATIOS)])
+        moments = np.atleast_2d(np.cov(vector_of(relative).T, bias=True))
+        spread = float(np.linalg.eigvalsh(moments)[-1])
+    portion = 0.0  # the largest share of the noise in the variance of any combination
+    if added.any():
+        lower = np.linalg.cholesky(total)
+        half = np.linalg.solve(lower, added)
+        shares = np.linalg.eigvalsh(np.linalg.solve(lower, np.swapaxes(half, 1, 2)))
+        portion = min(1.0, float(shares.max()))
+    # noise that mixes no normal laws is taken as a Laplace number, the heaviest tails that a
+    # log-concave law can have
+    mixed = mixture_of(calibration.noise) or mixture_of(SphericalLaplace(1, 1.0))
     assert mixed is not None
     nodes, weight = mixed
     mean = float(weight @ nodes)
-    return (nodes / mean if mean > 0 else np.ones(1)), weight
+    relative = nodes / mean if mean > 0 else np.ones(1)
+    parts = portion * _PORTIONS[:, None, None]
+    variances = ratios[:, None] * (1 - parts + parts * relative)
+    factor = _factor(np.sqrt(variances), weight, ratios, spread, 1 - asked.level)
+    return RowErrors((root,), factor, asked.level, asked.mode)
 
 
-def _largest_portion(total: FloatArray, added: FloatArray) -> float:
-    """The largest share of the noise in the variance of any combination; ``(k, d, d)`` each."""
-    if not added.any():
-        return 0.0
-    root = np.linalg.cholesky(total)
-    half = np.linalg.solve(root, added)
-    relative = np.linalg.solve(root, np.swapaxes(half, 1, 2))
-    return min(1.0, float(np.linalg.eigvalsh(relative).max()))
+def _factor(
+    sd: FloatArray, weight: FloatArray, ratios: FloatArray, spread: float, miss: float
+) -> float:
+    """Standard errors that an error exceeds with probability `miss`, for the worst law of r.
 
-
-def _factor(tail: _Tail, limits: tuple[float, float], spread: float, miss: float) -> float:
-    """Standard errors that an error exceeds with probability `miss`, for the worst law of r."""
-    ratios = np.unique([1.0, *np.geomspace(max(limits[0], _TINY), limits[1], _RATIOS)])
+    `sd` ``(u, c, j)`` is for each portion of noise and each ratio r of the mixed normal laws.
+    """
 
     def misses(size: float) -> float:
-        chance = tail.beyond(size, ratios)
+        chance = (2 * scipy.special.ndtr(-size / sd) @ weight).max(axis=0)
         if spread == 0:
             return float(chance[ratios == 1.0][0])
         worst = scipy.optimize.linprog(
@@ -220,9 +180,9 @@ def _factor(tail: _Tail, limits: tuple[float, float], spread: float, miss: float
 # -- over all matrices that the noise leaves possible ----------------------------------------
 
 
-def _worst(evidence: NoisyMoments, level: float) -> RowErrors:
+def _worst(evidence: NoisyMoments, asked: Question) -> RowErrors:
     """Matrices that bound the variance of each combination within the limits of the noise."""
-    miss = 1 - level
+    miss = 1 - asked.level
     limits, n = limits_of(evidence, SHARE * miss), evidence.problem.n
     noise = np.diag(evidence.calibration.noise.variances)
     fixed = np.diag(evidence.calibration.shield.variances)
@@ -231,21 +191,16 @@ def _worst(evidence: NoisyMoments, level: float) -> RowErrors:
         form = form + noise / n**2
     else:
         fixed = fixed + noise
-    references = (np.eye(len(form)), floored(evidence.curvature, evidence.floor))
-    roots = tuple(
-        _root(_bound(form, evidence, limits, reference) + fixed) for reference in references
-    )
-    portions = WorstErrors(evidence, np.zeros((len(_PORTIONS), 1)), 1 - _PORTIONS, _PORTIONS)
-    factor = float(portions.half_width((1 - SHARE) * miss).max())
-    return RowErrors(roots, factor, level, "conservative")
+    roots = []
+    for reference in (np.eye(len(form)), floored(evidence.curvature, evidence.floor)):
+        bound = bounding_form(form, evidence, limits, reference)
+        values, vectors = np.linalg.eigh(bound + fixed)
+        roots.append(np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))))
+    factor = WorstErrors(evidence, 1 - _PORTIONS, _PORTIONS).half_width((1 - SHARE) * miss).max()
+    return RowErrors(tuple(roots), float(factor), asked.level, asked.mode)
 
 
-def _root(form: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(form)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-def _bound(
+def bounding_form(
     form: FloatArray, evidence: NoisyMoments, limits: NoiseLimits, reference: FloatArray
 ) -> FloatArray:
     """A matrix M with ``v' form v <= a' M a`` for all a and what ``v = H^-1 a`` can be.
@@ -281,7 +236,7 @@ def _bound(
         return np.inf if found is None else float(np.sum(found * reference)) / top
 
     logs = _FIRST
-    for _ in range(_SEARCHES):
+    for _ in range(_SEARCHES):  # each begins anew with a wide simplex where the last one ended
         logs = scipy.optimize.minimize(size_of, logs, method="Nelder-Mead").x
     found = bound(logs)
     assert found is not None

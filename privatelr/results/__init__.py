@@ -1,6 +1,6 @@
 """Reading a release: fits, summaries, tables; nothing private is computed here."""
 
-from privatelr.results.diagnostics import Diagnostics, count, diagnose
+from privatelr.results.diagnostics import DataCheck, DataCounts, Diagnostics, diagnose
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import FitRecord, SelectedRecord
 from privatelr.results.predict import PredictionType, read_threshold

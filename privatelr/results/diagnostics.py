@@ -1,8 +1,8 @@
-"""What was computed from the training data without being paid for: fit, and counts."""
+"""What was computed from the training data without being paid for: fit, counts, and a check."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn, cast
@@ -10,23 +10,20 @@ from typing import Any, NoReturn, cast
 import numpy as np
 import pandas as pd
 
+from privatelr import numerics, page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Response, Variable
 from privatelr.errors import GuaranteeError
-from privatelr.numerics import (
-    Loss,
-    RocCurve,
-    ThresholdRule,
-    area_under,
-    best_threshold,
-    in_order,
-    roc_curve,
-)
+from privatelr.page_model import Piece
 from privatelr.results.predict import scale_of, score
 from privatelr.sources import Tally, Unread, totals
 from privatelr.types import BoolArray, FloatArray, ScoredRows
 
-HEADERS = ("usable", "missing", "outside bounds", "undeclared")
+_HEADERS = ("usable", "missing", "outside bounds", "undeclared")
+_MOST_SHOWN = 100
+"""Variables on a page; those with the most to tell where there are more."""
+_SCORED_AT_ONCE = 2**16
+"""Records that are scored at once."""
 
 
 class NeverSaved:
@@ -58,7 +55,7 @@ class DataCounts(NeverSaved):
     variables : mapping
         What is declared of each variable.
     unread : mapping or None
-        Of each variable what was not read as it is; None where nobody counted.
+        Of each variable what was not read as it is; None where nothing was counted.
     """
 
     n: int
@@ -83,8 +80,20 @@ class DataCounts(NeverSaved):
     def table(self) -> pd.DataFrame:
         """One row per variable: usable, missing, outside_bounds, undeclared; NA for no such."""
         rows = {name: self.row(name) for name in self.variables if self.unread is not None}
-        names = [header.replace(" ", "_") for header in HEADERS]
+        names = [header.replace(" ", "_") for header in _HEADERS]
         return pd.DataFrame.from_dict(rows, orient="index", columns=names).astype("Int64")
+
+    def row(self, name: str) -> tuple[int, int, int | None, int | None]:
+        """Of a variable the numbers of the table; None for one that it cannot have."""
+        found, variable = (self.unread or {}).get(name, Unread()), self.variables[name]
+        is_bounded = variable.kind == "numeric" and variable.is_bounded
+        is_coded = self.response.kind == "binary" and self.response.expression.column == name
+        return (
+            self.n - found.missing - found.undeclared,
+            found.missing,
+            found.clipped if is_bounded else None,
+            found.undeclared if variable.levels or is_coded else None,
+        )
 
     def sentence(self) -> str:
         """Records by class, and those of no use."""
@@ -99,40 +108,30 @@ class DataCounts(NeverSaved):
             f"{self.positive} usable ones and {negative} in {self.negative}; {of_none}."
         )
 
-    def _is_coded_by_numbers(self, name: str) -> bool:
-        return self.response.kind == "binary" and self.response.expression.column == name
+    def pieces(self, doubts: Sequence[str] = ()) -> list[Piece]:
+        """Records by class, and the table of variables with what it leaves out."""
+        words: list[Piece] = [self.sentence()]
+        rows = {name: self.row(name) for name in self.variables}
+        shown = list(rows)
+        if empty := [name for name in rows if rows[name][0] == 0]:
+            words.append(f"No usable value has: {', '.join(empty[:_MOST_SHOWN])}.")
+        if self.unread is None:
+            words.append("Missing and clipped values of a Dask collection are not counted.")
+        elif len(rows) > _MOST_SHOWN:
+            words.append(
+                f"{_MOST_SHOWN} of {len(rows)} variables are shown, those with the fewest "
+                "usable and then the most clipped values first."
+            )
+            shown.sort(key=lambda name: (rows[name][0], -(rows[name][2] or 0)))
+        words += doubts
+        if self.unread is None or not rows:
+            return words
+        names = tuple(shown[:_MOST_SHOWN])
+        cells = tuple(tuple("-" if n is None else str(n) for n in rows[name]) for name in names)
+        return [*words, "", page_model.Table(names, _HEADERS, cells)]
 
     def __repr__(self) -> str:
         return f"NOT PRIVATE, computed from the training data. {self.sentence()}\n{self.table}"
-
-    def row(self, name: str) -> tuple[int, int, int | None, int | None]:
-        """Of a variable the numbers of `HEADERS`; None for one that it cannot have."""
-        found = (self.unread or {}).get(name, Unread())
-        variable = self.variables[name]
-        bounded = variable.kind == "numeric" and variable.is_bounded
-        return (
-            self.n - found.missing - found.undeclared,
-            found.missing,
-            found.clipped if bounded else None,
-            found.undeclared if variable.levels or self._is_coded_by_numbers(name) else None,
-        )
-
-
-def count(
-    n: int,
-    negative: int,
-    positive: int,
-    response: Response,
-    variables: Mapping[str, Variable],
-    tally: Tally | None,
-) -> DataCounts:
-    """The counts of what was read."""
-    unread = None if tally is None else totals(tally)
-    return DataCounts(n, negative, positive, response, variables, unread)
-
-
-_PIECE = 2**16
-"""Records that are scored at once."""
 
 
 @suggests_arguments
@@ -157,47 +156,55 @@ class Diagnostics(NeverSaved):
 
     # not a dataclass: asdict() and replace() would take the label off
     def __init__(
-        self, link: FloatArray, positive: BoolArray, loss: Loss, counts: DataCounts
+        self,
+        link: FloatArray,
+        positive: BoolArray,
+        loss: numerics.Loss,
+        counted: Callable[[], DataCounts],
     ) -> None:
         self._scored: tuple[FloatArray, BoolArray] | None = (link, positive)
-        self._loss, self._fixed = loss, scale_of(loss).fixed
-        self.counts = counts
+        self._loss, self._counted = loss, counted
 
     @cached_property
-    def _curve(self) -> RocCurve:
+    def counts(self) -> DataCounts:
+        return self._counted()
+
+    @cached_property
+    def _curve(self) -> numerics.RocCurve:
         link, positive = cast("tuple[FloatArray, BoolArray]", self._scored)
+        scores = np.empty_like(link)
+
+        def fill(start: int) -> None:
+            part = slice(start, start + _SCORED_AT_ONCE)
+            scores[part] = score(self._loss, link[part])
+
         with np.errstate(all="ignore"):  # an underflow is a fact about the data
-            curve = roc_curve(_scores(link, self._loss), positive)
+            numerics.in_order(fill, range(0, len(link), _SCORED_AT_ONCE))
+            curve = numerics.roc_curve(scores, positive)
         self._scored = None  # memory is held for the points of the curve, and not for both
         return curve
 
     @cached_property
     def c_index(self) -> float:
-        return area_under(self._curve)
+        return numerics.area_under(self._curve)
 
     @cached_property
     def roc(self) -> pd.DataFrame:
-        curve = self._curve
-        return pd.DataFrame(
-            {
-                "threshold": curve.threshold,
-                "false_positive": curve.false_positive,
-                "true_positive": curve.true_positive,
-            }
-        )
+        names = ("threshold", "false_positive", "true_positive")
+        return pd.DataFrame({name: getattr(self._curve, name) for name in names})
 
     @cached_property
     def youden(self) -> float:
-        return best_threshold(self._curve, "youden")
+        return numerics.best_threshold(self._curve, "youden")
 
     @cached_property
     def topleft(self) -> float:
-        return best_threshold(self._curve, "topleft")
+        return numerics.best_threshold(self._curve, "topleft")
 
-    def threshold(self, rule: ThresholdRule) -> float:
+    def threshold(self, rule: numerics.ThresholdRule) -> float:
         """The learned threshold; the fixed one of the scale where one class is missing."""
         value = self.youden if rule == "youden" else self.topleft
-        return self._fixed if np.isnan(value) else value
+        return scale_of(self._loss).fixed if np.isnan(value) else value
 
     def __str__(self) -> str:
         return (
@@ -210,7 +217,7 @@ class Diagnostics(NeverSaved):
 
 
 def diagnose(
-    rows: ScoredRows, coef: FloatArray, loss: Loss, spec: Any, tally: Tally | None
+    rows: ScoredRows, coef: FloatArray, loss: numerics.Loss, spec: Any, tally: Tally | None
 ) -> Diagnostics:
     """Score the training rows; unusable rows are left out, and counted.
 
@@ -223,21 +230,72 @@ def diagnose(
     """
     link, label = rows.scores(coef)
     positive = label > 0
-    of_either = int(np.count_nonzero(~positive)), int(np.count_nonzero(positive))
-    counts = count(rows.n, *of_either, spec.response, spec.variables, tally)
-    return Diagnostics(link, positive, loss, counts)
+    n, ones = rows.n, int(np.count_nonzero(positive))
+    zeros = len(positive) - ones
+
+    def counted() -> DataCounts:
+        unread = None if tally is None else totals(tally)
+        return DataCounts(n, zeros, ones, spec.response, spec.variables, unread)
+
+    return Diagnostics(link, positive, loss, counted)
 
 
-def _scores(link: FloatArray, loss: Loss) -> FloatArray:
-    """The score of each linear predictor."""
-    scores = np.empty_like(link)
+_TITLE = "NOT PRIVATE: local check of the data against their declarations"
+_WARNING = (
+    "For the eyes of those who hold the data. Its numbers are exact, nothing was charged for them "
+    "and nothing was saved; do not publish them, and declare bounds and levels from public "
+    "knowledge and not from this page."
+)
 
-    def fill(start: int) -> None:
-        part = slice(start, start + _PIECE)
-        scores[part] = score(loss, link[part])
 
-    with np.errstate(all="ignore"):
-        if len(link) <= _PIECE:
-            return score(loss, link)
-        in_order(fill, range(0, len(link), _PIECE))
-    return scores
+class DataCheck(NeverSaved):
+    """Not private: what a fit would read of the data, counted; see `privatelr.check`.
+
+    Attributes
+    ----------
+    formula : str
+        The formula with ``.`` expanded.
+    counts : DataCounts
+        Numbers of the data.
+    doubts : tuple of str
+        What is declared and probably not meant, which is public.
+    """
+
+    # not a dataclass: asdict() and replace() would take the label off
+    __slots__ = ("counts", "doubts", "formula")
+
+    def __init__(self, formula: str, counts: DataCounts, doubts: tuple[str, ...]) -> None:
+        self.formula, self.counts, self.doubts = formula, counts, doubts
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Not private; one row per variable: usable, missing, outside_bounds, undeclared."""
+        return self.counts.table
+
+    @property
+    def classes(self) -> pd.Series[int]:
+        """Not private: usable records of the negative and of the positive class."""
+        return self.counts.classes
+
+    def as_text(self) -> str:
+        """The page in at most 79 columns."""
+        return page_model.as_text(self._page())
+
+    def as_html(self) -> str:
+        """The same words as HTML."""
+        return page_model.as_html(self._page())
+
+    def _page(self) -> list[Piece]:
+        response = f"Response {self.counts.response.describe()}."
+        doubts = [f"Doubtful: {doubt}." for doubt in self.doubts]
+        alarm, formula = page_model.Alarm(_TITLE), page_model.Code(self.formula)
+        return [alarm, formula, "", _WARNING, "", response, *self.counts.pieces(doubts)]
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return f"<DataCheck of {self.formula!r}, NOT PRIVATE: print it to see its numbers>"
+
+    def _repr_html_(self) -> str:
+        return self.as_html()

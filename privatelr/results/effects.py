@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from privatelr import inference
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Variable, read_variable
 from privatelr.errors import ArgumentError, FormulaError, or_meant, show
-from privatelr.inference import evidence_of, floored, infer, read_level, require_moments, row_errors
+from privatelr.inference import Inference, Question
 from privatelr.results.fit_record import FitRecord
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_frame
@@ -121,26 +122,24 @@ def average_marginal_effects(
     """
     if not isinstance(fit, FitRecord):
         raise ArgumentError(f"fit={show(fit)}: it takes a fit of dplr.")
-    loss = fit.calibration.problem.loss
-    if loss.probability is None:
+    if fit.loss.probability is None:
         raise ArgumentError(
-            f"average_marginal_effects: a {loss.title} has no probabilities to have an effect on; "
-            "dplr fits a model that has."
+            f"average_marginal_effects: a {fit.loss.title} has no probabilities to have an effect "
+            "on; dplr fits a model that has."
         )
-    require_moments(fit.release)
+    inference.require_moments(fit.release)
+    asked = Question(level, mode)
     if reference is None:
-        return _over_training_data(fit, variables, read_level(level), mode)
+        return _over_training_data(fit, variables, asked)
     if isinstance(reference, str | int | float):
         raise ArgumentError(
             f"reference={show(reference)}: reference takes a public frame with the columns of the "
             "model, or None for the mean that was paid for."
         )
-    return _over_reference(fit, as_frame(reference), variables, read_level(level), mode)
+    return _over_reference(fit, as_frame(reference), variables, asked)
 
 
 def _chosen(variables: Any, known: list[str]) -> list[str]:
-    if variables is None:
-        return known
     asked = [variables] if isinstance(variables, str) else list(variables)
     for name in asked:
         if name not in known:
@@ -151,28 +150,43 @@ def _chosen(variables: Any, known: list[str]) -> list[str]:
     return asked
 
 
+def _effects(
+    names: list[str],
+    effect: FloatArray,
+    sd: FloatArray,
+    half: FloatArray,
+    found: Inference,
+    over: Any,
+) -> MarginalEffects:
+    with np.errstate(all="ignore"):
+        columns = {
+            "estimate": effect,
+            "std_error": sd,
+            "statistic": effect / sd,
+            "p_value": found.p_value,
+            "conf_low": effect - half,
+            "conf_high": effect + half,
+        }
+    return MarginalEffects(pd.DataFrame(columns, index=names), over, found.level, found.mode)
+
+
 # -- over a reference frame ------------------------------------------------------------------
 
 
 def _over_reference(
-    fit: FitRecord, frame: pd.DataFrame, variables: Any, level: float, mode: str | None
+    fit: FitRecord, frame: pd.DataFrame, variables: Any, asked: Question
 ) -> MarginalEffects:
-    names: list[str] = []
-    effects: list[float] = []
-    gradients: list[FloatArray] = []
-    for variable in _chosen(variables, list(fit.spec.formula.covariates)):
-        if variable not in frame.columns:
-            raise FormulaError(f"reference: the column {variable!r} is missing.")
-        for name, above, below, step in _changes(fit.spec.variables[variable], frame):
-            change, gradient = _mean_change(fit, above, below, step)
-            names.append(name)
-            effects.append(change)
-            gradients.append(gradient)
+    known = list(fit.spec.formula.covariates)
+    changes = [
+        (name, *_mean_change(fit, *compared))
+        for variable in (known if variables is None else _chosen(variables, known))
+        for name, *compared in _changes(fit.spec.variables[variable], frame)
+    ]
+    names, effects, gradients = (list(part) for part in zip(*changes, strict=True))
     effect, rows = np.array(effects), np.array(gradients)
-    found = infer(fit.release, rows, null=rows @ fit.release.coef - effect, level=level, mode=mode)
+    found = inference.infer(fit.release, rows, asked, rows @ fit.release.coef - effect)
     half = (found.upper - found.lower) / 2
-    table = _table(names, effect, found.sd, found.p_value, half)
-    return MarginalEffects(table, "reference", level, found.mode)
+    return _effects(names, effect, found.sd, half, found, "reference")
 
 
 def _changes(
@@ -180,6 +194,8 @@ def _changes(
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame, FloatArray | float]]:
     """What an effect compares: its name, two frames, and how far they are apart."""
     name = variable.name
+    if name not in frame.columns:
+        raise FormulaError(f"reference: the column {name!r} is missing.")
     if variable.kind == "numeric":
         values, valid = read_variable(variable, frame[name])
         number = np.where(valid, values.astype(np.float64), np.nan)
@@ -195,30 +211,25 @@ def _changes(
             f"variables: {name!r} has no declared levels to compare; fit with "
             f"levels={{{name!r}: [...]}}, or leave it out of variables."
         )
+
+    def constant(level: Any) -> pd.DataFrame:
+        column = np.empty(len(frame), dtype=object)
+        column[:] = [level] * len(frame)
+        return frame.assign(**{name: pd.Series(column, index=frame.index, dtype=object)})
+
     base, *others = variable.levels
     for other in others:
-        above, below = (_constant(frame, name, level) for level in (other, base))
-        yield f"{name}: {other} against {base}", above, below, 1.0
-
-
-def _constant(frame: pd.DataFrame, name: str, level: Any) -> pd.DataFrame:
-    column = np.empty(len(frame), dtype=object)
-    column[:] = [level] * len(frame)
-    return frame.assign(**{name: pd.Series(column, index=frame.index, dtype=object)})
+        yield f"{name}: {other} against {base}", constant(other), constant(base), 1.0
 
 
 def _mean_change(
     fit: FitRecord, above: pd.DataFrame, below: pd.DataFrame, step: FloatArray | float
 ) -> tuple[float, FloatArray]:
     """Mean change of the probability per unit, and its gradient ``(d,)``, over usable rows."""
-    probability = fit.calibration.problem.loss.probability
+    probability = fit.loss.probability
     assert probability is not None
-    sides = []
-    for frame in (above, below):
-        rows, usable = design_rows(fit, frame)
-        p = probability(rows @ fit.release.coef)
-        sides.append((rows, p, usable))
-    (high, p, usable), (low, q, _) = sides
+    (high, usable), (low, _) = (design_rows(fit, frame) for frame in (above, below))
+    p, q = (probability(rows @ fit.release.coef) for rows in (high, low))
     if not usable.any():
         raise ArgumentError("reference: it has no row that can be predicted.")
     per = usable / np.where(usable, step, 1.0) / usable.sum()
@@ -229,36 +240,33 @@ def _mean_change(
 # -- over the training data ------------------------------------------------------------------
 
 
-def _over_training_data(
-    fit: FitRecord, variables: Any, level: float, mode: str | None
-) -> MarginalEffects:
+def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> MarginalEffects:
     spec = fit.spec
     linear = {name: _linear_column(fit, name) for name in spec.formula.covariates}
-    paid = [name for name, column in linear.items() if column is not None]
+    names = [name for name, column in linear.items() if column is not None]
     shortened = spec.bound_source != "declared bounds" or spec.projection is not None
-    if spec.intercept is None or shortened or not paid:
+    if spec.intercept is None or shortened or not names:
         raise ArgumentError(
             "reference=None: the mean that was paid for gives effects of numeric variables with "
             "declared bounds that enter as they are, in a model with an intercept, without "
             "row_norm and projection; pass a public frame as reference."
         )
-    for name in _chosen(variables, list(linear)) if variables is not None else []:
+    if variables is not None:
+        names = _chosen(variables, list(linear))
+    for name in names:
         if linear[name] is None:
             raise ArgumentError(
                 f"variables: the mean that the effect of {name!r} takes was not paid for, since it "
                 "is a factor or enters through a function or several columns; pass a public frame "
                 "as reference."
             )
-    names = _chosen(variables, paid)
     columns = [column for name in names if (column := linear[name]) is not None]
-    found = infer(fit.release, spec.user_rows()[columns], level=level, mode=mode)
-    mean, error = _mean_curvature(fit, found.level, found.mode)
-    sampled, noise = error
+    found = inference.infer(fit.release, spec.user_rows()[columns], asked)
+    mean, (sampled, noise) = mean_curvature(fit, Question(found.level, found.mode))
     sd = np.hypot(mean * found.sd + np.abs(found.estimate) * sampled, found.estimate * noise)
     with np.errstate(all="ignore"):
         factor = np.nan_to_num((found.upper - found.lower) / 2 / found.sd)
-    table = _table(names, mean * found.estimate, sd, found.p_value, factor * sd)
-    return MarginalEffects(table, "training data", level, found.mode)
+    return _effects(names, mean * found.estimate, sd, factor * sd, found, "training data")
 
 
 def _linear_column(fit: FitRecord, variable: str) -> int | None:
@@ -273,38 +281,23 @@ def _linear_column(fit: FitRecord, variable: str) -> int | None:
     return terms[0].columns[0] if len(terms) == 1 and terms[0].label == title else None
 
 
-def _mean_curvature(fit: FitRecord, level: float, mode: str) -> tuple[float, tuple[float, float]]:
+def mean_curvature(fit: FitRecord, asked: Question) -> tuple[float, tuple[float, float]]:
     """The mean of ``q = p (1 - p)`` over the training records, and two parts of its error.
 
     The first goes with the coefficients, and with the sample. With v their error the mean moves by
     that of ``q (1 - 2 p) x.v``, whose square is at most ``m (1 - 4 m) v' H v``, m being the mean
     of q and H that of ``q x x'`` (Cauchy and Schwarz, and Jensen). The second is noise.
     """
-    evidence, moments = evidence_of(fit.release), require_moments(fit.release)
+    evidence, moments = inference.evidence_of(fit.release), inference.require_moments(fit.release)
     assert fit.spec.intercept is not None
     square, n = fit.spec.intercept**2, evidence.problem.n
     mean = min(max(float(moments.curvature[0, 0]) / square, 0.0), _LARGEST)
-    errors = row_errors(fit.release, level=level, mode=mode)
-    h = floored(moments.curvature, 0.0)
-    if mode == "conservative":  # no eigenvalue of the noise is larger, but with probability 3e-4
+    errors = inference.row_errors(fit.release, asked)
+    h = inference.floored(moments.curvature, 0.0)
+    if asked.mode == "conservative":
+        # no eigenvalue of the noise is larger, but with probability 3e-4
         h += evidence.curvature_sd * (math.sqrt(2 * len(h)) + 4) * np.eye(len(h))
     moved = min(float(np.linalg.eigvalsh(root.T @ h @ root)[-1]) for root in errors.roots)
     spread = math.sqrt(mean * (1 - 4 * mean) * max(moved, 0.0))
     sampled = math.sqrt(mean * (_LARGEST - mean) / n)
     return mean, (spread + sampled, moments.calibration.entry_sd / square)
-
-
-def _table(
-    names: list[str], effect: FloatArray, sd: FloatArray, p_value: FloatArray, half: FloatArray
-) -> pd.DataFrame:
-    with np.errstate(all="ignore"):
-        statistic = effect / sd
-    columns = {
-        "estimate": effect,
-        "std_error": sd,
-        "statistic": statistic,
-        "p_value": p_value,
-        "conf_low": effect - half,
-        "conf_high": effect + half,
-    }
-    return pd.DataFrame(columns, index=names)

@@ -1,38 +1,257 @@
-"""The object that `dplr` returns: a record, and the views that its user asks for."""
+"""The object that `dplr` returns: a record, and the views that its user asks for.
+
+Everything that it says of its errors is a function of the release: no data, and free to repeat. It
+takes a fit that requested inference (``spend="inference"``), and refuses any other in one sentence.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import pandas as pd
+
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.results import predict
-from privatelr.results.fit_record import ModelRecord
-from privatelr.results.inferred import InferredFit
+from privatelr.results.fit_record import FitRecord, ModelRecord
+from privatelr.results.predict import PredictionType
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from matplotlib.axes import Axes
 
+    from privatelr.inference import question
     from privatelr.results import fit_tables
-    from privatelr.results.pages import odds_ratios, summary
+    from privatelr.results import hypotheses as contrasts
+    from privatelr.results.hypotheses import WaldTest
+    from privatelr.results.pages import forest, summary
     from privatelr.results.pages.summary import FitSummary
-    from privatelr.results.predict import PredictionType
 else:
-    summary = lazy_import("privatelr.results.pages.summary")
-    odds_ratios = lazy_import("privatelr.results.pages.odds_ratios")
+    question = lazy_import("privatelr.inference.question")
     fit_tables = lazy_import("privatelr.results.fit_tables")
+    contrasts = lazy_import("privatelr.results.hypotheses")
+    forest = lazy_import("privatelr.results.pages.forest")
+    summary = lazy_import("privatelr.results.pages.summary")
 
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Fit(InferredFit):
+class Fit(FitRecord):
     """A fitted model.
 
-    See `FitRecord` for what it carries, and `InferredFit` for standard errors, intervals and
-    tests. Copied to a file, it leaves its diagnostics behind.
+    See `FitRecord` for what it carries. Copied to a file, it leaves its diagnostics behind. All
+    methods that take them share these arguments.
+
+    Parameters
+    ----------
+    mode : {None, "posterior", "conservative", "plug-in"}
+        How the noise in the released information matrix is taken into account. ``"posterior"``
+        averages over what the known noise leaves possible; ``"conservative"`` takes the worst of
+        it, which holds for every dataset, and whose standard errors grow a little with the level;
+        ``"plug-in"`` ignores that noise. By default the first, or the second where the release
+        itself warns that the first may fail.
+    target : {"penalised", "unpenalised"}
+        What estimates are of: the minimiser of the expected loss with its penalty, or without,
+        after one free step that takes the penalty's bias off.
+    method : {"sandwich", "wkl", "bootstrap"}
+        ``"wkl"`` is the method as Wang, Kifer and Lee (2019) have it, for comparison.
+        ``"bootstrap"`` simulates records from the released model, which has to be right, and
+        needs no inference to have been requested.
+    simultaneous : bool
+        Whether all intervals are to hold together; p-values are then adjusted alike.
+    covariates
+        For the bootstrap: a public frame to draw records from, or ``"uniform"`` for the
+        declared bounds and levels.
     """
+
+    @property
+    def bse(self) -> pd.Series[float]:
+        """Standard errors of `coef`: sampling error and noise together."""
+        return self._named(fit_tables.infer_coefficients(self).sd, "bse")
+
+    @property
+    def zvalues(self) -> pd.Series[float]:
+        """`coef` over `bse`."""
+        return self._named(fit_tables.infer_coefficients(self).z, "zvalues")
+
+    @property
+    def tvalues(self) -> pd.Series[float]:
+        """The same as `zvalues`, by statsmodels' name."""
+        return self.zvalues.rename("tvalues")
+
+    @property
+    def pvalues(self) -> pd.Series[float]:
+        """Two-sided p-values of each coefficient being 0, from the law of its error."""
+        return self._named(fit_tables.infer_coefficients(self).p_value, "pvalues")
+
+    def conf_int(
+        self,
+        alpha: float = 0.05,
+        *,
+        mode: str | None = None,
+        target: str = "penalised",
+        method: str = "sandwich",
+        simultaneous: bool = False,
+        covariates: Any = None,
+        cols: Any = None,
+    ) -> pd.DataFrame:
+        """Intervals of the coefficients, in statsmodels' layout: columns 0 and 1.
+
+        Parameters
+        ----------
+        alpha : float
+            Share that the intervals may miss.
+        mode, target, method, simultaneous, covariates
+            See the class.
+        cols
+            Names or positions of the coefficients to show, by statsmodels' name; by default all.
+        """
+        level = question.level_of(alpha)
+        asked = question.Question(level, mode, target, method, simultaneous, covariates)
+        return fit_tables.intervals(self, asked, "cols", cols)
+
+    def confint(
+        self,
+        level: float = 0.95,
+        *,
+        mode: str | None = None,
+        target: str = "penalised",
+        method: str = "sandwich",
+        simultaneous: bool = False,
+        covariates: Any = None,
+        parm: Any = None,
+    ) -> pd.DataFrame:
+        """Intervals of the coefficients, in R's layout: columns ``2.5 %`` and ``97.5 %``.
+
+        Parameters
+        ----------
+        level : float
+            Of confidence.
+        mode, target, method, simultaneous, covariates
+            See the class.
+        parm
+            Names or positions of the coefficients to show, by R's name; by default all.
+        """
+        asked = question.Question(level, mode, target, method, simultaneous, covariates)
+        return fit_tables.intervals(self, asked, "parm", parm)
+
+    def vcov(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
+        """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
+
+        In the conservative mode the correlations are those of the posterior one, so that a
+        combination is better asked of `contrasts`.
+        """
+        return fit_tables.covariances(self, question.Question(mode=mode, target=target))
+
+    def cov_params(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
+        """The same as `vcov`, by statsmodels' name."""
+        return self.vcov(mode=mode, target=target)
+
+    def wald_test(
+        self, hypotheses: Any, *, mode: str | None = None, target: str = "penalised"
+    ) -> WaldTest:
+        """Test equations about the coefficients together.
+
+        Parameters
+        ----------
+        hypotheses
+            ``"race"``, a term of the formula, for all its coefficients together; or ``"age = 0,
+            dose = 0"``: linear equations between commas, with ``= 0`` where nothing is said;
+            names with spaces or operators in backticks. Or a mapping from left sides to values,
+            or a matrix ``(q, p + 1)`` of combinations that are to be 0, or such a matrix with
+            ``(q,)`` values.
+        mode, target
+            See the class.
+
+        Returns
+        -------
+        WaldTest
+            Prints as a sentence; it has ``statistic``, ``df`` and ``p_value``.
+        """
+        return contrasts.wald_test(self, hypotheses, mode=mode, target=target)
+
+    def contrasts(
+        self,
+        hypotheses: Any,
+        *,
+        level: float = 0.95,
+        mode: str | None = None,
+        target: str = "penalised",
+        method: str = "sandwich",
+        simultaneous: bool = False,
+        covariates: Any = None,
+    ) -> pd.DataFrame:
+        """Estimates, standard errors, tests and intervals of combinations of coefficients.
+
+        Parameters
+        ----------
+        hypotheses
+            ``"age - 2 * dose"``, or several between commas, and ``= value`` for what to test; or
+            anything that `wald_test` takes; or a mapping from a label to a combination.
+        level : float
+            Of confidence.
+        mode, target, method, simultaneous, covariates
+            See the class.
+
+        Returns
+        -------
+        DataFrame
+            One row per combination: estimate, null_value, std_error with its parts sampling_sd
+            and privacy_sd, statistic, p_value, conf_low, conf_high.
+        """
+        asked = question.Question(level, mode, target, method, simultaneous, covariates)
+        return contrasts.contrasts(self, hypotheses, asked)
+
+    def t_test(
+        self, hypotheses: Any, *, alpha: float | None = None, **options: Any
+    ) -> pd.DataFrame:
+        """The same as `contrasts`, by statsmodels' name, and with its ``alpha`` for the level."""
+        if alpha is not None:
+            options["level"] = question.level_of(alpha)
+        return self.contrasts(hypotheses, **options)
+
+    def tidy(
+        self,
+        conf_int: bool = False,
+        conf_level: float = 0.95,
+        exponentiate: bool = False,
+        *,
+        mode: str | None = None,
+        target: str = "penalised",
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """One row per coefficient, in broom's layout.
+
+        Parameters
+        ----------
+        conf_int : bool
+            Whether to add conf_low and conf_high.
+        conf_level : float
+            Of confidence.
+        exponentiate : bool
+            Odds ratios with their intervals instead of coefficients. Standard errors stay those
+            of the coefficient, as in broom; it is the logarithm of the odds ratio, so that they
+            are called std_error_log, sampling_sd_log and privacy_sd_log then.
+        mode, target, simultaneous
+            See the class.
+
+        Returns
+        -------
+        DataFrame
+            term, estimate, std_error, its two parts sampling_sd and privacy_sd, statistic,
+            p_value. Without inference only term, estimate, and a limit to privacy_sd.
+        """
+        level = question.read_level(conf_level, "conf_level")
+        asked = question.Question(level, mode, target, simultaneous=simultaneous)
+        return fit_tables.tidy(self, asked, conf_int=conf_int, exponentiate=exponentiate)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the coefficients with their intervals, or without inference the estimates.
+
+        See `privatelr.plot_coefficients`.
+        """
+        return forest.plot_coefficients(self, **options)
 
     def predict(
         self,
@@ -134,13 +353,8 @@ class Fit(InferredFit):
         **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
-        as_odds = odds_ratios.read_exponentiate(self, exponentiate)
-        page = summary.summarise(
-            self, alpha=alpha, mode=mode, target=target, diagnostics=diagnostics
-        )
-        if as_odds:
-            odds_ratios.show_odds(page, self, alpha=alpha, mode=mode, target=target)
-        return page
+        asked = question.Question(question.level_of(alpha), mode, target)
+        return summary.summarise(self, asked, exponentiate=exponentiate, diagnostics=diagnostics)
 
     # a frozen class with slots would be given others, which keep the diagnostics
     __getstate__ = ModelRecord.__getstate__

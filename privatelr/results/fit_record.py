@@ -4,39 +4,42 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 import scipy
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.design import DesignSpec, EntryBoundedMatrix
+from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
+from privatelr.mechanisms import Release
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.numerics import Loss
 from privatelr.numerics.rows import bounded_entries, bounded_rows
+from privatelr.privacy import Guarantee
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     import os
 
-    from privatelr.design import DesignSpec, EntryBoundedMatrix
-    from privatelr.mechanisms import Release
-    from privatelr.mechanisms.calibration import Calibration
     from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
-    from privatelr.numerics import Loss
-    from privatelr.privacy import Guarantee
+    from privatelr.results import fit_tables
+    from privatelr.results import odds_ratios as odds
     from privatelr.results.diagnostics import Diagnostics
-    from privatelr.results.pages import card, inference_table
+    from privatelr.results.pages import card
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import Threshold
     from privatelr.results.release_files import release_file
     from privatelr.results.release_files.origin import Origin
     from privatelr.results.release_files.signature import Key
-    from privatelr.types import FloatArray
 else:
     card = lazy_import("privatelr.results.pages.card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
-    inference_table = lazy_import("privatelr.results.pages.inference_table")
+    fit_tables = lazy_import("privatelr.results.fit_tables")
+    odds = lazy_import("privatelr.results.odds_ratios")
 
 
 _KEPT = ("spec", "release", "threshold", "origin")
@@ -88,7 +91,7 @@ class ModelRecord(ABC):
         With intervals, where inference was requested: ``tidy(conf_int=True, exponentiate=True)``,
         or as a page ``summary(exponentiate=True)``.
         """
-        require_odds(self)
+        odds.require_odds(self)
         with np.errstate(over="ignore"):
             return self._named(np.exp(in_user_units(self)), "odds_ratio")
 
@@ -100,20 +103,17 @@ class ModelRecord(ABC):
     @property
     def formula(self) -> str:
         """The formula with ``.`` expanded."""
-        text: str = self.spec.formula.text
-        return text
+        return str(self.spec.formula.text)
 
     @property
     def loss(self) -> Loss:
         """What is minimised, and with it the scale of predictions."""
-        loss: Loss = self.release.calibration.problem.loss
-        return loss
+        return cast("Loss", self.release.calibration.problem.loss)
 
     @property
     def guarantee(self) -> Guarantee:
         """What holds for the coefficients and for all that is computed from them."""
-        guarantee: Guarantee = self.release.guarantee
-        return guarantee
+        return cast("Guarantee", self.release.guarantee)
 
     @property
     def has_diagnostics(self) -> bool:
@@ -234,7 +234,7 @@ class FitRecord(ModelRecord):
         """
         if self.release.moments is None:
             return self.privacy_sd_limit.rename("privacy_sd")
-        return self._named(inference_table.infer_coefficients(self).privacy_sd, "privacy_sd")
+        return self._named(fit_tables.infer_coefficients(self).privacy_sd, "privacy_sd")
 
     @property
     def privacy_sd_limit(self) -> pd.Series[float]:
@@ -291,13 +291,3 @@ def row_lengths_of(matrix: Any) -> FloatArray:
     if scipy.sparse.issparse(matrix):
         return np.asarray(np.sqrt((matrix * matrix).sum(axis=1)))
     return np.asarray(np.linalg.norm(matrix, axis=1))
-
-
-def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:
-    """Refuse odds ratios of a model that has none; raises `ArgumentError`."""
-    loss = fit.loss
-    if loss.probability is None:
-        raise ArgumentError(
-            f"{asked}: the coefficients of a {loss.title} are not logarithms of odds; "
-            "dplr fits a model where they are."
-        )

@@ -1,99 +1,191 @@
-"""broom's verbs: coefficients and facts as frames, every entry public or paid for."""
+"""A fit as frames: coefficients, errors, intervals and facts, every entry public or paid for."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from privatelr import inference
+from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, show
-from privatelr.inference import quality
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
-from privatelr.results.fit_record import FitRecord, SelectedRecord, require_odds
-from privatelr.results.pages.inference_table import Question, infer_coefficients
+from privatelr.inference import BOOTSTRAP, Inference, Question, answerable
+from privatelr.inference.question import USUAL
+from privatelr.mechanisms import Release
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
+from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
 
+# -- what inference says -----------------------------------------------------------------------
 
-def tidy(fit: FitRecord, question: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:
+
+def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
+    """What inference says of every coefficient in the user's units; it is remembered."""
+    if asked.method == BOOTSTRAP:
+        return infer_rows(fit, fit.spec.user_rows(), asked)
+    return _inferred(fit.release, fit.spec, answerable(fit.release, asked))
+
+
+@lru_cache(maxsize=32)
+def _inferred(release: Release, spec: DesignSpec, asked: Question) -> Inference:
+    return inference.infer(release, spec.user_rows(), asked)
+
+
+def infer_rows(
+    fit: FitRecord, rows: FloatArray, asked: Question, null: FloatArray | None = None
+) -> Inference:
+    """What inference says of combinations ``(m, d)`` of the design coefficients."""
+    if asked.method == BOOTSTRAP:
+        return inference.bootstrap_intervals(fit.release, fit.spec, rows, asked, null)
+    return inference.infer(fit.release, rows, asked, null)
+
+
+def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd.DataFrame:
+    """Limits of the coefficients `chosen` by name or position, one or several; all for None.
+
+    The argument is called ``"cols"`` in statsmodels, whose columns are 0 and 1, and ``"parm"``
+    in R, whose columns are ``2.5 %`` and ``97.5 %``.
+    """
+    found, names = infer_coefficients(fit, asked), list(fit.spec.columns.names)
+    miss = 50 * (1 - found.level)
+    ends = [0, 1] if argument == "cols" else [f"{miss:.6g} %", f"{100 - miss:.6g} %"]
+    table = pd.DataFrame(np.column_stack([found.lower, found.upper]), index=names, columns=ends)
+    if chosen is None:
+        return table
+    several = isinstance(chosen, list | tuple | np.ndarray | pd.Index)
+    places = []
+    for item in chosen if several else [chosen]:
+        if isinstance(item, str) and item in names:
+            places.append(names.index(item))
+        elif type(item) is int and -len(names) <= item < len(names):
+            places.append(item)
+        else:
+            raise ArgumentError(
+                f"{argument}: {show(item)} is no coefficient; {argument} takes names or positions "
+                f"of {', '.join(map(repr, names))}."
+            )
+    return table.iloc[places]
+
+
+def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
+    """Covariance of the coefficients in the user's units; see `Fit.vcov`."""
+    units, mode = fit.spec.user_rows(), answerable(fit.release, asked).mode
+    averaged = "posterior" if mode == "conservative" else mode
+    released = inference.covariance(fit.release, Question(mode=averaged, target=asked.target))
+    found = units @ released @ units.T
+    if mode == "conservative":  # the same correlations under other standard deviations
+        with np.errstate(all="ignore"):
+            ratio = infer_coefficients(fit, Question(mode=mode)).sd / np.sqrt(np.diag(found))
+        found = found * np.outer(ratio, ratio)
+    names = list(fit.spec.columns.names)
+    return pd.DataFrame(found, index=names, columns=names)
+
+
+# -- broom's verbs -----------------------------------------------------------------------------
+
+
+def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:
     """One row per coefficient; errors are of the coefficient, beside odds ratios named ``_log``."""
     for name, value in (("conf_int", conf_int), ("exponentiate", exponentiate)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name}={show(value)}: {name} takes True or False.")
     if exponentiate:
         require_odds(fit, "exponentiate=True")
-    asked = conf_int or question != Question(level=question.level)
-    of_log = "_log" if exponentiate else ""
-    if fit.release.moments is None and not asked:
-        estimate = fit.odds_ratios if exponentiate else fit.coef
-        limit = {f"privacy_sd{of_log}": fit.privacy_sd.to_numpy()}
-        return pd.DataFrame(
-            {"term": list(estimate.index), "estimate": estimate.to_numpy(), **limit}
-        )
-    found = infer_coefficients(fit, question)
-    scaled = _exponential if exponentiate else np.asarray
-    columns = {
-        "estimate": scaled(found.estimate),
-        f"std_error{of_log}": found.sd,
-        f"sampling_sd{of_log}": found.sampling_sd,
-        f"privacy_sd{of_log}": found.privacy_sd,
-        "statistic": found.z,
-        "p_value": found.p_value,
-    }
-    if conf_int:
-        columns |= {"conf_low": scaled(found.lower), "conf_high": scaled(found.upper)}
-    return pd.DataFrame({"term": list(fit.spec.columns.names), **columns})
+    is_plain = not conf_int and asked == Question(asked.level)
+    log = "_log" if exponentiate else ""
+    columns: dict[str, Any] = {"term": list(fit.spec.columns.names)}
+    if fit.release.moments is None and is_plain:
+        estimate, noise = fit.coef.to_numpy(), fit.privacy_sd.to_numpy()
+        columns |= {"estimate": estimate, f"privacy_sd{log}": noise}
+        uncertain = noise
+    else:
+        found = infer_coefficients(fit, asked)
+        estimate, uncertain = found.estimate, found.sd
+        columns |= {
+            "estimate": estimate,
+            f"std_error{log}": found.sd,
+            f"sampling_sd{log}": found.sampling_sd,
+            f"privacy_sd{log}": found.privacy_sd,
+            "statistic": found.z,
+            "p_value": found.p_value,
+        }
+        if conf_int:
+            columns |= {"conf_low": found.lower, "conf_high": found.upper}
+    table = pd.DataFrame(columns)
+    if exponentiate:
+        ends = [name for name in ("estimate", "conf_low", "conf_high") if name in columns]
+        with np.errstate(over="ignore"):
+            table[ends] = np.exp(table[ends])
+        if (odds_units(estimate, uncertain, spans_of(fit)) != 1).any():
+            table.attrs["units"] = (
+                "Every odds ratio is of one unit of its column, and some of them are too near to "
+                "1, or too far from it, to be read; summary(exponentiate=True) has those of more "
+                "units."
+            )
+    return table
 
 
-def _exponential(values: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(values))
+def tidy_selected(fit: SelectedRecord) -> pd.DataFrame:
+    """One row per coefficient, with how often its column was chosen."""
+    plus, minus = np.split(fit.release.counts, 2)
+    names, estimate = list(fit.spec.columns.names), fit.coef.to_numpy()
+    columns = {"term": names, "estimate": estimate, "times_plus": plus, "times_minus": minus}
+    return pd.DataFrame(columns)
 
 
-def glance(fit: FitRecord) -> pd.DataFrame:
-    """One row about the fit."""
-    calibration = fit.calibration
-    problem = calibration.problem
-    known = None if fit.release.moments is None else quality(fit.release)
-    row = {
-        **promise_of(fit),
-        "mechanism": f"{calibration.placement} perturbation" if calibration.noise.scale else "none",
-        "analysis": calibration.analysis,
-        "noise": calibration.noise.title,
-        "noise_scale": calibration.noise.scale,
-        "lambda": calibration.lambda_,
-        "radius": problem.radius,
-        "loss": problem.loss.name,
-        **problem.loss.parameters,
-        "inference": None if known is None else known.mode,
-        "noise_to_signal": np.nan if known is None else known.noise_to_signal,
-        "relative_bias": np.nan if known is None else known.relative_bias,
-    }
-    return pd.DataFrame([row])
+def selected(fit: SelectedRecord) -> pd.DataFrame:
+    """See `SelectedFit.selected`."""
+    counts, names = fit.release.counts, fit.spec.columns.names
+    d = len(names)
+    order = np.argsort(-counts, kind="stable")
+    chosen = [int(option) for option in order if counts[option] > 0]
+    return pd.DataFrame(
+        {
+            "term": [names[option % d] for option in chosen],
+            "sign": ["+" if option < d else "-" for option in chosen],
+            "times": [int(counts[option]) for option in chosen],
+        }
+    )
 
 
-def promise_of(fit: FitRecord | SelectedRecord) -> dict[str, Any]:
-    """What `glance` says first of a model: its sizes, its guarantee, and that in numbers."""
-    problem = fit.calibration.problem
-    epsilon, delta, rho = _numbers_of(fit.guarantee)
-    return {
-        "nobs": problem.n,
-        "d": problem.d,
-        "guarantee": str(fit.guarantee),
-        "epsilon": epsilon,
-        "delta": delta,
-        "rho": rho,
-    }
-
-
-def _numbers_of(guarantee: Guarantee) -> tuple[float, float, float]:
-    """Epsilon, delta and rho; NaN where the guarantee does not speak of one."""
+def glance(fit: ModelRecord) -> pd.DataFrame:
+    """One row about the fit: its sizes, its guarantee, that in numbers, and how it was made."""
+    guarantee, problem = fit.guarantee, fit.release.calibration.problem
     match guarantee:
         case PureDP():
-            return guarantee.epsilon, 0.0, np.nan
+            epsilon, delta, rho = guarantee.epsilon, 0.0, np.nan
         case ApproxDP():
-            return guarantee.epsilon, guarantee.delta, np.nan
+            epsilon, delta, rho = guarantee.epsilon, guarantee.delta, np.nan
         case ZCDP():
-            return np.nan, np.nan, guarantee.rho
+            epsilon, delta, rho = np.nan, np.nan, guarantee.rho
         case NonPrivate():
-            return np.inf, np.nan, np.nan
+            epsilon, delta, rho = np.inf, np.nan, np.nan
+    loss = {"loss": problem.loss.name, **problem.loss.parameters}
+    if isinstance(fit, FitRecord):
+        calibration, noise = fit.calibration, fit.calibration.noise
+        known = None if fit.release.moments is None else inference.quality(fit.release)
+        own = {
+            "mechanism": f"{calibration.placement} perturbation" if noise.scale else "none",
+            "analysis": calibration.analysis,
+            "noise": noise.title,
+            "noise_scale": noise.scale,
+            "lambda": calibration.lambda_,
+            "radius": problem.radius,
+            **loss,
+            "inference": None if known is None else known.mode,
+            "noise_to_signal": np.nan if known is None else known.noise_to_signal,
+            "relative_bias": np.nan if known is None else known.relative_bias,
+        }
+    else:
+        own = {
+            "mechanism": fit.release.calibration.mechanism,
+            "choices": int(fit.release.counts.sum()),
+            "nonzero": int(np.count_nonzero(fit.release.coef)),
+            "x_bound": problem.x_bound,
+            **loss,
+        }
+    sizes = {"nobs": problem.n, "d": problem.d, "guarantee": str(guarantee)}
+    return pd.DataFrame([{**sizes, "epsilon": epsilon, "delta": delta, "rho": rho, **own}])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from privatelr.inference import joint_test
+from privatelr.inference import Question, joint_test
 from privatelr.results.equations import read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord
-from privatelr.results.pages.inference_table import Question, infer_rows
+from privatelr.results.fit_tables import infer_rows
 
 _SHOWN = 10
 """How many equations a sentence lists."""

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
 
-from privatelr.design import (
-    DesignSpec,
-    NumberedSpec,
-    as_matrix,
-    read_covariates,
-    read_sparse_covariates,
-    worth_sparse,
-)
+from privatelr import design
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.lazy_import import lazy_import
-from privatelr.numerics import in_order
+from privatelr.numerics import Loss, ThresholdRule, in_order
 from privatelr.numerics.rows import EntryRows, SparseRows, linear_predictor, piece_rows
-from privatelr.results.fit_record import SelectedRecord
-from privatelr.sources import as_frame, as_piece, is_dask, over_partitions
+from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.sources import RowSlice, as_frame, as_piece, is_dask, over_partitions
+from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from privatelr.inference import prediction_errors
-    from privatelr.numerics import Loss, ThresholdRule
-    from privatelr.results.fit_record import FitRecord, ModelRecord
-    from privatelr.sources import RowSlice
-    from privatelr.types import BoolArray, FloatArray
+    from privatelr.inference import prediction_errors, question
 else:
     prediction_errors = lazy_import("privatelr.inference.prediction_errors")
+    question = lazy_import("privatelr.inference.question")
+
+_FOR_ERRORS, _ENTRIES = 2**14, 2**22
+"""Rows whose errors are worked out at once, if they have no more entries than so many: for each
+pair of columns, functions are called on all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +98,6 @@ def score(loss: Loss, link: FloatArray) -> FloatArray:
     return link if loss.probability is None else loss.probability(link)
 
 
-_RULES = ", 'fixed' ({:g}), 'youden' or 'topleft'"
-
-
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """A public `value`, or a `rule` whose value is among the diagnostics instead."""
@@ -117,46 +108,51 @@ class Threshold:
 
 def read_threshold(threshold: Any, loss: Loss) -> Threshold:
     """Check the argument ``threshold`` of `dplr`."""
-    scale = scale_of(loss)
-    rule = threshold if isinstance(threshold, str) else None
-    if rule == "fixed":
-        return Threshold(scale.fixed)
-    if rule in ("youden", "topleft"):
-        return Threshold(scale.fixed, rule="youden" if rule == "youden" else "topleft")
-    return Threshold(require_threshold(threshold, scale, _RULES))
+    fixed = scale_of(loss).fixed
+    if isinstance(threshold, str) and threshold in ("fixed", "youden", "topleft"):
+        return Threshold(fixed, None if threshold == "fixed" else cast("ThresholdRule", threshold))
+    return Threshold(_number(threshold, loss, f", 'fixed' ({fixed:g}), 'youden' or 'topleft'"))
 
 
-def require_threshold(threshold: Any, scale: Scale, rules: str = "") -> float:
+def _number(threshold: Any, loss: Loss, others: str = "") -> float:
     """A threshold that is a number; raises `ArgumentError`."""
+    scale = scale_of(loss)
     limits = {"at_least": scale.lowest, "at_most": scale.highest}
-    takes = f"{scale.takes}{rules.format(scale.fixed)}"
-    return require_number(ArgumentError, "threshold", threshold, takes, **limits)
-
-
-_FOR_ERRORS, _ENTRIES = 2**14, 2**22
-"""Rows whose errors are worked out at once, if they have no more entries than so many: for each
-pair of columns, functions are called on all of them."""
+    return require_number(ArgumentError, "threshold", threshold, scale.takes + others, **limits)
 
 
 def predict(
     fit: ModelRecord, data: Any, type: str | None, threshold: float | None
 ) -> pd.Series[Any]:
     """Predict each row of `data`; see `Fit.predict`."""
-    kind = scale_of(fit.loss).predictions[0] if type is None else _require_kind(type, fit)
-    cut = _cut(fit, threshold) if kind == "classes" else np.nan
-    if is_dask(data):
-        of_part: Any = _classes_of_part if kind == "classes" else _predicted
-        found: pd.Series[Any] = over_partitions(partial(of_part, fit, kind, cut), data, _read(fit))
-        return found
-    return _predicted(fit, kind, cut, data)
+    kind, cut, rule = _kind(type, fit), np.nan, fit.threshold.rule
+    if kind == "classes" and threshold is not None:
+        cut = _number(threshold, fit.loss)
+    elif kind == "classes" and rule is None:
+        cut = fit.threshold.value
+    elif kind == "classes" and rule is not None:
+        if not fit.has_diagnostics:
+            raise GuaranteeError(
+                f"threshold={rule!r} was learned from the training data and is not kept in a saved "
+                f"fit; pass predict(..., threshold={fit.threshold.value:g}) or another public "
+                "number."
+            )
+        cut = fit.diagnostics.threshold(rule)
+    return _over_parts(partial(_predicted, fit, kind, cut, is_dask(data)), fit, data)
 
 
-def _classes_of_part(fit: ModelRecord, kind: str, cut: float, part: Any) -> pd.Series[Any]:
-    """Classes of a partition, of one type: an unusable row elsewhere has none."""
-    return _predicted(fit, kind, cut, part).astype(object)
+def _over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:
+    """What is predicted of a frame, or of each partition of Dask when it is asked for."""
+    if not is_dask(data):
+        return of_part(data)
+    # all columns are read of a matrix whose columns have numbers
+    is_numbered = isinstance(fit.spec, design.NumberedSpec)
+    return over_partitions(of_part, data, None if is_numbered else fit.spec.formula.covariates)
 
 
-def _predicted(fit: ModelRecord, kind: str, cut: float, data: Any) -> pd.Series[Any]:
+def _predicted(
+    fit: ModelRecord, kind: str, cut: float, in_parts: bool, data: Any
+) -> pd.Series[Any]:
     link, usable, index = _link(fit, data)
     if kind == "link":
         return pd.Series(link, index=index, name="link")
@@ -167,26 +163,26 @@ def _predicted(fit: ModelRecord, kind: str, cut: float, data: Any) -> pd.Series[
     with np.errstate(invalid="ignore"):
         chosen = [positive if above else negative for above in scores > cut]
     classes = pd.Series(chosen, index=index, name="class")
-    return classes if usable.all() else classes.astype(object).where(usable, np.nan)
+    if not usable.all():
+        return classes.astype(object).where(usable, np.nan)
+    # of one type in all partitions: an unusable row of another one has no class
+    return classes.astype(object) if in_parts else classes
 
 
 def predict_interval(
     fit: FitRecord, data: Any, type: Any, threshold: Any, interval: Any, mode: Any
 ) -> pd.DataFrame:
     """An interval for each row of `data`; see `Fit.predict`."""
-    scale = scale_of(fit.loss)
-    if (type is not None and _require_kind(type, fit) == "classes") or threshold is not None:
+    if (type is not None and _kind(type, fit) == "classes") or threshold is not None:
         raise ArgumentError(
             f"interval={show(interval)}: a class has no interval; leave out type and threshold to "
-            f"see one of each {scale.name}."
+            f"see one of each {scale_of(fit.loss).name}."
         )
     takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
-    errors = prediction_errors.row_errors(fit.release, level=level, mode=mode)
-    if is_dask(data):
-        found: pd.DataFrame = over_partitions(partial(_intervals, fit, errors), data, _read(fit))
-        return found
-    return _intervals(fit, errors, data)
+    errors = prediction_errors.row_errors(fit.release, question.Question(level, mode))
+    found: pd.DataFrame = _over_parts(partial(_intervals, fit, errors), fit, data)
+    return found
 
 
 def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -> pd.DataFrame:
@@ -204,22 +200,17 @@ def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -
     return pd.DataFrame(columns | {"std_error": sd}, index=frame.index)
 
 
-def _read(fit: ModelRecord) -> tuple[str, ...] | None:
-    """The columns that a prediction reads; all of a matrix whose columns have numbers."""
-    return None if isinstance(fit.spec, NumberedSpec) else fit.spec.formula.covariates
-
-
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
     """Linear predictor of each row, NaN where it is not usable, and the names of the rows."""
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        if isinstance(fit.spec, NumberedSpec):
-            matrix = as_matrix(fit.spec, data)
+        if isinstance(fit.spec, design.NumberedSpec):
+            matrix = design.as_matrix(fit.spec, data)
             link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
             return link, known, pd.RangeIndex(len(link))
         frame = as_frame(data)
-        if fit.spec.projection is None and worth_sparse(fit.spec):
+        if fit.spec.projection is None and design.worth_sparse(fit.spec):
             names = fit.spec.formula.covariates
-            covariates, usable, _ = read_sparse_covariates(fit.spec, frame, names)
+            covariates, usable, _ = design.read_sparse_covariates(fit.spec, frame, names)
             return *_of_matrix(fit, covariates, usable.astype(np.float64)), frame.index
         coef = fit.release.coef
         (link,), usable = _of_pieces(fit, frame, lambda rows: (linear_predictor(rows, coef),))
@@ -237,7 +228,7 @@ def _of_pieces(
     A design of all rows would be larger than the frame. `of_rows` treats each row by itself.
     """
     n, spec = len(frame), fit.spec
-    assert isinstance(spec, DesignSpec)
+    assert isinstance(spec, design.DesignSpec)
     whole = as_piece(frame, spec.formula.covariates)
     size = max(piece_rows(n, max(spec.p, spec.d)), least)
 
@@ -267,14 +258,15 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
 
 def design_rows(fit: ModelRecord, frame: pd.DataFrame | RowSlice) -> tuple[FloatArray, BoolArray]:
     """Design rows ``(n, d)`` of a frame, and which of them are usable."""
-    spec = fit.spec
-    covariates, usable, _ = read_covariates(spec, frame, spec.formula.covariates)
+    covariates, usable, _ = design.read_covariates(fit.spec, frame, fit.spec.formula.covariates)
     return fit.bounded(covariates), usable
 
 
-def _require_kind(type: Any, fit: ModelRecord) -> str:
-    loss = fit.loss
-    scale = scale_of(loss)
+def _kind(type: Any, fit: ModelRecord) -> str:
+    """What to predict, by this package's name; raises `ArgumentError`."""
+    loss, scale = fit.loss, scale_of(fit.loss)
+    if type is None:
+        return scale.predictions[0]
     known = scale.aliases.get(type, type) if isinstance(type, str) else type
     why = f"; R's names of them are {', '.join(map(repr, scale.aliases))}"
     if loss.probability is None and type in ("probabilities", "prob"):
@@ -284,17 +276,3 @@ def _require_kind(type: Any, fit: ModelRecord) -> str:
     if known not in scale.predictions:
         require_choice(ArgumentError, "type", type, scale.predictions, why, scale.aliases)
     return str(known)
-
-
-def _cut(fit: ModelRecord, threshold: float | None) -> float:
-    if threshold is not None:
-        return require_threshold(threshold, scale_of(fit.loss))
-    rule = fit.threshold.rule
-    if rule is None:
-        return fit.threshold.value
-    if not fit.has_diagnostics:
-        raise GuaranteeError(
-            f"threshold={rule!r} was learned from the training data and is not kept in a saved "
-            f"fit; pass predict(..., threshold={fit.threshold.value:g}) or another public number."
-        )
-    return fit.diagnostics.threshold(rule)

@@ -5,23 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Never
 
+import pandas as pd
+
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.predict import PredictionType
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from privatelr.results import selected_tables
-    from privatelr.results.pages import odds_ratios, summary
+    from privatelr.results import fit_tables
+    from privatelr.results.pages import summary
     from privatelr.results.pages.summary import FitSummary
-    from privatelr.results.predict import PredictionType
 else:
+    fit_tables = lazy_import("privatelr.results.fit_tables")
     summary = lazy_import("privatelr.results.pages.summary")
-    selected_tables = lazy_import("privatelr.results.selected_tables")
-    odds_ratios = lazy_import("privatelr.results.pages.odds_ratios")
 
 
 @suggests_arguments
@@ -38,14 +37,10 @@ class SelectedFit(SelectedRecord):
 
         All of it is covered by the guarantee.
         """
-        return selected_tables.selected(self)
+        return fit_tables.selected(self)
 
     def predict(
-        self,
-        data: Any,
-        type: PredictionType | None = None,
-        *,
-        threshold: float | None = None,
+        self, data: Any, type: PredictionType | None = None, *, threshold: float | None = None
     ) -> pd.Series[Any]:
         """Predict for each row of `data`, whatever the other rows are.
 
@@ -78,11 +73,11 @@ class SelectedFit(SelectedRecord):
 
     def tidy(self) -> pd.DataFrame:
         """One row per coefficient: term, estimate, and how often it was chosen by either sign."""
-        return selected_tables.tidy(self)
+        return fit_tables.tidy_selected(self)
 
     def glance(self) -> pd.DataFrame:
         """One row about the fit; every entry is public or paid for."""
-        return selected_tables.glance(self)
+        return fit_tables.glance(self)
 
     def summary(self, *, exponentiate: bool = False, diagnostics: bool = False) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``.
@@ -101,11 +96,7 @@ class SelectedFit(SelectedRecord):
         **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
-        as_odds = odds_ratios.read_exponentiate(self, exponentiate)
-        page = summary.summarise_selected(self, diagnostics=diagnostics)
-        if as_odds:
-            page.notes = [odds_ratios.ALONE, *page.notes]
-        return page
+        return summary.summarise(self, exponentiate=exponentiate, diagnostics=diagnostics)
 
     def plot(self, **options: Any) -> Never:
         """Refuse to draw intervals, which these coefficients do not have; see `selected`."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.inference import infer, quality
+from privatelr.inference import Question, infer, quality
 from privatelr.mechanisms import (
     Facts,
     Request,
@@ -175,7 +175,7 @@ def run(cell: Cell, seeds: Sequence[int], ways: Sequence[str]) -> dict[str, Runs
             value = known.plain if way.endswith("unpenalised") else known.w
             start = time.process_time()
             try:
-                answer = infer(release, np.eye(cell.d), null=value, level=LEVEL, **WAYS[way])
+                answer = infer(release, np.eye(cell.d), Question(LEVEL, **WAYS[way]), value)
             except GuaranteeError:
                 continue  # the penalty shrinks too much for one step
             except np.linalg.LinAlgError:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from releases_for_inference import release_of
+from releases_for_inference import infer, release_of, row_errors
 from scipy import stats
 
 import privatelr.inference.conservative as subject
@@ -12,13 +12,10 @@ from privatelr.inference import (
     NoiseLimits,
     evidence_of,
     heaviest_tail,
-    infer,
     limits_of,
-    row_errors,
     worst_errors,
     worst_p_values,
 )
-from privatelr.inference.conservative import _largest
 from privatelr.mechanisms import matrix_of
 from privatelr.privacy import ZCDP, NonPrivate, PureDP
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace, draw_many
@@ -60,7 +57,7 @@ def check_bound(d, size):
         a = rng.standard_normal(d)
         v = np.linalg.solve(truth, a)
         noisy = evidence_with(truth + noise_within(limits, v, rng), floor)
-        bound, _ = _largest(form, noisy, limits, a)
+        bound, _ = subject.largest_form(form, noisy, limits, a)
         assert bound >= v @ form @ v * (1 - 1e-9)
         assert bound <= np.linalg.norm(form, 2) * a @ a / floor**2 * 1.2
 
@@ -75,10 +72,12 @@ def test_the_bound_is_attained_in_one_dimension():
     evidence, a = evidence_with(np.array([[1.0]]), 0.1), np.array([3.0])
     form = np.array([[2.0]])
     for limit, expected in ((0.4, 50), (5.0, 1800)):
-        assert _largest(form, evidence, NoiseLimits(limit, limit, 0), a)[0] == pytest.approx(
-            expected, rel=0.02
-        )
-    assert _largest(form, evidence, NoiseLimits(0.0, 0.0, 0.0), a)[0] == pytest.approx(18)
+        assert subject.largest_form(form, evidence, NoiseLimits(limit, limit, 0), a)[
+            0
+        ] == pytest.approx(expected, rel=0.02)
+    assert subject.largest_form(form, evidence, NoiseLimits(0.0, 0.0, 0.0), a)[0] == pytest.approx(
+        18
+    )
 
 
 @pytest.mark.parametrize("d", [1, 4])
@@ -86,17 +85,17 @@ def test_noise_beyond_its_limits_leaves_the_floor(d):
     """A released curvature that no H within the limits can have been."""
     evidence = evidence_with(-0.5 * np.eye(d), 0.3)
     a = np.arange(1.0, d + 1)
-    bound, _ = _largest(np.eye(d), evidence, NoiseLimits(0.4, 0.3, 0.0), a)
+    bound, _ = subject.largest_form(np.eye(d), evidence, NoiseLimits(0.4, 0.3, 0.0), a)
     assert bound == pytest.approx(a @ a / 0.3**2)
 
 
 @pytest.mark.parametrize("size", [0.1, 3.0])
 def test_a_planted_bound_is_caught(monkeypatch, size):
     """A form that is a tenth too small."""
-    honest = subject._Dual
+    honest = subject.LagrangeDual
     monkeypatch.setattr(
         subject,
-        "_Dual",
+        "LagrangeDual",
         lambda form, quadratic, linear, constant: honest(form * 0.9, quadratic, linear, constant),
     )
     with pytest.raises(AssertionError):

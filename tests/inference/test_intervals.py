@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from releases_for_inference import release_of, rows_of
+from releases_for_inference import covariance, infer, release_of, rows_of
 from scipy import stats
 
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.inference import covariance, evidence_of, infer, joint_test, plug_in, quality
+from privatelr.inference import evidence_of, joint_test, plug_in, quality
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 
 EVERY = np.eye(3)

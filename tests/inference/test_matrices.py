@@ -16,7 +16,7 @@ from privatelr.inference import (
     quality,
     relative_bias,
 )
-from privatelr.inference.noisy_moments import _Cone, _posterior
+from privatelr.inference.noisy_moments import FeasibleCone
 from privatelr.mechanisms import matrix_of, vector_of
 from privatelr.privacy import ZCDP, NonPrivate, PureDP
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
@@ -68,7 +68,7 @@ def test_draws_are_those_of_the_posterior(laplace, curvature):
     """In one dimension, against the density on a grid, with the scores far from their floor."""
     evidence = one_dimensional(curvature, 0.1, laplace=laplace)
     evidence = replace(evidence, scores=np.array([[0.6]]))  # its limits are six deviations away
-    drawn = np.sort(np.concatenate([_posterior(evidence).curvature[:, 0, 0]]))
+    drawn = np.sort(plausible(evidence, FRAGILE).curvature[:, 0, 0])
     top = evidence.largest_trace + 0.1
     grid = np.linspace(0.1, min(top, 2.0), 4001)
     other = np.linspace(0, evidence.largest_scores, 801)
@@ -85,7 +85,7 @@ def test_cone_elimination_agrees_with_eigenvalues():
     rng = np.random.default_rng(0)
     for d in (1, 2, 5):
         noisy = matrix_of(rng.standard_normal(d * (d + 1) // 2))
-        cone = _Cone(noisy, 3.0 * d)
+        cone = FeasibleCone(noisy, 3.0 * d)
         offsets = 1.5 * rng.standard_normal((500, d * (d + 1) // 2)) + vector_of(np.eye(d))
         matrices = noisy + matrix_of(offsets)
         expected = (np.linalg.eigvalsh(matrices)[:, 0] > 0) & (

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from releases_for_inference import release_of, rows_of
+from releases_for_inference import infer, release_of, row_errors, rows_of
 
 import privatelr.inference.prediction_errors as subject
 from privatelr import ArgumentError, GuaranteeError
-from privatelr.inference import NoiseLimits, evidence_of, infer, quality, row_errors
+from privatelr.inference import NoiseLimits, evidence_of, quality
 from privatelr.mechanisms import matrix_of
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.noise import GaussianNoise
@@ -95,7 +95,7 @@ def check_bound_holds(bound, d):
 
 @pytest.mark.parametrize("d", [2, 4])
 def test_the_matrix_bounds_whatever_the_noise_leaves_possible(d):
-    check_bound_holds(subject._bound, d)
+    check_bound_holds(subject.bounding_form, d)
 
 
 def test_planted_small_matrix_is_caught():

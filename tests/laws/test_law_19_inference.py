@@ -12,8 +12,6 @@ from repeated_noise import drawn, trial
 
 import privatelr.results.effects
 import privatelr.results.fit_tables
-import privatelr.results.pages.inference_table
-import privatelr.results.pages.summary
 from privatelr import Newton, average_marginal_effects, dplr, dpsvm
 from privatelr.design import read_design
 from privatelr.mechanisms import MECHANISMS, draw
@@ -86,7 +84,7 @@ def test_law_of_every_model(monkeypatch, options, model):
 
 def test_planted_errors_of_the_data_are_caught(monkeypatch):
     """Standard errors that a diagnostic of the training data enters."""
-    honest = privatelr.results.pages.inference_table.infer_coefficients
+    honest = privatelr.results.fit_tables.infer_coefficients
 
     def curious(fit, *question):
         found = honest(fit, *question)
@@ -94,9 +92,7 @@ def test_planted_errors_of_the_data_are_caught(monkeypatch):
             found = replace(found, sampling_sd=found.sampling_sd * fit.diagnostics.c_index)
         return found
 
-    pages = privatelr.results.pages
-    for module in (pages.inference_table, pages.summary, privatelr.results.fit_tables):
-        monkeypatch.setattr(module, "infer_coefficients", curious)
+    monkeypatch.setattr(privatelr.results.fit_tables, "infer_coefficients", curious)
     with pytest.raises(AssertionError):
         check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, eps=20)
 
@@ -105,11 +101,11 @@ def test_planted_mean_over_the_records_is_caught(monkeypatch):
     """Marginal effects whose mean is taken over the training records, unpaid."""
     frames = iter([clinic(), replaced(clinic(), 0, **NEIGHBOURS[1])] * 2)
 
-    def unpaid(fit, level, mode):
+    def unpaid(fit, asked):
         p = fit.predict(next(frames))
         return float((p * (1 - p)).mean()), (0.0, 0.0)
 
-    monkeypatch.setattr(privatelr.results.effects, "_mean_curvature", unpaid)
+    monkeypatch.setattr(privatelr.results.effects, "mean_curvature", unpaid)
     with pytest.raises(AssertionError):
         check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, eps=20)
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from privatelr import PureDP, dplr
-from privatelr.inference import bootstrap_intervals
+from privatelr.inference import Question, bootstrap_intervals
 from privatelr.privacy import ZCDP, grouped
 from privatelr.privacy.accounting import Ledger
 
@@ -78,10 +78,8 @@ def check_bootstrap_is_free(covariates_of):
     after.loc[0] = [1.0, 0.01]
     ledger = Ledger(100.0)
     fit = dplr("y ~ age", before, eps=1.0, bounds={"age": (0, 10)}, ledger=ledger)
-    first, second = (
-        bootstrap_intervals(fit.release, fit.spec, np.eye(2), covariates_of(frame), replicates=100)
-        for frame in (before, after)
-    )
+    asked = (Question(method="bootstrap", covariates=covariates_of(x)) for x in (before, after))
+    first, second = (bootstrap_intervals(fit.release, fit.spec, np.eye(2), one) for one in asked)
     np.testing.assert_array_equal(first.lower, second.lower)
     np.testing.assert_array_equal(first.sd, second.sd)
     assert ledger.spent() == pytest.approx(1.0)

@@ -17,7 +17,8 @@ from scipy import sparse
 import privatelr
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
-from privatelr.results.plots import powers_of_ten, ratio_ticks, typical_length, with_unit
+from privatelr.results.odds_ratios import powers_of_ten, typical_length, with_unit
+from privatelr.results.pages.forest import ratio_ticks
 
 mpl.use("Agg")
 
@@ -273,5 +274,5 @@ def test_what_it_refuses(monkeypatch):
 
 def test_the_package_does_not_load_matplotlib():
     assert privatelr.plot_coefficients is plot
-    source = sys.modules["privatelr.results.plots.forest"].__dict__
+    source = sys.modules["privatelr.results.pages.forest"].__dict__
     assert "matplotlib" not in source

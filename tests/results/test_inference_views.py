@@ -296,6 +296,7 @@ def test_what_was_not_bought_is_refused_with_the_remedy(ask):
     [
         (lambda fit: fit.conf_int(95), "alpha=95: alpha takes a number from 0.0001 to 0.5"),
         (lambda fit: fit.confint(95), "level=95: level takes a number from 0.5"),
+        (lambda fit: fit.tidy(conf_level=95), "conf_level=95: conf_level takes a number from 0.5"),
         (lambda fit: fit.conf_int(mode="bayes"), "mode='bayes': mode takes 'posterior', 'cons"),
         (lambda fit: fit.conf_int(target="true"), "target='true': target takes 'penalised'"),
         (lambda fit: fit.conf_int(method="delta"), "takes 'sandwich', 'wkl', 'bootstrap'"),

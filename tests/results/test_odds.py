@@ -9,8 +9,7 @@ from frames_for_laws import fit_clinic
 from repeated_noise import drawn, trial
 
 from privatelr import ArgumentError, GuaranteeError, dplpsvm, dplr, dpsimplex, dpsvm
-from privatelr.results.pages.odds_ratios import _cells, _places
-from privatelr.results.plots.forest_axis import odds_units
+from privatelr.results.odds_ratios import odds_figures, odds_units
 
 
 @lru_cache
@@ -122,7 +121,7 @@ def test_errors_that_stay_on_the_logarithm_say_so():
     ],
 )
 def test_digits(value, sd, shown):
-    assert _cells(np.array([value]), [_places(sd)]) == (shown,)
+    assert odds_figures(np.array([value]), np.array([sd])) == [shown]
 
 
 def test_coefficients_that_count_choices_say_what_they_have():
@@ -228,6 +227,23 @@ def test_no_odds_ratio_is_infinite_or_zero(sign):
 def test_a_unit_chosen_by_a_large_ratio_is_within_the_range_too():
     divisors = odds_units(np.array([1e7, 1e12]), np.array([1e5, 1e3]), np.array([1e-8, 1e-8]))
     assert (1 / divisors <= 1e-8).all()
+
+
+@pytest.mark.parametrize("spend", [None, "inference"])
+@pytest.mark.parametrize("factor", [1.0, 1e6])
+def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, factor):
+    frame = trial().assign(age=lambda table: table.age * factor)
+    bounds = {"age": (18 * factor, 90 * factor)}
+    fit = dplr("y ~ age", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend)
+    tidy, page = fit.tidy(exponentiate=True), fit.summary(exponentiate=True)
+    is_of_others = "units" in tidy.attrs
+    assert (
+        is_of_others
+        == (factor == 1e6)
+        == ("of how many units" in page.as_csv() or "per:" in page.as_csv())
+    )
+    assert is_of_others == ("one unit of its column" in tidy.attrs.get("units", ""))
+    assert "units" not in fit.tidy().attrs
 
 
 def test_the_ticks_of_odds_ratios_differ_in_any_unit():

@@ -27,8 +27,12 @@ from privatelr import (
 )
 from privatelr.inference import Inference
 from privatelr.page_model import as_lines
-from privatelr.results.pages import summary_table
-from privatelr.results.plots import bars_of, drawings
+from privatelr.results.pages.coefficient_table import (
+    bars_of,
+    drawings,
+    figures,
+    inference_table,
+)
 
 OPTIONS = [
     {},
@@ -364,7 +368,7 @@ def inferred(values):
 @pytest.mark.parametrize("size", [1e-7, 1e-3, 0.1, 1.0, 99.9999999, 1234.5, 99999.9, 1e7, 1e300])
 def test_numbers_of_any_size_keep_the_width(size):
     fit = page(spend="inference")
-    table, _ = summary_table.inference_table(fit, inferred([-size, size, 0.0, -0.5]))
+    table = inference_table(fit, inferred([-size, size, 0.0, -0.5]))
     lines = as_lines(table)
     assert max(map(len, lines)) <= 79
     assert len({len(line) for line in lines if line[-1:].isdigit()}) == 1
@@ -396,7 +400,7 @@ def check_digits(figures, column):
 
 @given(NUMBERS)
 def test_numbers_show_three_digits_and_stand_below_each_other(column):
-    check_digits(summary_table.figures, column)
+    check_digits(figures, column)
 
 
 def test_numbers_of_three_decimals_are_caught():

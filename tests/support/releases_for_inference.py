@@ -4,6 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from privatelr import inference
+from privatelr.inference import Question
 from privatelr.mechanisms import Facts, Request, calibrate_all, draw_all, release_all
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
@@ -41,3 +43,16 @@ def release_of(target, n=2000, d=3, *, seed=1, noise=3, share=0.5, blocks=False,
     plan = plan_of(target, n, d, blocks=blocks, **options)
     draws = draw_all(plan, SeededRandomness(noise))
     return release_all(rows_of(n, d, seed, blocks=blocks, share=share), plan, draws, Newton())
+
+
+def infer(release, contrasts, null=None, **choices):
+    """What inference says of combinations, asked by name."""
+    return inference.infer(release, contrasts, Question(**choices), null)
+
+
+def row_errors(release, **choices):
+    return inference.row_errors(release, Question(**choices))
+
+
+def covariance(release, **choices):
+    return inference.covariance(release, Question(**choices))

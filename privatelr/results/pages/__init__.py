@@ -1,5 +1,4 @@
-"""Printed pages: summary, card and notes, as text, HTML and Markdown."""
+"""Printed pages and plots: summary, card and notes, as text, HTML and Markdown; forest plots."""
 
 from privatelr.results.pages import sentences
-from privatelr.results.pages.not_private_notes import DataCheck
-from privatelr.results.pages.summary_table import shown_rows
+from privatelr.results.pages.coefficient_table import shown_rows

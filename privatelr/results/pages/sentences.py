@@ -1,21 +1,20 @@
-"""What pages say of a fit: promise, mechanism, rows, lambda; read from its record alone."""
+"""What pages say of a fit: promise, mechanism, rows, lambda, errors; read from its record alone."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
-from privatelr.inference import Inference, quality
+from privatelr.inference import LARGEST_BIAS, Inference, quality
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics import Loss, describe
-from privatelr.privacy import Guarantee, NonPrivate
-from privatelr.privacy.accounting import Entry
+from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 
-if TYPE_CHECKING:
-    Rows = list[tuple[str, str]]
-
+Facts = list[tuple[str, str]]
 SOURCES = {
     "operating system": "drawn from the operating system, and not kept",
     "seed": "drawn from a seed, so whoever has the seed can take it off",
@@ -25,11 +24,15 @@ _UNMOVED = "none: the minimiser of loss and penalty itself"
 _BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
 _REMEDY = f"{_BY_BOUNDS}, and usually loses less than shortening"
 _UNSEEN = "nothing was estimated from the data"
+_NOTHING = 5e-4
+"""Relative bias that a page does not speak of."""
 
 
-def adverb(fit: ModelRecord) -> str:
-    """How the model came about, in the words that its title begins with."""
-    return "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
+def title(fit: ModelRecord) -> str:
+    """How the model came about, and what it is."""
+    how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
+    what = fit.calibration.title if isinstance(fit, SelectedRecord) else fit.loss.title
+    return f"{how} {what}"
 
 
 # -- on the printed page and in a plan ---------------------------------------------------------
@@ -48,14 +51,11 @@ def promise(fit: ModelRecord) -> str:
     if isinstance(fit, SelectedRecord):
         bought = f": the choices{'' if fit.release.path is None else ' and their order'}"
     elif moments := fit.release.moments:
-        first, second = _price(fit.release.calibration.target), _price(moments.calibration.target)
+        # the numbers of each guarantee, without its kind
+        targets = fit.release.calibration.target, moments.calibration.target
+        first, second = (str(t).partition(" (")[0].replace(", ", " and ") for t in targets)
         bought = f": coefficients {first}, inference {second}"
     return neighbours(f"{fit.guarantee}{bought}", fit.nobs)
-
-
-def _price(guarantee: Guarantee) -> str:
-    """The numbers of a guarantee, without its kind."""
-    return str(guarantee).partition(" (")[0].replace(", ", " and ")
 
 
 def mechanism(calibration: Calibration) -> str:
@@ -69,7 +69,7 @@ def mechanism(calibration: Calibration) -> str:
     )
 
 
-def loss(found: Loss) -> Rows:
+def loss(found: Loss) -> Facts:
     """Which of its family a loss is, where it is one of several."""
     return [("Loss", describe(found))] if found.parameters else []
 
@@ -79,7 +79,7 @@ def lambda_(calibration: Calibration, digits: int = 3) -> str:
     return f"{calibration.lambda_:.{digits}g}, {calibration.lambda_origin}"
 
 
-def projection(spec: DesignSpec) -> Rows:
+def _projection(spec: DesignSpec) -> Facts:
     """Onto how few directions rows were projected, if they were."""
     if spec.projection is None:
         return []
@@ -87,25 +87,35 @@ def projection(spec: DesignSpec) -> Rows:
     return [("Projection", f"{p} covariates onto {q} random directions, drawn without the data")]
 
 
-def perturbed(fit: FitRecord, found: Inference | None) -> Rows:
-    """Facts of a fit that noise was added to."""
-    calibration = fit.calibration
+def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
+    """How a fit was made, in the lines under its title."""
+    response = ("Response", fit.spec.response.describe())
+    if isinstance(fit, SelectedRecord):
+        return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response]
+    assert isinstance(fit, FitRecord)
+    calibration, moments = fit.calibration, fit.release.moments
     shrunk = "; coefficients are penalised by it, that is, shrunk towards zero"
-    return [
+    facts = [
         ("Mechanism", mechanism(calibration)),
         ("Rows", _row_bounds(fit.spec)),
-        ("Response", fit.spec.response.describe()),
+        response,
         *loss(fit.loss),
         ("Lambda", lambda_(calibration) + (shrunk if calibration.lambda_ else "")),
-        *projection(fit.spec),
-        *_moments(fit, found),
+        *_projection(fit.spec),
     ]
-
-
-def selected(fit: SelectedRecord) -> Rows:
-    """Facts of a model of chosen columns."""
-    rows = ("Rows", _entry_bounds(fit.spec))
-    return [*fit.calibration.facts, rows, ("Response", fit.spec.response.describe())]
+    if moments is None or found is None:
+        return facts
+    known, noise = quality(fit.release), moments.calibration.noise
+    size = f"{known.relative_bias:.3g}" if math.isfinite(known.relative_bias) else "not known"
+    bias = f"relative bias of the penalty {size}"
+    text = f"information matrix and scores of the data, without noise; {bias}"
+    if noise.scale > 0:
+        text = (
+            f"information matrix and scores with {noise.title} noise, which is "
+            f"{known.noise_to_signal:.3g} times the smallest eigenvalue of the matrix; {bias}; "
+            f"{found.mode} mode, {found.target} coefficients"
+        )
+    return [*facts, ("Inference", text)]
 
 
 def _row_bounds(spec: DesignSpec) -> str:
@@ -142,132 +152,188 @@ def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
     return f"{size}: no bounds for {names}, whose values are cut off there; {_BY_BOUNDS}"
 
 
-def _moments(fit: FitRecord, found: Inference | None) -> Rows:
-    """What was released for inference, and how good it is."""
-    if fit.release.moments is None or found is None:
-        return []
-    known, noise = quality(fit.release), fit.release.moments.calibration.noise
-    size = f"{known.relative_bias:.3g}" if math.isfinite(known.relative_bias) else "not known"
-    bias = f"relative bias of the penalty {size}"
-    if noise.scale == 0:
-        return [("Inference", f"information matrix and scores of the data, without noise; {bias}")]
-    size = f"{known.noise_to_signal:.3g} times the smallest eigenvalue of the matrix"
-    return [
-        (
-            "Inference",
-            f"information matrix and scores with {noise.title} noise, which is {size}; {bias}; "
-            f"{found.mode} mode, {found.target} coefficients",
+# -- below the table of the printed page -------------------------------------------------------
+
+
+def notes_without_errors(fit: FitRecord, shown: int) -> list[str]:
+    """Sentences below a table of so many estimates without standard errors."""
+    known = len(fit.spec.columns.names)
+    few = [] if shown == known else [f"The {shown} largest of {known} coefficients."]
+    if isinstance(fit.guarantee, NonPrivate):
+        return few
+    limit = "privacy sd: the standard deviation of what the noise adds; computed without the data."
+    if fit.calibration.placement == "objective":
+        limit = (
+            "privacy sd: the noise adds at most this, whatever the data, and usually much less, "
+            "because the information in the data damps it; computed without the data."
         )
-    ]
+    price = "rho" if isinstance(fit.guarantee, ZCDP) else "epsilon"
+    missing = f"Standard errors were not requested: spend='inference' splits {price} and adds them."
+    return [*few, limit, missing]
+
+
+def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
+    """Sentences below a table of so many chosen columns."""
+    words, coef, unit = [], fit.release.coef, fit.calibration.unit
+    if shown < len(coef):
+        words.append(
+            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; {shown} of them "
+            "are shown."
+        )
+    if fit.release.exact is None:
+        words.append(
+            "A column was chosen as it is (times +) or with its sign turned (times -). The "
+            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
+            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
+            "units of the column, and the intercept takes up the centres of the bounds."
+        )
+    return words
+
+
+def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> list[str]:
+    """Sentences below a table of errors; `is_asked_for` says whether the mode was a choice."""
+    words = [_mode(fit, found, ", as asked for" if is_asked_for else ""), _target(fit, found)]
+    if fit.calibration.noise.scale > 0:
+        words.insert(
+            0,
+            "Std. Error has two parts whose squares add up: the sampling error, and the noise "
+            "that was added for privacy, which is the privacy part.",
+        )
+    if not isinstance(fit.guarantee, NonPrivate):
+        words.append(
+            "All of this was paid for; other intervals and tests of this fit cost nothing more."
+        )
+    return words
+
+
+def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
+    if fit.calibration.noise.scale == 0:
+        return "The standard errors are those of the sandwich formula, without any noise."
+    if found.mode == "plug-in":
+        return (
+            f"Plug-in mode{chosen}: the noisy information matrix is taken as it is, and its noise "
+            "is not counted, so that errors may be too small."
+        )
+    if found.mode != "conservative":
+        return (
+            f"Posterior mode{chosen}: errors are averaged over the information matrices that the "
+            "known noise leaves possible."
+        )
+    why = (
+        f": that noise is {quality(fit.release).noise_to_signal:.2g} times the smallest eigenvalue "
+        "of the matrix, which may come from the penalty alone, so that an average could miss"
+    )
+    return (
+        "Conservative mode: the widest errors that the noise in the information matrix leaves "
+        f"possible, which hold for every dataset{chosen or why}. Intervals and p-values are "
+        "bounds as well; mode='posterior' gives averages instead."
+    )
+
+
+def _target(fit: FitRecord, found: Inference) -> str:
+    if found.target == "unpenalised":
+        return (
+            "All of it is about the coefficients of the model without its penalty: one step, which "
+            "costs nothing, took the penalty's bias off the released estimates."
+        )
+    aim = (
+        "All of it is about the penalised coefficients, which minimise the expected loss with "
+        f"its penalty, and not about those of a {fit.loss.title} without one. A variable without "
+        "an effect of its own may have such a coefficient if it goes with one that has"
+    )
+    bias = quality(fit.release).relative_bias
+    if not math.isfinite(bias):
+        return f"{aim}; by how much the penalty shrinks them cannot be told from this release."
+    if bias < _NOTHING:
+        return f"{aim}; the penalty hardly shrinks them."
+    shrinks = f"{aim}; the penalty shrinks them by about {bias:.1%}"
+    if bias > LARGEST_BIAS:
+        return f"{shrinks}, too much for target='unpenalised' to take off."
+    if found.mode == "conservative":
+        return f"{shrinks}."
+    return f"{shrinks}, which summary(target='unpenalised') takes off."
 
 
 # -- on the card -------------------------------------------------------------------------------
 
 
-def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Rows:
+def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     """How a fit was made, row by row."""
-    own = _selected_of_card(fit) if isinstance(fit, SelectedRecord) else _perturbed_of_card(fit)
     # what made the fit: for one that was read from a file, what its file states
     software = fit.origin.written_by if fit.origin else document["written_by"].items()
     by_its_word = "; so its file states" if fit.origin else ""
-    rule = fit.threshold.rule
+    rule, entry = fit.threshold.rule, fit.release.entry
     threshold = f"learned ({rule}), not private" if rule else f"{fit.threshold.value:g}, public"
+    ledger = "no ledger was charged"
+    if entry is not None:
+        part = f", part {entry.part!r}" if entry.part is not None else ""
+        times = f", {entry.times} times" if entry.times > 1 else ""
+        ledger = f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
+    spent = "all of it on the coefficients"
+    if isinstance(fit, SelectedRecord):
+        problem, spent = fit.calibration.problem, "all of it on the choices"
+        rows = f"d = {problem.d} columns, no entry above {problem.x_bound:.6g} in size"
+        own = [("Rows", rows), ("Loss", describe(fit.loss)), *fit.calibration.facts]
+    else:
+        assert isinstance(fit, FitRecord)
+        own = _perturbed_of_card(fit)
+        if moments := fit.release.moments:
+            spent = (
+                f"{fit.calibration.target} on the coefficients; {moments.calibration.target} on "
+                "the matrices for inference"
+            )
     return [
         ("Guarantee", str(fit.guarantee)),
-        *_spent(fit),
+        *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
         ("Neighbours", fit.guarantee.neighbours.value),
         ("Records", f"n = {fit.nobs}"),
         *own,
         ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),
         ("Threshold", threshold),
-        ("Ledger", _ledger(fit.release.entry)),
+        ("Ledger", ledger),
         ("Software", ", ".join(f"{name} {version}" for name, version in software)),
     ]
 
 
-def _spent(fit: ModelRecord) -> Rows:
-    """What the guarantee paid for."""
-    if isinstance(fit.guarantee, NonPrivate):
-        return []
-    if isinstance(fit, SelectedRecord):
-        return [("Spent", "all of it on the choices")]
-    moments = fit.release.moments
-    if moments is None:
-        return [("Spent", "all of it on the coefficients")]
-    first, second = fit.release.calibration.target, moments.calibration.target
-    return [("Spent", f"{first} on the coefficients; {second} on the matrices for inference")]
-
-
-def _selected_of_card(fit: SelectedRecord) -> Rows:
-    problem = fit.calibration.problem
-    return [
-        ("Rows", f"d = {problem.d} columns, no entry above {problem.x_bound:.6g} in size"),
-        ("Loss", describe(fit.loss)),
-        *fit.calibration.facts,
-    ]
-
-
-def _perturbed_of_card(fit: ModelRecord) -> Rows:
-    problem, noise = fit.release.calibration.problem, fit.release.calibration.noise
-    return [
-        ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
-        ("Row length", _row_length(fit.spec)),
-        ("Loss", describe(problem.loss)),
-        ("Lambda", lambda_(fit.release.calibration, digits=6)),
-        *projection(fit.spec),
-        *(_noise(fit.release.calibration) if noise.scale > 0 else [("Mechanism", _UNMOVED)]),
-        *_noise_of_matrices(fit),
-    ]
-
-
-def _noise(calibration: Calibration) -> Rows:
-    noise, shield = calibration.noise, calibration.shield
-    place = "objective" if calibration.placement == "objective" else "minimiser"
-    rows = [
-        ("Mechanism", f"{calibration.placement} perturbation ({calibration.bound})"),
-        ("Noise", f"{noise.title}, scale {noise.scale:.6g}, added to the {place}"),
-    ]
-    if shield.scale > 0:
-        text = f"{shield.title}, scale {shield.scale:.6g}, which covers the approximate minimum"
-        rows.append(("Small noise", text))
-    certified = (
-        f"gradient of the objective in its sum form at most {calibration.tau:.6g}; the "
-        "distance to the exact minimiser is covered by the guarantee"
-    )
-    return [*rows, ("Certificate", certified), ("Rounding", _rounding(calibration.grid))]
-
-
-def _rounding(grid: float) -> str:
-    return f"to multiples of {grid:.6g}, decided exactly"
-
-
-def _noise_of_matrices(fit: ModelRecord) -> Rows:
-    moments = fit.release.moments
-    if moments is None or moments.calibration.noise.scale == 0:
-        return []
-    noise = moments.calibration.noise
-    text = (
-        f"{noise.title} noise, scale {noise.scale:.6g}, added to their {noise.dimension} "
-        f"numbers together; rounded {_rounding(moments.calibration.grid)}"
-    )
-    return [("Matrices for inference", text)]
-
-
-def _row_length(spec: DesignSpec) -> str:
+def _perturbed_of_card(fit: FitRecord) -> Facts:
+    calibration, moments, spec = fit.calibration, fit.release.moments, fit.spec
+    problem, noise, shield = calibration.problem, calibration.noise, calibration.shield
     constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"
     source = "from the declared bounds and levels"
     if spec.bound_source == "row_norm":
-        source = "longer ones are shortened (row_norm)"
-        if spec.unbounded:
-            source += f"; without bounds: {', '.join(spec.unbounded)}"
+        without = f"; without bounds: {', '.join(spec.unbounded)}" if spec.unbounded else ""
+        source = f"longer ones are shortened (row_norm){without}"
     if spec.bound_source == "declared bounds and row_norm":
-        source = f"from the declared bounds and levels; {_shortened_apart(spec)}"
-    return f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"
-
-
-def _ledger(entry: Entry | None) -> str:
-    if entry is None:
-        return "no ledger was charged"
-    part = f", part {entry.part!r}" if entry.part is not None else ""
-    times = f", {entry.times} times" if entry.times > 1 else ""
-    return f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
+        source += f"; {_shortened_apart(spec)}"
+    facts = [
+        ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
+        ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
+        ("Loss", describe(problem.loss)),
+        ("Lambda", lambda_(calibration, digits=6)),
+        *_projection(spec),
+    ]
+    rounding = "to multiples of {:.6g}, decided exactly"
+    if noise.scale > 0:
+        place = "objective" if calibration.placement == "objective" else "minimiser"
+        covers = f"{shield.title}, scale {shield.scale:.6g}, which covers the approximate minimum"
+        certified = (
+            f"gradient of the objective in its sum form at most {calibration.tau:.6g}; the "
+            "distance to the exact minimiser is covered by the guarantee"
+        )
+        facts += [
+            ("Mechanism", f"{calibration.placement} perturbation ({calibration.bound})"),
+            ("Noise", f"{noise.title}, scale {noise.scale:.6g}, added to the {place}"),
+            *([("Small noise", covers)] if shield.scale > 0 else []),
+            ("Certificate", certified),
+            ("Rounding", rounding.format(calibration.grid)),
+        ]
+    else:
+        facts.append(("Mechanism", _UNMOVED))
+    if moments is not None and moments.calibration.noise.scale > 0:
+        noise, grid = moments.calibration.noise, moments.calibration.grid
+        text = (
+            f"{noise.title} noise, scale {noise.scale:.6g}, added to their {noise.dimension} "
+            f"numbers together; rounded {rounding.format(grid)}"
+        )
+        facts.append(("Matrices for inference", text))
+    return facts

@@ -7,7 +7,6 @@ it, labelled, what was computed from the data without being paid for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,27 +14,30 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
 from privatelr import page_model
-from privatelr.page_model import Code, FactList, Heading, NotPrivate, Piece, Table
+from privatelr.errors import ArgumentError, show
+from privatelr.inference import Question
+from privatelr.inference.question import USUAL
+from privatelr.page_model import Piece, Table
+from privatelr.privacy import NonPrivate
+from privatelr.results import fit_tables
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
-from privatelr.results.pages import sentences
-from privatelr.results.pages.inference_table import Question, infer_coefficients, level_of
-from privatelr.results.pages.not_private_notes import above, below, read_diagnostics
-from privatelr.results.pages.summary_notes import legend, notes
-from privatelr.results.pages.summary_table import (
-    UNITS,
-    UNITS_NOTE,
-    figures,
-    inference_table,
-    odds_columns,
-    odds_computed,
-    plain_table,
-    table_of_shown,
-)
+from privatelr.results.odds_ratios import read_exponentiate
+from privatelr.results.pages import coefficient_table, sentences
 from privatelr.results.release_files.origin import source_fact
 
-_MOST_SHOWN = 40
-"""Chosen coefficients on the page; `coef` has them all."""
-_INFERRED = ["their standard errors, tests and intervals", "the ratios under Inference"]
+_ODDS = (
+    "Odds ratios and the ends of their intervals are exponentials of the coefficients and of the "
+    "ends of theirs. SE(log) is the Std. Error of the coefficient, which is the logarithm of the "
+    "odds ratio; its privacy part, z and the p-value are about the coefficient too."
+)
+_UNITS_IN_NAMES = (
+    "Names say of how many units a row is; that was chosen by its estimate and its error."
+)
+_UNITS_IN_COLUMN = (
+    "per: how many units of its column an odds ratio is of, where that of one unit is too near to "
+    "1, or too far from it, to be read."
+)
+_ALONE = "Odds ratios have no intervals here, because there are no standard errors."
 
 
 class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
@@ -63,18 +65,22 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
     ) -> None:
         super().__init__()
         self.title, self.facts, self.notes, self.below = title, facts, notes, below
-        self.show_table(coefficients)
-
-    def show_table(self, table: Table) -> None:
-        """Put a table in the place of the coefficients."""
-        self.coefficients = table
-        self.tables = [SimpleTable(table.cells, table.headers, table.names)]
+        self.coefficients = coefficients
+        self.tables = [SimpleTable(coefficients.cells, coefficients.headers, coefficients.names)]
 
     def _page(self) -> list[Piece]:
         title, formula = self.title
-        facts: list[Piece] = [Heading(title), Code(formula), "", FactList(self.facts), ""]
-        unpaid = [NotPrivate(self.below)] if self.below else []
-        return [*facts, self.coefficients, *self.notes, *unpaid]
+        unpaid = [page_model.NotPrivate(self.below)] if self.below else []
+        return [
+            page_model.Heading(title),
+            page_model.Code(formula),
+            "",
+            page_model.FactList(self.facts),
+            "",
+            self.coefficients,
+            *self.notes,
+            *unpaid,
+        ]
 
     def as_text(self) -> str:
         """The page in at most 79 columns."""
@@ -101,90 +107,95 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
 
 
 def summarise(
-    fit: FitRecord,
-    *,
-    alpha: Any = 0.05,
-    mode: Any = None,
-    target: Any = "penalised",
-    diagnostics: Any = False,
+    fit: ModelRecord, asked: Question = USUAL, *, exponentiate: Any, diagnostics: Any
 ) -> FitSummary:
-    """Lay out a fit that noise was added to."""
-    shown = read_diagnostics(fit, diagnostics)
-    found, asked = None, Question(level_of(alpha), mode, target)
-    if fit.release.moments is None and asked == Question(asked.level):
-        table = plain_table(fit)
+    """Lay out a fit that noise was added to, as it is asked, or a model of chosen columns."""
+    as_odds, has_below = read_exponentiate(fit, exponentiate), _read_diagnostics(fit, diagnostics)
+    is_plain = asked == Question(asked.level)
+    if isinstance(fit, FitRecord) and not (fit.release.moments is None and is_plain):
+        found = fit_tables.infer_coefficients(fit, asked)
+        table = coefficient_table.inference_table(fit, found, as_odds=as_odds)
+        notes = sentences.notes_on_errors(fit, found, is_asked_for=asked.mode is not None)
+        if as_odds:
+            is_renamed = table.names != tuple(fit.spec.columns.names)
+            notes = [_ODDS, *([_UNITS_IN_NAMES] if is_renamed else []), *notes]
+        facts = sentences.facts_of_page(fit, found)
+        computed = ["their standard errors, tests and intervals", "the ratios under Inference"]
     else:
-        found = infer_coefficients(fit, asked)
-        table, counted = inference_table(fit, found)
-        table = replace(table, legend=legend(found, counted))
-    computed = _INFERRED if fit.release.moments is not None else odds_computed(fit, table)
-    facts, said = sentences.perturbed(fit, found), notes(fit, found, is_asked_for=mode is not None)
-    return _laid_out(fit, fit.loss.title, facts, table, said, computed, shown)
-
-
-def summarise_selected(fit: SelectedRecord, *, diagnostics: Any = False) -> FitSummary:
-    """Lay out a model of chosen columns."""
-    shown = read_diagnostics(fit, diagnostics)
-    table = _chosen_table(fit)
-    computed = [*odds_computed(fit, table), "the counts of choices"]
-    facts, said = sentences.selected(fit), _choices(fit)
-    return _laid_out(fit, fit.calibration.title, facts, table, said, computed, shown)
-
-
-def _laid_out(
-    fit: ModelRecord,
-    title: str,
-    facts: list[tuple[str, str]],
-    table: Table,
-    said: list[str],
-    computed: list[str],
-    shown: bool,
-) -> FitSummary:
-    """What all pages have; `computed` names what was made from the data beside the estimates."""
+        table, facts = coefficient_table.estimates_table(fit), sentences.facts_of_page(fit)
+        named = {"odds ratio": "their odds ratios", coefficient_table.UNITS: "the units of those"}
+        computed = [words for header, words in named.items() if header in table.headers]
+        notes = [_ALONE] if as_odds else []
+        if coefficient_table.UNITS in table.headers:
+            notes.append(_UNITS_IN_COLUMN)
+        if isinstance(fit, SelectedRecord):
+            notes += sentences.notes_on_choices(fit, len(table.names))
+            computed.append("the counts of choices")
+        elif isinstance(fit, FitRecord):
+            notes += sentences.notes_without_errors(fit, len(table.names))
     return FitSummary(
-        [f"{sentences.adverb(fit)} {title}", fit.formula],
+        [sentences.title(fit), fit.formula],
         [("Promise", sentences.promise(fit)), *source_fact(fit), *facts],
         table,
-        [
-            *([UNITS_NOTE] if UNITS in table.headers else []),
-            *said,
-            *above(fit, ["the estimates", *computed], has_below=shown),
-        ],
-        below(fit) if shown else [],
+        [*notes, *above(fit, ["the estimates", *computed], has_below=has_below)],
+        _below(fit) if has_below else [],
     )
 
 
-def _chosen_table(fit: SelectedRecord) -> Table:
-    shown = _shown(fit)
-    counts, d = fit.release.counts, fit.spec.d
-    columns = {"Estimate": figures(fit.coef.to_numpy()[shown])}
-    if fit.release.exact is None:
-        columns["times +"] = [str(count) for count in counts[:d][shown]]
-        columns["times -"] = [str(count) for count in counts[d:][shown]]
-    return table_of_shown(fit, shown, columns | odds_columns(fit, shown, np.zeros(len(shown))))
+# -- what is not private -----------------------------------------------------------------------
 
 
-def _shown(fit: SelectedRecord) -> list[int]:
-    """Positions of the coefficients on the page: all, or the largest where they are many."""
-    coef = fit.release.coef
-    if len(coef) <= _MOST_SHOWN:
-        return list(range(len(coef)))
-    largest = np.argsort(-np.abs(coef), kind="stable")[:_MOST_SHOWN]
-    return sorted(int(index) for index in largest if coef[index] != 0) or [0]
-
-
-def _choices(fit: SelectedRecord) -> list[str]:
-    said, coef, unit = [], fit.release.coef, fit.calibration.unit
-    if len(coef) > _MOST_SHOWN:
-        said.append(
-            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; "
-            f"{len(_shown(fit))} of them are shown."
+def _read_diagnostics(fit: ModelRecord, diagnostics: Any) -> bool:
+    """Whether the page shows numbers of the training data; refuses where there are none."""
+    if not isinstance(diagnostics, bool):
+        raise ArgumentError(f"diagnostics={show(diagnostics)}: diagnostics takes True or False.")
+    if diagnostics and not fit.has_diagnostics:
+        raise ArgumentError(
+            "diagnostics=True: this fit has none, since they are computed from the training data "
+            "and are neither kept in a saved fit nor made of a Dask collection of many records; "
+            "fit again to see them, or take diagnostics=False."
         )
-    if fit.release.exact is None:
-        said.append(
-            "A column was chosen as it is (times +) or with its sign turned (times -). The "
-            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
-            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
-            "units of the column, and the intercept takes up the centres of the bounds."
+    return diagnostics
+
+
+def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list[str]:
+    """Last sentences above the rule, or of a page without one: words, and no number.
+
+    They say what the page leaves out, where that is, and by `computed` what on the page was made
+    from the data.
+    """
+    words = []
+    rule = fit.threshold.rule
+    if rule is not None:
+        words.append(
+            f"The threshold of predict(type='classes') was learned from the training data ({rule}),"
+            " so neither it nor the classes that it gives are private"
+            f"{'.' if fit.has_diagnostics else '; a saved fit does not have it.'}"
         )
-    return said
+    if fit.has_diagnostics and not has_below:
+        words.append(
+            "The C-index and the counts of the training data are not private and not shown: "
+            "fit.diagnostics has them, and so has summary(diagnostics=True)."
+        )
+    if fit.spec.scaled_by_data:
+        return [*words, "Every number in the table above was computed from the data."]
+    *first, last = computed
+    named = f"{', '.join(first)} and {last}" if first else last
+    place = "above the line" if has_below else "on this page"
+    return [*words, f"No number {place} but {named} was computed from the data."]
+
+
+def _below(fit: ModelRecord) -> list[Piece]:
+    """What stands below the rule, all of it about the training data."""
+    found, rule = fit.diagnostics, fit.threshold.rule
+    warning = "What stands below this line was computed from the training data."
+    if not isinstance(fit.guarantee, NonPrivate):
+        warning = (
+            "What stands below this line was computed from the training data and is not covered "
+            "by the promise. Do not publish it."
+        )
+    c_index = "not defined" if np.isnan(found.c_index) else f"{found.c_index:.3f}"
+    words: list[Piece] = [warning, f"C-index {c_index}."]
+    if rule is not None:
+        words.append(f"The threshold {found.threshold(rule):.3f} ({rule}) splits the classes.")
+    return [*words, *found.counts.pieces()]

@@ -1,0 +1,166 @@
+"""What can be asked of inference: one record of choices, read once and passed on whole."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
+from privatelr.inference.error_distribution import Matrices
+from privatelr.inference.noisy_moments import (
+    MODES,
+    evidence_of,
+    is_exact,
+    plausible,
+    plug_in,
+    quality,
+)
+from privatelr.mechanisms import Release
+
+STANDARD_LEVEL = 0.95
+BOOTSTRAP = "bootstrap"
+TARGETS, METHODS = ("penalised", "unpenalised"), ("sandwich", "wkl", BOOTSTRAP)
+_OLDER = {"regularised": "penalised", "unregularised": "unpenalised"}
+"""Spellings of earlier versions, which old scripts have."""
+LARGEST_BIAS = 0.25
+"""Relative bias beyond which one step does not take it off (inference.md 3.4)."""
+
+
+def read_level(level: Any, argument: str = "level") -> float:
+    """A level of confidence as a number; raises `ArgumentError`."""
+    takes = "a number from 0.5 to 0.9999, such as 0.95"
+    return require_number(ArgumentError, argument, level, takes, at_least=0.5, at_most=0.9999)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How to infer, checked as far as that is possible without a release.
+
+    Attributes
+    ----------
+    level : float
+        Of confidence.
+    mode : {None, "posterior", "conservative", "plug-in"}
+        How the noise in the matrices is taken into account; by default as `quality` says.
+    target : {"penalised", "unpenalised"}
+        The minimiser of the expected objective, or of the expected loss without its penalty.
+    method : {"sandwich", "wkl", "bootstrap"}
+        ``"wkl"`` is the method as Wang, Kifer and Lee (2019) have it: the released matrices,
+        with eigenvalues below lambda raised to it in both.
+    simultaneous : bool
+        Whether all intervals are to hold together; p-values are then adjusted alike.
+    covariates
+        What the bootstrap simulates records from.
+
+    Raises
+    ------
+    ArgumentError
+        If a choice is unknown, or does not go with the others.
+    """
+
+    level: float = STANDARD_LEVEL
+    mode: Any = None
+    target: str = "penalised"
+    method: str = "sandwich"
+    simultaneous: bool = False
+    covariates: Any = None
+
+    def __post_init__(self) -> None:
+        given = self.target
+        target = _OLDER.get(given, given) if isinstance(given, str) else given
+        require_choice(ArgumentError, "target", target, TARGETS)
+        require_choice(ArgumentError, "method", self.method, METHODS)
+        if not isinstance(self.simultaneous, bool | np.bool_):
+            raise ArgumentError(
+                f"simultaneous={show(self.simultaneous)}: simultaneous takes True (the intervals "
+                "hold together) or False (each holds by itself)."
+            )
+        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "level", read_level(self.level))
+        object.__setattr__(self, "simultaneous", bool(self.simultaneous))
+        if self.method == BOOTSTRAP and self.mode is not None:
+            raise ArgumentError(
+                f"mode={show(self.mode)}: method={BOOTSTRAP!r} takes mode=None, since it reads no "
+                "information matrix that a mode would be about."
+            )
+        if self.method == BOOTSTRAP and self.simultaneous:
+            raise ArgumentError(
+                f"simultaneous=True: method={BOOTSTRAP!r} gives each interval by itself; take "
+                "method='sandwich'."
+            )
+        if self.method != BOOTSTRAP and self.covariates is not None:
+            raise ArgumentError(
+                f"covariates: method={show(self.method)} looks at no covariates; they are what "
+                f"method={BOOTSTRAP!r} simulates records from."
+            )
+        if self.mode is not None:
+            require_choice(ArgumentError, "mode", self.mode, MODES)
+        if self.method == "wkl" and self.mode not in (None, "plug-in"):
+            raise ArgumentError(
+                f"mode={self.mode!r}: method='wkl' takes mode=None, since it has one way of its "
+                "own."
+            )
+        if self.method == "wkl" and target == "unpenalised":
+            raise ArgumentError(
+                "target='unpenalised': method='wkl' takes target='penalised', since the published "
+                "method has no step that takes the penalty's bias off."
+            )
+
+
+USUAL = Question()
+
+
+def level_of(alpha: Any) -> float:
+    """The level of confidence that leaves out `alpha`; raises `ArgumentError`."""
+    takes = "a number from 0.0001 to 0.5, such as 0.05 for intervals at 95%"
+    share = require_number(ArgumentError, "alpha", alpha, takes, at_least=1e-4, at_most=0.5)
+    return min(1 - share, 0.9999)
+
+
+def answerable(release: Release, asked: Question) -> Question:
+    """The question with the mode that this release calls for.
+
+    Raises
+    ------
+    GuaranteeError
+        If inference was not requested, or what was released cannot carry the target.
+    """
+    known, mode = quality(release), asked.mode
+    if asked.method == "wkl" or is_exact(evidence_of(release)):
+        mode = "plug-in"
+    mode = mode or known.mode
+    if asked.target == "unpenalised" and mode == "conservative":
+        raise GuaranteeError(
+            "target='unpenalised': the noise in the information matrix is "
+            f"{known.noise_to_signal:.2g} times its smallest eigenvalue, so that without the "
+            "penalty no limit holds for every dataset; take target='penalised', or more "
+            "records, more epsilon or fewer columns."
+        )
+    if asked.target == "unpenalised" and not known.relative_bias <= LARGEST_BIAS:
+        bias = known.relative_bias
+        size = f"{bias:.0%}" if bias <= 1 else "more than all of them"
+        size = "an unknown size" if math.isinf(bias) else size
+        raise GuaranteeError(
+            f"target='unpenalised': the penalty shrinks the coefficients by {size}, and one "
+            f"step corrects at most {LARGEST_BIAS:.0%}; take target='penalised', or fit with a "
+            "smaller lambda_."
+        )
+    return replace(asked, mode=mode)
+
+
+def matrices_for(release: Release, asked: Question) -> Matrices:
+    """Curvatures and scores to average over."""
+    evidence = evidence_of(release)
+    if asked.method == "wkl":
+        return plug_in(evidence, scores_floor=evidence.floor)
+    return plug_in(evidence) if asked.mode == "plug-in" else _plausible(release)
+
+
+@lru_cache(maxsize=16)
+def _plausible(release: Release) -> Matrices:
+    """The posterior of a release, which is its function, drawn only once."""
+    return plausible(evidence_of(release), quality(release).noise_to_signal)

@@ -1,0 +1,328 @@
+"""A forest plot: coefficients with intervals whose bars show sampling error and noise apart.
+
+Of a fit without standard errors it has the estimates, and how far the noise may have moved them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privatelr.arguments import suggests_arguments
+from privatelr.design import INTERCEPT
+from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
+from privatelr.inference import Inference, Question
+from privatelr.page_model import shorten
+from privatelr.results import odds_ratios
+from privatelr.results.fit_record import FitRecord, in_user_units
+from privatelr.results.fit_tables import infer_coefficients
+from privatelr.results.pages.coefficient_table import bars_of, is_uneven
+from privatelr.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SCALES = ("auto", "coefficient", "standard error")
+_COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
+_ENDS = ["estimate", "lower", "upper", "inner_lower", "inner_upper"]
+_LIGHT = 0.4
+"""Opacity of what the noise adds."""
+_BAND = 0.7
+"""The part of the distance between two rows that bars take."""
+_LONGEST_NAME, _USUAL_NAME = 40, 20
+_MOST_ROWS, _FEW_ROWS = 100, 40
+"""Coefficients that a plot may have, and those that it has where there are more."""
+_DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+_STEPS = (1.0, 2.0, 5.0)
+_FEWEST, _MOST = 4, 9
+"""Ticks of an axis of ratios."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Drawn:
+    """What is drawn of one fit.
+
+    Attributes
+    ----------
+    bars : DataFrame
+        One row per coefficient: see `bars_of`; and its span (see `spans_of`).
+    found : Inference or None
+        Where its intervals come from, if it has any.
+    noise : str
+        What its bars show if it has no intervals; empty if nothing was added to it.
+    """
+
+    bars: pd.DataFrame
+    found: Inference | None
+    noise: str
+
+
+@suggests_arguments
+def plot_coefficients(
+    fit: Any,
+    *others: Any,
+    level: float = 0.95,
+    ax: Axes | None = None,
+    mode: str | None = None,
+    target: str = "penalised",
+    simultaneous: bool = False,
+    intercept: bool = False,
+    exponentiate: bool = False,
+    scale: str = "auto",
+) -> Axes:
+    """Forest plot of the coefficients of a fit, or of several side by side.
+
+    The whole bar is the interval. Its dark inner part is what the interval would be without the
+    noise: on either side of the estimate it is shorter by the ratio of the sampling error to
+    the standard error. What is light was added for privacy.
+
+    A fit without standard errors has no intervals. It is drawn with its estimates, and a line of
+    one `privacy_sd_limit` on either side: how far the noise moves them, at most.
+
+    Parameters
+    ----------
+    fit, others : Fit
+        Or one list of fits, or one mapping from labels to fits. Coefficients of the same name
+        share a row.
+    level : float
+        Of confidence.
+    ax : Axes, optional
+        Where to draw; by default a new figure of pyplot.
+    mode, target, simultaneous
+        As in `Fit.conf_int`; they take fits with standard errors.
+    intercept : bool
+        Whether to draw the intercept too.
+    exponentiate : bool
+        Odds ratios on a logarithmic axis.
+    scale : {"auto", "coefficient", "standard error"}
+        What a row counts. By default the coefficient of one unit of its variable, or where bars
+        are too unlike in length, of a power of ten of units, which its name says: ``age (per
+        10)``. ``"coefficient"`` is always of one unit; ``"standard error"`` counts coefficients
+        in the largest standard error that the fits give them.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ArgumentError
+        If odds ratios are asked for and the coefficients of a fit have none.
+    GuaranteeError
+        If a fit without standard errors is asked for them.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: a function of releases. *Neighbours*, *Assumed public*: those of the
+    releases. *Not covered*: nothing.
+    """
+    fits = _read_fits(fit, others)
+    require_choice(ArgumentError, "scale", scale, SCALES)
+    if exponentiate:
+        for one in fits.values():
+            odds_ratios.require_odds(one, "exponentiate=True")
+        if scale == "standard error":
+            raise ArgumentError(
+                "scale='standard error': odds ratios take scale='auto' or 'coefficient'."
+            )
+    asked = Question(level, mode, target, simultaneous=simultaneous)
+    errors = scale == "standard error" or asked != Question(level)
+    drawn = {label: _drawn(one, asked, errors) for label, one in fits.items()}
+    every = list(dict.fromkeys(name for one in drawn.values() for name in one.bars.index))
+    every = [name for name in every if intercept or name != INTERCEPT] or every
+    # where a fit has no coefficient of such a name, all numbers are NaN
+    shown = [one.bars.reindex(every) for one in drawn.values()]
+    rows = _largest(every, shown)
+    shown = [bars.loc[rows] for bars in shown]
+    units = _units(list(drawn.values()), shown, scale, exponentiate)
+    names = [shorten(row, _LONGEST_NAME) for row in rows]
+    if scale != "standard error":
+        names = list(map(odds_ratios.with_unit, names, units.tolist()))
+    axes = _new_axes(len(rows) * len(fits), max(map(len, names))) if ax is None else ax
+    for index, (of_fit, bars) in enumerate(zip(drawn.values(), shown, strict=True)):
+        ends = bars[_ENDS].div(units, axis=0)
+        with np.errstate(over="ignore"):
+            ends = np.exp(ends) if exponentiate else ends
+        _draw(axes, index, len(drawn), ends, of_fit.found is not None)
+    what = "odds ratio" if exponentiate else "coefficient"
+    what = "coefficient / its standard error" if scale == "standard error" else what
+    _label(axes, names, drawn, what)
+    if len(rows) < len(every):
+        axes.set_xlabel(f"{axes.get_xlabel()}, the {len(rows)} largest of {len(every)}")
+    if exponentiate:
+        _show_ratios(axes)
+    return axes
+
+
+def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
+    """Fits by label, told apart by their guarantees unless labels are given."""
+    if isinstance(fit, Mapping) and not others:
+        named = {str(label): one for label, one in fit.items()}
+    else:
+        given = [*fit] if isinstance(fit, Sequence) and not others else [fit, *others]
+        labels = [str(getattr(one, "guarantee", "")) for one in given]
+        if len(set(labels)) < len(labels):
+            labels = [f"{index}: {label}" for index, label in enumerate(labels, start=1)]
+        named = dict(zip(labels, given, strict=True))
+    for one in named.values():
+        if not isinstance(one, FitRecord):
+            raise ArgumentError(
+                f"plot_coefficients: {show(one)} is no fit; it takes fits of dplr or dpsvm, a list "
+                "of them, or a mapping from labels to fits."
+            )
+    if not named:
+        raise ArgumentError("plot_coefficients: there is no fit to draw.")
+    return named
+
+
+def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
+    """Intervals of a fit, or where it has none and none are asked for, its estimates."""
+    found, words = None, ""
+    if fit.release.moments is not None or errors:
+        found = infer_coefficients(fit, asked)
+        bars = bars_of(found).assign(sd=found.sd)
+    else:
+        estimate, limit = in_user_units(fit), fit.privacy_sd_limit.to_numpy()
+        most = ", at most" if fit.calibration.placement == "objective" else ""
+        words = f"± one standard deviation of the noise{most}" if limit.any() else ""
+        ends = (estimate, estimate - limit, estimate + limit, estimate, estimate)
+        bars = pd.DataFrame(dict(zip(_ENDS, ends, strict=True)))
+    named = bars.assign(span=odds_ratios.spans_of(fit)).set_axis(list(fit.spec.columns.names))
+    return _Drawn(named, found, words)
+
+
+def _largest(rows: list[str], shown: list[pd.DataFrame]) -> list[str]:
+    """All rows, or where they are very many those whose estimates are long for their bars."""
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    sizes = np.zeros(len(rows))
+    for bars in shown:
+        half = (bars.upper - bars.lower) / 2
+        sizes = np.fmax(sizes, bars.estimate.abs() / np.where(half > 0, half, 1.0))
+    kept = np.sort(np.argsort(-np.asarray(sizes), kind="stable")[:_FEW_ROWS])
+    return [rows[index] for index in kept]
+
+
+def _units(
+    drawn: list[_Drawn], shown: list[pd.DataFrame], scale: str, exponentiate: bool
+) -> FloatArray:
+    """What to divide rows ``(m,)`` by; where lengths are even, odds ratios as the page has them."""
+    none = np.zeros(len(shown[0]))
+    if scale == "standard error":
+        errors = [bars.sd for one, bars in zip(drawn, shown, strict=True) if one.found is not None]
+        largest = np.fmax.reduce([*errors, none])
+        return np.where(largest > 0, largest, 1.0)
+    is_even = not any(map(is_uneven, shown))
+    if scale == "coefficient" or (is_even and not exponentiate):
+        return none + 1
+    lengths = np.fmax.reduce([(bars.upper - bars.lower).to_numpy() for bars in shown])
+    spans = np.fmax.reduce([bars.span.to_numpy() for bars in shown])
+    if is_even:
+        middles = [(bars.upper + bars.lower).abs().to_numpy() / 2 for bars in shown]
+        return odds_ratios.odds_units(np.fmax.reduce(middles), lengths / 4, spans)
+    levels = np.isnan(spans) & (shown[0].index != INTERCEPT)
+    typical = odds_ratios.typical_length(lengths, spans, levels)
+    return odds_ratios.powers_of_ten(lengths, spans, typical)
+
+
+def _new_axes(bars: int, longest: int) -> Axes:
+    try:
+        from matplotlib import pyplot
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "plot_coefficients: takes matplotlib; install it, or privatelr[plots]."
+        ) from missing
+    size = 7.0 + 0.08 * max(longest - _USUAL_NAME, 0), 1.6 + 0.34 * bars
+    _, axes = pyplot.subplots(figsize=size, layout="constrained")
+    return axes
+
+
+def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bool) -> None:
+    """The bars of one fit, in its band of each row."""
+    thickness = _BAND / count
+    heights = np.arange(len(bars)) + (index - (count - 1) / 2) * thickness
+    colour = _COLOURS[index % len(_COLOURS)]
+    size, left = (0.62 if has_errors else 0.12) * thickness, bars.lower
+    axes.barh(heights, bars.upper - left, size, left=left, color=colour, alpha=_LIGHT, linewidth=0)
+    if has_errors:
+        inner = bars.inner_upper - bars.inner_lower
+        axes.barh(heights, inner, size, left=bars.inner_lower, color=colour)
+    face = "white" if has_errors else colour
+    axes.plot(bars.estimate, heights, "o", color=face, mec="black", markersize=5, zorder=3)
+
+
+def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str) -> None:
+    """Axes, and a legend that explains tones and lines, and the colour of each of several fits."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    axes.axvline(1.0 if what == "odds ratio" else 0.0, color="black", linewidth=0.8, zorder=0)
+    if what == "odds ratio":
+        axes.set_xscale("log")
+    axes.use_sticky_edges = False
+    axes.margins(x=0.04)
+    axes.autoscale_view()
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    found = [one.found for one in drawn.values() if one.found is not None]
+    tone = _COLOURS[0] if len(drawn) == 1 else "black"
+    intervals, handles = "without confidence intervals", list[Any]()
+    if found:
+        modes = " and ".join(dict.fromkeys(one.mode for one in found))
+        intervals = f"{100 * found[0].level:g}% {modes} intervals"
+        handles.append(Patch(color=tone, label="sampling error"))
+    axes.set_xlabel(f"{what}, {intervals}")
+    if any(one.privacy_sd.any() for one in found):
+        handles.append(Patch(color=tone, alpha=_LIGHT, lw=0, label="added by the noise"))
+    for words in dict.fromkeys(one.noise for one in drawn.values() if one.noise):
+        handles.append(Line2D([], [], color=tone, alpha=_LIGHT, lw=2, label=words))
+    if len(drawn) > 1:
+        colours = (_COLOURS[index % len(_COLOURS)] for index in range(len(drawn)))
+        handles += [Patch(color=c, label=label) for c, label in zip(colours, drawn, strict=True)]
+    if handles:
+        place = (0.0, 1.0)
+        axes.legend(handles=handles, loc="lower left", bbox_to_anchor=place, ncols=2, frameon=False)
+
+
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """A few round numbers from `low` to `high` for a logarithmic axis, both positive."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    if last - first > _MOST:
+        step = math.ceil((last - first) / _MOST)
+        return [10.0**k for k in range(first, last + 1) if k % step == 0 and low <= 10.0**k <= high]
+    for digits in _DECADES:
+        # as decimals, so that 3 * 10**-1 is 0.3
+        every = [float(f"{m:g}e{k}") for k in range(first, last + 1) for m in digits]
+        ticks = [tick for tick in every if low <= tick <= high]
+        if _FEWEST <= len(ticks) <= _MOST:
+            return ticks
+    size = math.floor(math.log10((high - low) / _MOST))
+    width = min(
+        m * 10.0**k
+        for k in (size, size + 1, size + 2)
+        for m in _STEPS
+        if math.floor(high / (m * 10.0**k)) - math.ceil(low / (m * 10.0**k)) < _MOST
+    )
+    places = range(math.ceil(low / width), math.floor(high / width) + 1)
+    return [float(f"{width * place:.12g}") for place in places]
+
+
+def _show_ratios(axes: Axes) -> None:
+    """Ticks of odds ratios as a paper has them, 0.5, 1, 2, and no powers of ten."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    low, high = axes.get_xlim()
+    if 0 < low < high < math.inf:
+        axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(low, high)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
