@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import sys
 import threading
 import time
 from html.parser import HTMLParser
@@ -19,7 +20,6 @@ from privatelr.privacy.accounting import (
     account_with,
     active_ledger,
     ledger_page,
-    loss_distributions,
     rounded_down,
     share,
 )
@@ -30,7 +30,7 @@ from privatelr.privacy.noise import gaussian_sd
 @pytest.fixture(autouse=True)
 def without_library(monkeypatch):
     """The same numbers whether or not the extra is installed, and quick refusals."""
-    monkeypatch.setattr(loss_distributions, "_library", lambda: None)
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
 
 
 def refusal(account, *arguments, **options):

@@ -4,6 +4,7 @@ from privatelr.privacy.accounting.agreement import implied, in_agreement, requir
 from privatelr.privacy.accounting.composition_bounds import (
     Entry,
     composition,
+    delta_by_losses,
     delta_of,
     epsilon_by_losses,
     epsilon_by_renyi,
@@ -20,5 +21,5 @@ from privatelr.privacy.accounting.ledger import (
     active_ledger,
 )
 from privatelr.privacy.accounting.ledger_page import entry_from_json, entry_to_json
-from privatelr.privacy.accounting.shares import join, split
 from privatelr.privacy.accounting.statement import is_within, price, rounded_down, share
+from privatelr.privacy.conversions import join, split

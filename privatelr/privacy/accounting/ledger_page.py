@@ -9,18 +9,11 @@ from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.page_model import Heading, Indented, Listing, Piece
-from privatelr.privacy import conversions
+from privatelr.privacy import Neighbours, event_from_json, event_to_json
+from privatelr.privacy.accounting import filters
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, priced
-from privatelr.privacy.accounting.filters import (
-    MOST_KEPT,
-    DeclaredPrices,
-    Renyi,
-    Rule,
-    Sums,
-    epsilon_used,
-    unused,
-)
+from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, Rule, Sums
 from privatelr.privacy.accounting.statement import (
     Statement,
     left,
@@ -30,29 +23,42 @@ from privatelr.privacy.accounting.statement import (
     spent,
     with_rule,
 )
-from privatelr.privacy.events import event_from_json, event_to_json
-from privatelr.privacy.guarantees import Neighbours
 
 _FORMAT = "privatelr-ledger"
 _VERSION = 2
 _KEYS = {"format", "version", "epsilon", "delta", "neighbours", "account", "entries"}
 _ENTRY_KEYS = {"label", "guarantee", "events", "part", "times"}
-_ACCOUNT_KEYS: dict[str, set[str]] = {
-    "first charge": set(),
-    "sum": set(),
-    "renyi": {"order_minus_one", "kept"},
-    "plan": {"prices"},
-}
 _MOST_ROWS = 20
 _HEADINGS = ("release", "part", "price", "times")
 _WIDEST = (79, 16, 34, 79)
 
 
 def page(statement: Statement) -> list[Piece]:
-    """The budget, one row for equal entries, what is spent and what is left."""
-    title = f"Ledger: epsilon {statement.epsilon:.6g}{_at(statement)}"
-    facts = [Indented(fact, rest="  ") for fact in _facts(statement)]
-    return [Heading(title), *facts, _entries(statement), *_sums(statement)]
+    """The budget, the last entries, equal ones in one row, what is spent and what is left."""
+    rule, delta = statement.rule, statement.delta
+    at = f" at delta {delta:.6g}" if delta > 0 else ""
+    facts = [f"Neighbours: {statement.neighbours.value}"]
+    if isinstance(rule, DeclaredPrices):
+        facts.append(f"Account: {account(statement)}")
+    elif delta > 0:  # there is one way to count a pure budget
+        facts.append(f"Account: {account(statement)}; prices may depend on results")
+    total = f"Spent: epsilon {spent(statement, delta):.6g}{at}"
+    if isinstance(rule, Renyi):
+        # the first release pays for the conversion too, so that epsilon alone would mislead
+        total += f", {math.ceil(100 * share(statement))}% of what the account holds"
+    if isinstance(rule, DeclaredPrices):
+        unused = filters.unused(rule, statement.entries) or Counter()
+        rest = f"Left: {unused.total()} of {sum(one.times for one in rule.prices)} prices"
+    else:
+        pure = rounded_down(left(statement, None, 0.0))
+        rest = f"Left: epsilon {pure} for one more pure release"
+    return [
+        Heading(f"Ledger: epsilon {statement.epsilon:.6g}{at}"),
+        *(Indented(fact, rest="  ") for fact in facts),
+        _entries(statement),
+        total,
+        rest,
+    ]
 
 
 def account(statement: Statement) -> str:
@@ -61,31 +67,6 @@ def account(statement: Statement) -> str:
         return "decided by the first charge"
     pure = isinstance(statement.rule, Sums) and statement.delta == 0
     return "the sum of epsilons" if pure else str(statement.rule)
-
-
-def _at(statement: Statement) -> str:
-    return f" at delta {statement.delta:.6g}" if statement.delta > 0 else ""
-
-
-def _facts(statement: Statement) -> list[str]:
-    facts = [f"Neighbours: {statement.neighbours.value}"]
-    if statement.delta == 0 and not isinstance(statement.rule, DeclaredPrices):
-        return facts  # there is one way to count a pure budget
-    chosen = "" if isinstance(statement.rule, DeclaredPrices) else "; prices may depend on results"
-    return [*facts, f"Account: {account(statement)}{chosen}"]
-
-
-def _sums(statement: Statement) -> list[str]:
-    lines = [f"Spent: epsilon {spent(statement, statement.delta):.6g}{_at(statement)}"]
-    if isinstance(statement.rule, Renyi):
-        # the first release pays for the conversion too, so that epsilon alone would mislead
-        lines[0] += f", {math.ceil(100 * share(statement))}% of what the account holds"
-    if isinstance(statement.rule, DeclaredPrices):
-        rest = unused(statement.rule, statement.entries) or Counter()
-        total = sum(entry.times for entry in statement.rule.prices)
-        return [*lines, f"Left: {rest.total()} of {total} prices"]
-    rest_of_epsilon = rounded_down(left(statement, None, 0.0))
-    return [*lines, f"Left: epsilon {rest_of_epsilon} for one more pure release"]
 
 
 def _entries(statement: Statement) -> Piece:
@@ -106,34 +87,30 @@ def _entries(statement: Statement) -> Piece:
 
 def to_json(statement: Statement) -> dict[str, Any]:
     """The budget and every entry as plain values."""
+    account: dict[str, Any] = {"kind": "first charge"}
+    match statement.rule:
+        case Sums():
+            account = {"kind": "sum"}
+        case Renyi(excess=excess, kept=kept):
+            account = {"kind": "renyi", "order_minus_one": excess, "kept": kept}
+        case DeclaredPrices(prices=prices):
+            account = {"kind": "plan", "prices": [entry_to_json(entry) for entry in prices]}
     return {
         "format": _FORMAT,
         "version": _VERSION,
         "epsilon": statement.epsilon,
         "delta": statement.delta,
         "neighbours": statement.neighbours.name,
-        "account": _rule_to_json(statement.rule),
+        "account": account,
         "entries": [entry_to_json(entry) for entry in statement.entries],
     }
-
-
-def _rule_to_json(rule: Rule | None) -> dict[str, Any]:
-    match rule:
-        case None:
-            return {"kind": "first charge"}
-        case Sums():
-            return {"kind": "sum"}
-        case Renyi(excess=excess, kept=kept):
-            return {"kind": "renyi", "order_minus_one": excess, "kept": kept}
-        case DeclaredPrices(prices=prices):
-            return {"kind": "plan", "prices": [entry_to_json(entry) for entry in prices]}
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
     """One charge as plain values."""
     return {
         "label": entry.label,
-        "guarantee": conversions.to_json(entry.guarantee),
+        "guarantee": event_to_json(entry.guarantee),
         "events": [event_to_json(event) for event in entry.events],
         "part": entry.part,
         "times": entry.times,
@@ -143,8 +120,9 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
 def from_json(value: Any) -> Statement:
     """Inverse of `to_json`; raises `GuaranteeError` for anything else.
 
-    Version 1 took the least of several accounts. Its entries are counted by the account that the
-    first of them decides on; where that leaves the budget overdrawn, nothing more can be charged.
+    What is stated of the account is recomputed where it can be. Version 1 took the least of
+    several accounts. Its entries are counted by the account that the first of them decides on;
+    where that leaves the budget overdrawn, nothing more can be charged.
     """
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise GuaranteeError(f"ledger: takes an object with the format {_FORMAT!r}.")
@@ -159,52 +137,34 @@ def from_json(value: Any) -> Statement:
         raise GuaranteeError("ledger: entries takes a list.")
     if value["neighbours"] not in [neighbours.name for neighbours in Neighbours]:
         raise GuaranteeError("ledger: neighbours takes the name of a relation.")
-    read = Statement(
-        value["epsilon"],
-        value["delta"],
-        Neighbours[value["neighbours"]],
-        _rule_from_json(value.get("account", {"kind": "first charge"})),
-        tuple(entry_from_json(entry) for entry in value["entries"]),
-    )
-    return _with_sound_rule(read)
+    rule = _rule_from_json(value.get("account", {"kind": "first charge"}))
+    entries = tuple(entry_from_json(entry) for entry in value["entries"])
+    neighbours = Neighbours[value["neighbours"]]
+    read = Statement(value["epsilon"], value["delta"], neighbours, rule, entries)
+    if isinstance(rule, DeclaredPrices):
+        replace(read, entries=rule.prices)  # refuses other neighbours
+        return replace(read, epsilon=filters.epsilon_used(rule, rule.prices, read.delta))
+    return replace(read, rule=Sums()) if read.delta == 0 else with_rule(read)
 
 
 def _rule_from_json(value: Any) -> Rule | None:
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in _ACCOUNT_KEYS:
-        raise GuaranteeError(
-            f"ledger account: kind takes one of {', '.join(map(repr, _ACCOUNT_KEYS))}."
-        )
-    _require_keys("ledger account", value, {"kind", *_ACCOUNT_KEYS[kind]})
-    match kind:
-        case "sum":
+    match value:
+        case {"kind": "first charge", **others} if not others:
+            return None
+        case {"kind": "sum", **others} if not others:
             return Sums()
-        case "renyi":
+        case {"kind": "renyi", "order_minus_one": excess, "kept": kept, **others} if not others:
             takes = "a number above 0"
-            excess = require_number(
-                GuaranteeError, "order_minus_one", value["order_minus_one"], takes, above=0
-            )
-            takes = f"a number from 0 to {MOST_KEPT}"
-            kept = require_number(
-                GuaranteeError, "kept", value["kept"], takes, at_least=0, at_most=MOST_KEPT
-            )
-            return Renyi(excess, kept)
-        case "plan":
-            if not isinstance(value["prices"], list) or not value["prices"]:
-                raise GuaranteeError("ledger account: prices takes a list of one price or more.")
-            return DeclaredPrices(tuple(entry_from_json(entry) for entry in value["prices"]))
-    return None
-
-
-def _with_sound_rule(read: Statement) -> Statement:
-    """What is stated of the account is recomputed where it can be."""
-    rule = read.rule
-    if isinstance(rule, DeclaredPrices):
-        replace(read, entries=rule.prices)  # refuses other neighbours
-        return replace(read, epsilon=epsilon_used(rule, rule.prices, read.delta))
-    if read.delta == 0:
-        return replace(read, rule=Sums())
-    return with_rule(read)
+            excess = require_number(GuaranteeError, "order_minus_one", excess, takes, above=0)
+            takes = f"a number from 0 to {filters.MOST_KEPT}"
+            limits = {"at_least": 0.0, "at_most": filters.MOST_KEPT}
+            return Renyi(excess, require_number(GuaranteeError, "kept", kept, takes, **limits))
+        case {"kind": "plan", "prices": [_, *_] as prices, **others} if not others:
+            return DeclaredPrices(tuple(entry_from_json(entry) for entry in prices))
+    raise GuaranteeError(
+        "ledger account: takes an object with the kind 'first charge' or 'sum', with 'renyi', "
+        "order_minus_one and kept, or with 'plan' and a list of one price or more."
+    )
 
 
 def entry_from_json(value: Any) -> Entry:

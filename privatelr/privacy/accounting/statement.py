@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from privatelr.errors import GuaranteeError, require_number, show
+from privatelr.errors import GuaranteeError, show
+from privatelr.privacy import at_most, exact
+from privatelr.privacy.accounting import filters
 from privatelr.privacy.accounting.composition_bounds import Entry
-from privatelr.privacy.accounting.filters import (
-    DeclaredPrices,
-    Renyi,
-    Rule,
-    candidates,
-    declared,
-    epsilon_used,
-    has_room,
-    kept_delta,
-    pure_left,
-    share_used,
-    unused,
-)
-from privatelr.privacy.events import at_most, exact
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP
+from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, Rule, kept_delta, unused
+from privatelr.privacy.conversions import prices
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP, check_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +27,7 @@ class Statement:
         The budget.
     neighbours : Neighbours
         What every guarantee in it is about.
-    rule : Sums, Renyi, Plan or None
+    rule : Sums, Renyi, DeclaredPrices or None
         How the entries are counted; None if the first charge will decide.
     entries : tuple of Entry
         Every charge so far. Entries of one part add up, entries of all rows add to every
@@ -53,27 +42,18 @@ class Statement:
     entries: tuple[Entry, ...] = ()
 
     def __post_init__(self) -> None:
-        takes = "a finite number above 0"
-        epsilon = require_number(GuaranteeError, "epsilon", self.epsilon, takes, above=0)
-        delta = require_number(
-            GuaranteeError,
-            "delta",
-            self.delta,
-            "a number from 0 to below 1",
-            at_least=0,
-            at_most=math.nextafter(1, 0),
-        )
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+        check_numbers(self, "epsilon", takes="a finite number above 0", above=0)
+        below_one = {"at_least": 0.0, "at_most": math.nextafter(1, 0)}
+        check_numbers(self, "delta", takes="a number from 0 to below 1", **below_one)
         if any(entry.guarantee.neighbours is not self.neighbours for entry in self.entries):
             raise GuaranteeError("ledger: the release is about other neighbours than the ledger.")
 
 
-def planned(prices: Any, delta: float, neighbours: Neighbours) -> Statement:
+def planned(offered: Any, delta: float, neighbours: Neighbours) -> Statement:
     """A statement whose prices are declared in advance; epsilon is what they make together."""
-    rule = DeclaredPrices(declared(prices))
+    rule = DeclaredPrices(filters.declared(offered))
     budget = Statement(1.0, delta, neighbours, rule, rule.prices)  # refuses other neighbours
-    epsilon = epsilon_used(rule, rule.prices, budget.delta)
+    epsilon = filters.epsilon_used(rule, rule.prices, budget.delta)
     if not 0 < epsilon < math.inf:
         raise GuaranteeError(
             f"delta={show(delta)}: the declared prices have no epsilon at this delta; delta takes "
@@ -85,9 +65,17 @@ def planned(prices: Any, delta: float, neighbours: Neighbours) -> Statement:
 def charged(statement: Statement, entry: Entry) -> Statement:
     """The statement with one more entry; raises `GuaranteeError` if it does not fit."""
     after = with_rule(replace(statement, entries=(*statement.entries, entry)))
-    if not is_within(after):
-        raise GuaranteeError(_refusal(statement, after, entry))
-    return after
+    if is_within(after):
+        return after
+    several = f" {entry.times} times" if entry.times > 1 else ""
+    own = entry.guarantee.delta if isinstance(entry.guarantee, ApproxDP) else 0.0
+    own = min(own, _delta_left(statement))
+    within = f" at delta {own:.6g}" if isinstance(entry.guarantee, ApproxDP) else ""
+    would = _would(with_rule(statement, entry), after)
+    raise GuaranteeError(
+        f"ledger: {price(entry.guarantee)}{several} more {would}; what is left is epsilon "
+        f"{rounded_down(left(statement, entry.part, own))}{within}."
+    )
 
 
 def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
@@ -100,8 +88,8 @@ def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
     if statement.rule is not None or deciding is None:
         return statement
     epsilon, delta = statement.epsilon, statement.delta
-    rules = candidates(epsilon, delta, deciding)
-    used = [epsilon_used(rule, [deciding], delta) for rule in rules]
+    rules = filters.candidates(epsilon, delta, deciding)
+    used = [filters.epsilon_used(rule, [deciding], delta) for rule in rules]
     found = next((rule for rule, cost in zip(rules, used, strict=True) if cost <= epsilon), None)
     return replace(statement, rule=found or rules[used.index(min(used))])
 
@@ -114,7 +102,7 @@ def is_within(statement: Statement) -> bool:
     if isinstance(rule, DeclaredPrices):
         return unused(rule, statement.entries) is not None
     budget = statement.epsilon, statement.delta
-    return all(has_room(rule, group, *budget) for group in _by_part(statement.entries))
+    return all(filters.has_room(rule, group, *budget) for group in _by_part(statement.entries))
 
 
 def spent(statement: Statement, delta: float) -> float:
@@ -123,12 +111,11 @@ def spent(statement: Statement, delta: float) -> float:
     Whatever was chosen by results, such a ledger keeps its budget, so the number is a guarantee.
     The least over several rules is none, and is not taken.
     """
-    rule = statement.rule
+    rule, entries = statement.rule, statement.entries
     if rule is None:
         return 0.0
-    if isinstance(rule, DeclaredPrices):
-        return epsilon_used(rule, statement.entries, delta)
-    return max(epsilon_used(rule, group, delta) for group in _by_part(statement.entries))
+    groups = [entries] if isinstance(rule, DeclaredPrices) else _by_part(entries)
+    return max(filters.epsilon_used(rule, group, delta) for group in groups)
 
 
 def share(statement: Statement) -> float:
@@ -136,19 +123,31 @@ def share(statement: Statement) -> float:
     rule, budget = statement.rule, (statement.epsilon, statement.delta)
     if rule is None or isinstance(rule, DeclaredPrices):
         return 0.0
-    return max(share_used(rule, group, *budget) for group in _by_part(statement.entries))
+    return max(filters.share_used(rule, group, *budget) for group in _by_part(statement.entries))
 
 
 def left(statement: Statement, part: str | None, delta: float) -> float:
-    """Largest epsilon of one more release that fits, pure or with its own delta."""
+    """Largest epsilon of one more release that fits, pure or with its own delta.
+
+    Of a plan, the largest price that is not used yet.
+    """
     rule, about = statement.rule, statement.neighbours
     if isinstance(rule, DeclaredPrices):
-        return _largest_unused(rule, statement.entries, delta)
+        rest = [one.guarantee for one in unused(rule, statement.entries) or () if not one.events]
+        kinds = PureDP if delta == 0 else ()
+        return max(
+            (
+                one.epsilon
+                for one in rest
+                if isinstance(one, kinds) or (isinstance(one, ApproxDP) and delta <= one.delta)
+            ),
+            default=0.0,
+        )
     if rule is None:
         return statement.epsilon if delta <= statement.delta else 0.0
     shared = [e for e in statement.entries if part is None or e.part in (None, part)]
     budget = statement.epsilon, statement.delta
-    price = min(pure_left(rule, group, *budget) for group in _by_part(shared))
+    price = min(filters.pure_left(rule, group, *budget) for group in _by_part(shared))
     for _ in range(20):
         if price <= 0:
             break
@@ -160,30 +159,10 @@ def left(statement: Statement, part: str | None, delta: float) -> float:
     return 0.0
 
 
-def _largest_unused(rule: DeclaredPrices, entries: Sequence[Entry], delta: float) -> float:
-    """Largest price of a plan that is not used yet, in epsilon."""
-    rest = unused(rule, entries) or Counter()
-    sizes = [0.0]
-    for price in rest:
-        match price.guarantee:
-            case _ if price.events:
-                continue
-            case PureDP(epsilon=epsilon) if delta == 0:
-                sizes.append(epsilon)
-            case ApproxDP(epsilon=epsilon) as known if delta <= known.delta:
-                sizes.append(epsilon)
-    return max(sizes)
-
-
 def price(guarantee: Promise) -> str:
     """A guarantee as the arguments that ask for it."""
-    match guarantee:
-        case PureDP(epsilon=epsilon):
-            return f"eps={epsilon:.6g}"
-        case ZCDP(rho=rho):
-            return f"rho={rho:.6g}"
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return f"eps={epsilon:.6g}, delta={delta:.6g}"
+    written = {"epsilon": "eps"}
+    return ", ".join(f"{written.get(k, k)}={v:.6g}" for k, v in prices(guarantee).items())
 
 
 def rounded_down(value: float) -> str:
@@ -199,17 +178,6 @@ def _by_part(entries: Sequence[Entry]) -> list[list[Entry]]:
     parts = dict.fromkeys(entry.part for entry in entries if entry.part is not None)
     groups = [[e for e in entries if e.part in (None, part)] for part in parts]
     return groups or [list(entries)]
-
-
-def _refusal(before: Statement, after: Statement, entry: Entry) -> str:
-    several = f" {entry.times} times" if entry.times > 1 else ""
-    own = entry.guarantee.delta if isinstance(entry.guarantee, ApproxDP) else 0.0
-    own = min(own, _delta_left(before))
-    rest = f"what is left is epsilon {rounded_down(left(before, entry.part, own))}"
-    within = f" at delta {own:.6g}" if isinstance(entry.guarantee, ApproxDP) else ""
-    asked = f"{price(entry.guarantee)}{several}"
-    would = _would(with_rule(before, entry), after)
-    return f"ledger: {asked} more {would}; {rest}{within}."
 
 
 def _would(before: Statement, after: Statement) -> str:
