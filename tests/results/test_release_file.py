@@ -676,6 +676,7 @@ WRONG_MOMENTS = [
     (("inference", "scores", 1, 1), 2.0**40, "scores takes numbers that rows and noise can make"),
     (("inference", "curvature", 0, 0), -(2.0**40), "curvature takes numbers that rows and noise"),
     (("ledger", "guarantee", "epsilon"), 0.65, "ledger.guarantee.epsilon"),
+    (("ledger", "part"), "", "ledger: part='': part takes a name"),
     (("ledger", "events"), lambda e: e[:1], "ledger.events"),
     (("ledger", "events", 1, "epsilon"), 0.1, "ledger.events"),
 ]

@@ -35,6 +35,7 @@ from privatelr.results.release_files.document import (
 from privatelr.results.release_files.json_values import (
     CLOSE,
     canonical,
+    named,
     read_entry,
     require_same,
 )
@@ -185,7 +186,8 @@ def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any
     if isinstance(guarantee, NonPrivate):
         raise ReleaseFileError("ledger takes null beside a release without a guarantee")
     events = tuple(event for part in made for event in part.events) if given.events else ()
-    return Entry(given.label, guarantee, events, given.part, given.times)
+    with named("ledger"):
+        return Entry(given.label, guarantee, events, given.part, given.times)
 
 
 def _read_coefficients(document: AnyDocument, spec: Any) -> FloatArray:
