@@ -48,8 +48,8 @@ from privatelr.privacy.accounting import (
     fits,
     is_within,
     kept_delta,
-    ledger_page,
     require_agreement,
+    statement,
 )
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
 from privatelr.sources import of_array
@@ -280,7 +280,7 @@ def _least_of_accounts() -> Iterable[Swap]:
 
 
 def _files_believed() -> Iterable[Swap]:
-    yield Swap(ledger_page, "require_agreement", lambda guarantee, events: None)
+    yield Swap(statement, "require_agreement", lambda guarantee, events: None)
 
 
 def _delta_spent_twice() -> Iterable[Swap]:

@@ -20,6 +20,12 @@ from privatelr.privacy.accounting.ledger import (
     account_with,
     active_ledger,
 )
-from privatelr.privacy.accounting.ledger_page import entry_from_json, entry_to_json
-from privatelr.privacy.accounting.statement import is_within, price, rounded_down, share
+from privatelr.privacy.accounting.statement import (
+    entry_from_json,
+    entry_to_json,
+    is_within,
+    price,
+    rounded_down,
+    share,
+)
 from privatelr.privacy.conversions import join, split

@@ -229,7 +229,7 @@ def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, del
     return share
 
 
-def kept_delta(rule: Sums | Renyi, delta: float) -> float:
+def kept_delta(rule: Rule | None, delta: float) -> float:
     """What there is of delta for the deltas of releases."""
     return at_most(exact(delta) * exact(rule.kept)) if isinstance(rule, Renyi) else delta
 

@@ -19,11 +19,11 @@ from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import ForkSafeLock
-from privatelr.privacy.accounting import ledger_page
+from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, priced
 from privatelr.privacy.accounting.filters import named_rule
-from privatelr.privacy.accounting.statement import Statement, charged, left, planned, spent
+from privatelr.privacy.accounting.statement import Statement, charged, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
@@ -202,7 +202,7 @@ class Ledger(Account):
             If something among the prices is none, or if they have no epsilon at this delta.
         """
         ledger = cls.__new__(cls)
-        ledger._open(planned(prices, delta, read_neighbours(neighbours)))
+        ledger._open(statements.planned(prices, delta, read_neighbours(neighbours)))
         return ledger
 
     @property
@@ -228,7 +228,7 @@ class Ledger(Account):
     @property
     def account(self) -> str:
         """How it is counted, in words."""
-        return ledger_page.account(self._statement)
+        return statements.account(self._statement)
 
     @property
     def places(self) -> Places:
@@ -255,7 +255,7 @@ class Ledger(Account):
         The smallest budget of a ledger with this account that holds it all, so that it is true
         of prices that were chosen by results.
         """
-        return spent(self._statement, self.delta if delta is None else _delta(delta))
+        return statements.spent(self._statement, self.delta if delta is None else _delta(delta))
 
     def left(self, delta: float = 0.0) -> float:
         """Largest epsilon of one more release from all rows, pure or with its own delta."""
@@ -263,7 +263,7 @@ class Ledger(Account):
 
     def to_json(self) -> dict[str, Any]:
         """The budget and every entry as plain values."""
-        return ledger_page.to_json(self._statement)
+        return statements.to_json(self._statement)
 
     @classmethod
     def from_json(cls, value: Any) -> Ledger:
@@ -273,7 +273,7 @@ class Ledger(Account):
         resuming it twice, spends its budget twice.
         """
         ledger = cls.__new__(cls)
-        ledger._open(ledger_page.from_json(value))
+        ledger._open(statements.from_json(value))
         return ledger
 
     def __enter__(self) -> Ledger:
@@ -303,10 +303,10 @@ class Ledger(Account):
         return f"<Ledger {budget}, {len(self.entries)} entries>"
 
     def __str__(self) -> str:
-        return page_model.as_text(ledger_page.page(self._statement))
+        return page_model.as_text(statements.page(self._statement))
 
     def _repr_html_(self) -> str:
-        return page_model.as_html(ledger_page.page(self._statement))
+        return page_model.as_html(statements.page(self._statement))
 
 
 @suggests_arguments
