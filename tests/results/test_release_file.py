@@ -532,7 +532,7 @@ WRONG = [
     (("calibration", "noise", "rate"), 1e300, "1e\\+100"),
     (("calibration", "noise", "law"), "gaussian", "an entry 'blocks'"),
     (("calibration", "noise", "law"), "uniform", "noise.law takes"),
-    (("calibration", "noise", "blocks"), longer, "add up to d"),
+    (("calibration", "noise", "blocks"), longer, "differ from calibration.blocks"),
     (("calibration", "shield", "rate"), lambda r: 1e3 * r, "the noise gives"),
     (("calibration", "shield", "dimension"), 4, "shield.dimension"),
     (("calibration", "shield"), {"law": "none", "dimension": 5}, "nothing is proven"),
@@ -619,7 +619,7 @@ WRONG_BALLS = [
     (("calibration", "blocks", 1, "norm"), "l1", "norm takes"),
     (("calibration", "blocks", 1, "bound"), 1.0, "one bound for all blocks"),
     (("calibration", "noise", "blocks", 1, "norm"), "linf", "norm takes"),
-    (("calibration", "noise", "blocks", 1, "bound"), 1.0, "one bound for all blocks"),
+    (("calibration", "noise", "blocks", 1, "bound"), 1.0, "differ from calibration.blocks"),
     (("calibration", "blocks", 0), {"size": 1, "bound": 2.0, "norm": "l2"}, "calibration.blocks"),
 ]
 

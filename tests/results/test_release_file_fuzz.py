@@ -28,6 +28,7 @@ from privatelr.results.release_files import (
     release_document,
     restored_fit,
 )
+from privatelr.results.release_files import document as documents
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -431,9 +432,9 @@ def test_planted_trust_in_the_sum_is_caught(models, read, monkeypatch):
 
 def test_planted_blindness_to_the_hash_is_caught(models, read, monkeypatch):
     """A reader that does not compare the hash."""
-    honest = restored_fit.content_hash
+    honest = documents.content_hash
     monkeypatch.setattr(
-        restored_fit,
+        documents,
         "content_hash",
         lambda document: document.get("sha256") or honest(document),
     )

@@ -23,34 +23,12 @@ import numpy as np
 import scipy
 
 from privatelr.errors import GuaranteeError, show
+from privatelr.privacy import ORDERS, at_least, at_most, exact, pure_cap, renyi, renyi_curve
 from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import (
-    Event,
-    GaussianEvent,
-    TiltEvent,
-    pure_cap,
-    renyi,
-    renyi_curve,
-    tilt_survival,
-)
-from privatelr.privacy.guarantees import (
-    ZCDP,
-    ApproxDP,
-    Guarantee,
-    NonPrivate,
-    Promise,
-    PureDP,
-    at_least,
-    at_most,
-    exact,
-)
+from privatelr.privacy.events import Event, GaussianEvent, TiltEvent, tilt_survival
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, Promise, PureDP
 from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, log_delta
-from privatelr.privacy.renyi_divergence import (
-    ORDERS,
-    delta_of_curve,
-    epsilon_of_curve,
-    require_times,
-)
+from privatelr.privacy.renyi_divergence import delta_of_curve, epsilon_of_curve, require_times
 from privatelr.types import FloatArray
 
 _STEPS = 20_000

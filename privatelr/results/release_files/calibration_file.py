@@ -15,13 +15,15 @@ import msgspec
 import numpy as np
 
 from privatelr.errors import GuaranteeError, ReleaseFileError
-from privatelr.mechanisms import Moments, Problem, calibration, read_target, simplex
-from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, achieved_moments
-from privatelr.mechanisms.linear_programs import (
-    ProgramCalibration,
-    ProgramFacts,
-    calibrate_program,
+from privatelr.mechanisms import (
+    Moments,
+    Problem,
+    calibration,
+    linear_programs,
+    read_target,
+    simplex,
 )
+from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, achieved_moments
 from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import Loss, find_loss
@@ -87,7 +89,11 @@ def restore_calibration(entry: entries.PerturbationEntry) -> Calibration:
     target = _restore_target(entry.target, "calibration.target")
     if entry.lambda_ == 0 and not isinstance(target, NonPrivate):
         raise ReleaseFileError("calibration.lambda takes a number above 0 beside a guarantee")
-    blocks = _read_blocks(entry.blocks, "calibration.blocks", entry.d)
+    blocks = _read_blocks(entry.blocks)
+    if len({block.bound for block in blocks if block.norm == "l2"}) > 1:
+        raise ReleaseFileError("calibration.blocks takes one bound for all blocks under 'l2'")
+    if blocks and sum(block.size for block in blocks) != entry.d:
+        raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
     problem = record_of(Problem, entry, loss=_restore_loss(entry.loss), blocks=blocks)
     found: Calibration = record_of(
         Calibration,
@@ -107,27 +113,19 @@ def restore_calibration(entry: entries.PerturbationEntry) -> Calibration:
     return found
 
 
-def _read_blocks(listed: list[entries.BlockEntry], where: str, d: int) -> tuple[Block, ...]:
-    """Blocks of all d columns, or none."""
-    blocks = tuple(Block(b.size, b.bound, "l2" if b.norm == "l2" else "l1") for b in listed)
-    if len({block.bound for block in blocks if block.norm == "l2"}) > 1:
-        raise ReleaseFileError(f"{where} takes one bound for all blocks under 'l2'")
-    if blocks and sum(block.size for block in blocks) != d:
-        raise ReleaseFileError(f"{where} takes sizes that add up to d = {d}")
-    return blocks
+def _read_blocks(listed: list[entries.BlockEntry]) -> tuple[Block, ...]:
+    return tuple(Block(b.size, b.bound, "l2" if b.norm == "l2" else "l1") for b in listed)
 
 
 def _read_law(
-    entry: entries.LawEntry, where: str, dimension: int, known_blocks: tuple[Block, ...] = ()
+    entry: entries.LawEntry, where: str, dimension: int, blocks: tuple[Block, ...] = ()
 ) -> noise.NoiseLaw:
-    """A law on vectors of this dimension; if it has blocks, then those of the design."""
-    if isinstance(entry, entries.BlockLaplaceEntry):
-        blocks = _read_blocks(entry.blocks, f"{where}.blocks", dimension)
-        if blocks != known_blocks or not blocks:
-            raise ReleaseFileError(f"{where}.blocks differ from calibration.blocks")
-        return noise.BlockLaplace(blocks, entry.rate)
-    require_same(entry.dimension, dimension, f"{where}.dimension")
+    """A law on vectors of this dimension; if it has blocks, then those of the calibration."""
     match entry:
+        case entries.BlockLaplaceEntry():
+            if not blocks or _read_blocks(entry.blocks) != blocks:
+                raise ReleaseFileError(f"{where}.blocks differ from calibration.blocks")
+            return noise.BlockLaplace(blocks, entry.rate)
         case entries.SphericalEntry():
             return noise.SphericalLaplace(dimension, entry.rate)
         case entries.GaussianEntry():
@@ -157,7 +155,6 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
         noise=_read_law(entry.noise, "inference.noise", d * (d + 1)),
         grid=entry.grid,
     )
-    require_same(entry.balance, found.balance, "inference.balance")
     if not _is_plain("inference", found, found.noise):
         require_worth(achieved_moments, found, "inference")
     curvature = _read_triangle(entry.curvature, "inference.curvature", found)
@@ -239,7 +236,8 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
     with named("calibration"):
         if isinstance(entry, entries.WeightsEntry):
             terms = entry.rounds, entry.step, entry.score, entry.slack
-            found = calibrate_program(record_of(ProgramFacts, entry), target, *terms)
+            facts = record_of(linear_programs.ProgramFacts, entry)
+            found = linear_programs.calibrate_program(facts, target, *terms)
             eta = found.eta if entry.eta is None else entry.eta
             kept: dict[str, Any] = {"sensitivity": entry.sensitivity, "eta": eta}
             found = replace(found, rounds_origin=entry.rounds_origin)
@@ -263,26 +261,19 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
     require_same(plain(entry), plain(calibration_entry(found)), "calibration")
     made: SelectionCalibration = replace(found, **kept)
     if isinstance(entry, entries.SimplexEntry) and not plainly:
-        require_worth(_worth_of_draws, made, "calibration")
+        price = next(iter(prices(target)))  # what the draws cost is of the kind of the target
+        require_worth(lambda draws: replace(target, **{price: draws.cost}), made, "calibration")
     return made
-
-
-def _worth_of_draws(made: simplex.SimplexCalibration) -> Guarantee:
-    """What the draws cost, as a guarantee of the kind of the target."""
-    price = next(iter(prices(made.target)))
-    return replace(made.target, **{price: made.cost})  # type: ignore[arg-type]
 
 
 def restore_choices(entry: ChoicesEntry, made: SelectionCalibration) -> Selections:
     """The choices that an entry describes, under a calibration."""
     d, options, path = made.problem.d, entry.options, entry.path
-    if options != sorted(set(options)) or max(options, default=0) >= 2 * d:
-        raise ReleaseFileError("choices.options takes positions in order, each once")
-    if len(entry.times) != len(options):
-        raise ReleaseFileError("choices.times takes one number for each option")
+    if max(options, default=0) >= 2 * d or len(entry.times) != len(options):
+        raise ReleaseFileError("choices.options takes positions, and choices.times one number each")
     counts = np.zeros(2 * d, dtype=np.intp)
     counts[options] = entry.times
-    ordered = isinstance(made, ProgramCalibration)
+    ordered = isinstance(made, linear_programs.ProgramCalibration)
     if counts.sum() != getattr(made, "rounds" if ordered else "draws"):
         raise ReleaseFileError("choices.times does not add up to the number of choices")
     if (path is not None) != ordered:

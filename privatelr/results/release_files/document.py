@@ -18,7 +18,6 @@ import privatelr
 from privatelr import privacy
 from privatelr.design import DesignSpec, Factor, NormBoundedMatrix, Response, Variable
 from privatelr.errors import GuaranteeError, ReleaseFileError
-from privatelr.mechanisms import Moments
 from privatelr.mechanisms.calibration import Alternative, Calibration
 from privatelr.mechanisms.linear_programs import ProgramCalibration
 from privatelr.mechanisms.selection_release import Selections
@@ -30,7 +29,7 @@ from privatelr.results.fit_record import ModelRecord
 from privatelr.results.release_files import calibration_entries as made
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.json_values import canonical
-from privatelr.types import Block, FloatArray
+from privatelr.types import Block
 
 _UNHASHED = ("sha256", "signature")
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
@@ -83,7 +82,13 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
         times = release.counts[chosen]
         choices = _entry_of(entries.ChoicesEntry, release, options=chosen, times=times)
     elif release.moments is not None:
-        inference = moments_entry(release.moments)
+        moments = release.moments
+        # as they were released, since the law of the noise is about those numbers
+        ends = list(accumulate(range(moments.calibration.problem.d, 1, -1)))
+        curvature, scores = (np.split(half, ends) for half in np.split(moments.values, 2))
+        inference = _entry_of(
+            entries.MomentsEntry, moments.calibration, curvature=curvature, scores=scores
+        )
     notice = f"covered by {guarantee}; holds no row of the data, and no moment of it without noise"
     randomness = "operating system"
     if isinstance(guarantee, privacy.NonPrivate):
@@ -91,6 +96,8 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
         randomness = "seed"
     if isinstance(release.calibration.target, privacy.NonPrivate):
         randomness = "no noise"
+    with np.errstate(all="ignore"):
+        estimates = (fit.spec.user_map() @ release.coef).tolist()
     document: dict[str, Any] = plain(
         entries.Document(
             format=entries.FORMAT,
@@ -106,7 +113,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
             design=plan_entry(fit.spec),
             coefficients=entries.CoefficientsEntry(
                 names=list(fit.spec.columns.names),
-                user_units=user_units(fit),
+                user_units=[_finite(value) for value in estimates],
                 design_units=release.coef.tolist(),
             ),
             threshold=entries.ThresholdEntry(
@@ -132,12 +139,6 @@ def programs() -> dict[str, str]:
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in _LIBRARIES},
     }
-
-
-def user_units(fit: ModelRecord) -> list[float | None]:
-    """Coefficients in the units of the columns; None where no double can hold one."""
-    with np.errstate(all="ignore"):
-        return [_finite(value) for value in (fit.spec.user_map() @ fit.release.coef).tolist()]
 
 
 def _finite(value: float) -> float | None:
@@ -209,19 +210,6 @@ def calibration_entry(calibration: Any) -> Any:
         rules = [made.RuleEntry(rule=r, lambda_=x) for r, x in calibration.lambda_rules]
         given["lambda_rules"] = rules
     return _entry_of(kind, calibration, calibration.problem, **given)
-
-
-def moments_entry(moments: Moments) -> Any:
-    """The moments as they were released, since the law of the noise is about those numbers."""
-    curvature, scores = (
-        _triangle(half, moments.calibration.problem.d) for half in np.split(moments.values, 2)
-    )
-    return _entry_of(entries.MomentsEntry, moments.calibration, curvature=curvature, scores=scores)
-
-
-def _triangle(svec: FloatArray, d: int) -> list[FloatArray]:
-    """Rows of the upper triangle, each from its diagonal on."""
-    return np.split(svec, list(accumulate(range(d, 1, -1))))
 
 
 def plan_entry(spec: Any) -> Any:

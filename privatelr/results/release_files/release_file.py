@@ -23,7 +23,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, ReleaseFileError, show
@@ -91,7 +91,15 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
     """
     name = _require_path(path)
     try:
-        value = parse(_read_bytes(name))
+        try:
+            with open(name, "rb") as file:
+                data = file.read(LARGEST_FILE + 1)
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
+        value = parse(data)
         document = read_document(value)
         signature = document.signature
         if public_key is not None:  # before anything is planned for what may be forged
@@ -109,17 +117,6 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
     )
     fit = SelectedFit if isinstance(record, SelectedRecord) else Fit
     return fit(record.spec, record.release, record.threshold, origin=known)
-
-
-def _read_bytes(name: str) -> bytes:
-    try:
-        with open(name, "rb") as file:
-            return file.read(LARGEST_FILE + 1)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
 
 
 def write_release(fit: ModelRecord, path: str | os.PathLike[str], key: Key = None) -> None:
@@ -203,22 +200,18 @@ def remove_abandoned(target: Path) -> None:
     """
     if not has_file_locks():  # what was left behind stays
         return
-    start = _start_of(target)
     with suppress(OSError):
         for name in os.listdir(target.parent):
-            if name.startswith(start) and name.endswith(_SUFFIX):
+            if name.startswith(_start_of(target)) and name.endswith(_SUFFIX):
                 with suppress(OSError):
-                    _remove_if_abandoned(target.parent / name)
-
-
-def _remove_if_abandoned(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            lock_file(descriptor, wait=False)
-            path.unlink()
-    finally:
-        os.close(descriptor)
+                    path = target.parent / name
+                    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                    try:
+                        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                            lock_file(descriptor, wait=False)
+                            path.unlink()
+                    finally:
+                        os.close(descriptor)
 
 
 @contextmanager
@@ -229,7 +222,16 @@ def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
     writing to the same target is removed first.
     """
     remove_abandoned(target)
-    file, path = _locked_file(target)
+    while True:
+        path = target.with_name(f"{_start_of(target)}{secrets.token_hex(8)}{_SUFFIX}")
+        file = path.open("xb")
+        if not has_file_locks():
+            break
+        with suppress(OSError):  # a file system may know no locks
+            lock_file(file.fileno(), wait=True)  # for a process that looks at it just now
+        if still_has_name(file.fileno(), path):
+            break
+        file.close()  # that process found no lock on it, and removed it
     try:
         with file:
             file.write(data)
@@ -241,19 +243,6 @@ def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             path.unlink()
-
-
-def _locked_file(target: Path) -> tuple[IO[bytes], Path]:
-    while True:
-        path = target.with_name(f"{_start_of(target)}{secrets.token_hex(8)}{_SUFFIX}")
-        file = path.open("xb")
-        if not has_file_locks():
-            return file, path
-        with suppress(OSError):  # a file system may know no locks
-            lock_file(file.fileno(), wait=True)  # for a process that looks at it just now
-        if still_has_name(file.fileno(), path):
-            return file, path
-        file.close()  # that process found no lock on it, and removed it
 
 
 def _start_of(target: Path) -> str:

@@ -18,28 +18,15 @@ from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms import Release
 from privatelr.privacy import Guarantee, NonPrivate, exact, prices
 from privatelr.privacy.accounting import Entry, join
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, SelectedRecord
 from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import calibration_file as parts
+from privatelr.results.release_files import document as documents
 from privatelr.results.release_files import document_entries as entries
+from privatelr.results.release_files import json_values
 from privatelr.results.release_files.calibration_entries import AnySelection, PerturbationEntry
 from privatelr.results.release_files.design_file import restore_plan
-from privatelr.results.release_files.document import (
-    as_entry,
-    content_hash,
-    plain,
-    programs,
-    unhashed_document,
-    user_units,
-)
-from privatelr.results.release_files.json_values import (
-    CLOSE,
-    canonical,
-    named,
-    read_entry,
-    require_same,
-)
-from privatelr.types import FloatArray
+from privatelr.results.release_files.json_values import CLOSE, require_same
 
 AnyDocument = entries.Document[Any, Any]
 _OPEN = ("version", "written_by", "sha256", "signature")
@@ -58,9 +45,10 @@ def read_document(value: Any) -> AnyDocument:
         raise ReleaseFileError("the file is JSON, and not a release of privatelr")
     version = value.get("version")
     if type(version) is int and version > entries.VERSION:
+        reader = f"privatelr {documents.programs()['privatelr']}"
         raise ReleaseFileError(
-            f"the file has version {version} of the format, and privatelr "
-            f"{programs()['privatelr']} reads up to version {entries.VERSION}; upgrade privatelr"
+            f"the file has version {version} of the format, and {reader} reads up to version "
+            f"{entries.VERSION}; upgrade privatelr"
         )
     if type(version) is not int or version < 1:
         known = " or ".join(map(str, range(1, entries.VERSION + 1)))
@@ -74,8 +62,8 @@ def read_document(value: Any) -> AnyDocument:
     made: Any = AnySelection if chosen else PerturbationEntry
     planned: Any = entries.MatrixEntry if numbered else entries.FormulaEntry
     whole = {**value, "signature": None} if version == 1 else value
-    document: AnyDocument = read_entry(whole, entries.Document[made, planned])
-    if document.sha256 != content_hash(value):
+    document: AnyDocument = json_values.read_entry(whole, entries.Document[made, planned])
+    if document.sha256 != documents.content_hash(value):
         raise ReleaseFileError(
             "its content does not have the hash that it states, so it was changed after saving"
         )
@@ -97,11 +85,21 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
     """The same of a document that was read from this value."""
     noisy = isinstance(document.calibration, PerturbationEntry)
     record = _restore_perturbed(document) if noisy else _restore_selected(document)
-    written = unhashed_document(record)
-    _require_close_units(value["coefficients"]["user_units"], record)
-    written["coefficients"]["user_units"] = value["coefficients"]["user_units"]
+    written = documents.unhashed_document(record)
+    given, expected = (one["coefficients"]["user_units"] for one in (value, written))
+    if len(given) != len(expected):
+        raise ReleaseFileError(f"coefficients.user_units takes {len(expected)} numbers")
+    with np.errstate(all="ignore"):
+        slack = CLOSE * (np.abs(record.spec.user_map()) @ np.abs(record.release.coef))
+    for index, (item, true, room) in enumerate(zip(given, expected, slack.tolist(), strict=True)):
+        at = f"coefficients.user_units[{index}]"
+        if item is None or true is None:
+            require_same(item, true, at)
+        elif not abs(item - true) <= room:
+            raise ReleaseFileError(f"{at} is not what the coefficients in scaled units give")
+    written["coefficients"]["user_units"] = given
     written = {name: value[name] if name in _OPEN else written[name] for name in value}
-    if canonical(value) != canonical(written):  # by rounding at most, then
+    if json_values.canonical(value) != json_values.canonical(written):  # by rounding at most, then
         require_same(value, written, "")
     return record
 
@@ -117,12 +115,11 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     spec: Any = restore_plan(document.design)
     if isinstance(spec, EntryBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes a number beside noise")
-    for name in ("d", "radius"):
-        require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
+    _require_shape(document, problem, spec, "radius")
     if problem.blocks:
-        given, expected = (plain(as_entry(blocks)) for blocks in (problem.blocks, spec.blocks))
-        require_same(given, expected, "calibration.blocks")
-    coef = _read_coefficients(document, spec)
+        given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))
+        require_same(documents.plain(given), documents.plain(expected), "calibration.blocks")
+    coef = np.array(document.coefficients.design_units, dtype=np.float64)
     if calibration.grid and np.any(np.fmod(coef, calibration.grid)):
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
     release = Release(coef, guarantee, calibration, entry, moments)
@@ -139,17 +136,24 @@ def _restore_selected(document: AnyDocument) -> SelectedRecord:
     spec: Any = restore_plan(document.design)
     if isinstance(spec, NormBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes null beside choices")
-    for name in ("d", "x_bound"):
-        require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
+    _require_shape(document, problem, spec, "x_bound")
     if document.choices is None:
         raise ReleaseFileError("choices takes an object where columns were chosen")
     chosen = parts.restore_choices(document.choices, calibration)
     release = replace(chosen, guarantee=guarantee, entry=entry)
-    if not np.array_equal(_read_coefficients(document, spec), release.coef):
+    if not np.array_equal(document.coefficients.design_units, release.coef):
         raise ReleaseFileError("coefficients.design_units is not what the choices give")
     return SelectedRecord(
         spec, release, _read_threshold(document.threshold, scale_of(problem.loss))
     )
+
+
+def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) -> None:
+    """Refuse a plan whose rows are not those of the calibration and of the coefficients."""
+    for name in ("d", size):
+        require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
+    if len(document.coefficients.design_units) != spec.d:
+        raise ReleaseFileError(f"coefficients.design_units takes {spec.d} numbers")
 
 
 def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
@@ -186,36 +190,12 @@ def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any
     if isinstance(guarantee, NonPrivate):
         raise ReleaseFileError("ledger takes null beside a release without a guarantee")
     events = tuple(event for part in made for event in part.events) if given.events else ()
-    with named("ledger"):
+    with json_values.named("ledger"):
         return Entry(given.label, guarantee, events, given.part, given.times)
 
 
-def _read_coefficients(document: AnyDocument, spec: Any) -> FloatArray:
-    given = document.coefficients.design_units
-    if len(given) != spec.d:
-        raise ReleaseFileError(f"coefficients.design_units takes {spec.d} numbers")
-    return np.array(given, dtype=np.float64)
-
-
-def _require_close_units(given: list[float | None], record: ModelRecord) -> None:
-    """Refuse coefficients in the units of the columns that differ by more than rounding."""
-    with np.errstate(all="ignore"):
-        slack = CLOSE * (np.abs(record.spec.user_map()) @ np.abs(record.release.coef))
-    expected = user_units(record)
-    if len(given) != len(expected):
-        raise ReleaseFileError(f"coefficients.user_units takes {len(expected)} numbers")
-    for index, (item, true, room) in enumerate(zip(given, expected, slack.tolist(), strict=True)):
-        at = f"coefficients.user_units[{index}]"
-        if item is None or true is None:
-            require_same(item, true, at)
-        elif not abs(item - true) <= room:
-            raise ReleaseFileError(f"{at} is not what the coefficients in scaled units give")
-
-
 def _read_threshold(given: entries.ThresholdEntry, scale: Scale) -> Threshold:
-    if given.rule != "fixed":
-        # the value of a learned rule is a function of the data and never in a file
-        require_same(given.value, None, "threshold.value")
+    if given.rule != "fixed":  # whose value is a function of the data, and never in a file
         return Threshold(scale.fixed, rule=given.rule)
     if given.value is None or not scale.lowest <= given.value <= scale.highest:
         raise ReleaseFileError(f"threshold.value takes {scale.takes}")
