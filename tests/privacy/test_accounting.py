@@ -11,17 +11,13 @@ from scipy import stats
 
 from privatelr import PureDP
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, TiltEvent, to_approximate
-from privatelr.privacy.accounting import (
-    Entry,
-    Ledger,
+from privatelr.privacy.accounting import Entry, Ledger, delta_of, epsilon_of, fits
+from privatelr.privacy.accounting.composition_bounds import (
     composition,
     delta_by_losses,
-    delta_of,
     epsilon_by_losses,
     epsilon_by_renyi,
     epsilon_by_sum,
-    epsilon_of,
-    fits,
 )
 from privatelr.privacy.noise import gaussian_sd, log_delta
 

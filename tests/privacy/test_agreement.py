@@ -20,14 +20,9 @@ from privatelr.privacy import (
     TiltEvent,
     to_approximate,
 )
-from privatelr.privacy.accounting import (
-    Entry,
-    implied,
-    in_agreement,
-    require_agreement,
-    statement,
-)
+from privatelr.privacy.accounting import Entry, in_agreement, require_agreement, statement
 from privatelr.privacy.accounting import ledger as ledger_module
+from privatelr.privacy.accounting.agreement import implied
 from privatelr.privacy.noise import gaussian_epsilon, gaussian_sd
 
 MU = 1 / gaussian_sd(1.0, 1e-6, 1.0)

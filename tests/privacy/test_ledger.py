@@ -14,15 +14,7 @@ from hypothesis import strategies as st
 
 from privatelr import GuaranteeError, NonPrivate, PureDP, locks
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, TiltEvent, to_approximate
-from privatelr.privacy.accounting import (
-    Entry,
-    Ledger,
-    account_with,
-    active_ledger,
-    rounded_down,
-    share,
-    statement,
-)
+from privatelr.privacy.accounting import Entry, Ledger, account_with, active_ledger, statement
 from privatelr.privacy.accounting import ledger as ledger_module
 from privatelr.privacy.noise import gaussian_sd
 
@@ -329,7 +321,7 @@ def test_a_long_page_is_cut():
 
 @given(st.floats(-12, 6).map(lambda x: 10.0**x))
 def test_a_number_is_rounded_down(value):
-    text = rounded_down(value)
+    text = statement.rounded_down(value)
     assert value * (1 - 2e-3) <= float(text) <= value
     assert len(text) <= 12
 
@@ -496,7 +488,7 @@ def test_what_is_spent_is_the_budget_that_would_do(prices):
             ledger.charge(PureDP(price))
     small = Ledger.from_json(ledger.to_json() | {"epsilon": ledger.spent()})
     assert small.spent() == ledger.spent() <= small.epsilon
-    assert share(statement.from_json(small.to_json())) <= 1
+    assert statement.share(statement.from_json(small.to_json())) <= 1
 
 
 # -- plans --------------------------------------------------------------------------------------
