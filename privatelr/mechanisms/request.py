@@ -133,7 +133,7 @@ def _rounded(shares: dict[str, Any]) -> dict[str, Any]:
 def divide(target: Guarantee, spend: Spend, loss: Loss) -> tuple[Guarantee, Guarantee | None]:
     """The parts of a target for the coefficients and, if requested, for the moments.
 
-    They add up to it (`privatelr.privacy.accounting.shares`).
+    They add up to it (`privatelr.privacy.split`).
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
     parts = split(target, shares)

@@ -2,11 +2,12 @@
 
 from privatelr.privacy.conversions import (
     compose,
-    from_json,
     implies,
+    join,
+    prices,
     pure_within,
+    split,
     to_approximate,
-    to_json,
     to_zcdp,
 )
 from privatelr.privacy.events import (
@@ -16,11 +17,9 @@ from privatelr.privacy.events import (
     GaussianEvent,
     SimplexDrawEvent,
     TiltEvent,
-    at_least,
-    at_most,
+    as_pure,
     event_from_json,
     event_to_json,
-    exact,
     grouped,
     pure_cap,
     renyi,
@@ -37,6 +36,11 @@ from privatelr.privacy.guarantees import (
     NonPrivate,
     Promise,
     PureDP,
+    at_least,
+    at_most,
+    exact,
+    from_json,
+    to_json,
     void,
 )
 from privatelr.privacy.renyi_divergence import (

@@ -1,4 +1,4 @@
-"""What one guarantee says in the terms of another, and what several say together.
+"""What one guarantee says in the terms of another, and several together; a budget in parts.
 
 Every function errs upwards, never returns a negative price, and takes no data.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from fractions import Fraction
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import scipy
@@ -18,25 +18,24 @@ import scipy
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.privacy.guarantees import (
-    REPLACE_ONE,
     ZCDP,
     ApproxDP,
     Guarantee,
-    Neighbours,
     NonPrivate,
     Promise,
     PureDP,
+    at_least,
+    at_most,
+    exact,
 )
 from privatelr.privacy.renyi_divergence import conversion_cost
 
 _SMALLEST_RHO = 1e-200
 """Rho below which orders leave the range of doubles; a larger rho is valid in its place."""
-KINDS: dict[str, type[Guarantee]] = {
-    "pure": PureDP,
-    "zcdp": ZCDP,
-    "approximate": ApproxDP,
-    "none": NonPrivate,
-}
+_DIGITS = 15
+"""Number of decimal digits up to which a decimal is the one that its nearest float prints."""
+_SEARCH = 200
+"""Number of grains within which the parts of a price are moved until floats print them."""
 
 
 @suggests_arguments
@@ -93,23 +92,23 @@ def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
 
 def _zcdp_epsilon(rho: float, delta: float) -> float:
     """Smallest epsilon over the orders; any order gives a valid one."""
-    rho = max(rho, _SMALLEST_RHO)
-    excess = np.array([best_excess(rho, delta)])
-    return max(0.0, float(((1 + excess) * rho + conversion_cost(excess, delta))[0]))
+    return max(0.0, _epsilon_at(best_excess(rho, delta), rho, delta))
+
+
+def _epsilon_at(excess: float, rho: float, delta: float) -> float:
+    orders = np.array([excess])
+    return float(((1 + orders) * max(rho, _SMALLEST_RHO) + conversion_cost(orders, delta))[0])
 
 
 def best_excess(rho: float, delta: float) -> float:
     """The order minus one at which a zCDP has its smallest epsilon at delta."""
-    rho = max(rho, _SMALLEST_RHO)
-
-    def epsilon(log_excess: float) -> float:
-        excess = np.array([math.exp(log_excess)])
-        return float(((1 + excess) * rho + conversion_cost(excess, delta))[0])
-
     # the best order is near 1 + sqrt(log(1/delta) / rho); search some decades around it
-    centre = 0.5 * math.log(max(-math.log(delta), 1e-3) / rho)
+    centre = 0.5 * math.log(max(-math.log(delta), 1e-3) / max(rho, _SMALLEST_RHO))
     found = scipy.optimize.minimize_scalar(
-        epsilon, bounds=(centre - 12, centre + 12), method="bounded", options={"xatol": 1e-10}
+        lambda log_excess: _epsilon_at(math.exp(log_excess), rho, delta),
+        bounds=(centre - 12, centre + 12),
+        method="bounded",
+        options={"xatol": 1e-10},
     )
     return math.exp(float(found.x))
 
@@ -142,23 +141,16 @@ def _both(first: Guarantee, second: Guarantee) -> Guarantee:
         case ApproxDP(), ApproxDP():
             total = first.epsilon + second.epsilon
             return ApproxDP(total, min(first.delta + second.delta, 1.0), first.neighbours)
-        case (ApproxDP() as approximate, PureDP() as pure) | (
-            PureDP() as pure,
-            ApproxDP() as approximate,
-        ):
-            total = approximate.epsilon + pure.epsilon
-            return ApproxDP(total, approximate.delta, first.neighbours)
-        case (ApproxDP() as approximate, ZCDP() as zcdp) | (
-            ZCDP() as zcdp,
-            ApproxDP() as approximate,
-        ):
-            return _both(approximate, to_approximate(zcdp, approximate.delta))
-    raise AssertionError("all pairs are listed")
+        case ApproxDP(), PureDP():
+            return replace(first, epsilon=first.epsilon + second.epsilon)
+        case ApproxDP(), ZCDP():
+            return _both(first, to_approximate(second, first.delta))
+    return _both(second, first)
 
 
 @suggests_arguments
 def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
-    """Whether whoever has the first guarantee has the second."""
+    """Whether what has the first guarantee has the second."""
     if not weaker.is_private:
         return True
     if not stronger.is_private or stronger.neighbours is not weaker.neighbours:
@@ -170,30 +162,97 @@ def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
             return to_zcdp(stronger).rho <= weaker.rho
         case ApproxDP(), ApproxDP():
             return stronger.epsilon <= weaker.epsilon and stronger.delta <= weaker.delta
-        case (PureDP() | ZCDP(), ApproxDP()) if weaker.delta == 1:
-            return True
         case (PureDP() | ZCDP(), ApproxDP()):
+            if weaker.delta == 1:
+                return True
             return to_approximate(stronger, weaker.delta).epsilon <= weaker.epsilon
     return False
 
 
-def to_json(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee as plain values: its kind, its numbers, its neighbours."""
-    kind = next(name for name, cls in KINDS.items() if isinstance(guarantee, cls))
-    return {"kind": kind, **asdict(guarantee), "neighbours": guarantee.neighbours.name}
+def prices(guarantee: Guarantee) -> dict[str, float]:
+    """The numbers of a guarantee by their names; none of one that is not private."""
+    return {name: value for name, value in asdict(guarantee).items() if isinstance(value, float)}
 
 
-def from_json(value: Any) -> Guarantee:
-    """Inverse of `to_json`; raises `GuaranteeError` for anything else."""
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise GuaranteeError(f"guarantee: kind takes one of {', '.join(map(repr, KINDS))}.")
-    cls = KINDS[kind]
-    numbers = {key: entry for key, entry in value.items() if key not in ("kind", "neighbours")}
-    try:
-        neighbours = Neighbours[value.get("neighbours", REPLACE_ONE.name)]
-        return cls(**numbers, neighbours=neighbours)
-    except (KeyError, TypeError):
+def join(parts: Sequence[Guarantee]) -> Guarantee:
+    """The guarantee of the whole whose parts these are: their prices added up as decimals.
+
+    Raises
+    ------
+    GuaranteeError
+        If they are of different kinds, or about different neighbours; or if a delta exceeds 1.
+    """
+    first = parts[0]
+    if any(type(part) is not type(first) for part in parts):
+        raise GuaranteeError("parts: their guarantees are of different kinds.")
+    if any(part.neighbours is not first.neighbours for part in parts):
+        raise GuaranteeError("parts: their guarantees are about different neighbours.")
+    if isinstance(first, NonPrivate) and any(part != first for part in parts):
+        raise GuaranteeError("parts: they are not private for different reasons.")
+    totals = {
+        name: at_least(sum((exact(getattr(part, name)) for part in parts), Fraction(0)))
+        for name in prices(first)
+    }
+    return replace(first, **totals)  # type: ignore[arg-type]
+
+
+def split(guarantee: Guarantee, shares: Mapping[str, float]) -> dict[str, Guarantee]:
+    """The guarantees of the parts of a release, whose sum is the guarantee of the whole.
+
+    Shares and prices are read as the decimals that they print (0.1 is one tenth). In that
+    reading the parts never add up to more than the whole, and exactly to it wherever floats
+    allow: always for a whole of 15 digits or fewer, all but always for any other.
+
+    Parameters
+    ----------
+    guarantee
+        The whole. Its epsilon, its delta and its rho are divided alike; parts of what is
+        `NonPrivate` are not private either.
+    shares
+        A positive number for each part; together they make 1.
+
+    Raises
+    ------
+    GuaranteeError
+        If a share is not positive, or they do not make 1.
+    """
+    parts = {}
+    for name, share in shares.items():
+        takes = "a number above 0"
+        parts[name] = exact(
+            require_number(GuaranteeError, f"share of {show(name)}", share, takes, above=0)
+        )
+    total = sum(parts.values(), Fraction(0))
+    if total != 1:
+        listed = ", ".join(repr(float(share)) for share in shares.values()) or "no shares"
         raise GuaranteeError(
-            f"guarantee: {sorted(value)} are not the entries of {cls.__name__}."
-        ) from None
+            f"shares: {float(total)!r} is the sum of {listed}; shares take numbers whose sum is 1."
+        )
+    divided = {price: _divide(value, parts) for price, value in prices(guarantee).items()}
+    return {
+        name: replace(guarantee, **{price: own[name] for price, own in divided.items()})  # type: ignore[arg-type]
+        for name in parts
+    }
+
+
+def _divide(whole: float, parts: Mapping[str, Fraction]) -> dict[str, float]:
+    """Parts of a price in proportion, in whole grains but for the largest, which has the rest."""
+    if whole == 0:
+        return dict.fromkeys(parts, 0.0)
+    total = exact(whole)
+    grain = Fraction(10) ** (math.floor(math.log10(whole)) + 1 - _DIGITS)
+    first, *others = sorted(parts, key=lambda name: parts[name], reverse=True)
+    found = {name: total * parts[name] // grain * grain for name in others}
+    rest = total - sum(found.values())
+    if others and found[others[0]] > _SEARCH * grain:
+        # where the rest is no number that a float prints, one some grains above it is
+        above = (k * grain for k in range(_SEARCH))
+        moved = next((m for m in above if exact(at_most(rest + m)) == rest + m), Fraction(0))
+        found[others[0]] -= moved
+        rest += moved
+    found[first] = rest
+    divided = {name: at_most(found[name]) for name in parts}
+    for name, price in divided.items():
+        if price <= 0:
+            raise GuaranteeError(f"shares: the share of {show(name)} is too small to be a price.")
+    return divided

@@ -1,26 +1,23 @@
-"""Accounting events: what a release costs, and prices read as the decimals that they print.
+"""Accounting events: what a release costs.
 
 A guarantee is an event too. To add one, write a frozen class, list it in `Detail` and in
 `EVENTS`, and give it a case in `renyi`; the composition by loss distributions has its own list
-(`privatelr.privacy.accounting.loss_distributions`).
-
-Sums, shares and comparisons of prices are exact in that reading; the way back to a float is
-rounded to the side that is asked for.
+(`privatelr.privacy.accounting.composition_bounds`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy
 
-from privatelr.errors import GuaranteeError, require_number, show
-from privatelr.privacy import conversions
+from privatelr.errors import GuaranteeError
 from privatelr.privacy.guarantees import (
+    KINDS,
     REPLACE_ONE,
     ZCDP,
     ApproxDP,
@@ -28,35 +25,14 @@ from privatelr.privacy.guarantees import (
     NonPrivate,
     Promise,
     PureDP,
+    at_least,
+    check_numbers,
+    exact,
+    from_json,
+    to_json,
 )
-from privatelr.privacy.renyi_divergence import MOST_TIMES, renyi_of_draw, renyi_of_range
+from privatelr.privacy.renyi_divergence import renyi_of_draw, renyi_of_range, require_times
 from privatelr.types import FloatArray
-
-
-@lru_cache(maxsize=4096)
-def exact(price: float) -> Fraction:
-    """The decimal that Python prints for a finite float; it increases with the float."""
-    return Fraction(repr(float(price)))
-
-
-def at_most(value: Fraction) -> float:
-    """Largest float whose decimal is no more than `value`."""
-    price = float(value)
-    while exact(price) > value:
-        price = math.nextafter(price, -math.inf)
-    return price
-
-
-def at_least(value: Fraction) -> float:
-    """Smallest float whose decimal is no less than `value`; infinity beyond all of them."""
-    try:
-        price = float(value)
-    except OverflowError:
-        return math.inf
-    while math.isfinite(price) and exact(price) < value:
-        price = math.nextafter(price, math.inf)
-    return price
-
 
 _LARGEST = 1e100
 """Largest ratio of sensitivity to noise whose square is still a double."""
@@ -64,6 +40,9 @@ FIRST_ORDER = 0.798
 """Upper bound on the mean size of a standard normal number."""
 _UNIT = 2.0**-52
 """Relative rounding error of one operation, on the safe side."""
+_check_ratios = partial(
+    check_numbers, takes=f"a number above 0 and up to {_LARGEST:g}", above=0, at_most=_LARGEST
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +60,7 @@ class GaussianEvent:
     neighbours: Neighbours = REPLACE_ONE
 
     def __post_init__(self) -> None:
-        takes = f"a number above 0 and up to {_LARGEST:g}"
-        mu = require_number(GuaranteeError, "mu", self.mu, takes, above=0, at_most=_LARGEST)
-        object.__setattr__(self, "mu", mu)
+        _check_ratios(self, "mu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +89,10 @@ class TiltEvent:
     neighbours: Neighbours = REPLACE_ONE
 
     def __post_init__(self) -> None:
-        takes = f"a number above 0 and up to {_LARGEST:g}"
-        m = require_number(GuaranteeError, "m", self.m, takes, above=0, at_most=_LARGEST)
-        object.__setattr__(self, "m", m)
-        for name in ("kappa", "curvature_bound"):
-            takes = "a finite number from 0"
-            value = require_number(GuaranteeError, name, getattr(self, name), takes, at_least=0)
-            object.__setattr__(self, name, value)
+        _check_ratios(self, "m")
+        check_numbers(self, "kappa", "curvature_bound", takes="a finite number from 0", at_least=0)
         if self.joint_factor is not None:
-            takes = "None or a finite number above 0"
-            value = require_number(
-                GuaranteeError, "joint_factor", self.joint_factor, takes, above=0
-            )
-            object.__setattr__(self, "joint_factor", value)
+            check_numbers(self, "joint_factor", takes="None or a finite number above 0", above=0)
 
     @property
     def curvature_cost(self) -> float:
@@ -160,10 +128,8 @@ class BoundedRangeEvent:
     neighbours: Neighbours = REPLACE_ONE
 
     def __post_init__(self) -> None:
-        takes = f"a number above 0 and up to {_LARGEST:g}"
-        eta = require_number(GuaranteeError, "eta", self.eta, takes, above=0, at_most=_LARGEST)
-        object.__setattr__(self, "eta", eta)
-        _require_times(self.times)
+        _check_ratios(self, "eta")
+        require_times(self.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +156,8 @@ class SimplexDrawEvent:
     neighbours: Neighbours = REPLACE_ONE
 
     def __post_init__(self) -> None:
-        takes = f"a number above 0 and up to {_LARGEST:g}"
-        for name in ("largest", "width", "sd"):
-            value = getattr(self, name)
-            value = require_number(GuaranteeError, name, value, takes, above=0, at_most=_LARGEST)
-            object.__setattr__(self, name, value)
-        _require_times(self.times)
-
-
-def _require_times(times: int) -> None:
-    if type(times) is not int or not 1 <= times <= MOST_TIMES:
-        raise GuaranteeError(f"times={show(times)}: times takes an integer from 1 to {MOST_TIMES}.")
+        _check_ratios(self, "largest", "width", "sd")
+        require_times(self.times)
 
 
 Detail = GaussianEvent | TiltEvent | BoundedRangeEvent | SimplexDrawEvent
@@ -223,7 +180,11 @@ def renyi(event: Event, order: float) -> float:
     """
     match event:
         case PureDP(epsilon=epsilon):
-            return _renyi_of_pure(epsilon, order)
+            excess = order - 1
+            seen = math.exp(-epsilon) * -math.expm1(-2 * excess * epsilon)
+            saved = math.log1p(seen / (1 + math.exp(-(2 * order - 1) * epsilon))) / excess
+            by_zcdp = order * epsilon * math.tanh(epsilon / 2)
+            return min(epsilon, by_zcdp, epsilon - saved + 8 * _UNIT * epsilon)
         case ZCDP(rho=rho):
             return order * rho
         case GaussianEvent(mu=mu):
@@ -232,10 +193,9 @@ def renyi(event: Event, order: float) -> float:
             # what the maximum with 0 adds to the Gaussian of sensitivity 2 m, at any order
             maximum = min(0.1409 / (order - 1), FIRST_ORDER * m)
             return 2 * order * m**2 + event.curvature_cost + maximum
-        case ApproxDP():
-            return math.inf
         case BoundedRangeEvent() | SimplexDrawEvent():
             return float(renyi_curve(event, np.array([order]))[0])
+    return math.inf
 
 
 def renyi_curve(event: Event, orders: FloatArray) -> FloatArray:
@@ -246,6 +206,33 @@ def renyi_curve(event: Event, orders: FloatArray) -> FloatArray:
         case SimplexDrawEvent(largest=largest, width=width, sd=sd, times=times):
             return times * renyi_of_draw(largest, width, sd, orders)
     return np.array([renyi(event, order) for order in orders.tolist()])
+
+
+def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
+    """Bound on the probability that the loss of a tilt is above each number from 0.
+
+    privacy.md 4.3: with the curvature paid in full; and for a loss with a joint bound also
+    with the curvature paid where the slope is small. Both hold, so the smaller does.
+
+    Parameters
+    ----------
+    loss
+        Shape ``(k,)``.
+    """
+    m = event.m
+
+    def above(paid: float, shift: float) -> FloatArray:
+        """Of a Gaussian release with mu = `shift`."""
+        return np.asarray(scipy.special.ndtr(-(loss - paid - shift**2 / 2) / shift))
+
+    a = event.curvature_cost
+    bound = np.minimum(1.0, above(a, 2 * m) + 2 * above(a, m))
+    if event.joint_factor is None:
+        return np.asarray(bound)
+    kappa = event.kappa * event.joint_factor
+    gap, worst = max(0.0, kappa - m**2 / 2), math.log1p(kappa / 4)
+    split = above(0.0, 2 * m) + above(gap, m) + above(worst, m) + (loss < worst)
+    return np.asarray(np.minimum(bound, split))
 
 
 def pure_cap(event: Event) -> PureDP | None:
@@ -262,15 +249,6 @@ def pure_cap(event: Event) -> PureDP | None:
 def as_pure(event: Event) -> PureDP | None:
     """The pure guarantee that an event is or has, or None."""
     return event if isinstance(event, PureDP) else pure_cap(event)
-
-
-def _renyi_of_pure(epsilon: float, order: float) -> float:
-    by_zcdp = order * epsilon * math.tanh(epsilon / 2)
-    excess = order - 1
-    seen = math.exp(-epsilon) * -math.expm1(-2 * excess * epsilon)
-    saved = math.log1p(seen / (1 + math.exp(-(2 * order - 1) * epsilon))) / excess
-    rounding = 8 * _UNIT * epsilon
-    return min(epsilon, by_zcdp, epsilon - saved + rounding)
 
 
 def grouped(event: Event, rows: int) -> Event:
@@ -308,27 +286,12 @@ def grouped(event: Event, rows: int) -> Event:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """An event as plain values: its kind, its numbers, its neighbours."""
-    if isinstance(event, Detail):
-        kind = next(name for name, cls in EVENTS.items() if isinstance(event, cls))
-        return {"kind": kind, **asdict(event), "neighbours": event.neighbours.name}
-    return conversions.to_json(event)
+    return to_json(event, {**KINDS, **EVENTS})
 
 
 def event_from_json(value: Any) -> Event:
     """Inverse of `event_to_json`; raises `GuaranteeError` for anything else."""
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str):
-        raise GuaranteeError("event: takes an object with a kind.")
-    if kind not in EVENTS:
-        guarantee = conversions.from_json(value)
-        if isinstance(guarantee, NonPrivate):
-            raise GuaranteeError("event: a release without a guarantee is no event.")
-        return guarantee
-    cls = EVENTS[kind]
-    numbers = {key: entry for key, entry in value.items() if key not in ("kind", "neighbours")}
-    try:
-        return cls(**numbers, neighbours=Neighbours[value["neighbours"]])
-    except (KeyError, TypeError):
-        raise GuaranteeError(
-            f"event: the entries that were given are not those of {cls.__name__}."
-        ) from None
+    event: Event | NonPrivate = from_json(value, {**KINDS, **EVENTS})
+    if isinstance(event, NonPrivate):
+        raise GuaranteeError("event: a release without a guarantee is no event.")
+    return event

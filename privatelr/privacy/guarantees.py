@@ -1,9 +1,17 @@
-"""Guarantees as types, each with the neighbouring relation that it is about."""
+"""Guarantees as types, each with the neighbouring relation that it is about, and their prices.
+
+Prices are read as the decimals that they print: sums, shares and comparisons of them are exact
+in that reading, and the way back to a float is rounded to the side that is asked for.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from privatelr.arguments import suggests_arguments
@@ -33,6 +41,13 @@ def read_neighbours(value: Any) -> Neighbours:
     return NEIGHBOURS[require_choice(GuaranteeError, "neighbours", value, NEIGHBOURS)]
 
 
+def check_numbers(record: Any, *names: str, takes: str, **limits: float) -> None:
+    """Turn fields of a frozen record into floats, or refuse them; see `require_number`."""
+    for name in names:
+        value = require_number(GuaranteeError, name, getattr(record, name), takes, **limits)
+        object.__setattr__(record, name, value)
+
+
 @suggests_arguments
 @dataclass(frozen=True, slots=True)
 class PureDP:
@@ -43,10 +58,7 @@ class PureDP:
     is_private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked = require_number(
-            GuaranteeError, "epsilon", self.epsilon, "a finite number above 0", above=0
-        )
-        object.__setattr__(self, "epsilon", checked)
+        check_numbers(self, "epsilon", takes="a finite number above 0", above=0)
 
     def __str__(self) -> str:
         return f"epsilon = {self.epsilon:.6g} (pure)"
@@ -62,10 +74,7 @@ class ZCDP:
     is_private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked = require_number(
-            GuaranteeError, "rho", self.rho, "a finite number above 0", above=0
-        )
-        object.__setattr__(self, "rho", checked)
+        check_numbers(self, "rho", takes="a finite number above 0", above=0)
 
     def __str__(self) -> str:
         return f"rho = {self.rho:.6g} (zCDP)"
@@ -82,14 +91,8 @@ class ApproxDP:
     is_private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        epsilon = require_number(
-            GuaranteeError, "epsilon", self.epsilon, "a finite number from 0", at_least=0
-        )
-        delta = require_number(
-            GuaranteeError, "delta", self.delta, "a number above 0 and up to 1", above=0, at_most=1
-        )
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+        check_numbers(self, "epsilon", takes="a finite number from 0", at_least=0)
+        check_numbers(self, "delta", takes="a number above 0 and up to 1", above=0, at_most=1)
 
     def __str__(self) -> str:
         return f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} (approximate)"
@@ -112,8 +115,59 @@ class NonPrivate:
 Promise = PureDP | ZCDP | ApproxDP
 """What can be asked for, charged and composed."""
 Guarantee = Promise | NonPrivate
+KINDS: dict[str, type[Guarantee]] = {
+    "pure": PureDP,
+    "zcdp": ZCDP,
+    "approximate": ApproxDP,
+    "none": NonPrivate,
+}
 
 
 def void(reason: str) -> NonPrivate:
     """What is left of a guarantee once its assumptions are broken."""
     return NonPrivate(f"void: {reason}")
+
+
+def to_json(promise: Any, kinds: Mapping[str, type] = KINDS) -> dict[str, Any]:
+    """A guarantee, or another record of these kinds, as plain values: kind, numbers, neighbours."""
+    kind = next(name for name, cls in kinds.items() if isinstance(promise, cls))
+    return {"kind": kind, **asdict(promise), "neighbours": promise.neighbours.name}
+
+
+def from_json(value: Any, kinds: Mapping[str, type] = KINDS) -> Any:
+    """Inverse of `to_json`; raises `GuaranteeError` for anything else."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        raise GuaranteeError(f"guarantee: kind takes one of {', '.join(map(repr, kinds))}.")
+    numbers = {key: entry for key, entry in value.items() if key not in ("kind", "neighbours")}
+    try:
+        return kinds[kind](**numbers, neighbours=Neighbours[value["neighbours"]])
+    except (KeyError, TypeError):
+        raise GuaranteeError(
+            f"guarantee: {sorted(value)} are not the entries of {kinds[kind].__name__}."
+        ) from None
+
+
+@lru_cache(maxsize=4096)
+def exact(price: float) -> Fraction:
+    """The decimal that Python prints for a finite float; it increases with the float."""
+    return Fraction(repr(float(price)))
+
+
+def at_most(value: Fraction) -> float:
+    """Largest float whose decimal is no more than `value`."""
+    price = float(value)
+    while exact(price) > value:
+        price = math.nextafter(price, -math.inf)
+    return price
+
+
+def at_least(value: Fraction) -> float:
+    """Smallest float whose decimal is no less than `value`; infinity beyond all of them."""
+    try:
+        price = float(value)
+    except OverflowError:
+        return math.inf
+    while math.isfinite(price) and exact(price) < value:
+        price = math.nextafter(price, math.inf)
+    return price

@@ -71,6 +71,12 @@ _TERMS = 40
 MOST_TIMES = 10**9
 
 
+def require_times(times: int) -> None:
+    """Refuse a number of releases or choices that is none."""
+    if type(times) is not int or not 1 <= times <= MOST_TIMES:
+        raise GuaranteeError(f"times={show(times)}: times takes an integer from 1 to {MOST_TIMES}.")
+
+
 def renyi_of_range(eta: float, orders: FloatArray) -> FloatArray:
     """Largest divergence ``(k,)`` of any two laws of bounded range eta, for orders above 1.
 
@@ -188,8 +194,7 @@ def range_within(target: Promise, times: int) -> float:
     GuaranteeError
         If nothing can be had for the target.
     """
-    if type(times) is not int or not 1 <= times <= MOST_TIMES:
-        raise GuaranteeError(f"times={show(times)}: times takes an integer from 1 to {MOST_TIMES}.")
+    require_times(times)
     match target:
         case PureDP(epsilon=epsilon):
             eta = epsilon / times

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import Threshold
     from privatelr.results.release_files import release_file
-    from privatelr.results.release_files.origin import Origin
-    from privatelr.results.release_files.signature import Key
+    from privatelr.results.release_files.origin import Key, Origin
+    from privatelr.types import FloatArray
 else:
     card = lazy_import("privatelr.results.pages.card")
     release_file = lazy_import("privatelr.results.release_files.release_file")

@@ -34,7 +34,7 @@ from privatelr.mechanisms.online import (
     read_promise,
 )
 from privatelr.mechanisms.online import online_calibration as online
-from privatelr.privacy import REPLACE_ONE, ZCDP, ZERO_OUT, ApproxDP, PureDP, conversions
+from privatelr.privacy import REPLACE_ONE, ZCDP, ZERO_OUT, ApproxDP, PureDP, to_json
 from privatelr.privacy.accounting import epsilon_of
 from privatelr.results.release_files import read_entry
 from privatelr.results.release_files.calibration_entries import GuaranteeEntry
@@ -426,7 +426,7 @@ def test_a_guarantee_about_zeros_is_not_one_of_a_fit():
     with pytest.raises(GuaranteeError, match="replace one record"):
         fit_clinic(clinic(), eps=about_zeros)
     with pytest.raises(ReleaseFileError, match="neighbours takes other words"):
-        read_entry(conversions.to_json(about_zeros), GuaranteeEntry, "guarantee")
+        read_entry(to_json(about_zeros), GuaranteeEntry, "guarantee")
 
 
 def test_a_ledger_about_zeros_is_resumed():

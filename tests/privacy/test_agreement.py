@@ -20,14 +20,9 @@ from privatelr.privacy import (
     TiltEvent,
     to_approximate,
 )
-from privatelr.privacy.accounting import (
-    Entry,
-    implied,
-    in_agreement,
-    ledger_page,
-    require_agreement,
-)
+from privatelr.privacy.accounting import Entry, in_agreement, require_agreement, statement
 from privatelr.privacy.accounting import ledger as ledger_module
+from privatelr.privacy.accounting.agreement import implied
 from privatelr.privacy.noise import gaussian_epsilon, gaussian_sd
 
 MU = 1 / gaussian_sd(1.0, 1e-6, 1.0)
@@ -68,7 +63,7 @@ def check_refused_in_json(guarantee, events):
     """Of a file into which somebody wrote other events."""
     value = Ledger(1000.0, 1e-3).to_json()
     entry = Entry("fit", guarantee, tuple(events))
-    value["entries"] = [json.loads(json.dumps(ledger_page.entry_to_json(entry)))]
+    value["entries"] = [json.loads(json.dumps(statement.entry_to_json(entry)))]
     with pytest.raises(GuaranteeError, match=REFUSED):
         Ledger.from_json(value)
 
@@ -84,7 +79,7 @@ def test_a_lie_is_refused(lie):
 @pytest.mark.parametrize("check", [check_refused_in_a_charge, check_refused_in_json])
 def test_planted_credulity_is_caught(monkeypatch, check):
     """Both of them believed whatever they were told."""
-    for module in (ledger_module, ledger_page):
+    for module in (ledger_module, statement):
         monkeypatch.setattr(module, "require_agreement", lambda *_: None)
     with pytest.raises(pytest.fail.Exception):
         check(*LIES["approximate, too cheap"])

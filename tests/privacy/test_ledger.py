@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import sys
 import threading
 import time
 from html.parser import HTMLParser
@@ -11,18 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privatelr import GuaranteeError, NonPrivate, PureDP
+from privatelr import GuaranteeError, NonPrivate, PureDP, locks
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, TiltEvent, to_approximate
-from privatelr.privacy.accounting import (
-    Entry,
-    Ledger,
-    account_with,
-    active_ledger,
-    ledger_page,
-    loss_distributions,
-    rounded_down,
-    share,
-)
+from privatelr.privacy.accounting import Entry, Ledger, account_with, active_ledger, statement
 from privatelr.privacy.accounting import ledger as ledger_module
 from privatelr.privacy.noise import gaussian_sd
 
@@ -30,7 +22,7 @@ from privatelr.privacy.noise import gaussian_sd
 @pytest.fixture(autouse=True)
 def without_library(monkeypatch):
     """The same numbers whether or not the extra is installed, and quick refusals."""
-    monkeypatch.setattr(loss_distributions, "_library", lambda: None)
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
 
 
 def refusal(account, *arguments, **options):
@@ -244,7 +236,7 @@ def test_a_missing_lock_is_caught(monkeypatch):
         return after
 
     monkeypatch.setattr(ledger_module, "charged", slow)
-    monkeypatch.setattr(ledger_module._LOCK, "held", contextlib.nullcontext)
+    monkeypatch.setattr(locks.ForkSafeLock, "held", lambda _: contextlib.nullcontext())
     with pytest.raises(AssertionError):
         check_threads()
 
@@ -329,7 +321,7 @@ def test_a_long_page_is_cut():
 
 @given(st.floats(-12, 6).map(lambda x: 10.0**x))
 def test_a_number_is_rounded_down(value):
-    text = rounded_down(value)
+    text = statement.rounded_down(value)
     assert value * (1 - 2e-3) <= float(text) <= value
     assert len(text) <= 12
 
@@ -496,7 +488,7 @@ def test_what_is_spent_is_the_budget_that_would_do(prices):
             ledger.charge(PureDP(price))
     small = Ledger.from_json(ledger.to_json() | {"epsilon": ledger.spent()})
     assert small.spent() == ledger.spent() <= small.epsilon
-    assert share(small._statement) <= 1
+    assert statement.share(statement.from_json(small.to_json())) <= 1
 
 
 # -- plans --------------------------------------------------------------------------------------
@@ -581,7 +573,7 @@ def test_a_file_of_version_1_that_no_account_covers_is_read_and_not_charged():
     """As the least of accounts let it through: one price by its losses, then others."""
     value = first_version(Ledger(1.0, 1e-6))
     entry = Entry("fit", PureDP(0.5))
-    value["entries"] = [ledger_page.entry_to_json(entry)] * 3
+    value["entries"] = [statement.entry_to_json(entry)] * 3
     resumed = Ledger.from_json(value)
     assert len(resumed.entries) == 3
     assert resumed.left() == 0 < 1 < resumed.spent()

@@ -135,7 +135,7 @@ def test_planted_silence_is_caught(tmp_path, monkeypatch):
     """Views that leave out what no reader can check."""
     honest = origin_module.stated
     monkeypatch.setattr(
-        "privatelr.results.release_files.release_file.stated",
+        "privatelr.results.release_files.origin.stated",
         lambda fit: tuple(s for s in honest(fit) if "operating system" not in s),
     )
     with pytest.raises((AssertionError, StopIteration)):

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from results.describe import document_schema
 
 import privatelr.model_data
-import privatelr.results.release_files.document
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -45,6 +44,7 @@ from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 from privatelr.results.release_files import (
     MOST_COLUMNS,
     MOST_MARKS,
+    calibration_file,
     content_hash,
     expansion_work,
     least_columns,
@@ -55,6 +55,7 @@ from privatelr.results.release_files import (
     release_document,
     restore,
     restore_moments,
+    restored_fit,
 )
 from privatelr.results.release_files.document_entries import MomentsEntry
 
@@ -531,7 +532,7 @@ WRONG = [
     (("calibration", "noise", "rate"), 1e300, "1e\\+100"),
     (("calibration", "noise", "law"), "gaussian", "an entry 'blocks'"),
     (("calibration", "noise", "law"), "uniform", "noise.law takes"),
-    (("calibration", "noise", "blocks"), longer, "add up to d"),
+    (("calibration", "noise", "blocks"), longer, "differ from calibration.blocks"),
     (("calibration", "shield", "rate"), lambda r: 1e3 * r, "the noise gives"),
     (("calibration", "shield", "dimension"), 4, "shield.dimension"),
     (("calibration", "shield"), {"law": "none", "dimension": 5}, "nothing is proven"),
@@ -618,7 +619,7 @@ WRONG_BALLS = [
     (("calibration", "blocks", 1, "norm"), "l1", "norm takes"),
     (("calibration", "blocks", 1, "bound"), 1.0, "one bound for all blocks"),
     (("calibration", "noise", "blocks", 1, "norm"), "linf", "norm takes"),
-    (("calibration", "noise", "blocks", 1, "bound"), 1.0, "one bound for all blocks"),
+    (("calibration", "noise", "blocks", 1, "bound"), 1.0, "differ from calibration.blocks"),
     (("calibration", "blocks", 0), {"size": 1, "bound": 2.0, "norm": "l2"}, "calibration.blocks"),
 ]
 
@@ -675,6 +676,7 @@ WRONG_MOMENTS = [
     (("inference", "scores", 1, 1), 2.0**40, "scores takes numbers that rows and noise can make"),
     (("inference", "curvature", 0, 0), -(2.0**40), "curvature takes numbers that rows and noise"),
     (("ledger", "guarantee", "epsilon"), 0.65, "ledger.guarantee.epsilon"),
+    (("ledger", "part"), "", "ledger: part='': part takes a name"),
     (("ledger", "events"), lambda e: e[:1], "ledger.events"),
     (("ledger", "events", 1, "epsilon"), 0.1, "ledger.events"),
 ]
@@ -975,8 +977,7 @@ def test_columns_are_counted_before_they_are_made(formula, options):
 def test_planted_trust_in_the_noise_is_caught(tmp_path, monkeypatch):
     """A reader that takes the guarantee from the file."""
     data = json.dumps(changed("calibration", "noise", "rate", to=lambda r: 2 * r)).encode()
-    trusting = privatelr.results.release_files.calibration_file
-    monkeypatch.setattr(trusting, "_require_consistent", lambda calibration: None)
+    monkeypatch.setattr(calibration_file, "achieved", lambda calibration: calibration.target)
     with pytest.raises(pytest.fail.Exception):
         refusal(tmp_path / "model.json", data)
 
@@ -985,8 +986,7 @@ def test_planted_trust_in_the_noise_of_moments_is_caught(tmp_path, monkeypatch):
     data = json.dumps(
         changed("inference", "noise", "rate", to=lambda r: 2 * r, document=INFERRED)
     ).encode()
-    trusting = privatelr.results.release_files.calibration_file
-    monkeypatch.setattr(trusting, "_require_consistent_moments", lambda calibration: None)
+    monkeypatch.setattr(calibration_file, "achieved_moments", lambda moments: moments.target)
     with pytest.raises(pytest.fail.Exception):
         refusal(tmp_path / "model.json", data)
 
@@ -994,9 +994,8 @@ def test_planted_trust_in_the_noise_of_moments_is_caught(tmp_path, monkeypatch):
 def test_planted_trust_in_the_sum_is_caught(tmp_path, monkeypatch):
     """A reader that looks at each part and believes what the file says of both."""
     data = json.dumps(changed("guarantee", "epsilon", to=0.65, document=INFERRED)).encode()
-    trusting = privatelr.results.release_files.document
-    monkeypatch.setattr(trusting, "_is_sum", lambda given, total: True)
-    monkeypatch.setattr(trusting, "require_same", lambda *_: None)
+    monkeypatch.setattr(restored_fit, "is_total", lambda given, total: True)
+    monkeypatch.setattr(restored_fit, "require_same", lambda *_: None)
     with pytest.raises(pytest.fail.Exception):
         refusal(tmp_path / "model.json", data)
 
@@ -1016,21 +1015,20 @@ def test_planted_blindness_to_what_follows_is_caught(tmp_path, monkeypatch, plac
     """A reader that does not compare what was read with what it would write."""
     data = json.dumps(changed(*place, to=to)).encode()
     refusal(tmp_path / "model.json", data)
-    blind = privatelr.results.release_files.document
-    monkeypatch.setattr(blind, "require_same", lambda *_: None)
+    monkeypatch.setattr(restored_fit, "require_same", lambda *_: None)
     with pytest.raises(pytest.fail.Exception):
         refusal(tmp_path / "model.json", data)
 
 
 def test_planted_loss_of_a_bit_is_caught(tmp_path, monkeypatch):
     """A writer that rounds."""
-    honest = privatelr.results.release_files.document.restore_plan
+    honest = restored_fit.restore_plan
 
     def rounded(value):
         spec = honest(value)
         scale = np.nextafter(spec.columns.scale, np.inf)
         return replace(spec, columns=replace(spec.columns, scale=scale))
 
-    monkeypatch.setattr(privatelr.results.release_files.document, "restore_plan", rounded)
+    monkeypatch.setattr(restored_fit, "restore_plan", rounded)
     with pytest.raises(ReleaseFileError, match="would not be read back"):
         fit_clinic(clinic()).save(tmp_path / "model.json")

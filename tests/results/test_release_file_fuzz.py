@@ -26,9 +26,9 @@ from privatelr.results.release_files import (
     content_hash,
     design_file,
     release_document,
-    release_file,
+    restored_fit,
 )
-from privatelr.results.release_files import document as release_document_module
+from privatelr.results.release_files import document as documents
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -80,9 +80,10 @@ def models(tmp_path_factory):
 
 
 @pytest.fixture
-def read(monkeypatch):
+def read(monkeypatch, tmp_path):
     """Load bytes as if they were a file, and plan each design once: planning is a function."""
-    planned, plan = {}, design_file._planned
+    planned, plan = {}, design_file.plan_again
+    path = tmp_path / "model.json"
     names = ("formula", "variables", "intercept", "bound", "bound_source", "unbounded_norm")
 
     def remembered(given):
@@ -94,11 +95,11 @@ def read(monkeypatch):
 
     def read(data, **options):
         with monkeypatch.context() as patch, warnings.catch_warnings():
-            patch.setattr(release_file, "_read_bytes", lambda name: data)
-            patch.setattr(design_file, "_planned", remembered)
+            patch.setattr(design_file, "plan_again", remembered)
             warnings.simplefilter("error")
+            path.write_bytes(data)
             try:
-                return load("model.json", **options)
+                return load(path, **options)
             except ReleaseFileError as error:
                 assert_one_sentence(error)
                 return None
@@ -108,7 +109,7 @@ def read(monkeypatch):
 
 def assert_one_sentence(error):
     message = str(error)
-    assert message.startswith("'model.json': ")
+    assert "model.json': " in message
     assert message.endswith(".")
     assert "\n" not in message
     assert error.__cause__ is None
@@ -411,29 +412,29 @@ def test_the_watch_sees(tmp_path):
 
 def test_planted_trust_is_caught(models, read, monkeypatch):
     """A reader that takes the guarantee from the file lets a stronger one pass."""
-    monkeypatch.setattr(calibration_file, "_require_consistent", lambda calibration: None)
+    monkeypatch.setattr(calibration_file, "achieved", lambda calibration: calibration.target)
     with pytest.raises((AssertionError, GuaranteeError, StopIteration)):
         test_damaged_entries_with_the_right_hash(models, read)
 
 
 def test_planted_trust_in_moments_is_caught(models, read, monkeypatch):
-    monkeypatch.setattr(calibration_file, "_require_consistent_moments", lambda calibration: None)
+    monkeypatch.setattr(calibration_file, "achieved_moments", lambda moments: moments.target)
     with pytest.raises((AssertionError, GuaranteeError)):
         test_damaged_entries_about_inference(models, read)
 
 
 def test_planted_trust_in_the_sum_is_caught(models, read, monkeypatch):
     """A reader that takes the guarantee of the whole from the file."""
-    monkeypatch.setattr(release_document_module, "_is_sum", lambda given, total: True)
+    monkeypatch.setattr(restored_fit, "is_total", lambda given, total: True)
     with pytest.raises((AssertionError, GuaranteeError)):
         test_damaged_entries_about_inference(models, read)
 
 
 def test_planted_blindness_to_the_hash_is_caught(models, read, monkeypatch):
     """A reader that does not compare the hash."""
-    honest = release_document_module.content_hash
+    honest = documents.content_hash
     monkeypatch.setattr(
-        release_document_module,
+        documents,
         "content_hash",
         lambda document: document.get("sha256") or honest(document),
     )

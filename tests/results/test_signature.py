@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from frames_for_laws import clinic, fit_clinic
 
 from privatelr import ArgumentError, MissingDependencyError, ReleaseFileError, dplpsvm, dplr, load
-from privatelr.results.release_files import content_hash, release_file
+from privatelr.results.release_files import content_hash, origin, release_file
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
 KEY, OTHER = (ed25519.Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in (1, 2))
@@ -192,7 +192,7 @@ def test_a_refused_key_leaves_the_file_that_was_there(path):
 
 def test_planted_trust_is_caught(path, monkeypatch):
     """A reader that does not look at the signature."""
-    monkeypatch.setattr(release_file, "require_signature", lambda *_: None)
+    monkeypatch.setattr(origin, "require_signature", lambda *_: None)
     for law in (test_what_is_not_signed_by_the_key_is_refused, test_a_changed_content_is_refused):
         with pytest.raises(pytest.fail.Exception):
             law(path)

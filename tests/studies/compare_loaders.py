@@ -21,10 +21,13 @@ READ = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import json
+import os
+from pathlib import Path
 from privatelr import ReleaseFileError, load
-from privatelr.results.release_files import canonical, release_document, release_file
-for case in open(sys.argv[2], "rb").read().splitlines():
-    release_file._read_bytes = lambda name: case
+from privatelr.results.release_files import canonical, release_document
+os.chdir(sys.argv[3])
+for case in Path(sys.argv[2]).read_bytes().splitlines():
+    Path("model.json").write_bytes(case)
     try:
         document = release_document(load("model.json"))
         document = {k: v for k, v in document.items() if k not in ("written_by", "sha256")}
@@ -55,8 +58,10 @@ def main(before, count):
 
 def verdicts(tree, cases):
     """For each case whether this tree's package accepts it, and its content or what is wrong."""
-    command = [sys.executable, "-W", "ignore", "-c", READ, str(Path(tree).resolve()), str(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    with TemporaryDirectory() as folder:
+        paths = str(Path(tree).resolve()), str(cases), folder
+        command = [sys.executable, "-W", "ignore", "-c", READ, *paths]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -213,9 +213,9 @@ def _(honest: Any, ledger: Any) -> Any:
     return honest(None) if ledger is None else ledger
 
 
-bug(
-    "a ledger believes the events of a file", (accounting.ledger_page, "require_agreement"), LEDGER
-)(nothing)
+bug("a ledger believes the events of a file", (accounting.statement, "require_agreement"), LEDGER)(
+    nothing
+)
 
 
 @bug("a ledger spends its delta twice", accounting.kept_delta, LEDGER)

@@ -22,7 +22,7 @@ from privatelr.mechanisms.online.online_calibration import (
     read_problem,
     read_promise,
 )
-from privatelr.privacy import NEIGHBOURS, Guarantee, NonPrivate, conversions
+from privatelr.privacy import NEIGHBOURS, Guarantee, NonPrivate, from_json, to_json
 from privatelr.privacy.accounting import Entry, entry_from_json, entry_to_json
 from privatelr.types import IntArray
 
@@ -170,7 +170,7 @@ def _document(state: State) -> dict[str, Any]:
         "format": _FORMAT,
         "version": _VERSION,
         "problem": problem,
-        "target": conversions.to_json(calibration.target),
+        "target": to_json(calibration.target),
         "eta": calibration.eta,
         "over": state.over,
         "choice": state.choice,
@@ -192,7 +192,7 @@ def _restore(data: bytes) -> State:
         (stated["low"], stated["high"]),
         names[stated["neighbours"]],
     )
-    calibration = _calibrated_again(problem, conversions.from_json(given["target"]), given["eta"])
+    calibration = _calibrated_again(problem, from_json(given["target"]), given["eta"])
     over, choice, seed = given["over"], given["choice"], given["seed"]
     if not (type(over) is int and 0 <= over <= problem.horizon):
         raise GuaranteeError("state: rounds.")

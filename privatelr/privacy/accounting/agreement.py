@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -23,23 +23,9 @@ from functools import lru_cache
 import scipy
 
 from privatelr.errors import GuaranteeError
-from privatelr.privacy.accounting.composition_bounds import (
-    composition,
-    epsilon_by_renyi,
-    epsilon_by_sum,
-)
-from privatelr.privacy.conversions import to_zcdp
-from privatelr.privacy.events import (
-    BoundedRangeEvent,
-    Event,
-    GaussianEvent,
-    SimplexDrawEvent,
-    TiltEvent,
-    as_pure,
-    at_least,
-    at_most,
-    exact,
-)
+from privatelr.privacy import TiltEvent, as_pure, at_least, at_most, exact, prices, to_zcdp
+from privatelr.privacy.accounting import composition_bounds as bounds
+from privatelr.privacy.events import BoundedRangeEvent, Event, GaussianEvent, SimplexDrawEvent
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
 from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, tilt_log_delta
 from privatelr.privacy.renyi_divergence import rho_of_draw
@@ -51,8 +37,7 @@ _MOST_SPLITS = 4
 
 def require_agreement(guarantee: Promise, events: tuple[Event, ...]) -> None:
     """Refuse events that do not account for the guarantee that they come with."""
-    fault = _fault(guarantee, events)
-    if fault:
+    if fault := _fault(guarantee, events):
         raise GuaranteeError(
             f"events: together they {fault}; charge the guarantee that they have, or no events."
         )
@@ -66,11 +51,19 @@ def in_agreement(guarantee: Promise, events: tuple[Event, ...]) -> tuple[Event, 
 @lru_cache(maxsize=1024)  # of public facts; a file has the same release many times
 def _fault(guarantee: Promise, events: tuple[Event, ...]) -> str:
     """What is wrong with events, in words; nothing if they account for the guarantee."""
-    if events and not implied(events, guarantee):
+    if not events:
+        return ""
+    if not implied(events, guarantee):
         return f"do not imply {guarantee}"
-    if events and _is_cheap(events, guarantee):
-        return f"make {_half(guarantee)} or less, half of {guarantee}"
-    return ""
+    # all of delta: a release may need none of it, and is then no cheaper in epsilon
+    halves = {name: value / 2 for name, value in prices(guarantee).items() if name != "delta"}
+    half: Promise = replace(guarantee, **halves)  # type: ignore[arg-type]
+    if isinstance(half, ApproxDP):
+        # a large delta can be worth as much as half of epsilon
+        caps = [cap for event in events if (cap := as_pure(event)) is not None]
+        if sum((exact(cap.epsilon) for cap in caps), Fraction(0)) >= exact(half.epsilon):
+            return ""
+    return f"make {half} or less, half of {guarantee}" if implied(events, half) else ""
 
 
 def implied(events: Iterable[Event], guarantee: Promise) -> bool:
@@ -88,28 +81,6 @@ def implied(events: Iterable[Event], guarantee: Promise) -> bool:
             capped = Counter(as_pure(event) or event for event in counts.elements())
             limit = epsilon * (1 + _ROUNDING)
             return delta == 1 or any(_holds(kinds, limit, delta) for kinds in (counts, capped))
-
-
-def _is_cheap(events: Sequence[Event], guarantee: Promise) -> bool:
-    """Whether events already imply half of the guarantee, and not by their pure epsilons alone."""
-    half = _half(guarantee)
-    if isinstance(half, ApproxDP):
-        # a large delta can be worth as much as half of epsilon
-        caps = [cap for event in events if (cap := as_pure(event)) is not None]
-        if sum((exact(cap.epsilon) for cap in caps), Fraction(0)) >= exact(half.epsilon):
-            return False
-    return implied(events, half)
-
-
-def _half(guarantee: Promise) -> Promise:
-    match guarantee:
-        case PureDP(epsilon=epsilon):
-            return replace(guarantee, epsilon=epsilon / 2)
-        case ZCDP(rho=rho):
-            return replace(guarantee, rho=rho / 2)
-        case ApproxDP(epsilon=epsilon):
-            # all of delta: a release may need none of it, and is then no cheaper in epsilon
-            return replace(guarantee, epsilon=epsilon / 2)
 
 
 def _rho(event: Event) -> float:
@@ -134,12 +105,13 @@ def _holds(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
 
     The answer may not depend on an optional library.
     """
-    total = composition(counts)
+    total = bounds.composition(counts)
     rest = exact(delta) - total.lost
     if rest < 0:
         return False
     spare = at_most(rest)
-    if epsilon_by_sum(total, spare) <= epsilon or epsilon_by_renyi(total, spare) <= epsilon:
+    cheap = (bounds.epsilon_by_sum, bounds.epsilon_by_renyi)
+    if any(bound(total, spare) <= epsilon for bound in cheap):
         return True
     left = epsilon - at_least(total.pure)
     return spare > 0 and left >= 0 and _holds_by_tilt(counts, left, spare)

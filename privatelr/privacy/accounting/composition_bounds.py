@@ -4,7 +4,9 @@ An entry promises a guarantee and may say in events how. Either reading holds, s
 one is taken.
 
 By sums of decimals (three times 0.1 makes 0.3), exactly for plain Gaussian releases, by Renyi
-divergences, and by privacy loss distributions if dp-accounting is installed.
+divergences, and by privacy loss distributions if dp-accounting is installed. Of that library only
+the distributions are used, never its events: those take the sensitivity of REPLACE_ONE twice where
+ours has it already (privacy.md 9).
 """
 
 from __future__ import annotations
@@ -15,27 +17,81 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import scipy
 
 from privatelr.errors import GuaranteeError, show
-from privatelr.privacy.accounting import loss_distributions
+from privatelr.privacy import ORDERS, at_least, at_most, exact, pure_cap, renyi, renyi_curve
 from privatelr.privacy.conversions import to_approximate
-from privatelr.privacy.events import (
-    Event,
-    GaussianEvent,
-    TiltEvent,
-    at_least,
-    at_most,
-    exact,
-    pure_cap,
-    renyi,
-    renyi_curve,
-)
+from privatelr.privacy.events import Event, GaussianEvent, TiltEvent, tilt_survival
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, Promise, PureDP
 from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, log_delta
-from privatelr.privacy.renyi_divergence import ORDERS, delta_of_curve, epsilon_of_curve
+from privatelr.privacy.renyi_divergence import delta_of_curve, epsilon_of_curve, require_times
 from privatelr.types import FloatArray
+
+_STEPS = 20_000
+"""Number of steps of the grid of losses, up to the loss that other methods find."""
+_MOST_STEPS = 200_000
+_SMALLEST_DELTA = 1e-10
+"""Delta below which rounding would show."""
+_ROUNDING = 1e-13
+"""Bound on what one convolution loses to rounding, and on the grid relative to delta."""
+_SLACK = 1e-9
+_MOST_KINDS = 40
+_LARGEST_LOSS = 200.0
+
+
+# -- charges -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One charge.
+
+    Attributes
+    ----------
+    label : str
+        What was released, in the words of the one who charged it.
+    guarantee : PureDP, ZCDP or ApproxDP
+        What one release promises.
+    events : tuple of Event
+        The same release in more detail; empty if the guarantee says it all.
+    part : str or None
+        The part of the rows that it was made from; None for all of them.
+    times : int
+        How many such releases were made of the same records.
+    """
+
+    label: str
+    guarantee: Promise
+    events: tuple[Event, ...] = ()
+    part: str | None = None
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(event, Event) for event in self.events):
+            raise GuaranteeError("events: takes a sequence of accounting events.")
+        if any(event.neighbours is not self.guarantee.neighbours for event in self.events):
+            raise GuaranteeError("events: takes events about the neighbours of the guarantee.")
+        if not isinstance(self.label, str):
+            raise GuaranteeError(f"label={show(self.label)}: label takes text.")
+        if self.part is not None and (not isinstance(self.part, str) or not self.part):
+            raise GuaranteeError(f"part={show(self.part)}: part takes a name.")
+        require_times(self.times)
+
+
+def priced(guarantee: Guarantee | Event) -> Promise:
+    """The guarantee, if it is one that can be composed with others."""
+    if isinstance(guarantee, Promise):
+        return guarantee
+    if isinstance(guarantee, NonPrivate):
+        raise GuaranteeError(
+            f"ledger: what has no guarantee ({guarantee}) has no price; it can only be made "
+            "without a ledger."
+        )
+    raise GuaranteeError(f"guarantee={show(guarantee)}: guarantee takes PureDP, ZCDP or ApproxDP.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +117,7 @@ class Composition:
     @property
     def others(self) -> Composition:
         """The events that have no epsilon to add up."""
-        rest: Counter[Event] = Counter()
-        for event, k in self.counts.items():
-            if not isinstance(event, PureDP):
-                rest[event] = k
+        rest: dict[Event, int] = {e: k for e, k in self.counts.items() if not isinstance(e, PureDP)}
         return Composition(Fraction(0), Fraction(0), rest)
 
 
@@ -115,38 +168,17 @@ def epsilon_by_renyi(total: Composition, delta: float) -> float:
     return math.inf if delta <= 0 else epsilon_of_curve(renyi_total(total), delta)
 
 
-def epsilon_by_losses(total: Composition, delta: float) -> float:
-    """By privacy loss distributions; infinity where they cannot be had."""
-    known = min(epsilon_by_sum(total, delta), epsilon_by_renyi(total, delta))
-    return loss_distributions.epsilon_at(total.counts, delta, known)
-
-
-def deltas(total: Composition, epsilon: float) -> Iterator[float]:
-    """Bounds on delta at this epsilon, without what is lost already."""
-    others = total.others
-    left = exact(epsilon) - total.pure
-    if left >= 0:
-        match list(others.counts):
-            case []:
-                yield 0.0
-            case [GaussianEvent(mu=mu)]:
-                yield math.exp(log_delta(at_most(left), mu))
-            case _:
-                yield _delta_by_renyi(others, at_most(left))
-    yield _delta_by_renyi(total, epsilon)
-    yield loss_distributions.delta_at(total.counts, epsilon)
-
-
-def _delta_by_renyi(total: Composition, epsilon: float) -> float:
-    return delta_of_curve(renyi_total(total), epsilon)
-
-
 def renyi_total(total: Composition) -> FloatArray:
     """Renyi divergence of each of `ORDERS`, without what is lost already."""
     sums = np.zeros_like(ORDERS)
     for event, k in total.counts.items():
-        sums += k * _renyi_of(event)
+        sums += k * _curve(event)
     return sums
+
+
+@lru_cache(maxsize=1024)
+def _curve(event: Event) -> FloatArray:
+    return renyi_curve(event, ORDERS)
 
 
 def renyi_at(total: Composition, order: float) -> float:
@@ -154,68 +186,88 @@ def renyi_at(total: Composition, order: float) -> float:
     return math.fsum(k * _renyi_at(event, order) for event, k in total.counts.items())
 
 
-@lru_cache(maxsize=4096)
-def _renyi_at(event: Event, order: float) -> float:
-    return renyi(event, order)
+_renyi_at = lru_cache(maxsize=4096)(renyi)
 
 
-@lru_cache(maxsize=1024)
-def _renyi_of(event: Event) -> FloatArray:
-    return renyi_curve(event, ORDERS)
+# -- privacy loss distributions ----------------------------------------------------------------
 
 
-_MOST_TIMES = 10**9
+def epsilon_by_losses(total: Composition, delta: float) -> float:
+    """By privacy loss distributions; infinity where they cannot be had."""
+    known = min(epsilon_by_sum(total, delta), epsilon_by_renyi(total, delta))
+    losses = _losses(total.counts, known) if delta >= _SMALLEST_DELTA else None
+    spare = delta * (1 - _SLACK) - _ROUNDING * (1 + len(total.counts))
+    return math.inf if losses is None else float(losses.get_epsilon_for_delta(spare))
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One charge.
+def delta_by_losses(total: Composition, epsilon: float) -> float:
+    """The same the other way round: delta at this epsilon, 1 where nothing can be said."""
+    losses = _losses(total.counts, epsilon)
+    if losses is None:
+        return 1.0
+    found = float(losses.get_delta_for_epsilon(epsilon))
+    return max(found * (1 + _SLACK) + _ROUNDING * (1 + len(total.counts)), _SMALLEST_DELTA)
 
-    Attributes
-    ----------
-    label : str
-        What was released, in the words of whoever charged it.
-    guarantee : PureDP, ZCDP or ApproxDP
-        What one release promises.
-    events : tuple of Event
-        The same release in more detail; empty if the guarantee says it all.
-    part : str or None
-        The part of the rows that it was made from; None for all of them.
-    times : int
-        How many such releases were made of the same records.
-    """
 
-    label: str
-    guarantee: Promise
-    events: tuple[Event, ...] = ()
-    part: str | None = None
-    times: int = 1
+def _losses(counts: Mapping[Event, int], scale: float) -> Any | None:
+    """The distribution of the sum of all losses, rounded up to a grid; None without the library."""
+    known = all(isinstance(event, PureDP | GaussianEvent | TiltEvent) for event in counts)
+    if not known or not 0 < len(counts) <= _MOST_KINDS or not 0 < scale <= _LARGEST_LOSS:
+        return None
+    try:
+        from dp_accounting.pld import privacy_loss_distribution as library
+    except ImportError:
+        return None
+    widest = sum(_width(event, k) for event, k in counts.items())
+    step = max(scale / _STEPS, widest / _MOST_STEPS)
+    smallest = min((e.epsilon for e in counts if isinstance(e, PureDP)), default=0.0)
+    if smallest >= step:
+        # a divisor of the smallest pure epsilon, nearly: rounding up must not add a step
+        step = smallest / math.ceil(smallest / step) * (1 + 1e-12)
+    composed = None
+    for event, k in counts.items():
+        single = _distribution(library, event, step)
+        several = single.self_compose(k) if k > 1 else single
+        composed = several if composed is None else composed.compose(several)
+    return composed
 
-    def __post_init__(self) -> None:
-        if not all(isinstance(event, Event) for event in self.events):
-            raise GuaranteeError("events: takes a sequence of accounting events.")
-        if any(event.neighbours is not self.guarantee.neighbours for event in self.events):
-            raise GuaranteeError("events: takes events about the neighbours of the guarantee.")
-        if not isinstance(self.label, str):
-            raise GuaranteeError(f"label={show(self.label)}: label takes text.")
-        if self.part is not None and (not isinstance(self.part, str) or not self.part):
-            raise GuaranteeError(f"part={show(self.part)}: part takes a name.")
-        if type(self.times) is not int or not 1 <= self.times <= _MOST_TIMES:
-            raise GuaranteeError(
-                f"times={show(self.times)}: times takes an integer from 1 to {_MOST_TIMES}."
+
+def _width(event: Event, times: int) -> float:
+    """About how large a loss can be; a tilt exceeds it with a probability below rounding."""
+    match event:
+        case PureDP(epsilon=epsilon):
+            return times * epsilon
+        case GaussianEvent(mu=mu):
+            return times * mu**2 / 2 + 10 * mu * math.sqrt(times)
+        case TiltEvent(m=m):
+            return times * (event.curvature_cost + 2 * m**2 + 20 * m)
+    return 0.0
+
+
+def _distribution(library: Any, event: Event, step: float) -> Any:
+    """Losses that dominate those of an event, rounded up to multiples of the step."""
+    masses: Mapping[int, float]
+    match event:
+        case GaussianEvent(mu=mu):
+            # mu has the sensitivity of our neighbours, so the library's relation adds nothing
+            return library.from_gaussian_mechanism(
+                standard_deviation=1 / mu, sensitivity=1, value_discretization_interval=step
             )
+        case TiltEvent():
+            losses = step * np.arange(math.ceil(_width(event, 1) / step) + 1, dtype=np.float64)
+            above = np.append(1.0, tilt_survival(event, losses))
+            masses = dict(enumerate((above[:-1] - above[1:]).tolist()))
+            infinite = float(above[-1])
+        case PureDP(epsilon=epsilon):
+            # randomised response, its extremal case, for the next epsilon on the grid
+            steps, infinite = math.ceil(epsilon / step), 0.0
+            masses = {k: float(scipy.special.expit(k * step)) for k in (-steps, steps)}
+    return library.PrivacyLossDistribution.create_from_rounded_probability(
+        {k: mass for k, mass in masses.items() if mass > 0}, infinite, step
+    )
 
 
-def priced(guarantee: Guarantee | Event) -> Promise:
-    """The guarantee, if it is one that can be composed with others."""
-    if isinstance(guarantee, Promise):
-        return guarantee
-    if isinstance(guarantee, NonPrivate):
-        raise GuaranteeError(
-            f"ledger: what has no guarantee ({guarantee}) has no price; it can only be made "
-            "without a ledger."
-        )
-    raise GuaranteeError(f"guarantee={show(guarantee)}: guarantee takes PureDP, ZCDP or ApproxDP.")
+# -- the best of the bounds --------------------------------------------------------------------
 
 
 def epsilon_of(entries: Iterable[Entry], delta: float) -> float:
@@ -240,9 +292,25 @@ def delta_of(entries: Iterable[Entry], epsilon: float) -> float:
     bounds = [
         at_least(total.lost + Fraction(rest))
         for total in _readings(list(entries))
-        for rest in deltas(total, epsilon)
+        for rest in _deltas(total, epsilon)
     ]
     return min([*bounds, 1.0])
+
+
+def _deltas(total: Composition, epsilon: float) -> Iterator[float]:
+    """Bounds on delta at this epsilon, without what is lost already."""
+    others = total.others
+    left = exact(epsilon) - total.pure
+    if left >= 0:
+        match list(others.counts):
+            case []:
+                yield 0.0
+            case [GaussianEvent(mu=mu)]:
+                yield math.exp(log_delta(at_most(left), mu))
+            case _:
+                yield delta_of_curve(renyi_total(others), at_most(left))
+    yield delta_of_curve(renyi_total(total), epsilon)
+    yield delta_by_losses(total, epsilon)
 
 
 def _epsilons(entries: Sequence[Entry], delta: float) -> Iterator[float]:
@@ -263,26 +331,28 @@ def _readings(entries: Sequence[Entry]) -> list[Composition]:
     reach.
     """
 
-    def has_tilt(entry: Entry) -> bool:
-        return any(isinstance(event, TiltEvent) for event in entry.events)
+    def without_tilts(entry: Entry) -> tuple[Event, ...]:
+        tilted = any(isinstance(event, TiltEvent) for event in entry.events)
+        return () if tilted else entry.events
 
-    readings = [_read(entries, lambda _: ())]
-    if any(entry.events for entry in entries):
-        readings.append(_read(entries, lambda entry: entry.events))
-    if any(pure_cap(event) for entry in entries for event in entry.events):
-        readings.append(_read(entries, _pure_where_it_is))
-    if any(map(has_tilt, entries)):
-        readings.append(_read(entries, lambda entry: () if has_tilt(entry) else entry.events))
-    return readings
-
-
-def _pure_where_it_is(entry: Entry) -> tuple[Event, ...]:
-    return tuple(pure_cap(event) or event for event in entry.events)
+    events = [event for entry in entries for event in entry.events]
+    ways: list[Callable[[Entry], tuple[Event, ...]]] = [lambda _: ()]
+    if events:
+        ways.append(lambda entry: entry.events)
+    if any(map(pure_cap, events)):
+        ways.append(lambda entry: tuple(pure_cap(event) or event for event in entry.events))
+    if any(isinstance(event, TiltEvent) for event in events):
+        ways.append(without_tilts)
+    return [composition(event_counts(entries, way)) for way in ways]
 
 
-def _read(entries: Sequence[Entry], events_of: Callable[[Entry], tuple[Event, ...]]) -> Composition:
+def event_counts(
+    entries: Iterable[Entry],
+    events_of: Callable[[Entry], tuple[Event, ...]] = lambda entry: entry.events,
+) -> Counter[Event]:
+    """How often each event happens in the entries; a guarantee where there are no events."""
     counts: Counter[Event] = Counter()
     for entry in entries:
         for event in events_of(entry) or (entry.guarantee,):
             counts[event] += entry.times
-    return composition(counts)
+    return counts

@@ -22,18 +22,12 @@ from typing import Any
 import numpy as np
 
 from privatelr.errors import GuaranteeError, require_choice, show
+from privatelr.privacy import at_least, at_most, exact, implies, prices, renyi
+from privatelr.privacy.accounting import composition_bounds as bounds
 from privatelr.privacy.accounting.agreement import require_agreement
-from privatelr.privacy.accounting.composition_bounds import (
-    Composition,
-    Entry,
-    composition,
-    epsilon_of,
-    priced,
-    renyi_at,
-    renyi_total,
-)
-from privatelr.privacy.conversions import best_excess, implies
-from privatelr.privacy.events import Event, as_pure, at_least, at_most, exact, renyi
+from privatelr.privacy.accounting.composition_bounds import Entry, event_counts
+from privatelr.privacy.conversions import best_excess
+from privatelr.privacy.events import as_pure
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.renyi_divergence import EXCESSES, conversion_cost
 
@@ -138,10 +132,15 @@ def candidates(epsilon: float, delta: float, first: Entry) -> tuple[Rule, ...]:
     """
     if delta == 0:
         return (Sums(),)
-    alone = _read(first)
-    known = first.guarantee
-    total = composition({known: first.times} if isinstance(known, ZCDP) else alone)
-    return renyi_rule(epsilon, delta), Renyi(_best_excess(total, delta), 0.0), Sums()
+    plain = replace(first, events=()) if isinstance(first.guarantee, ZCDP) else first
+    total = bounds.composition(event_counts([plain]))
+    match list(total.counts):
+        case [ZCDP(rho=rho)]:
+            excess = best_excess(rho, delta)
+        case _:
+            epsilons = bounds.renyi_total(total) + conversion_cost(EXCESSES, delta)
+            excess = float(EXCESSES[int(np.argmin(epsilons))])
+    return renyi_rule(epsilon, delta), Renyi(excess, 0.0), Sums()
 
 
 def renyi_rule(epsilon: float, delta: float) -> Renyi:
@@ -149,14 +148,6 @@ def renyi_rule(epsilon: float, delta: float) -> Renyi:
     converted = conversion_cost(EXCESSES, _converted(delta, _KEPT))
     rho = (epsilon - converted) / (1 + EXCESSES)
     return Renyi(float(EXCESSES[int(np.argmax(rho))]), _KEPT)
-
-
-def _best_excess(total: Composition, delta: float) -> float:
-    match list(total.counts):
-        case [ZCDP(rho=rho)]:
-            return best_excess(rho, delta)
-    bounds = renyi_total(total) + conversion_cost(EXCESSES, delta)
-    return float(EXCESSES[int(np.argmin(bounds))])
 
 
 def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
@@ -172,9 +163,9 @@ def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
         case Renyi():
             by_sums = _by_sums(entries, kept_delta(rule, delta))
             return min(by_sums, _by_divergence(rule, entries, delta))
-        case DeclaredPrices(prices=prices):
+        case DeclaredPrices(prices=plan):
             # a plan is spent as a whole: which part of it is used may have been chosen by results
-            return math.inf if unused(rule, entries) is None else _composed(prices, delta)
+            return math.inf if unused(rule, entries) is None else _composed(plan, delta)
 
 
 def has_room(rule: Rule, entries: Sequence[Entry], epsilon: float, delta: float) -> bool:
@@ -185,42 +176,40 @@ def has_room(rule: Rule, entries: Sequence[Entry], epsilon: float, delta: float)
 
 
 @lru_cache(maxsize=64)
-def _composed(prices: tuple[Entry, ...], delta: float) -> float:
-    return epsilon_of(prices, delta)
+def _composed(plan: tuple[Entry, ...], delta: float) -> float:
+    return bounds.epsilon_of(plan, delta)
 
 
 def pure_left(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delta: float) -> float:
     """About the largest pure epsilon, from 0, that still fits into a budget beside the entries."""
     used = _by_sums(entries, kept_delta(rule, delta))
     rest = at_most(exact(epsilon) - exact(used)) if math.isfinite(used) else 0.0
-    if isinstance(rule, Renyi):
-        divergence = epsilon - _by_divergence(rule, entries, delta)
-        rest = max(rest, _pure_of_divergence(divergence, rule.excess))
-    return max(rest, 0.0)
-
-
-def _pure_of_divergence(divergence: float, excess: float) -> float:
-    """Largest pure epsilon, nearly, whose divergence is at most this."""
-    if divergence <= 0:
-        return 0.0
-
-    def fits(epsilon: float) -> bool:
-        return renyi(PureDP(epsilon), 1 + excess) <= divergence
-
-    low, high = 0.0, divergence
-    while fits(high) and high < 1e9:
+    divergence = epsilon - _by_divergence(rule, entries, delta) if isinstance(rule, Renyi) else 0.0
+    if not isinstance(rule, Renyi) or divergence <= 0:
+        return max(rest, 0.0)
+    # the pure epsilon that has this divergence, from below
+    low, high, order = 0.0, divergence, 1 + rule.excess
+    while high < 1e9 and renyi(PureDP(high), order) <= divergence:
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if renyi(PureDP(middle), order) <= divergence else (low, middle)
+    return max(rest, low)
 
 
 def _by_sums(entries: Sequence[Entry], delta: float) -> float:
+    """Sum of the epsilons at this delta; infinity if there is none."""
     epsilon = lost = Fraction(0)
     for entry in entries:
-        known, pure = entry.guarantee, _pure_price(entry)
-        if isinstance(known, ApproxDP) and not _is_as_cheap(pure, known, delta):
+        known = entry.guarantee
+        pures = [exact(known.epsilon)] if isinstance(known, PureDP) else []
+        caps = [exact(cap.epsilon) for event in entry.events if (cap := as_pure(event)) is not None]
+        if caps and len(caps) == len(entry.events):
+            pures.append(sum(caps, Fraction(0)))
+        pure = min(pures, default=None)
+        if isinstance(known, ApproxDP) and (
+            pure is None or (pure > exact(known.epsilon) and delta > 0)
+        ):
             epsilon += exact(known.epsilon) * entry.times
             lost += exact(known.delta) * entry.times
         elif pure is None:
@@ -228,19 +217,6 @@ def _by_sums(entries: Sequence[Entry], delta: float) -> float:
         else:
             epsilon += pure * entry.times
     return at_least(epsilon) if lost <= exact(delta) else math.inf
-
-
-def _is_as_cheap(pure: Fraction | None, known: ApproxDP, delta: float) -> bool:
-    return pure is not None and (pure <= exact(known.epsilon) or delta == 0)
-
-
-def _pure_price(entry: Entry) -> Fraction | None:
-    """The least pure epsilon of one release of an entry, or None if it is not known to be pure."""
-    prices = [exact(entry.guarantee.epsilon)] if isinstance(entry.guarantee, PureDP) else []
-    caps = [as_pure(event) for event in entry.events]
-    if caps and None not in caps:
-        prices.append(sum((exact(cap.epsilon) for cap in caps if cap is not None), Fraction(0)))
-    return min(prices, default=None)
 
 
 def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delta: float) -> float:
@@ -253,27 +229,18 @@ def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, del
     return share
 
 
-def kept_delta(rule: Sums | Renyi, delta: float) -> float:
+def kept_delta(rule: Rule | None, delta: float) -> float:
     """What there is of delta for the deltas of releases."""
     return at_most(exact(delta) * exact(rule.kept)) if isinstance(rule, Renyi) else delta
 
 
-def _read(entry: Entry) -> Counter[Event]:
-    counts: Counter[Event] = Counter()
-    for event in entry.events or (entry.guarantee,):
-        counts[event] += entry.times
-    return counts
-
-
 def _by_divergence(rule: Renyi, entries: Sequence[Entry], delta: float) -> float:
-    counts: Counter[Event] = Counter()
-    for entry in entries:
-        counts.update(_read(entry))
-    total = composition(counts)
+    """Epsilon by the divergence of one order, with what the kept shares leave of delta."""
+    total = bounds.composition(event_counts(entries))
     if delta <= 0 or total.lost > exact(kept_delta(rule, delta)):
         return math.inf
     converted = conversion_cost(np.array([rule.excess]), _converted(delta, rule.kept))
-    return renyi_at(total, 1 + rule.excess) + float(converted[0])
+    return bounds.renyi_at(total, 1 + rule.excess) + float(converted[0])
 
 
 def _converted(delta: float, kept: float) -> float:
@@ -281,17 +248,17 @@ def _converted(delta: float, kept: float) -> float:
     return at_most(exact(delta) * (1 - 2 * exact(kept)))
 
 
-def declared(prices: Any) -> tuple[Entry, ...]:
+def declared(offered: Any) -> tuple[Entry, ...]:
     """Prices as entries, equal ones together; each is a guarantee, or one with its events."""
     takes = "a list of guarantees, each alone or with a list of its events"
-    if not isinstance(prices, Iterable) or isinstance(prices, str):
-        raise GuaranteeError(f"prices={show(prices)}: prices takes {takes}.")
+    if not isinstance(offered, Iterable) or isinstance(offered, str):
+        raise GuaranteeError(f"prices={show(offered)}: prices takes {takes}.")
     counts: Counter[Entry] = Counter()
-    for price in prices:
+    for price in offered:
         guarantee, events = price if isinstance(price, tuple) and len(price) == 2 else (price, ())
         if not isinstance(events, Iterable):
             raise GuaranteeError(f"prices: takes {takes}.")
-        entry = Entry("", priced(guarantee), tuple(events))
+        entry = Entry("", bounds.priced(guarantee), tuple(events))
         require_agreement(entry.guarantee, entry.events)
         counts[entry] += 1
     if not counts:
@@ -306,34 +273,19 @@ def unused(rule: DeclaredPrices, entries: Sequence[Entry]) -> Counter[Entry] | N
     """
     rest: Counter[Entry] = Counter()
     for price in rule.prices:
-        rest[_one(price)] += price.times
+        rest[Entry("", price.guarantee, price.events)] += price.times
     for entry in entries:
         needed = entry.times
-        for price in sorted((p for p in rest if covers(p, entry)), key=_size):
+        covering = [
+            price
+            for price in rest
+            if implies(entry.guarantee, price.guarantee)
+            and (not price.events or Counter(price.events) == Counter(entry.events))
+        ]
+        for price in sorted(covering, key=lambda price: tuple(prices(price.guarantee).values())):
             taken = min(needed, rest[price])
             rest[price] -= taken
             needed -= taken
         if needed > 0:
             return None
     return +rest
-
-
-def covers(declared: Entry, entry: Entry) -> bool:
-    """Whether a release is no dearer than a declared price, in whichever way that was counted."""
-    if not implies(entry.guarantee, declared.guarantee):
-        return False
-    return not declared.events or Counter(declared.events) == Counter(entry.events)
-
-
-def _one(price: Entry) -> Entry:
-    return Entry("", price.guarantee, price.events)
-
-
-def _size(price: Entry) -> tuple[float, float]:
-    match price.guarantee:
-        case ZCDP(rho=rho):
-            return rho, 0.0
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return epsilon, delta
-        case PureDP(epsilon=epsilon):
-            return epsilon, 0.0

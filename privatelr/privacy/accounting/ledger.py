@@ -19,11 +19,11 @@ from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import ForkSafeLock
-from privatelr.privacy.accounting import ledger_page
+from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, priced
 from privatelr.privacy.accounting.filters import named_rule
-from privatelr.privacy.accounting.statement import Statement, charged, left, planned, spent
+from privatelr.privacy.accounting.statement import Statement, charged, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
@@ -108,9 +108,9 @@ class Account(ABC):
         places = [(ledger, replace(entry, part=part)) for ledger, part in self.places]
         for ledger, _ in places:
             _require_kept(ledger)
-        with _LOCK.held():
-            statements = [charged(ledger._statement, one) for ledger, one in places]
-            for (ledger, _), statement in zip(places, statements, strict=True):
+        with _LOCK.held():  # the one place where a ledger is read to be written again
+            after = [(ledger, charged(ledger._statement, one)) for ledger, one in places]
+            for ledger, statement in after:
                 ledger._statement = statement
         return places[0][1]
 
@@ -172,6 +172,12 @@ class Ledger(Account):
         _OPEN[self._key] = self
 
     @classmethod
+    def _of(cls, statement: Statement) -> Ledger:
+        ledger = cls.__new__(cls)
+        ledger._open(statement)
+        return ledger
+
+    @classmethod
     def plan(
         cls,
         prices: Iterable[Guarantee | tuple[Guarantee, Sequence[Event]]],
@@ -201,9 +207,7 @@ class Ledger(Account):
         GuaranteeError
             If something among the prices is none, or if they have no epsilon at this delta.
         """
-        ledger = cls.__new__(cls)
-        ledger._open(planned(prices, delta, read_neighbours(neighbours)))
-        return ledger
+        return cls._of(statements.planned(prices, delta, read_neighbours(neighbours)))
 
     @property
     def epsilon(self) -> float:
@@ -228,7 +232,7 @@ class Ledger(Account):
     @property
     def account(self) -> str:
         """How it is counted, in words."""
-        return ledger_page.account(self._statement)
+        return statements.account(self._statement)
 
     @property
     def places(self) -> Places:
@@ -255,7 +259,7 @@ class Ledger(Account):
         The smallest budget of a ledger with this account that holds it all, so that it is true
         of prices that were chosen by results.
         """
-        return spent(self._statement, self.delta if delta is None else _delta(delta))
+        return statements.spent(self._statement, self.delta if delta is None else _delta(delta))
 
     def left(self, delta: float = 0.0) -> float:
         """Largest epsilon of one more release from all rows, pure or with its own delta."""
@@ -263,7 +267,7 @@ class Ledger(Account):
 
     def to_json(self) -> dict[str, Any]:
         """The budget and every entry as plain values."""
-        return ledger_page.to_json(self._statement)
+        return statements.to_json(self._statement)
 
     @classmethod
     def from_json(cls, value: Any) -> Ledger:
@@ -272,9 +276,7 @@ class Ledger(Account):
         This opens a new account with the old entries. Resuming one that is still in use, or
         resuming it twice, spends its budget twice.
         """
-        ledger = cls.__new__(cls)
-        ledger._open(ledger_page.from_json(value))
-        return ledger
+        return cls._of(statements.from_json(value))
 
     def __enter__(self) -> Ledger:
         _require_kept(self)
@@ -303,10 +305,10 @@ class Ledger(Account):
         return f"<Ledger {budget}, {len(self.entries)} entries>"
 
     def __str__(self) -> str:
-        return page_model.as_text(ledger_page.page(self._statement))
+        return page_model.as_text(statements.page(self._statement))
 
     def _repr_html_(self) -> str:
-        return page_model.as_html(ledger_page.page(self._statement))
+        return page_model.as_html(statements.page(self._statement))
 
 
 @suggests_arguments
@@ -325,23 +327,20 @@ class PartAccount(Account):
         return left(self._ledger._statement, self._name, _delta(delta))
 
 
-class _Several(Account):
-    """An account that is named, and the ledgers of open blocks."""
+class _OpenBlocks(Account):
+    """An account that is named, and the ledgers of open blocks.
 
-    def __init__(self, places: Places) -> None:
+    Without any places it stands for a block of the process that started this one, and refuses.
+    """
+
+    def __init__(self, *places: tuple[Ledger, str | None]) -> None:
         self._places = places
 
     @property
     def places(self) -> Places:
+        if not self._places:
+            raise GuaranteeError(_ELSEWHERE)
         return self._places
-
-
-class _Elsewhere(Account):
-    """Stands for a block of the process that started this one; refuses every charge."""
-
-    @property
-    def places(self) -> Places:
-        raise GuaranteeError(_ELSEWHERE)
 
 
 def active_ledger() -> Account | None:
@@ -360,14 +359,14 @@ def account_with(ledger: Account | None) -> Account | None:
     A ledger whose block is open is charged once, and only for the part that is given, if one is.
     """
     if _is_below():  # whatever this process opens or names, the block above would go unpaid
-        return _Elsewhere()
+        return _OpenBlocks()
     places = {} if ledger is None else dict(ledger.places)
     for active in _ACTIVE:
         places.setdefault(active, None)
     if ledger is not None and len(places) == len(ledger.places):
         return ledger
     if len(places) > 1:
-        return _Several(tuple(places.items()))
+        return _OpenBlocks(*places.items())
     return next(iter(places), None)
 
 

@@ -1,4 +1,4 @@
-"""A budget and its entries as one record; what is spent, what is left, what still fits."""
+"""A budget and its entries as one record: what is spent, what still fits, its page, its JSON."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from fractions import Fraction
 from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number, show
-from privatelr.privacy.accounting.composition_bounds import Entry
-from privatelr.privacy.accounting.filters import (
-    DeclaredPrices,
-    Renyi,
-    Rule,
-    candidates,
-    declared,
-    epsilon_used,
-    has_room,
-    kept_delta,
-    pure_left,
-    share_used,
-    unused,
-)
-from privatelr.privacy.events import at_most, exact
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP
+from privatelr.page_model import Heading, Indented, Listing, Piece
+from privatelr.privacy import at_most, event_from_json, event_to_json, exact
+from privatelr.privacy.accounting import filters
+from privatelr.privacy.accounting.agreement import require_agreement
+from privatelr.privacy.accounting.composition_bounds import Entry, priced
+from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, Rule, Sums, unused
+from privatelr.privacy.conversions import prices
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP, check_numbers
+
+_FORMAT = "privatelr-ledger"
+_VERSION = 2
+_KEYS = {"format", "version", "epsilon", "delta", "neighbours", "account", "entries"}
+_ENTRY_KEYS = {"label", "guarantee", "events", "part", "times"}
+_MOST_ROWS = 20
+_HEADINGS = ("release", "part", "price", "times")
+_WIDEST = (79, 16, 34, 79)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Statement:
         The budget.
     neighbours : Neighbours
         What every guarantee in it is about.
-    rule : Sums, Renyi, Plan or None
+    rule : Sums, Renyi, DeclaredPrices or None
         How the entries are counted; None if the first charge will decide.
     entries : tuple of Entry
         Every charge so far. Entries of one part add up, entries of all rows add to every
@@ -53,27 +53,18 @@ class Statement:
     entries: tuple[Entry, ...] = ()
 
     def __post_init__(self) -> None:
-        takes = "a finite number above 0"
-        epsilon = require_number(GuaranteeError, "epsilon", self.epsilon, takes, above=0)
-        delta = require_number(
-            GuaranteeError,
-            "delta",
-            self.delta,
-            "a number from 0 to below 1",
-            at_least=0,
-            at_most=math.nextafter(1, 0),
-        )
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+        check_numbers(self, "epsilon", takes="a finite number above 0", above=0)
+        below_one = {"at_least": 0.0, "at_most": math.nextafter(1, 0)}
+        check_numbers(self, "delta", takes="a number from 0 to below 1", **below_one)
         if any(entry.guarantee.neighbours is not self.neighbours for entry in self.entries):
             raise GuaranteeError("ledger: the release is about other neighbours than the ledger.")
 
 
-def planned(prices: Any, delta: float, neighbours: Neighbours) -> Statement:
+def planned(offered: Any, delta: float, neighbours: Neighbours) -> Statement:
     """A statement whose prices are declared in advance; epsilon is what they make together."""
-    rule = DeclaredPrices(declared(prices))
+    rule = DeclaredPrices(filters.declared(offered))
     budget = Statement(1.0, delta, neighbours, rule, rule.prices)  # refuses other neighbours
-    epsilon = epsilon_used(rule, rule.prices, budget.delta)
+    epsilon = filters.epsilon_used(rule, rule.prices, budget.delta)
     if not 0 < epsilon < math.inf:
         raise GuaranteeError(
             f"delta={show(delta)}: the declared prices have no epsilon at this delta; delta takes "
@@ -85,9 +76,17 @@ def planned(prices: Any, delta: float, neighbours: Neighbours) -> Statement:
 def charged(statement: Statement, entry: Entry) -> Statement:
     """The statement with one more entry; raises `GuaranteeError` if it does not fit."""
     after = with_rule(replace(statement, entries=(*statement.entries, entry)))
-    if not is_within(after):
-        raise GuaranteeError(_refusal(statement, after, entry))
-    return after
+    if is_within(after):
+        return after
+    several = f" {entry.times} times" if entry.times > 1 else ""
+    own = entry.guarantee.delta if isinstance(entry.guarantee, ApproxDP) else 0.0
+    own = min(own, _delta_left(statement))
+    within = f" at delta {own:.6g}" if isinstance(entry.guarantee, ApproxDP) else ""
+    would = _would(with_rule(statement, entry), after)
+    raise GuaranteeError(
+        f"ledger: {price(entry.guarantee)}{several} more {would}; what is left is epsilon "
+        f"{rounded_down(left(statement, entry.part, own))}{within}."
+    )
 
 
 def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
@@ -100,8 +99,8 @@ def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
     if statement.rule is not None or deciding is None:
         return statement
     epsilon, delta = statement.epsilon, statement.delta
-    rules = candidates(epsilon, delta, deciding)
-    used = [epsilon_used(rule, [deciding], delta) for rule in rules]
+    rules = filters.candidates(epsilon, delta, deciding)
+    used = [filters.epsilon_used(rule, [deciding], delta) for rule in rules]
     found = next((rule for rule, cost in zip(rules, used, strict=True) if cost <= epsilon), None)
     return replace(statement, rule=found or rules[used.index(min(used))])
 
@@ -114,7 +113,7 @@ def is_within(statement: Statement) -> bool:
     if isinstance(rule, DeclaredPrices):
         return unused(rule, statement.entries) is not None
     budget = statement.epsilon, statement.delta
-    return all(has_room(rule, group, *budget) for group in _by_part(statement.entries))
+    return all(filters.has_room(rule, group, *budget) for group in _by_part(statement.entries))
 
 
 def spent(statement: Statement, delta: float) -> float:
@@ -123,12 +122,11 @@ def spent(statement: Statement, delta: float) -> float:
     Whatever was chosen by results, such a ledger keeps its budget, so the number is a guarantee.
     The least over several rules is none, and is not taken.
     """
-    rule = statement.rule
+    rule, entries = statement.rule, statement.entries
     if rule is None:
         return 0.0
-    if isinstance(rule, DeclaredPrices):
-        return epsilon_used(rule, statement.entries, delta)
-    return max(epsilon_used(rule, group, delta) for group in _by_part(statement.entries))
+    groups = [entries] if isinstance(rule, DeclaredPrices) else _by_part(entries)
+    return max(filters.epsilon_used(rule, group, delta) for group in groups)
 
 
 def share(statement: Statement) -> float:
@@ -136,19 +134,31 @@ def share(statement: Statement) -> float:
     rule, budget = statement.rule, (statement.epsilon, statement.delta)
     if rule is None or isinstance(rule, DeclaredPrices):
         return 0.0
-    return max(share_used(rule, group, *budget) for group in _by_part(statement.entries))
+    return max(filters.share_used(rule, group, *budget) for group in _by_part(statement.entries))
 
 
 def left(statement: Statement, part: str | None, delta: float) -> float:
-    """Largest epsilon of one more release that fits, pure or with its own delta."""
+    """Largest epsilon of one more release that fits, pure or with its own delta.
+
+    Of a plan, the largest price that is not used yet.
+    """
     rule, about = statement.rule, statement.neighbours
     if isinstance(rule, DeclaredPrices):
-        return _largest_unused(rule, statement.entries, delta)
+        rest = [one.guarantee for one in unused(rule, statement.entries) or () if not one.events]
+        kinds = PureDP if delta == 0 else ()
+        return max(
+            (
+                one.epsilon
+                for one in rest
+                if isinstance(one, kinds) or (isinstance(one, ApproxDP) and delta <= one.delta)
+            ),
+            default=0.0,
+        )
     if rule is None:
         return statement.epsilon if delta <= statement.delta else 0.0
     shared = [e for e in statement.entries if part is None or e.part in (None, part)]
     budget = statement.epsilon, statement.delta
-    price = min(pure_left(rule, group, *budget) for group in _by_part(shared))
+    price = min(filters.pure_left(rule, group, *budget) for group in _by_part(shared))
     for _ in range(20):
         if price <= 0:
             break
@@ -160,30 +170,10 @@ def left(statement: Statement, part: str | None, delta: float) -> float:
     return 0.0
 
 
-def _largest_unused(rule: DeclaredPrices, entries: Sequence[Entry], delta: float) -> float:
-    """Largest price of a plan that is not used yet, in epsilon."""
-    rest = unused(rule, entries) or Counter()
-    sizes = [0.0]
-    for price in rest:
-        match price.guarantee:
-            case _ if price.events:
-                continue
-            case PureDP(epsilon=epsilon) if delta == 0:
-                sizes.append(epsilon)
-            case ApproxDP(epsilon=epsilon) as known if delta <= known.delta:
-                sizes.append(epsilon)
-    return max(sizes)
-
-
 def price(guarantee: Promise) -> str:
     """A guarantee as the arguments that ask for it."""
-    match guarantee:
-        case PureDP(epsilon=epsilon):
-            return f"eps={epsilon:.6g}"
-        case ZCDP(rho=rho):
-            return f"rho={rho:.6g}"
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return f"eps={epsilon:.6g}, delta={delta:.6g}"
+    written = {"epsilon": "eps"}
+    return ", ".join(f"{written.get(k, k)}={v:.6g}" for k, v in prices(guarantee).items())
 
 
 def rounded_down(value: float) -> str:
@@ -201,17 +191,6 @@ def _by_part(entries: Sequence[Entry]) -> list[list[Entry]]:
     return groups or [list(entries)]
 
 
-def _refusal(before: Statement, after: Statement, entry: Entry) -> str:
-    several = f" {entry.times} times" if entry.times > 1 else ""
-    own = entry.guarantee.delta if isinstance(entry.guarantee, ApproxDP) else 0.0
-    own = min(own, _delta_left(before))
-    rest = f"what is left is epsilon {rounded_down(left(before, entry.part, own))}"
-    within = f" at delta {own:.6g}" if isinstance(entry.guarantee, ApproxDP) else ""
-    asked = f"{price(entry.guarantee)}{several}"
-    would = _would(with_rule(before, entry), after)
-    return f"ledger: {asked} more {would}; {rest}{within}."
-
-
 def _would(before: Statement, after: Statement) -> str:
     """What one more entry would do to the budget."""
     if isinstance(before.rule, DeclaredPrices):
@@ -226,7 +205,7 @@ def _would(before: Statement, after: Statement) -> str:
         case Renyi() as rule:
             return (
                 "would take more than the delta that is kept for releases without a divergence, "
-                f"{kept_delta(rule, delta):.6g} of {delta:.6g}"
+                f"{filters.kept_delta(rule, delta):.6g} of {delta:.6g}"
             )
         case _ if isinstance(after.entries[-1].guarantee, ZCDP):
             return "has no epsilon of its own, and the account adds up epsilons"
@@ -236,9 +215,167 @@ def _would(before: Statement, after: Statement) -> str:
 def _delta_left(statement: Statement) -> float:
     """What releases with a delta of their own leave of what there is for them."""
     rule, lost = statement.rule, Fraction(0)
-    there = kept_delta(rule, statement.delta) if isinstance(rule, Renyi) else statement.delta
+    there = (
+        filters.kept_delta(rule, statement.delta) if isinstance(rule, Renyi) else statement.delta
+    )
     for entry in statement.entries:
         counted = not (isinstance(rule, Renyi) and entry.events)
         if isinstance(entry.guarantee, ApproxDP) and counted:
             lost += exact(entry.guarantee.delta) * entry.times
     return at_most(max(exact(there) - lost, Fraction(0)))
+
+
+# -- the page --------------------------------------------------------------------------------
+
+
+def page(statement: Statement) -> list[Piece]:
+    """The budget, the last entries, equal ones in one row, what is spent and what is left."""
+    rule, delta = statement.rule, statement.delta
+    at = f" at delta {delta:.6g}" if delta > 0 else ""
+    facts = [f"Neighbours: {statement.neighbours.value}"]
+    if isinstance(rule, DeclaredPrices):
+        facts.append(f"Account: {account(statement)}")
+    elif delta > 0:  # there is one way to count a pure budget
+        facts.append(f"Account: {account(statement)}; prices may depend on results")
+    total = f"Spent: epsilon {spent(statement, delta):.6g}{at}"
+    if isinstance(rule, Renyi):
+        # the first release pays for the conversion too, so that epsilon alone would mislead
+        total += f", {math.ceil(100 * share(statement))}% of what the account holds"
+    if isinstance(rule, DeclaredPrices):
+        free = unused(rule, statement.entries) or Counter()
+        rest = f"Left: {free.total()} of {sum(one.times for one in rule.prices)} prices"
+    else:
+        pure = rounded_down(left(statement, None, 0.0))
+        rest = f"Left: epsilon {pure} for one more pure release"
+    return [
+        Heading(f"Ledger: epsilon {statement.epsilon:.6g}{at}"),
+        *(Indented(fact, rest="  ") for fact in facts),
+        _entries(statement),
+        total,
+        rest,
+    ]
+
+
+def account(statement: Statement) -> str:
+    """How the entries are counted, in words."""
+    if statement.rule is None:
+        return "decided by the first charge"
+    pure = isinstance(statement.rule, Sums) and statement.delta == 0
+    return "the sum of epsilons" if pure else str(statement.rule)
+
+
+def _entries(statement: Statement) -> Piece:
+    """The last rows, and how many are left out."""
+    rows: Counter[Entry] = Counter()
+    for entry in statement.entries:
+        rows[replace(entry, times=1)] += entry.times
+    if not rows:
+        return Indented("nothing was released", first="  ")
+    cells: list[tuple[str, ...]] = []
+    for entry, times in rows.items():
+        label, part = (" ".join(text.split()) for text in (entry.label, entry.part or ""))
+        cells.append((label, part, price(entry.guarantee), str(times)))
+    hidden = max(len(cells) - _MOST_ROWS, 0)
+    before = [(f"... {hidden} before",)] if hidden else []
+    return Listing(_HEADINGS, [*before, *cells[hidden:]], _WIDEST)
+
+
+# -- JSON ------------------------------------------------------------------------------------
+
+
+def to_json(statement: Statement) -> dict[str, Any]:
+    """The budget and every entry as plain values."""
+    account: dict[str, Any] = {"kind": "first charge"}
+    match statement.rule:
+        case Sums():
+            account = {"kind": "sum"}
+        case Renyi(excess=excess, kept=kept):
+            account = {"kind": "renyi", "order_minus_one": excess, "kept": kept}
+        case DeclaredPrices(prices=prices):
+            account = {"kind": "plan", "prices": [entry_to_json(entry) for entry in prices]}
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "epsilon": statement.epsilon,
+        "delta": statement.delta,
+        "neighbours": statement.neighbours.name,
+        "account": account,
+        "entries": [entry_to_json(entry) for entry in statement.entries],
+    }
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    """One charge as plain values."""
+    return {
+        "label": entry.label,
+        "guarantee": event_to_json(entry.guarantee),
+        "events": [event_to_json(event) for event in entry.events],
+        "part": entry.part,
+        "times": entry.times,
+    }
+
+
+def from_json(value: Any) -> Statement:
+    """Inverse of `to_json`; raises `GuaranteeError` for anything else.
+
+    What is stated of the account is recomputed where it can be. Version 1 took the least of
+    several accounts. Its entries are counted by the account that the first of them decides on;
+    where that leaves the budget overdrawn, nothing more can be charged.
+    """
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
+        raise GuaranteeError(f"ledger: takes an object with the format {_FORMAT!r}.")
+    version = value.get("version")
+    if type(version) is not int or not 1 <= version <= _VERSION:
+        raise GuaranteeError(
+            f"ledger: takes the format {_FORMAT!r} in versions 1 to {_VERSION}, which this "
+            "release of privatelr reads."
+        )
+    _require_keys("ledger", value, _KEYS if version > 1 else _KEYS - {"account"})
+    if not isinstance(value["entries"], list):
+        raise GuaranteeError("ledger: entries takes a list.")
+    if value["neighbours"] not in [neighbours.name for neighbours in Neighbours]:
+        raise GuaranteeError("ledger: neighbours takes the name of a relation.")
+    rule = _rule_from_json(value.get("account", {"kind": "first charge"}))
+    entries = tuple(entry_from_json(entry) for entry in value["entries"])
+    neighbours = Neighbours[value["neighbours"]]
+    read = Statement(value["epsilon"], value["delta"], neighbours, rule, entries)
+    if isinstance(rule, DeclaredPrices):
+        replace(read, entries=rule.prices)  # refuses other neighbours
+        return replace(read, epsilon=filters.epsilon_used(rule, rule.prices, read.delta))
+    return replace(read, rule=Sums()) if read.delta == 0 else with_rule(read)
+
+
+def _rule_from_json(value: Any) -> Rule | None:
+    match value:
+        case {"kind": "first charge", **others} if not others:
+            return None
+        case {"kind": "sum", **others} if not others:
+            return Sums()
+        case {"kind": "renyi", "order_minus_one": excess, "kept": kept, **others} if not others:
+            takes = "a number above 0"
+            excess = require_number(GuaranteeError, "order_minus_one", excess, takes, above=0)
+            takes = f"a number from 0 to {filters.MOST_KEPT}"
+            limits = {"at_least": 0.0, "at_most": filters.MOST_KEPT}
+            return Renyi(excess, require_number(GuaranteeError, "kept", kept, takes, **limits))
+        case {"kind": "plan", "prices": [_, *_] as prices, **others} if not others:
+            return DeclaredPrices(tuple(entry_from_json(entry) for entry in prices))
+    raise GuaranteeError(
+        "ledger account: takes an object with the kind 'first charge' or 'sum', with 'renyi', "
+        "order_minus_one and kept, or with 'plan' and a list of one price or more."
+    )
+
+
+def entry_from_json(value: Any) -> Entry:
+    """Inverse of `entry_to_json`; raises `GuaranteeError` for anything else."""
+    _require_keys("ledger entry", value, _ENTRY_KEYS)
+    if not isinstance(value["events"], list):
+        raise GuaranteeError("ledger entry: events takes a list.")
+    events = tuple(event_from_json(event) for event in value["events"])
+    guarantee = priced(event_from_json(value["guarantee"]))
+    require_agreement(guarantee, events)
+    return Entry(value["label"], guarantee, events, value["part"], value["times"])
+
+
+def _require_keys(name: str, value: Any, keys: set[str]) -> None:
+    if not isinstance(value, dict) or set(value) != keys:
+        raise GuaranteeError(f"{name}: takes an object with {', '.join(sorted(keys))}.")

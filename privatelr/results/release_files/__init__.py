@@ -1,19 +1,20 @@
 """The file of a fit: what it holds, how it is written, read and checked."""
 
 from privatelr.results.release_files.calibration_file import restore_moments
-from privatelr.results.release_files.design_limits import (
+from privatelr.results.release_files.design_file import (
     MOST_COLUMNS,
     expansion_work,
     least_columns,
     read_tokens,
 )
-from privatelr.results.release_files.document import content_hash, release_document, restore
+from privatelr.results.release_files.document import content_hash, release_document
 from privatelr.results.release_files.document_entries import VERSION
 from privatelr.results.release_files.json_values import MOST_MARKS, canonical, parse, read_entry
 from privatelr.results.release_files.release_file import (
     create_file,
     load,
     release_bytes,
+    remove_abandoned,
     replace_file,
 )
-from privatelr.results.release_files.unfinished import remove_abandoned
+from privatelr.results.release_files.restored_fit import restore

@@ -1,9 +1,14 @@
-"""The plan of a design as plain values, of a formula or of a matrix, and back again.
+"""The plan of a file, of a formula or of a matrix, as what a fit plans from it.
 
 Reading does not trust what is derived: the formula is parsed, the declarations are checked, and
 the design is planned anew, as for a fit; what the file says of it must be what comes out. The
 few numbers of the map that a prediction uses are then taken as they were written, so that it is
 the same map on a machine whose logarithm rounds differently.
+
+What a formula may ask for is checked before anything is expanded. A few characters can ask for a
+great deal: ``(a + b + c)^10``, a factor crossed with another, a contrast that is computed. A file
+that was saved names all its columns, so the work of planning it is bounded by its own length;
+anything beyond that was not written by `save`.
 """
 
 from __future__ import annotations
@@ -17,240 +22,239 @@ import numpy as np
 import pandas as pd
 from msgspec import UNSET
 
-from privatelr.design import (
-    DesignSpec,
-    EntryBoundedMatrix,
-    Factor,
-    NormBoundedMatrix,
-    Response,
-    Variable,
-    describe_variables,
-    plan_design,
-    plan_matrix,
-    plan_wide,
-)
+from privatelr import design
+from privatelr.design import DesignSpec, Variable
 from privatelr.errors import PrivateLRError, ReleaseFileError
-from privatelr.formula import Interval, parse_formula
-from privatelr.results.release_files import document_entries as entries
-from privatelr.results.release_files.design_limits import read_tokens, require_columns
+from privatelr.formula import CLOSING, OPENING, Token, closing_index, parse_formula, tokenize
+from privatelr.results.release_files.document_entries import AnyDesign, FormulaEntry, VariableEntry
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.sources import declare_schema
-from privatelr.types import FloatArray
 
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column type for each content of a variable."""
+MOST_COLUMNS = 5_000
+LONGEST_FORMULA = 200_000
+"""Number of characters."""
+DEEPEST_BRACKETS = 50
+MOST_WORK = 1e7
+"""Number of steps, about a second or two; a sum of 4,000 terms takes it, or all pairs of 600."""
+_PRODUCT = 20.0
+"""Work of a product of two terms, in units of a step of a sum."""
+_POWERS = ("^", "**")
+_BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, ":": 2, "^": 3, "**": 3}
 
 
-# -- writing ---------------------------------------------------------------------------------
-
-
-def plan_entry(
-    spec: DesignSpec | EntryBoundedMatrix | NormBoundedMatrix,
-) -> entries.AnyDesign:
-    """A plan of any kind as an entry; everything in it is public.
-
-    Raises
-    ------
-    ReleaseFileError
-        If a level is not a text, a number or a boolean.
-    """
-    if not isinstance(spec, EntryBoundedMatrix | NormBoundedMatrix):
-        return _design_entry(spec)
-    (variable,) = spec.variables.values()
-    return entries.MatrixEntry.of(
-        spec,
-        matrix=spec.p,
-        row_norm=spec.bound if isinstance(spec, NormBoundedMatrix) else None,
-        response=_response_entry(spec.response),
-        variable=_variable_entry(variable),
-    )
-
-
-def _design_entry(spec: DesignSpec) -> entries.FormulaEntry:
-    columns = spec.columns
-    numbers = (columns.parent.tolist(), columns.centre.tolist(), columns.scale.tolist())
-    return entries.FormulaEntry.of(
-        spec,
-        formula=spec.formula.text,
-        response=_response_entry(spec.response),
-        variables=[_variable_entry(variable) for variable in spec.variables.values()],
-        factors=[_factor_entry(factor) for factor in spec.factors],
-        terms=[
-            entries.TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
-            for t in columns.terms
-        ],
-        columns=[
-            entries.ColumnEntry(name=name, parent=None if parent < 0 else parent, centre=c, scale=s)
-            for name, parent, c, s in zip(columns.names, *numbers, strict=True)
-        ],
-        unbounded=list(spec.unbounded),
-        projection=None if spec.projection is None else spec.projection.tolist(),
-        unbounded_norm=UNSET if spec.unbounded_norm is None else spec.unbounded_norm,
-    )
-
-
-def _response_entry(response: Response) -> entries.ResponseEntry:
-    levels = {"classes": _plain(response.classes), "levels": _plain(response.levels)}
-    return entries.ResponseEntry.of(response, expression=response.expression.label, **levels)
-
-
-def _variable_entry(variable: Variable) -> entries.VariableEntry:
-    numeric = variable.kind == "numeric" and variable.is_bounded
-    bounds = list(variable.bounds) if numeric else None
-    return entries.VariableEntry.of(variable, bounds=bounds, levels=_plain(variable.levels))
-
-
-def _factor_entry(factor: Factor) -> entries.FactorEntry:
-    ends = None if factor.is_categorical else _finite_range(factor.interval)
-    levels = _plain(factor.levels)
-    return entries.FactorEntry.of(
-        factor, expression=factor.expression.label, range=ends, levels=levels
-    )
-
-
-def _plain(levels: Sequence[Any]) -> list[str | bool | int | float]:
-    values = [level.item() if isinstance(level, np.generic) else level for level in levels]
-    for value in values:
-        if type(value) not in (str, bool, int, float) or value in (math.inf, -math.inf):
-            raise ReleaseFileError(
-                f"a level of type {type(value).__name__} has no place in a release file; declare "
-                "levels= of texts, numbers or booleans"
-            )
-    return values
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _finite_range(interval: Interval) -> list[float] | None:
-    return list(interval) if all(map(math.isfinite, interval)) else None
-
-
-# -- reading ---------------------------------------------------------------------------------
-
-
-def restore_plan(entry: entries.AnyDesign) -> DesignSpec | EntryBoundedMatrix | NormBoundedMatrix:
-    """The plan that `plan_entry` wrote, from what was declared.
+def restore_plan(entry: AnyDesign) -> Any:
+    """The plan that an entry describes, from what was declared.
 
     Raises
     ------
     ReleaseFileError
         Part of a sentence: an entry that is wrong, or a number that the declarations do not give.
     """
-    if isinstance(entry, entries.FormulaEntry):
-        return _as_written(_planned(entry), entry)
-    variable = _variable(entry.variable)
-    facts: dict[str, Any] = {"intercept_scale": entry.intercept, "row_norm": entry.row_norm}
+    if isinstance(entry, FormulaEntry):
+        return _as_written(plan_again(entry), entry)
     with named("design"):
-        declared = declare_schema(**_declared([variable]), **facts)
-        column = _typed_frame([variable])[variable.name]
-        plan = plan_matrix if entry.row_norm is None else plan_wide
-        return plan(variable.name, column, entry.matrix, declared)
+        frame, declared = _declare([entry.variable], entry.intercept, entry.row_norm)
+        plan = design.plan_matrix if entry.row_norm is None else design.plan_wide
+        name = entry.variable.name
+        return plan(name, frame[name], entry.matrix, declared)
 
 
-def _planned(entry: entries.FormulaEntry) -> DesignSpec:
-    """Plan the design anew, as for a fit."""
-    variables = [_variable(item) for item in entry.variables]
-    schema: dict[str, Any] = {**_declared(variables), "row_norm": _row_norm(entry)}
-    if entry.intercept is not None:
-        schema["intercept_scale"] = entry.intercept
+def plan_again(entry: FormulaEntry) -> DesignSpec:
+    """The design planned anew, as for a fit."""
+    row_norm = entry.bound if entry.bound_source == "row_norm" else None
+    apart = entry.unbounded_norm is not UNSET
+    norm: Any = entry.unbounded_norm if apart else row_norm
     try:
         with named("design"):
-            tokens = read_tokens(entry.formula)
-            names = dict.fromkeys(token.text for token in tokens if token.is_name)
+            names = dict.fromkeys(t.text for t in read_tokens(entry.formula) if t.is_name)
             formula = parse_formula(entry.formula, list(names))
-            if list(formula.variables) != [variable.name for variable in variables]:
+            if list(formula.variables) != [variable.name for variable in entry.variables]:
                 raise ReleaseFileError(
                     "design.variables are not the columns that the formula reads"
                 )
-            frame, declared = _typed_frame(variables), declare_schema(**schema)
-            described = describe_variables(frame, formula.variables, declared)
-            require_columns(formula, described, len(entry.columns))
-            planned = plan_design(formula, frame, declared)
-            return planned.as_whole_rows() if entry.unbounded_norm is UNSET else planned
+            frame, declared = _declare(entry.variables, entry.intercept, norm)
+            variables = design.describe_variables(frame, formula.variables, declared)
+            levels = [len(design.plan_factor(e, variables).levels) for e in formula.factors]
+            given = len(entry.columns)
+            small = len(formula.terms) <= given <= MOST_COLUMNS
+            if not small or least_columns(formula.terms, levels) > given:
+                raise ReleaseFileError(
+                    "design.columns takes the columns of the formula, at most "
+                    f"{MOST_COLUMNS}, not {given}"
+                )
+            planned = design.plan_design(formula, frame, declared)
+            return planned if apart else planned.as_whole_rows()
     except PrivateLRError:
         raise
     except Exception:  # the text may come from anyone, and formulaic and ast may refuse it anyhow
         raise ReleaseFileError("design: the formula and the variables do not fit") from None
 
 
-def _variable(entry: entries.VariableEntry) -> Variable:
-    low, high = entry.bounds or (-math.inf, math.inf)
-    return Variable(entry.name, entry.kind, (low, high), tuple(entry.levels), entry.content)
-
-
-def _declared(variables: Sequence[Variable]) -> dict[str, Any]:
-    """Bounds and levels for a schema; a column's own type may list fewer than two levels."""
-    return {
-        "bounds": {v.name: v.bounds for v in variables if v.kind == "numeric" and v.is_bounded},
-        "levels": {v.name: v.levels for v in variables if _has_levels(v)},
-    }
-
-
-def _has_levels(variable: Variable) -> bool:
-    return variable.kind == "categorical" and len(variable.levels) > 1
-
-
-def _typed_frame(variables: Sequence[Variable]) -> pd.DataFrame:
-    """A frame without rows whose columns have types that give these variables."""
-    columns = {}
-    for variable in variables:
+def _declare(
+    entries: Sequence[VariableEntry], intercept: float | None, row_norm: float | None
+) -> tuple[pd.DataFrame, Any]:
+    """A frame without rows whose columns have the types of these variables, and the schema."""
+    columns, bounds, levels = {}, {}, {}
+    for entry in entries:
+        low, high = entry.bounds or (-math.inf, math.inf)
+        variable = Variable(entry.name, entry.kind, (low, high), tuple(entry.levels), entry.content)
         dtype: Any = _DTYPES[variable.content]
         if variable.kind == "logical":
             dtype = "bool"
-        elif variable.kind == "categorical" and not _has_levels(variable):
+        elif variable.kind == "categorical" and len(variable.levels) > 1:
+            levels[variable.name] = variable.levels
+        elif variable.kind == "categorical":  # a column's own type may list fewer
             dtype = pd.CategoricalDtype(list(variable.levels))
+        elif variable.kind == "numeric" and variable.is_bounded:
+            bounds[variable.name] = variable.bounds
         columns[variable.name] = pd.Series([], dtype=dtype)
-    return pd.DataFrame(columns)
+    scale: dict[str, Any] = {} if intercept is None else {"intercept_scale": intercept}
+    declared = declare_schema(bounds=bounds, levels=levels, row_norm=row_norm, **scale)
+    return pd.DataFrame(columns), declared
 
 
-def _row_norm(entry: entries.FormulaEntry) -> float | None:
-    if entry.unbounded_norm is not UNSET:
-        return entry.unbounded_norm
-    return entry.bound if entry.bound_source == "row_norm" else None
-
-
-def _as_written(spec: DesignSpec, entry: entries.FormulaEntry) -> DesignSpec:
+def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
     """The plan with the numbers of the file, which differ from it by rounding at most."""
-    if len(entry.columns) != len(spec.columns.names):
-        raise ReleaseFileError(f"design.columns takes {len(spec.columns.names)} columns")
+    columns = spec.columns
+    if len(entry.columns) != len(columns.names):
+        raise ReleaseFileError(f"design.columns takes {len(columns.names)} columns")
     if len(entry.factors) != len(spec.factors):
         raise ReleaseFileError("design.factors are not the factors of the formula")
     centre = np.array([column.centre for column in entry.columns], dtype=np.float64)
     scale = np.array([column.scale for column in entry.columns], dtype=np.float64)
-    slack = CLOSE * np.maximum(spec.columns.scale, np.abs(spec.columns.centre))
-    apart = np.abs(centre - spec.columns.centre) + np.abs(scale - spec.columns.scale)
-    if np.any(apart > slack):
+    slack = CLOSE * np.maximum(columns.scale, np.abs(columns.centre))
+    if np.any(np.abs(centre - columns.centre) + np.abs(scale - columns.scale) > slack):
         raise ReleaseFileError("design.columns has a centre or a scale that its bounds do not give")
     require_same(entry.bound, spec.bound, "design.bound")
+    factors = list(spec.factors)
+    for index, (factor, item) in enumerate(zip(spec.factors, entry.factors, strict=True)):
+        if item.range is None:
+            continue  # and the plan has none either, or is told apart when it is written again
+        low, high = item.range
+        ends = np.array(factor.interval)
+        slack = CLOSE * np.max(np.abs(ends))
+        known = not factor.is_categorical and np.isfinite(slack)
+        if not known or np.any(np.abs(np.subtract(item.range, ends)) > slack):
+            raise ReleaseFileError(
+                f"design.factors[{index}].range is not what the bounds of its variables give"
+            )
+        factors[index] = replace(factor, interval=(low, high))
+    rows, p = entry.projection, spec.p
+    if rows is not None:
+        widths = {len(row) for row in rows}
+        if len(rows) != p or len(widths) != 1 or max(widths) > p:
+            raise ReleaseFileError(f"design.projection takes {p} rows of 1 to {p} numbers")
     return replace(
         spec,
-        factors=tuple(
-            _ranged(factor, item.range, f"design.factors[{index}].range")
-            for index, (factor, item) in enumerate(zip(spec.factors, entry.factors, strict=True))
-        ),
-        columns=replace(spec.columns, centre=centre, scale=scale),
+        factors=tuple(factors),
+        columns=replace(columns, centre=centre, scale=scale),
         bound=entry.bound,
-        projection=_read_projection(entry.projection, spec.p),
+        projection=None if rows is None else np.array(rows, dtype=np.float64),
     )
 
 
-def _ranged(factor: Factor, given: list[float] | None, where: str) -> Factor:
-    expected = _factor_entry(factor).range
-    if given is None or expected is None:
-        require_same(given, expected, where)
-        return factor
-    if np.any(np.abs(np.subtract(given, expected)) > CLOSE * np.max(np.abs(expected))):
-        raise ReleaseFileError(f"{where} is not what the bounds of its variables give")
-    low, high = given
-    return replace(factor, interval=(low, high))
+# -- what a formula may ask for ----------------------------------------------------------------
 
 
-def _read_projection(rows: list[list[float]] | None, p: int) -> FloatArray | None:
-    if rows is None:
-        return None
-    widths = {len(row) for row in rows}
-    if len(rows) != p or len(widths) != 1 or max(widths) > p:
-        raise ReleaseFileError(f"design.projection takes {p} rows of 1 to {p} numbers")
-    return np.array(rows, dtype=np.float64)
+def read_tokens(text: str) -> list[Token]:
+    """The tokens of a formula that is not too long, too deep, or too much to expand."""
+    if len(text) > LONGEST_FORMULA:
+        raise ReleaseFileError(f"design.formula has more than {LONGEST_FORMULA} characters")
+    tokens = tokenize(text)
+    depth = deepest = 0
+    for token in tokens:
+        depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)
+        deepest = max(deepest, depth)
+    if deepest > DEEPEST_BRACKETS:
+        raise ReleaseFileError(f"design.formula nests more than {DEEPEST_BRACKETS} brackets")
+    tildes = [index for index, token in enumerate(tokens) if token.is_operator("~")]
+    right = tokens[tildes[0] + 1 :] if tildes else tokens
+    if Token("name", ".") in right:  # a saved formula has it expanded
+        raise ReleaseFileError("design.formula has a dot that stands for other columns")
+    if expansion_work(right) > MOST_WORK:
+        raise ReleaseFileError("design.formula asks for more terms than a release can have")
+    return tokens
+
+
+def expansion_work(tokens: Sequence[Token]) -> float:
+    """Steps that expanding a right-hand side takes, from above.
+
+    Counts what formulaic would make of each operator if no two terms were the same. A ``:`` is
+    read with the strength of ``*``, from the left, which gives no less.
+    """
+    values: list[float] = []
+    waiting: list[str] = []
+    work = 0.0
+
+    def reduce(binding: int) -> None:
+        nonlocal work
+        while waiting and waiting[-1] != "(" and _BINDING[waiting[-1]] >= binding:
+            operator = waiting.pop()
+            if len(values) < 2:  # a sign
+                continue
+            right, left = values.pop(), values.pop()
+            match operator:
+                case "+" | "-":
+                    size = left + right
+                case "^" | "**":
+                    size = math.exp(min(right * math.log(max(left, 1.0)), 100.0))
+                case ":":
+                    size = left * right
+                case _:
+                    size = left + right + left * right
+            values.append(size)
+            work += size if operator in "+-" else _PRODUCT * size
+
+    index, power = 0, False
+    while index < len(tokens):
+        token = tokens[index]
+        after = index + 1
+        if token.is_name or token.is_operator("{"):
+            opens = after if token.is_name else index
+            if opens < len(tokens) and tokens[opens].is_operator("(", "{"):
+                after = closing_index(tokens, opens) + 1
+            values.append(1.0)
+        elif token.kind == "number":
+            small = power and token.text.isdecimal() and len(token.text) < 3
+            values.append(float(token.text) if small else 1.0)
+        elif token.is_operator("("):
+            waiting.append("(")
+        elif token.is_operator(")"):
+            reduce(0)
+            if waiting:
+                waiting.pop()
+        elif token.text in _BINDING:
+            reduce(_BINDING[token.text])
+            waiting.append(token.text)
+        power = token.is_operator(*_POWERS)
+        index = after
+    reduce(0)
+    return work
+
+
+def least_columns(terms: Sequence[tuple[int, ...]], levels: Sequence[int]) -> float:
+    """Rank of a design, which no coding is below; infinite if a term is too large to look at.
+
+    A term spans, for each subset of its categorical factors, one column for every combination
+    of all but the first of their levels; what an earlier term spans adds nothing.
+    """
+    spanned: set[tuple[frozenset[int], int]] = set()
+    rank = 0
+    for used in terms:
+        numeric = frozenset(i for i in used if levels[i] == 0)
+        whole = sum(1 << i for i in used if levels[i] > 0)
+        if math.prod(levels[i] for i in used if levels[i] > 0) > MOST_COLUMNS:
+            return math.inf
+        subset = whole
+        while True:
+            if (numeric, subset) not in spanned:
+                spanned.add((numeric, subset))
+                rank += math.prod(levels[i] - 1 for i in used if subset >> i & 1)
+            if subset == 0:
+                break
+            subset = (subset - 1) & whole
+        if rank > MOST_COLUMNS:
+            return math.inf
+    return rank

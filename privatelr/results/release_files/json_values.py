@@ -29,6 +29,7 @@ A matrix of a million numbered columns has a name and two numbers for each.
 DEEPEST = 12
 LONGEST_WHOLE = 18
 """Digits of a whole number."""
+_HALVES = re.compile("[\ud800-\udfff]")
 CLOSE = 1e-9
 """Relative difference up to which two computations of a number count as the same."""
 
@@ -49,14 +50,16 @@ def parse(data: bytes) -> Any:
             parse_float=_finite,
             parse_constant=_no_constant,
         )
+        shallow = _is_shallow(value)
     except UnicodeDecodeError:
         raise ReleaseFileError("the file is not text in UTF-8") from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise ReleaseFileError(f"the file is not JSON, or was cut off ({where})") from None
     except RecursionError:
-        raise _too_deep() from None
-    _require_shallow(value)
+        shallow = False
+    if not shallow:
+        raise ReleaseFileError(f"the file nests more than {DEEPEST} levels deep")
     return value
 
 
@@ -89,8 +92,8 @@ def _no_constant(text: str) -> NoReturn:
     raise ReleaseFileError(f"{text} in the file is not a number that JSON knows")
 
 
-def _require_shallow(value: Any) -> None:
-    """Refuse deep nesting, and text that no encoding can write."""
+def _is_shallow(value: Any) -> bool:
+    """Whether nothing nests deep; refuses text that no encoding can write."""
     level = [value]
     for _ in range(DEEPEST):
         children: list[Any] = []
@@ -100,23 +103,12 @@ def _require_shallow(value: Any) -> None:
                 children += item.values()
             elif isinstance(item, list):
                 children += item
-            elif isinstance(item, str) and not item.isascii():
-                _require_encodable(item)
+            elif isinstance(item, str) and _HALVES.search(item):
+                raise ReleaseFileError("a text of the file holds half a character")
         if not children:
-            return
+            return True
         level = children
-    raise _too_deep()
-
-
-def _require_encodable(text: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ReleaseFileError("a text of the file holds half a character") from None
-
-
-def _too_deep() -> ReleaseFileError:
-    return ReleaseFileError(f"the file nests more than {DEEPEST} levels deep")
+    return False
 
 
 # -- entries ---------------------------------------------------------------------------------

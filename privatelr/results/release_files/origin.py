@@ -1,17 +1,37 @@
-"""What reading a release file shows, and what its writer only states; said in one place.
+"""Where a file is from: who signed it, what reading it shows, and what its writer only states.
 
 A file is numbers. That a guarantee follows from the numbers can be worked out by anyone; that
 the numbers came about as they say cannot be seen from them. The card, the page, `Fit.origin`
 and the vignette about the guarantee take their sentences from here.
+
+A signature (Ed25519, by `cryptography`) is over the content hash, which is over everything else in
+the file. A reader who has the public key from its owner, and not from the file, knows that the
+owner of the private key wrote these bytes. Whether what they state is true is the owner's word.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError, show
 from privatelr.page_model import Bullets, as_text
 from privatelr.privacy import NonPrivate
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.fit_record import ModelRecord, SelectedRecord
+
+if TYPE_CHECKING:
+    from privatelr.results.release_files.document_entries import SignatureEntry
+
+_ALGORITHM = "Ed25519"
+_PURPOSE = b"privatelr release file, sha256 "
+"""So that a signature of a release is a signature of nothing else."""
+_FINGERPRINT = 32
+"""Number of hexadecimal digits of a hash; no second key with the same ones can be found."""
+_LARGEST_KEY_FILE = 10_000
+Key = Any
+"""A key object of `cryptography`, PEM as bytes or text, or the name of a PEM file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,68 +89,168 @@ def source_fact(fit: ModelRecord) -> list[tuple[str, str]]:
 
 def recomputed(fit: ModelRecord) -> tuple[str, ...]:
     """What reading the release file of a fit computes again, sentence by sentence."""
-    return (
+    found = [
         "The content has the hash that the file states. That finds accidents; a forger can "
         "compute the hash too.",
         "The columns, their map to the units of the data and the length of a row are what "
         "formula, bounds and levels give.",
-        *_worth(fit),
-        *_entry(fit),
-    )
-
-
-def _worth(fit: ModelRecord) -> tuple[str, ...]:
-    """What was found about the noise, or about the choices."""
-    private = not isinstance(fit.release.calibration.target, NonPrivate)
-    if not private:
-        return ()
-    if isinstance(fit, SelectedRecord):
-        return (
-            "The number of choices and their law are enough for the guarantee, by the proof that "
-            "the fit itself used.",
+    ]
+    release, proof = fit.release, "by the proof that the fit itself used."
+    if isinstance(release.calibration.target, NonPrivate):
+        pass
+    elif isinstance(fit, SelectedRecord):
+        found += [
+            f"The number of choices and their law are enough for the guarantee, {proof}",
             "The coefficients are what the counts of choices give.",
+        ]
+    else:
+        enough = f"The law of the noise is enough for the guarantee, {proof}"
+        if release.moments is not None:
+            enough = (
+                "The law of the noise of each part is enough for its part of the guarantee, and "
+                "the parts add up to the whole, by the proofs that the fit itself used."
+            )
+        found += [enough, "Every released number is a multiple of the stated rounding."]
+    if release.entry is not None:
+        found.append(
+            "The ledger entry has this guarantee, and its events, if it lists any, are those of "
+            "the stated noise or choices."
         )
-    enough = "The law of the noise is enough for the guarantee, by the proof that the fit itself"
-    if isinstance(fit, FitRecord) and fit.release.moments is not None:
-        enough = (
-            "The law of the noise of each part is enough for its part of the guarantee, and the "
-            "parts add up to the whole, by the proofs that the fit itself"
-        )
-    return (
-        f"{enough} used.",
-        "Every released number is a multiple of the stated rounding.",
-    )
-
-
-def _entry(fit: ModelRecord) -> tuple[str, ...]:
-    if fit.release.entry is None:
-        return ()
-    return (
-        "The ledger entry has this guarantee, and its events, if it lists any, are those of the "
-        "stated noise or choices.",
-    )
+    return tuple(found)
 
 
 def stated(fit: ModelRecord) -> tuple[str, ...]:
     """What the writer of a release file says, and no reader can check."""
-    declared = (
-        "The formula, the bounds, the levels and lambda were chosen without a look at the data."
-    )
     computed = (
         f"The numbers were computed from a table of {fit.nobs} records, by the stated mechanism."
     )
     programs = "The programs and versions that wrote the file are as stated. It has no date."
     if isinstance(fit.guarantee, NonPrivate):
         return (computed, programs)
-    drawn = (
-        "The randomness came from the operating system, was drawn once, and was not kept. No file "
-        "can show how its noise was drawn: if it was made from a seed, or if the best of many "
-        "draws was taken, nothing is private."
-    )
     charged = (
         "A ledger was charged for this release, under this label, before the data were read."
         if fit.release.entry is not None
         else "No ledger was charged for this release. The file does not tell what else was "
         "released about the same records."
     )
-    return (drawn, computed, declared, charged, programs)
+    return (
+        "The randomness came from the operating system, was drawn once, and was not kept. No file "
+        "can show how its noise was drawn: if it was made from a seed, or if the best of many "
+        "draws was taken, nothing is private.",
+        computed,
+        "The formula, the bounds, the levels and lambda were chosen without a look at the data.",
+        charged,
+        programs,
+    )
+
+
+# -- signatures --------------------------------------------------------------------------------
+
+
+def fingerprint(public_key: str) -> str:
+    """Short name of a public key that is given in hexadecimal digits."""
+    return hashlib.sha256(bytes.fromhex(public_key)).hexdigest()[:_FINGERPRINT]
+
+
+def signature_entry(sha256: str, key: Key) -> dict[str, str]:
+    """The signature of a document with this content hash.
+
+    Raises
+    ------
+    ArgumentError
+        If `key` is no private Ed25519 key.
+    MissingDependencyError
+        If `cryptography` is not installed.
+    """
+    signer = _read_key("key", key, "private")
+    return {
+        "algorithm": _ALGORITHM,
+        "public_key": signer.public_key().public_bytes_raw().hex(),
+        "value": signer.sign(_PURPOSE + sha256.encode("ascii")).hex(),
+    }
+
+
+def require_signature(entry: SignatureEntry | None, sha256: str, public_key: Key) -> None:
+    """Refuse a document that the owner of a public key did not sign.
+
+    Parameters
+    ----------
+    entry
+        The entry of the file; None if it is not signed.
+    sha256
+        Content hash, which was found to be right.
+    public_key
+        As `privatelr.load` takes it.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence: the file is not signed, by another key, or wrongly.
+    ArgumentError
+        If `public_key` is no public Ed25519 key.
+    """
+    expected = _read_key("public_key", public_key, "public")
+    from cryptography.exceptions import InvalidSignature
+
+    if entry is None:
+        raise ReleaseFileError("the file is not signed, and public_key= asks for a signature")
+    known = expected.public_bytes_raw().hex()
+    if entry.public_key != known:
+        raise ReleaseFileError(
+            f"the file names the key {fingerprint(entry.public_key)}, and not the key "
+            f"{fingerprint(known)} of public_key="
+        )
+    try:
+        expected.verify(bytes.fromhex(entry.value), _PURPOSE + sha256.encode("ascii"))
+    except InvalidSignature:
+        raise ReleaseFileError(
+            f"the signature is not one of the key {fingerprint(known)} for this content"
+        ) from None
+
+
+def _read_key(argument: str, key: Key, side: str) -> Any:
+    """A private or a public key; what is wrong with it is said without a word of it."""
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise MissingDependencyError(
+            f"{argument}: signatures take cryptography; install it, or privatelr[signatures]."
+        ) from None
+    private = side == "private"
+    kind = ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey
+    if isinstance(key, kind):
+        return key
+    if isinstance(key, str) and "-----BEGIN" in key:
+        key = key.encode("utf-8", "replace")
+    shown = show(key) if isinstance(key, str) else f"<{type(key).__name__}>"
+    if isinstance(key, str | os.PathLike):
+        try:
+            with open(key, "rb") as file:
+                key = file.read(_LARGEST_KEY_FILE)
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
+            raise ArgumentError(
+                f"{argument}={shown}: the file cannot be opened ({reason})."
+            ) from None
+    if isinstance(key, bytes):
+        try:
+            key = (
+                serialization.load_pem_private_key(key, password=None)
+                if private
+                else serialization.load_pem_public_key(key)
+            )
+        except TypeError:
+            raise ArgumentError(
+                f"{argument}={shown}: the key is encrypted; give the key object that "
+                "cryptography's load_pem_private_key makes of it and of its password."
+            ) from None
+        except (ValueError, UnsupportedAlgorithm):
+            key = None
+    if not isinstance(key, kind):
+        raise ArgumentError(
+            f"{argument}={shown}: {argument} takes an Ed25519 {side} key, PEM bytes of one, or "
+            "the name of a PEM file."
+        )
+    return key

@@ -1,0 +1,202 @@
+"""A document as a fit again, with every part checked against the others.
+
+The document of a restored fit is compared with the one that was read, so whatever follows from
+other entries has to be what follows. Left out are the format's version, the programs, the hash
+and the signature, which are about the file and not about the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from privatelr.design import EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.errors import GuaranteeError, ReleaseFileError, show
+from privatelr.mechanisms import Release
+from privatelr.privacy import Guarantee, NonPrivate, exact, prices
+from privatelr.privacy.accounting import Entry, join
+from privatelr.results.fit_record import FitRecord, SelectedRecord
+from privatelr.results.predict import Scale, Threshold, scale_of
+from privatelr.results.release_files import calibration_file as parts
+from privatelr.results.release_files import document as documents
+from privatelr.results.release_files import document_entries as entries
+from privatelr.results.release_files import json_values
+from privatelr.results.release_files.calibration_entries import AnySelection, PerturbationEntry
+from privatelr.results.release_files.design_file import restore_plan
+from privatelr.results.release_files.json_values import CLOSE, require_same
+
+AnyDocument = entries.Document[Any, Any]
+_OPEN = ("version", "written_by", "sha256", "signature")
+"""Entries about the file and not about the fit."""
+
+
+def read_document(value: Any) -> AnyDocument:
+    """A document of a known version that has its entries and the hash that it states.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence that says what is wrong.
+    """
+    if not isinstance(value, dict) or value.get("format") != entries.FORMAT:
+        raise ReleaseFileError("the file is JSON, and not a release of privatelr")
+    version = value.get("version")
+    if type(version) is int and version > entries.VERSION:
+        reader = f"privatelr {documents.programs()['privatelr']}"
+        raise ReleaseFileError(
+            f"the file has version {version} of the format, and {reader} reads up to version "
+            f"{entries.VERSION}; upgrade privatelr"
+        )
+    if type(version) is not int or version < 1:
+        known = " or ".join(map(str, range(1, entries.VERSION + 1)))
+        raise ReleaseFileError(f"version takes {known}, not {show(version)}")
+    if version == 1 and "signature" in value:  # the first version had none
+        raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
+    calibration, design = value.get("calibration"), value.get("design")
+    chosen = isinstance(calibration, dict) and "mechanism" in calibration
+    numbered = isinstance(design, dict) and "matrix" in design
+    # pairs of types, because only what has a tag can be told apart by msgspec itself
+    made: Any = AnySelection if chosen else PerturbationEntry
+    planned: Any = entries.MatrixEntry if numbered else entries.FormulaEntry
+    whole = {**value, "signature": None} if version == 1 else value
+    document: AnyDocument = json_values.read_entry(whole, entries.Document[made, planned])
+    if document.sha256 != documents.content_hash(value):
+        raise ReleaseFileError(
+            "its content does not have the hash that it states, so it was changed after saving"
+        )
+    return document
+
+
+def restore(value: Any) -> FitRecord | SelectedRecord:
+    """The fit that `release_document` describes, without diagnostics.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence that says what is wrong.
+    """
+    return restore_content(read_document(value), value)
+
+
+def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord | SelectedRecord:
+    """The same of a document that was read from this value."""
+    noisy = isinstance(document.calibration, PerturbationEntry)
+    record = _restore_perturbed(document) if noisy else _restore_selected(document)
+    written = documents.unhashed_document(record)
+    given, expected = (one["coefficients"]["user_units"] for one in (value, written))
+    if len(given) != len(expected):
+        raise ReleaseFileError(f"coefficients.user_units takes {len(expected)} numbers")
+    with np.errstate(all="ignore"):
+        slack = CLOSE * (np.abs(record.spec.user_map()) @ np.abs(record.release.coef))
+    for index, (item, true, room) in enumerate(zip(given, expected, slack.tolist(), strict=True)):
+        at = f"coefficients.user_units[{index}]"
+        if item is None or true is None:
+            require_same(item, true, at)
+        elif not abs(item - true) <= room:
+            raise ReleaseFileError(f"{at} is not what the coefficients in scaled units give")
+    written["coefficients"]["user_units"] = given
+    written = {name: value[name] if name in _OPEN else written[name] for name in value}
+    if json_values.canonical(value) != json_values.canonical(written):  # by rounding at most, then
+        require_same(value, written, "")
+    return record
+
+
+def _restore_perturbed(document: AnyDocument) -> FitRecord:
+    """A fit whose calibration is one of noise."""
+    calibration = parts.restore_calibration(document.calibration)
+    problem = calibration.problem
+    moments = parts.restore_moments(document.inference, problem)
+    made = (calibration, moments.calibration) if moments else (calibration,)
+    guarantee = _standing(document, [part.target for part in made])
+    entry = _read_charge(document, guarantee, made)
+    spec: Any = restore_plan(document.design)
+    if isinstance(spec, EntryBoundedMatrix):
+        raise ReleaseFileError("design.row_norm takes a number beside noise")
+    _require_shape(document, problem, spec, "radius")
+    if problem.blocks:
+        given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))
+        require_same(documents.plain(given), documents.plain(expected), "calibration.blocks")
+    coef = np.array(document.coefficients.design_units, dtype=np.float64)
+    if calibration.grid and np.any(np.fmod(coef, calibration.grid)):
+        raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
+    release = Release(coef, guarantee, calibration, entry, moments)
+    cut = _read_threshold(document.threshold, scale_of(problem.loss))
+    return FitRecord(spec, release, cut)
+
+
+def _restore_selected(document: AnyDocument) -> SelectedRecord:
+    """A fit whose calibration is one of choices."""
+    calibration = parts.restore_selection(document.calibration)
+    problem = calibration.problem
+    guarantee = _standing(document, [calibration.target])
+    entry = _read_charge(document, guarantee, [calibration])
+    spec: Any = restore_plan(document.design)
+    if isinstance(spec, NormBoundedMatrix):
+        raise ReleaseFileError("design.row_norm takes null beside choices")
+    _require_shape(document, problem, spec, "x_bound")
+    if document.choices is None:
+        raise ReleaseFileError("choices takes an object where columns were chosen")
+    chosen = parts.restore_choices(document.choices, calibration)
+    release = replace(chosen, guarantee=guarantee, entry=entry)
+    if not np.array_equal(document.coefficients.design_units, release.coef):
+        raise ReleaseFileError("coefficients.design_units is not what the choices give")
+    return SelectedRecord(
+        spec, release, _read_threshold(document.threshold, scale_of(problem.loss))
+    )
+
+
+def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) -> None:
+    """Refuse a plan whose rows are not those of the calibration and of the coefficients."""
+    for name in ("d", size):
+        require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
+    if len(document.coefficients.design_units) != spec.d:
+        raise ReleaseFileError(f"coefficients.design_units takes {spec.d} numbers")
+
+
+def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
+    """What the parts of the release add up to, or what is left of it once it is void."""
+    guarantee = parts.restore_guarantee(document.guarantee, "guarantee")
+    try:
+        total = join(targets)
+    except GuaranteeError:
+        raise ReleaseFileError(
+            "inference.target takes a guarantee that adds up with that of the coefficients"
+        ) from None
+    if isinstance(guarantee, NonPrivate) and not isinstance(total, NonPrivate):
+        if not guarantee.reason.startswith("void: "):
+            raise ReleaseFileError("guarantee.reason takes 'void: ' and why, beside noise")
+    elif not is_total(guarantee, total):
+        raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {total}")
+    return guarantee
+
+
+def is_total(guarantee: Guarantee, total: Guarantee) -> bool:
+    """Whether a guarantee is the total of its parts, or above it by what a float cannot hold."""
+    given, least = prices(guarantee), prices(total)
+    if given.keys() != least.keys() or replace(total, **given) != guarantee:  # type: ignore[arg-type]
+        return False
+    most = {name: value * (1 + CLOSE) for name, value in least.items()}
+    return all(exact(least[k]) <= exact(given[k]) <= exact(most[k]) for k in given)
+
+
+def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any]) -> Entry | None:
+    """What a ledger was charged: this guarantee, and the events of this release."""
+    given = document.ledger
+    if given is None:
+        return None
+    if isinstance(guarantee, NonPrivate):
+        raise ReleaseFileError("ledger takes null beside a release without a guarantee")
+    events = tuple(event for part in made for event in part.events) if given.events else ()
+    with json_values.named("ledger"):
+        return Entry(given.label, guarantee, events, given.part, given.times)
+
+
+def _read_threshold(given: entries.ThresholdEntry, scale: Scale) -> Threshold:
+    if given.rule != "fixed":  # whose value is a function of the data, and never in a file
+        return Threshold(scale.fixed, rule=given.rule)
+    if given.value is None or not scale.lowest <= given.value <= scale.highest:
+        raise ReleaseFileError(f"threshold.value takes {scale.takes}")
+    return Threshold(given.value)
