@@ -41,6 +41,7 @@ from privatelr.mechanisms.online import (
     OnlineProblem,
     PrivateFTRL,
     calibrate_online,
+    opening_state,
 )
 from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, minimiser_logs
 from privatelr.numerics import LOSSES
@@ -167,8 +168,7 @@ class _Scripted(PrivateFTRL):
     """A play whose choices are scripted."""
 
     def __init__(self, calibration: OnlineCalibration, script: Script) -> None:
-        self._begin(calibration, None)
-        self._entry = None
+        self._go_on(opening_state(calibration))
         self._script = script
 
     def _randomness(self) -> Randomness:
@@ -208,7 +208,7 @@ def _wildest(epsilon: float) -> float:
     play = PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
     play.predict()
     play.update(_WILD)
-    sums = play._sums / play.calibration.problem.steps
+    sums = play._state.sums / play.calibration.problem.steps
     return float(np.maximum(sums - 1.0, -sums).max(initial=0.0))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -23,12 +23,8 @@ from privatelr.audit.mutations.planted import (
     noise,
 )
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.linear_programs import (
-    constraint_private,
-    lp_calibration,
-    lp_rounds,
-    thesis_svm,
-)
+from privatelr.mechanisms import published
+from privatelr.mechanisms.linear_programs import constraint_private, lp_calibration, lp_rounds
 from privatelr.mechanisms.linear_programs import lp_calibration as programs
 from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.mechanisms.online import online_calibration as online
@@ -69,7 +65,7 @@ def _one_round_paid() -> Iterable[Swap]:
 
 
 def _published_cheaper() -> Iterable[Swap]:
-    honest = thesis_svm.true_epsilon
+    honest = published.true_epsilon
     yield from everywhere(honest, lambda *given: honest(*given) / 1.1)
 
 
@@ -110,31 +106,20 @@ def _not_dense() -> Iterable[Swap]:
     )
 
 
-def _fed_back() -> Iterable[Swap]:
+def _fed_back(game: Any) -> Callable[[], Iterable[Swap]]:
     """Every round starts from the dense weights of the round before, and not from the others."""
 
-    def play(given: Any, score: Any, pace: Any, choice: Any, randomness: Any) -> IntArray:
-        log_weights = np.zeros(given.n)
-        path = np.empty(pace.rounds, dtype=np.intp)
-        for turn in range(pace.rounds):
-            weights = dense_projection(log_weights, pace.s)
-            path[turn] = choice.choose(score(weights), randomness)
+    def play(n: int, score: Any, fall: Any, made: Any, randomness: Any) -> IntArray:
+        log_weights = np.zeros(n)
+        path = np.empty(made.rounds, dtype=np.intp)
+        for turn in range(made.rounds):
+            weights = dense_projection(log_weights, made.s)
+            path[turn] = made.choice.choose(score(weights), randomness)
             log_weights = np.log(weights)
-            lp_rounds.lower(log_weights, given, int(path[turn]), pace.step)
+            fall(log_weights, int(path[turn]))
         return path
 
-    yield from everywhere(lp_rounds.play, play)
-
-
-def _corners_fed_back() -> Iterable[Swap]:
-    honest = dense_projection
-
-    def projected(log_weights: FloatArray, s: float) -> FloatArray:
-        found = honest(log_weights, s)
-        log_weights[:] = np.log(found)  # the caller goes on with these
-        return found
-
-    yield Swap(constraint_private, "dense_projection", projected)
+    return lambda: [Swap(game, "play", play)]
 
 
 def _reach_halved() -> Iterable[Swap]:
@@ -159,7 +144,7 @@ def _asked_twice() -> Iterable[Swap]:
     honest = PrivateFTRL.predict
 
     def predict(play: PrivateFTRL) -> int:
-        play._choice = None
+        play._state.choice = None
         return honest(play)
 
     yield Swap(PrivateFTRL, "predict", predict)
@@ -169,11 +154,11 @@ def _losses_not_clipped() -> Iterable[Swap]:
     honest = PrivateFTRL.update
 
     def update(play: PrivateFTRL, losses: Any) -> None:
-        before = play._sums
+        before = play._state.sums
         honest(play, losses)
         wild = np.nan_to_num(np.asarray(losses, dtype=np.float64), nan=1e6, posinf=1e6, neginf=-1e6)
         steps = np.clip(wild, -1e6, 1e6) * play.calibration.problem.steps
-        play._sums = before + steps.astype(np.int64)
+        play._state.sums = before + steps.astype(np.int64)
 
     yield Swap(PrivateFTRL, "update", update)
 
@@ -312,8 +297,8 @@ OF_CHOICES: tuple[Mutation, ...] = (
     Mutation("scores are taken to move one way", _one_way, (CHOICES,)),
     Mutation("Gumbel numbers are half as large", _gumbels_halved, (CHOICES,)),
     Mutation("weights are not held to their density", _not_dense, (CHOICES,)),
-    Mutation("dense weights are fed back to columns", _fed_back, (CHOICES,)),
-    Mutation("dense weights are fed back to corners", _corners_fed_back, (CHOICES,)),
+    Mutation("dense weights are fed back to columns", _fed_back(lp_rounds), (CHOICES,)),
+    Mutation("dense weights are fed back to corners", _fed_back(constraint_private), (CHOICES,)),
     Mutation("the reach of a private row is halved", _reach_halved, (_CORNERS,)),
     Mutation("a replaced loss costs as a zeroed one", _zeros_for_any, (_EXPERTS,)),
     Mutation("one round is paid for all", _one_round_paid, (_EXPERTS,)),

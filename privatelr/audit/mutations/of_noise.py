@@ -9,7 +9,13 @@ from typing import Any
 
 from privatelr.audit.mutations.planted import Mutation, Swap, everywhere, noise, row
 from privatelr.mechanisms import MECHANISMS, Mechanism, Problem, divide
-from privatelr.mechanisms.calibration import Calibration, moment_noise, output_noise, pure, zcdp
+from privatelr.mechanisms.calibration import (
+    Calibration,
+    gaussian_objective,
+    moment_noise,
+    proven_noise,
+    pure,
+)
 from privatelr.numerics import Huber
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
 from privatelr.privacy.noise import (
@@ -89,7 +95,7 @@ def _hiding(sd_of: Callable[[float, ZCDP], float]) -> Callable[[], Iterable[Swap
         def hiding(sensitivity: float, d: int, target: ZCDP) -> NoiseLaw:
             return GaussianNoise(d, sd_of(sensitivity, target))
 
-        yield from everywhere(output_noise.gaussian_within, hiding)
+        yield from everywhere(proven_noise.gaussian_within, hiding)
 
     return swaps
 
@@ -116,7 +122,7 @@ def _one_log_free() -> Iterable[Swap]:
 
 
 def _first_order() -> Iterable[Swap]:
-    yield Swap(zcdp, "FIRST_ORDER", 0.0)
+    yield Swap(gaussian_objective, "FIRST_ORDER", 0.0)
 
 
 def _profile() -> Iterable[Swap]:
@@ -222,7 +228,7 @@ OF_NOISE = (
     ),
     Mutation(
         "replacement counts once in the sensitivity of the minimiser",
-        lambda: _times(output_noise.output_sensitivity, lambda problem: 0.5),
+        lambda: _times(proven_noise.output_sensitivity, lambda problem: 0.5),
         (noise("output, epsilon = 1"),),
     ),
     Mutation("c R stands for c R squared", _kappa, (row("objective"),)),
