@@ -152,7 +152,6 @@ def dmw_svm_thesis(
     made = ProgramCalibration(
         problem=facts,
         target=_claimed(epsilon),
-        s=facts.s,
         rounds=rounds,
         step=math.sqrt(math.log(n) / rounds) * opt / (2 * (opt + 1)),
         score=score,

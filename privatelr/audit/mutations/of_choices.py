@@ -109,11 +109,11 @@ def _not_dense() -> Iterable[Swap]:
 def _fed_back(game: Any) -> Callable[[], Iterable[Swap]]:
     """Every round starts from the dense weights of the round before, and not from the others."""
 
-    def play(n: int, score: Any, fall: Any, made: Any, randomness: Any) -> IntArray:
+    def play(n: int, score: Any, fall: Any, s: float, made: Any, randomness: Any) -> IntArray:
         log_weights = np.zeros(n)
         path = np.empty(made.rounds, dtype=np.intp)
         for turn in range(made.rounds):
-            weights = dense_projection(log_weights, made.s)
+            weights = dense_projection(log_weights, s)
             path[turn] = made.choice.choose(score(weights), randomness)
             log_weights = np.log(weights)
             fall(log_weights, int(path[turn]))

@@ -153,12 +153,18 @@ class ConstraintCalibration(SequentialChoices):
         ``"bounds"`` or ``"rows"``.
     width : float
         No constraint is missed or exceeded by more at any corner.
+    s : float
+        How many constraints the weights are spread over at least.
+    step : float
+        By how much a log weight falls for a unit of slack.
     """
 
     n: int
     d: int
     private: Private
     width: float
+    s: float
+    step: float
 
     def violation(self, failure: float = 0.05) -> float:
         """Mean violation of the s worst constraints, at most, if the program can be solved.
@@ -166,7 +172,7 @@ class ConstraintCalibration(SequentialChoices):
         So fewer than s constraints are violated by more. It fails with no more than this
         probability over the choices.
         """
-        return self.gap(self.width, self.n, self.d, failure)
+        return self.gap(self.width, self.n, self.s, self.step, self.d, failure)
 
     def __str__(self) -> str:
         lines = [
@@ -375,4 +381,7 @@ def play_constraints(
     def fall(log_weights: FloatArray, option: int) -> None:
         log_weights -= calibration.step * np.clip(held - transposed[option], -width, width)
 
-    return play(len(held), lambda weights: -(transposed @ weights), fall, calibration, randomness)
+    def score(weights: FloatArray) -> FloatArray:
+        return -(transposed @ weights)
+
+    return play(len(held), score, fall, calibration.s, calibration, randomness)

@@ -107,12 +107,8 @@ class SequentialChoices:
     ----------
     target : Guarantee
         What all choices together satisfy.
-    s : float
-        How many records or constraints the weights are spread over at least.
     rounds : int
         T, how many choices there are.
-    step : float
-        By how much a log weight falls for a unit of margin or of slack.
     sensitivity : float
         By how much a score moves at most with one record.
     eta : float
@@ -120,9 +116,7 @@ class SequentialChoices:
     """
 
     target: Guarantee
-    s: float
     rounds: int
-    step: float
     sensitivity: float
     eta: float
 
@@ -141,14 +135,16 @@ class SequentialChoices:
             return ()
         return (BoundedRangeEvent(self.eta, self.rounds, self.target.neighbours),)
 
-    def gap(self, width: float, n: int, options: int, failure: float) -> float:
+    def gap(
+        self, width: float, n: int, s: float, step: float, options: int, failure: float
+    ) -> float:
         """How far the mean of the s worst may stay behind, but for a chance of `failure`.
 
         For want of rounds: the relative entropy from the uniform weights to any dense ones is at
         most ``log(n / s)``, and falls in each round by the step times what is gained, up to
         ``step**2 width**2 / 2``. And for noise.
         """
-        behind = math.log(n / self.s) / (self.step * self.rounds) + self.step * width**2 / 2
+        behind = math.log(n / s) / (step * self.rounds) + step * width**2 / 2
         if math.isinf(self.eta):
             return behind
         tail = math.log(options * self.rounds / failure)
@@ -214,6 +210,8 @@ class ProgramCalibration(SequentialChoices):
     Attributes
     ----------
     problem : ProgramFacts
+    step : float
+        By how much the log weight of a record falls for a unit of margin.
     score : str
         What a round compares: ``"margin"``, weighted sums of margins; or ``"count"``, the weight
         of the records that a column classifies by `threshold` or more.
@@ -224,6 +222,7 @@ class ProgramCalibration(SequentialChoices):
     """
 
     problem: ProgramFacts
+    step: float
     score: str
     slack: float
     rounds_origin: str
@@ -244,7 +243,8 @@ class ProgramCalibration(SequentialChoices):
         best is taken over coefficients whose sizes add up to one.
         """
         problem = self.problem
-        return self.gap(problem.x_bound, problem.n, 2 * problem.d, failure)
+        known = problem.x_bound, problem.n, problem.s, self.step, 2 * problem.d
+        return self.gap(*known, failure)
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -334,7 +334,6 @@ def calibrate_program(
     return ProgramCalibration(
         problem=facts,
         target=target,
-        s=facts.s,
         rounds=times,
         step=step,
         score=score,

@@ -57,13 +57,18 @@ def release_program(
 
 
 def play(
-    n: int, score: Scorer, fall: Lowering, made: SequentialChoices, randomness: Randomness
+    n: int,
+    score: Scorer,
+    fall: Lowering,
+    s: float,
+    made: SequentialChoices,
+    randomness: Randomness,
 ) -> IntArray:
     """The options ``(rounds,)`` that are chosen, by scores alone where there is no mechanism."""
     log_weights, choice = np.zeros(n), made.choice
     path = np.empty(made.rounds, dtype=np.intp)
     for turn in range(made.rounds):
-        scores = score(dense_projection(log_weights, made.s))
+        scores = score(dense_projection(log_weights, s))
         option = int(np.argmax(scores)) if choice is None else choice.choose(scores, randomness)
         path[turn] = option
         fall(log_weights, option)
@@ -71,16 +76,14 @@ def play(
 
 
 def play_columns(
-    rows: EntryRows, score: Scorer, made: SequentialChoices, randomness: Randomness
+    rows: EntryRows, score: Scorer, made: ProgramCalibration, randomness: Randomness
 ) -> IntArray:
     """As `play`, of signed columns."""
-    return play(
-        rows.n,
-        score,
-        lambda log_weights, option: lower(log_weights, rows, option, made.step),
-        made,
-        randomness,
-    )
+
+    def fall(log_weights: FloatArray, option: int) -> None:
+        lower(log_weights, rows, option, made.step)
+
+    return play(rows.n, score, fall, made.problem.s, made, randomness)
 
 
 def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
