@@ -9,12 +9,15 @@ from typing import Any
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
 from privatelr.fitting import Method, fit, read_options
-from privatelr.mechanisms import USUAL_DELTA, read_target_with_default_delta
-from privatelr.mechanisms.linear_programs.lp_calibration import calibrate_program
-from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts, WorstMargins
+from privatelr.mechanisms import USUAL_DELTA, read_target
+from privatelr.mechanisms.linear_programs.lp_calibration import (
+    ProgramFacts,
+    WorstMargins,
+    calibrate_program,
+)
 from privatelr.mechanisms.linear_programs.lp_rounds import release_program
+from privatelr.mechanisms.simplex.number_of_draws import SimplexFacts
 from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts
 from privatelr.mechanisms.simplex.simplex_release import release_simplex
 from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
@@ -105,7 +108,7 @@ def dplpsvm(
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     _require_density(density, minority)
-    goal = read_target_with_default_delta(eps, delta, USUAL_DELTA)
+    goal = read_target(eps, delta, USUAL_DELTA)
 
     def facts(n: int, spec: Any) -> ProgramFacts:
         return ProgramFacts(n, spec.d, spec.x_bound, density)
@@ -197,7 +200,7 @@ def dpsimplex(
     require_choice(ArgumentError, "loss", loss, ("huber", "logistic"))
     takes = "a number from 1e-6 to 1e6"
     size = require_number(ArgumentError, "radius", radius, takes, at_least=1e-6, at_most=1e6)
-    goal = read_target_with_default_delta(eps, delta, USUAL_DELTA)
+    goal = read_target(eps, delta, USUAL_DELTA)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
 
     def facts(n: int, spec: Any) -> SimplexFacts:

@@ -7,6 +7,13 @@ from privatelr.mechanisms.moments_release import (
     release_moments,
     vector_of,
 )
+from privatelr.mechanisms.perturbation import (
+    Draws,
+    Release,
+    distance_from,
+    draw,
+    rounded_sum,
+)
 from privatelr.mechanisms.problem import Facts, Problem
 from privatelr.mechanisms.registry import (
     MECHANISMS,
@@ -18,7 +25,6 @@ from privatelr.mechanisms.registry import (
     find_mechanism,
     release_all,
 )
-from privatelr.mechanisms.release import Draws, Release, distance_from, draw, rounded_sum
 from privatelr.mechanisms.request import (
     ALL_FOR_COEFFICIENTS,
     LARGEST_EPSILON,
@@ -32,7 +38,6 @@ from privatelr.mechanisms.request import (
     read_request,
     read_spend,
     read_target,
-    read_target_with_default_delta,
     require_below_one_record,
     usual_shares,
     warn_of_large_delta,

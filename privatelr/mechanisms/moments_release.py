@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.lazy_import import lazy_import
-from privatelr.mechanisms.release import require_match, rounded_sum
+from privatelr.mechanisms.perturbation import require_match, rounded_sum
 from privatelr.numerics.rows import gram, row_products
 
 if TYPE_CHECKING:

@@ -1,28 +1,141 @@
-"""Objective and output perturbation, each as one release."""
+"""Objective and output perturbation: the one place where promise meets data, and what leaves it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.errors import NotConvergedError
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.lazy_import import lazy_import
-from privatelr.mechanisms.release import Release, distance_from, require_match, rounded_sum
+from privatelr.locks import FIRST_PRECISION, working_precision
+from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.numerics import Objective, value_and_gradient
-from privatelr.numerics.solve import certificate, certified_minimum
-from privatelr.privacy.noise import FloatDraw
+from privatelr.numerics.solve import Solver, certificate, certified_minimum
+from privatelr.privacy import Guarantee
+from privatelr.privacy.accounting import Entry
+from privatelr.privacy.noise import MANY, BlockwiseDraw, Draw, FloatDraw, Randomness
+from privatelr.types import FloatArray, Rows
 
 if TYPE_CHECKING:
     import flint
 
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.release import Draws
-    from privatelr.numerics.solve import Solver
-    from privatelr.types import Rows
-
+    from privatelr.mechanisms.moments_release import Moments
 else:
     flint = lazy_import("flint")
+
+_ROUNDED_UP = 1 + 1e-6
+"""Factor above what the length of any vector in memory can lose to rounding."""
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """Paid for, and free to publish.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,), read-only
+        Coefficients in scaled units, the intercept first.
+    guarantee : Guarantee
+        What holds for `coef` and `moments` together.
+    calibration : Calibration
+        How it was reached for `coef`.
+    entry : Entry or None
+        What a ledger was charged for both.
+    moments : Moments or None
+        What inference is made of, if it was bought.
+    """
+
+    coef: FloatArray
+    guarantee: Guarantee
+    calibration: Calibration
+    entry: Entry | None = None
+    moments: Moments | None = None
+
+    def __post_init__(self) -> None:
+        self.coef.flags.writeable = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Draws:
+    """The noise of one release, drawn once: of the calibration's `noise` and of its `shield`.
+
+    And of the moments, if they were requested.
+    """
+
+    noise: Draw
+    shield: Draw
+    moments: Draw | None = None
+
+
+def draw(calibration: Calibration, randomness: Randomness) -> Draws:
+    """All the noise that a release under this calibration takes."""
+    return Draws(randomness.draw(calibration.noise), randomness.draw(calibration.shield))
+
+
+def distance_from(noise: Draw) -> Callable[[FloatArray], float] | None:
+    """What tells how far many columns of noise are from a vector at most; None for few columns."""
+    if isinstance(noise, BlockwiseDraw):
+        return noise.distance
+    if not isinstance(noise, FloatDraw) or len(noise.vector) <= MANY:
+        return None
+    held = noise.vector
+    return lambda vector: float(np.linalg.norm(held - vector)) * _ROUNDED_UP
+
+
+def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: float) -> FloatArray:
+    """Multiples of `grid` nearest to ``centre + noise``, decided exactly (privacy.md 10.1).
+
+    Rounding an ideal real number is a function of it, so its privacy is that of the ideal
+    mechanism, whatever doubles would have done to the sum.
+
+    Parameters
+    ----------
+    centre
+        Exact numbers, d of them: doubles or balls.
+    noise
+        Enclosed as tightly as it takes until no coordinate is in doubt.
+    """
+    if isinstance(centre, np.ndarray):
+        if isinstance(noise, BlockwiseDraw):
+            return noise.rounded(centre, grid)
+        centre = [flint.arb(float(number)) for number in centre]
+    precision = FIRST_PRECISION
+    while True:
+        enclosed = noise.enclose(precision)
+        with working_precision(precision):
+            step, half = flint.arb(grid), flint.arb(0.5)
+            cells = [
+                ((number + ball) / step + half).floor().unique_fmpz()
+                for number, ball in zip(centre, enclosed, strict=True)
+            ]
+        known = [int(cell) for cell in cells if cell is not None]
+        if len(known) == len(cells):
+            return np.array([float(cell) * grid for cell in known])
+        precision *= 2
+
+
+def require_match(rows: Rows, calibration: Calibration | MomentsCalibration) -> None:
+    """Refuse rows that the calibration was not made for; compares public facts only."""
+    problem = calibration.problem
+    if rows.n != problem.n or rows.d != problem.d:
+        raise GuaranteeError(
+            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
+            f"d={problem.d}."
+        )
+    if rows.radius > problem.radius:
+        raise GuaranteeError(
+            f"rows of radius {rows.radius:g} are longer than the radius {problem.radius:g} that "
+            "the noise was calibrated for."
+        )
+    if problem.blocks and rows.blocks != problem.blocks:
+        raise GuaranteeError(
+            "rows: they are not held in the blocks of columns that the noise was calibrated for."
+        )
 
 
 def release_tilted_minimiser(

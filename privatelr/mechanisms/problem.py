@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from privatelr.errors import GuaranteeError
+from privatelr.numerics import Loss
 from privatelr.types import Block
-
-if TYPE_CHECKING:
-    from privatelr.numerics import Loss
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Public facts about a fit.
+class Problem:
+    """Public facts about a fit, and its penalty once that is chosen.
 
     Attributes
     ----------
@@ -26,6 +23,8 @@ class Facts:
         R, the largest length of a row, the intercept entry included.
     blocks : tuple of Block
         The blocks of columns that the design is a product of, in order; empty if it is none.
+    lambda_ : float
+        Penalty of the mean objective.
     """
 
     n: int
@@ -33,6 +32,7 @@ class Facts:
     loss: Loss
     radius: float
     blocks: tuple[Block, ...] = ()
+    lambda_: float = 0.0
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):
@@ -43,21 +43,14 @@ class Facts:
         if self.blocks and sum(block.size for block in self.blocks) != self.d:
             raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
 
+    def with_lambda(self, lambda_: float) -> Problem:
+        """The same facts with this penalty."""
+        return replace(self, lambda_=lambda_)
+
     @property
     def reach(self) -> float:
         """``L R``: the largest length that one row adds to the gradient of the sum form."""
         return self.loss.slope_bound * self.radius
-
-    def with_lambda(self, lambda_: float) -> Problem:
-        """These facts and a penalty."""
-        return Problem(self.n, self.d, self.loss, self.radius, self.blocks, lambda_)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem(Facts):
-    """Public facts and the penalty ``lambda_`` of the mean objective."""
-
-    lambda_: float = 0.0
 
     @property
     def penalty(self) -> float:
@@ -67,5 +60,8 @@ class Problem(Facts):
     @property
     def kappa(self) -> float:
         """``R**2 / Lambda``: how much one row can add to the curvature (privacy.md 0)."""
-        penalty = self.n * self.lambda_
-        return self.radius**2 / penalty if penalty > 0 else math.inf
+        return self.radius**2 / self.penalty if self.penalty > 0 else math.inf
+
+
+Facts = Problem
+"""A problem by the name that it has while no penalty is chosen."""

@@ -9,36 +9,32 @@ The second sees the first as public, so their guarantees add up (adaptive compos
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import perturbation
+from privatelr.mechanisms.calibration import (
+    Calibration,
+    MomentsCalibration,
+    calibrate_moments,
+    lambda_rules,
+    proven,
+)
 from privatelr.mechanisms.calibration.calibrate import (
     calibrate_objective,
     calibrate_output,
     calibrate_plain,
 )
-from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA, all_rules, lambda_by_rule
-from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration, calibrate_moments
-from privatelr.mechanisms.calibration.pure import proven
 from privatelr.mechanisms.moments_release import release_moments
-from privatelr.mechanisms.release import draw
-from privatelr.mechanisms.request import divide, is_usual
+from privatelr.mechanisms.perturbation import Draws, Release, draw
+from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import Request, divide, is_usual
 from privatelr.numerics.solve import Solver
-from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, NonPrivate, Promise, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness
 from privatelr.types import Placement, Rows
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.calibration_record import Calibration
-    from privatelr.mechanisms.calibration.lambda_rules import LambdaRule
-    from privatelr.mechanisms.calibration.pure import Analysis
-    from privatelr.mechanisms.problem import Facts, Problem
-    from privatelr.mechanisms.release import Draws, Release
-    from privatelr.mechanisms.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,67 +67,28 @@ def find_mechanism(request: Request) -> Mechanism:
     return MECHANISMS[key]
 
 
-def calibrate(request: Request, facts: Facts) -> Calibration:
+def calibrate(request: Request, facts: Problem) -> Calibration:
     """Choose lambda if a rule was asked for, then calibrate; takes no data."""
     mechanism, target, asked = find_mechanism(request), request.target, request.lambda_
     if isinstance(target, NonPrivate):
         if not isinstance(asked, str):
             return mechanism.calibrate(facts.with_lambda(asked), request, "as given")
-        plain = facts.with_lambda(PLAIN_LAMBDA)
+        plain = facts.with_lambda(lambda_rules.PLAIN_LAMBDA)
         return mechanism.calibrate(plain, request, "the default of a plain fit")
     analysis = proven(request.analysis, facts.loss)
-    rules = all_rules(facts, target, analysis, request.placement)
+    known = facts, target, analysis, request.placement
+    rules = lambda_rules.all_rules(*known)
     if not isinstance(asked, str):
-        found = mechanism.calibrate(facts.with_lambda(asked), request, "as given")
-        return replace(found, lambda_rules=rules)
-    value = dict(rules).get(asked)
-    if value is None:  # a rule that has no answer says why
-        value = lambda_by_rule(asked, facts, target, analysis, request.placement)
-    origin = _origin(request, _in_words(asked, value, facts, target, analysis), analysis)
-    if asked != "PrivateLR" and analysis != "cms11":  # PrivateLR's may be too small
-        request = replace(request, on_small_lambda="keep")
-    found = mechanism.calibrate(facts.with_lambda(value), request, origin)
-    return replace(found, lambda_rules=rules)
-
-
-def _in_words(
-    rule: LambdaRule, value: float, facts: Facts, target: Promise, analysis: Analysis
-) -> tuple[LambdaRule, Promise]:
-    """The rule by which an automatic lambda is described, and the promise that it is free for.
-
-    ``"auto"`` is called ``"free"`` where it is the free penalty, under (epsilon, delta) of either
-    kind of noise.
-    """
-
-    def agrees(other: Promise) -> bool:
-        return math.isclose(value, lambda_by_rule("free", facts, other, analysis), rel_tol=1e-9)
-
-    if rule == "PrivateLR":
-        return rule, target
-    if isinstance(target, ApproxDP) and agrees(pure := PureDP(target.epsilon)):
-        return "free", pure
-    return ("free" if agrees(target) else rule), target
-
-
-def _origin(request: Request, described: tuple[LambdaRule, Promise], analysis: Analysis) -> str:
-    """Where an automatic lambda comes from, in words."""
-    rule, target = described
-    if rule == "PrivateLR" or analysis == "cms11":
-        return "automatic, PrivateLR's rule"
-    if rule == "auto":
-        return "automatic, balances noise and shrinkage for a guess of the coefficients"
-    if request.placement == "output":
-        if analysis == "joint":
-            return "automatic, what would be free in objective perturbation"
-        return "automatic, what objective perturbation would take"
-    if isinstance(target, ZCDP):
-        cost = "be free under" if analysis == "joint" else "cost a tenth of"
-        return f"automatic, what would {cost} the pure epsilon that implies this rho"
-    if isinstance(target, ApproxDP):
-        return "automatic, the smallest that adds at most 2 % to the noise"
-    if analysis == "joint":
-        return "automatic, the smallest that adds nothing to the noise"
-    return "automatic, the smallest that costs a tenth of eps"
+        problem, origin = facts.with_lambda(asked), "as given"
+    else:
+        if asked not in rules:  # a rule that has no answer says why
+            lambda_rules.lambda_by_rule(asked, *known)
+        problem = facts.with_lambda(rules[asked])
+        origin = lambda_rules.origin_of(asked, rules, *known)
+        if asked != "PrivateLR" and analysis != "cms11":  # PrivateLR's may be too small
+            request = replace(request, on_small_lambda="keep")
+    found = mechanism.calibrate(problem, request, origin)
+    return replace(found, lambda_rules=tuple(rules.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +117,7 @@ class StagedCalibration:
         return "\n".join(str(stage) for stage in (self.coefficients, self.moments) if stage)
 
 
-def calibrate_all(request: Request, facts: Facts) -> StagedCalibration:
+def calibrate_all(request: Request, facts: Problem) -> StagedCalibration:
     """Divide the price and calibrate every stage; takes no data."""
     parts = divide(request.target, request.spend, facts.loss)
     for name, part in zip(("coefficients", "inference"), parts, strict=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, cast
 
@@ -26,10 +26,11 @@ from privatelr.mechanisms.calibration.lambda_rules import LAMBDA_RULES, LambdaRu
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
 from privatelr.numerics import Loss
 from privatelr.privacy import (
+    NEIGHBOURS,
     REPLACE_ONE,
-    ZCDP,
     ApproxDP,
     Guarantee,
+    Neighbours,
     NonPrivate,
     Promise,
     PureDP,
@@ -42,30 +43,32 @@ USUAL_DELTA = 1e-6
 """The delta of a request that names none; no warning is given of it while it is below ``1/n``."""
 
 
-def _is_below(delta: float, n: int) -> bool:
-    return delta < 1 / n and delta * n < 1  # for the double nearest to 1/n may be on either side
-
-
-def _far_below(n: int) -> str:
-    """A power of ten that no function warns of."""
-    return f"{10.0 ** math.floor(math.log10(0.01 / n)):g}"
+def _doubts(target: Guarantee, n: int) -> tuple[str, str] | None:
+    """What a delta is not below, and what to take, if one random record might be published."""
+    if not isinstance(target, ApproxDP):
+        return None
+    delta = target.delta
+    if delta < 1 / n and delta * n < 1:  # for the double nearest to 1/n may be on either side
+        return None
+    far_below = 10.0 ** math.floor(math.log10(0.01 / n))  # of which no function warns
+    return f"1/n = {1 / n:.3g}", f"count as private; take {far_below:g}, or less."
 
 
 def require_below_one_record(target: Guarantee, n: int) -> None:
     """Refuse a delta under which one random record might be published."""
-    if isinstance(target, ApproxDP) and not _is_below(target.delta, n):
+    if isinstance(target, ApproxDP) and (doubts := _doubts(target, n)):
         raise GuaranteeError(
-            f"delta={target.delta:g}: delta takes a number below 1/n = {1 / n:.3g}, because at 1/n "
-            f"publishing one random record would count as private; take {_far_below(n)}, or less."
+            f"delta={target.delta:g}: delta takes a number below {doubts[0]}, because at 1/n "
+            f"publishing one random record would {doubts[1]}"
         )
 
 
 def warn_of_one_record(target: Guarantee, n: int, stacklevel: int) -> None:
     """Say so where one random record might be published."""
-    if isinstance(target, ApproxDP) and not _is_below(target.delta, n):
+    if isinstance(target, ApproxDP) and (doubts := _doubts(target, n)):
         warnings.warn(
-            f"delta={target.delta:g} is not below 1/n = {1 / n:.3g}, where publishing one random "
-            f"record would count as private; take {_far_below(n)}, or less.",
+            f"delta={target.delta:g} is not below {doubts[0]}, where publishing one random record "
+            f"would {doubts[1]}",
             PrivacyWarning,
             stacklevel=stacklevel + 1,
         )
@@ -114,20 +117,14 @@ def read_spend(spend: Any) -> Spend:
             "spend: there is no share for the coefficients, which everything else is about; "
             f"spend takes {_TAKES}."
         )
-    shares = _rounded(dict(spend))
+    shares = dict(spend)
+    rest, are_floats = shares.get("inference"), all(isinstance(x, float) for x in shares.values())
+    nearly = are_floats and abs(sum(shares.values()) - 1) <= _NEARLY
+    if rest is not None and nearly and 0 < rest < 1:
+        # decimals of 2/3 and 1/3 nearly add up: the first share is made the rest
+        shares["coefficients"] = float(1 - exact(rest))
     split(NonPrivate(), shares)  # refuses what are no shares
     return tuple(shares.items())
-
-
-def _rounded(shares: dict[str, Any]) -> dict[str, Any]:
-    """Shares such as 2/3 and 1/3, whose decimals nearly add up, with the first made the rest."""
-    rest = shares.get("inference")
-    are_floats = all(isinstance(share, float) for share in shares.values())
-    if rest is None or not are_floats or not 0 < rest < 1:
-        return shares
-    if abs(sum(shares.values()) - 1) > _NEARLY:
-        return shares
-    return {**shares, "coefficients": float(1 - exact(rest))}
 
 
 def divide(target: Guarantee, spend: Spend, loss: Loss) -> tuple[Guarantee, Guarantee | None]:
@@ -155,9 +152,12 @@ def usual_shares(target: Guarantee, loss: Loss) -> dict[str, float]:
 
 SMALLEST_LAMBDA, LARGEST_LAMBDA = 1e-15, 1e12
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e4
-SMALLEST_DELTA, LARGEST_DELTA = 1e-30, 0.5
-_DELTA_TAKES = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
-_EPS_TAKES = f"0 for the plain fit, or a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+_RANGES = {
+    "epsilon": (SMALLEST_EPSILON, LARGEST_EPSILON),
+    "rho": (SMALLEST_EPSILON, LARGEST_EPSILON),
+    "delta": (1e-30, 0.5),
+}
+"""Least and largest numbers of a guarantee; no formula here was checked for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,83 +193,87 @@ def read_request(
         raise ArgumentError(
             f"op={show(op)}: op takes True (objective perturbation) or False (output)."
         )
+    if analysis is not None:
+        analysis = require_choice(GuaranteeError, "analysis", analysis, ANALYSES)
+    small = ("increase", "keep")
     return Request(
         target=read_target(eps, delta),
         placement="objective" if op else "output",
-        analysis=_read_analysis(analysis),
+        analysis=cast("Analysis | None", analysis),
         lambda_=_read_lambda(lambda_),
         on_small_lambda=cast(
             "SmallLambda",
-            require_choice(
-                GuaranteeError, "on_small_lambda", on_small_lambda, ("increase", "keep")
-            ),
+            require_choice(GuaranteeError, "on_small_lambda", on_small_lambda, small),
         ),
         spend=read_spend(spend),
     )
 
 
-def read_target(eps: Any, delta: Any) -> Guarantee:
+def read_target(
+    eps: Any,
+    delta: Any,
+    usual: float | None = None,
+    *,
+    name: str = "eps",
+    plain: str = "the plain fit",
+    neighbours: Neighbours = REPLACE_ONE,
+) -> Guarantee:
     """The guarantee that ``eps`` and ``delta`` ask for; ``eps=0`` asks for none.
 
     A guarantee itself may stand in the place of ``eps``: ``eps=ZCDP(0.1)``.
+
+    Parameters
+    ----------
+    eps, delta
+        As given.
+    usual
+        The value of delta that is ignored beside a guarantee. Where there is one, no promise at
+        all may be asked for by `NonPrivate` or by infinity too.
+    name, plain
+        What the argument and a fit without privacy are called.
+    neighbours
+        What the guarantee has to be about.
     """
+    takes = {"epsilon": f"0 for {plain}, or a", "rho": "a", "delta": "0 (pure privacy), or a"}
+
+    def number(field: str, value: Any) -> float:
+        low, high = _RANGES[field]
+        said = f"{takes[field]} number from {low:g} to {high:g}"
+        label = name if field == "epsilon" else field
+        return require_number(GuaranteeError, label, value, said, at_least=low, at_most=high)
+
+    if usual is not None and isinstance(eps, NonPrivate):
+        return replace(eps, neighbours=neighbours)
     if isinstance(eps, Promise):
-        require_number(
-            GuaranteeError, "delta", delta, "0 beside a guarantee as eps", at_least=0, at_most=0
-        )
-        return _require_usual(eps)
-    limits = {"at_least": 0.0, "at_most": LARGEST_DELTA}
-    excess = require_number(GuaranteeError, "delta", delta, _DELTA_TAKES, **limits)
-    epsilon = require_number(
-        GuaranteeError, "eps", eps, _EPS_TAKES, at_least=0, at_most=LARGEST_EPSILON
-    )
-    if epsilon == 0:
-        return NonPrivate("none: eps=0 asks for the plain fit")
-    return _require_usual(PureDP(epsilon) if excess == 0 else ApproxDP(epsilon, excess))
-
-
-def read_target_with_default_delta(eps: Any, delta: Any, usual: float) -> Guarantee:
-    """Read a target where delta has a `usual` value, which is ignored beside a guarantee.
-
-    No promise at all may be asked for, by `NonPrivate` or by infinity.
-    """
-    if isinstance(eps, NonPrivate):
+        beside = 0 if usual is not None and delta == usual else delta
+        said = f"0 beside a guarantee as {name}"
+        require_number(GuaranteeError, "delta", beside, said, at_least=0, at_most=0)
+        if eps.neighbours is not neighbours:
+            names = {one: word for word, one in NEIGHBOURS.items()}
+            raise GuaranteeError(
+                f"{name}: takes a guarantee about neighbours that {neighbours.value}, which are "
+                f"{names[neighbours]!r}; the one that is given is about {names[eps.neighbours]!r}."
+            )
+        for field in _RANGES:
+            if hasattr(eps, field):
+                number(field, getattr(eps, field))
         return eps
-    if isinstance(eps, Promise):
-        return read_target(eps, 0.0 if delta == usual else delta)
-    if isinstance(eps, Real) and eps == math.inf:
-        return NonPrivate("none: eps=inf asks for the plain fit")
-    return read_target(eps, delta)
+    excess = 0.0 if _is(delta, 0) else number("delta", delta)
+    if _is(eps, 0) or (usual is not None and _is(eps, math.inf)):
+        return NonPrivate(f"none: {name}={abs(float(eps)):g} asks for {plain}", neighbours)
+    epsilon = number("epsilon", eps)
+    if excess == 0:
+        return PureDP(epsilon, neighbours)
+    return ApproxDP(epsilon, excess, neighbours)
 
 
-def _require_usual(target: Promise) -> Guarantee:
-    """Refuse numbers that no formula here was checked for."""
-    if target.neighbours is not REPLACE_ONE:
-        raise GuaranteeError("eps: takes a guarantee about neighbours that replace one record.")
-    limits = {"at_least": SMALLEST_EPSILON, "at_most": LARGEST_EPSILON}
-    if isinstance(target, ZCDP):
-        takes = f"a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
-        require_number(GuaranteeError, "rho", target.rho, takes, **limits)
-        return target
-    require_number(GuaranteeError, "eps", target.epsilon, _EPS_TAKES, **limits)
-    if isinstance(target, ApproxDP):
-        bounds = {"at_least": SMALLEST_DELTA, "at_most": LARGEST_DELTA}
-        require_number(GuaranteeError, "delta", target.delta, _DELTA_TAKES, **bounds)
-    return target
+def _is(value: Any, number: float) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and value == number
 
 
 def is_usual(target: Guarantee) -> bool:
     """Whether a target is one that formulas here were checked for."""
-    try:
-        return isinstance(target, NonPrivate) or _require_usual(target) is target
-    except GuaranteeError:
-        return False
-
-
-def _read_analysis(analysis: Any) -> Analysis | None:
-    if analysis is None:
-        return None
-    return cast("Analysis", require_choice(GuaranteeError, "analysis", analysis, ANALYSES))
+    return all(low <= getattr(target, field, low) <= high for field, (low, high) in _RANGES.items())
 
 
 def _read_lambda(lambda_: Any) -> float | LambdaRule:
@@ -282,8 +286,7 @@ def _read_lambda(lambda_: Any) -> float | LambdaRule:
             end = or_meant(lambda_, LAMBDA_RULES)
             raise GuaranteeError(f"lambda_={show(lambda_)}: lambda_ takes {takes}{end}")
         return lambda_
-    limits = {"at_least": 0.0, "at_most": LARGEST_LAMBDA}
-    value = require_number(GuaranteeError, "lambda_", lambda_, takes, **limits)
-    if 0 < value < SMALLEST_LAMBDA:
-        raise GuaranteeError(f"lambda_={value:g}: lambda_ takes {takes}.")
-    return value
+    if _is(lambda_, 0):
+        return 0.0
+    limits = {"at_least": SMALLEST_LAMBDA, "at_most": LARGEST_LAMBDA}
+    return require_number(GuaranteeError, "lambda_", lambda_, takes, **limits)

@@ -1,72 +1,68 @@
-"""What leaves a mechanism that chooses columns: how often each signed column was chosen.
+"""What mechanisms that choose have in common: what they are given, and what leaves them.
 
 Options are numbered ``0 ... 2 d - 1``: option k below d is column k, and option d + k is column k
 with its sign turned. A released coefficient is a difference of two counts.
+
+Private numbers have a public shape: every entry is read by itself, and none is refused. How an
+entry is read never depends on another one, so that one record changes one record.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from privatelr.errors import GuaranteeError
+from privatelr.cells import number
+from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, require_number, show
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import Event, Guarantee, void
+from privatelr.privacy.accounting import Account, Entry, account_with
 from privatelr.types import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from privatelr.numerics.rows import EntryRows
-    from privatelr.privacy import Event, Guarantee
-    from privatelr.privacy.accounting import Entry
-
-
-class SelectionProblem(Protocol):
-    """Public facts about a fit that chooses columns; its `loss` is a name, a title and a scale."""
-
-    @property
-    def n(self) -> int: ...
-    @property
-    def d(self) -> int: ...
-    @property
-    def x_bound(self) -> float:
-        """Largest size of an entry of a row."""
-        ...
-
-    @property
-    def loss(self) -> Any: ...
+LARGEST_NUMBER = 1e100
+"""Largest size of a public bound on private numbers, which leaves doubles room to add them up."""
+_NUMERIC = "biuf"
+"""Kinds of NumPy's types that hold real numbers."""
 
 
 class SelectionCalibration(Protocol):
-    """All numbers of a mechanism that chooses columns, computed before any data is touched."""
+    """All numbers of a mechanism that chooses columns, computed before any data is touched.
+
+    Attributes
+    ----------
+    problem
+        n, d, `x_bound` (the largest size of an entry of a row) and `loss`, with a name, a title
+        and a scale.
+    target : Guarantee
+    unit : float
+        Size of a coefficient whose column is always chosen.
+    events : tuple of Event
+        What a ledger composes for this release.
+    title : str
+        What the printed page calls the model.
+    mechanism : str
+        Its key in the table of mechanisms, such as ``"multiplicative weights"``.
+    facts : tuple of (str, str)
+        Labels and sentences for the printed page.
+    """
 
     @property
-    def problem(self) -> SelectionProblem: ...
+    def problem(self) -> Any: ...
     @property
     def target(self) -> Guarantee: ...
     @property
-    def unit(self) -> float:
-        """Size of a coefficient whose column is always chosen."""
-        ...
-
+    def unit(self) -> float: ...
     @property
-    def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for this release."""
-        ...
-
+    def events(self) -> tuple[Event, ...]: ...
     @property
-    def title(self) -> str:
-        """What the printed page calls the model."""
-        ...
-
+    def title(self) -> str: ...
     @property
-    def mechanism(self) -> str:
-        """Its key in the table of mechanisms, such as ``"multiplicative weights"``."""
-        ...
-
+    def mechanism(self) -> str: ...
     @property
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        """Labels and sentences for the printed page."""
-        ...
+    def facts(self) -> tuple[tuple[str, str], ...]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,10 +108,116 @@ class Selections:
         )
 
 
-def require_shape(rows: EntryRows, problem: SelectionProblem) -> None:
-    """Refuse rows of another shape than a calibration was made for; compares public facts only."""
+def require_match(rows: EntryRows, calibration: SelectionCalibration) -> None:
+    """Refuse rows that the calibration was not made for; compares public facts only."""
+    problem = calibration.problem
     if rows.n != problem.n or rows.d != problem.d:
         raise GuaranteeError(
             f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
             f"d={problem.d}."
         )
+    if rows.x_bound > problem.x_bound:
+        raise GuaranteeError(
+            f"rows with entries up to {rows.x_bound:g} are beyond x_bound={problem.x_bound:g}, "
+            "which the choices were calibrated for."
+        )
+
+
+# -- what users hand over -------------------------------------------------------------------------
+
+
+def private_numbers(name: str, given: Any, dimensions: int) -> FloatArray:
+    """Numbers as doubles; NaN for what is missing, masked, or no number.
+
+    Numbers too large for a double become infinite.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for the error.
+    given : array-like
+        An array, a column or a frame, or for one dimension a list, of which every item is an
+        entry. A list of rows has no public width, as it is one that all rows have.
+    dimensions : int
+        How many there should be, 1 or 2.
+
+    Returns
+    -------
+    ndarray
+        Its shape is that of `given`; whether it is right is for the caller to say.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no shape that is known without a look at the entries.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself. *Assumed public*: the shape. *Not covered*: time
+    and memory.
+    """
+    if isinstance(given, list | tuple):
+        if dimensions > 1:
+            raise ArgumentError(
+                f"{name} of type {type(given).__name__}: a list of rows has no width of its own; "
+                f"{name} takes an array, such as numpy.asarray({name}, dtype=float)."
+            )
+        return np.array([number(value) for value in given], dtype=np.float64)
+    if isinstance(given, np.ma.MaskedArray):
+        held = _of_array(np.asarray(given.data))
+        mask = np.ma.getmaskarray(given)
+        return np.where(mask, np.nan, held) if mask.dtype == np.bool_ else held
+    try:
+        array = np.asarray(given)
+    except Exception:
+        raise ArgumentError(f"{name}: takes an array of numbers.") from None
+    return _of_array(array)
+
+
+def _of_array(array: Any) -> FloatArray:
+    if array.dtype.kind in _NUMERIC:
+        with np.errstate(all="ignore"):
+            return np.asarray(array, dtype=np.float64)
+    if array.dtype.kind != "O":
+        return np.full(array.shape, np.nan)
+    values = [number(value) for value in array.ravel().tolist()]
+    return np.array(values, dtype=np.float64).reshape(array.shape)
+
+
+def read_range(name: str, given: Any, takes: str) -> tuple[float, float]:
+    """A public pair of numbers, the lower one first."""
+    ends = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(ends, tuple | list) or len(ends) != 2:
+        raise ArgumentError(f"{name}={show(given)}: {name} takes {takes}.")
+    most = {"at_least": -LARGEST_NUMBER, "at_most": LARGEST_NUMBER}
+    low, high = (require_number(ArgumentError, name, end, takes, **most) for end in ends)
+    if not high - low >= 1 / LARGEST_NUMBER:
+        raise ArgumentError(f"{name}={show(given)}: {name} takes {takes}.")
+    return low, high
+
+
+def read_account(ledger: Any) -> Account | None:
+    """What is charged: a ledger that is named, with every one whose block is open."""
+    if ledger is not None and not isinstance(ledger, Account):
+        raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
+    return account_with(ledger)
+
+
+def read_seed(seed: Any, what: str) -> int | None:
+    """A seed, which makes what follows of no worth, as its caller's caller is told."""
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
+    warnings.warn(
+        f"seed={seed}: the choices can be replayed, so this {what} has no privacy; leave seed=None "
+        "for a release.",
+        PrivacyWarning,
+        stacklevel=4,
+    )
+    return int(seed)
+
+
+def standing(target: Guarantee, seed: int | None) -> Guarantee:
+    """What is left of a guarantee beside a seed."""
+    return target if seed is None or not target.is_private else void("seeded noise")

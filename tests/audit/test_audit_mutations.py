@@ -9,7 +9,7 @@ from privatelr.audit.designs import audit_rows
 from privatelr.audit.mutations import MUTATIONS
 from privatelr.audit.mutations.planted import Look, Mutation, Swap, everywhere, planted
 from privatelr.mechanisms import MECHANISMS
-from privatelr.mechanisms.calibration import output_noise
+from privatelr.mechanisms.calibration import proven_noise
 from privatelr.types import RowLimit
 
 ALL = 30
@@ -60,9 +60,9 @@ def test_a_bug_is_taken_out_again_where_the_audit_fails():
 
 
 def test_a_function_is_swapped_wherever_it_is_known():
-    names = {swap.owner.__name__ for swap in everywhere(output_noise.laws_hiding, None)}
+    names = {swap.owner.__name__ for swap in everywhere(proven_noise.laws_hiding, None)}
     home = "privatelr.mechanisms.calibration"
-    assert names >= {f"{home}.output_noise", f"{home}.moment_noise"}
+    assert names >= {f"{home}.proven_noise", f"{home}.moment_noise"}
     assert "privatelr.audit.peers" in names
 
 

@@ -14,9 +14,9 @@ from privatelr import ArgumentError, GuaranteeError, Ledger, NonPrivate, Privacy
 from privatelr.audit.enumeration.discrete import loss_of_outcomes
 from privatelr.mechanisms.linear_programs import (
     calibrate_constraints,
-    constraint_private,
     constraint_private_lp,
     held_bounds,
+    lp_calibration,
     private_corners,
     public_corners,
 )
@@ -104,8 +104,8 @@ def test_exact_loss_is_never_above_the_claim(claim, number, private):
 
 
 def test_a_sensitivity_that_is_halved_twice_is_caught(monkeypatch):
-    honest = constraint_private.range_within
-    monkeypatch.setattr(constraint_private, "range_within", lambda *a: 4 * honest(*a))
+    honest = lp_calibration.range_within
+    monkeypatch.setattr(lp_calibration, "range_within", lambda *a: 4 * honest(*a))
     assert largest_loss(PureDP(1.0), "rows") > 1.0
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from privatelr.mechanisms import Facts
 from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.numerics import LOSSES, Logistic
-from privatelr.privacy.noise import gaussian_sd, smallest
+from privatelr.privacy.noise import gaussian_sd
 
 FILE = Path(__file__).parents[1] / "reference" / "calibration.json"
 REFERENCE = json.loads(FILE.read_text(encoding="utf-8"))["gaussian"]
@@ -57,12 +57,7 @@ def test_reference(row):
     # the table takes the split from a grid, so ours may save a little more
     assert 0.997 * row["sigma_best"] <= found <= row["sigma_best"] * (1 + 1e-9)
     assert gaussian_objective.objective_log_delta(problem, eps, found) <= math.log(delta)
-    unit = problem.radius
-    one_log = unit * smallest(
-        lambda s: gaussian_objective.any_loss_log_delta(problem, eps, 1 / s) <= math.log(delta),
-        1.0,
-        1e9,
-    )
+    one_log = gaussian_objective.objective_sigma(problem, eps, delta, analysis="one-log")
     assert one_log == pytest.approx(row["sigma_one_log"], rel=1e-9)
 
 
@@ -70,11 +65,7 @@ def test_reference(row):
 def test_table(eps, lambda_, first, best):
     problem = Facts(10**4, 5, LOSSES["logistic"], 1.0).with_lambda(lambda_)
     assert gaussian_objective.objective_sigma(problem, eps, 1e-6) == pytest.approx(best, rel=1e-3)
-    one_log = smallest(
-        lambda s: gaussian_objective.any_loss_log_delta(problem, eps, 1 / s) <= math.log(1e-6),
-        1.0,
-        1e9,
-    )
+    one_log = gaussian_objective.objective_sigma(problem, eps, 1e-6, analysis="one-log")
     assert one_log == pytest.approx(first, rel=5e-4)
 
 

@@ -126,10 +126,7 @@ def test_planted_gaussian_noise_is_caught(check, monkeypatch):
         if lambda_ is None:  # its free lambda, which balances noise and shrinkage here
             analysis = pure.proven(None, facts.loss)
             if kinds:
-                least = gaussian_objective.free_penalty(
-                    facts, target, shield_ratio=0.2, analysis=analysis
-                )
-                lambda_ = least / facts.n
+                lambda_ = gaussian_objective.free_penalty(facts, target, analysis) / facts.n
         try:
             return calibrate(replace(asked(target, lambda_, op, small), kinds=kinds), facts)
         except GuaranteeError:

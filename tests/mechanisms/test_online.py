@@ -30,6 +30,7 @@ from privatelr.mechanisms.online import (
     OnlineProblem,
     PrivateFTRL,
     calibrate_online,
+    opening_state,
     read_problem,
     read_promise,
 )
@@ -97,11 +98,13 @@ def path_law(play, adversary):
     problem = play.calibration.problem
     found = {}
     for path in itertools.product(range(problem.n_experts), repeat=problem.horizon):
-        play._begin(play.calibration, None)
+        play._state = opening_state(play.calibration)
         total = 0.0
         for round_, index in enumerate(path):
-            total += play.calibration.mechanism.log_probabilities(-play._sums.astype(float))[index]
-            play._choice = index
+            total += play.calibration.mechanism.log_probabilities(-play._state.sums.astype(float))[
+                index
+            ]
+            play._state.choice = index
             play.update(adversary(path[:round_], round_))
         found[path] = total
     assert abs(sum(map(math.exp, found.values())) - 1) < 1e-9
@@ -171,12 +174,12 @@ def test_choices_follow_the_law():
     play = PrivateFTRL(3, 2, 3.0, 0)
     play.predict()
     play.update([0.0, 0.5, 1.0])
-    chances = np.exp(play.calibration.mechanism.log_probabilities(-play._sums.astype(float)))
+    chances = np.exp(play.calibration.mechanism.log_probabilities(-play._state.sums.astype(float)))
     weights = np.exp(-np.array([0.0, 0.5, 1.0]) / play.lambda_)
     np.testing.assert_allclose(chances, weights / weights.sum())
     counts = np.zeros(3)
     for _ in range(3000):
-        play._choice = None
+        play._state.choice = None
         counts[play.predict()] += 1
     assert stats.chisquare(counts, 3000 * chances).pvalue > 1e-7
 
@@ -263,10 +266,12 @@ def test_losses_are_clipped_whatever_they_are():
     play = PrivateFTRL(5, 3, 1.0, 1e-6, loss_range=(-1, 3))
     play.predict()
     play.update([np.nan, np.inf, -np.inf, 7, 0])
-    np.testing.assert_array_equal(play._sums / play.calibration.problem.steps, [1, 1, 0, 1, 0.25])
+    np.testing.assert_array_equal(
+        play._state.sums / play.calibration.problem.steps, [1, 1, 0, 1, 0.25]
+    )
     play.predict()
     play.update(np.array([True, False, True, False, True]))
-    assert play._sums.max() <= 2 * play.calibration.problem.steps
+    assert play._state.sums.max() <= 2 * play.calibration.problem.steps
 
 
 class Telling:
@@ -317,7 +322,7 @@ def test_every_loss_is_read_by_itself_and_none_is_refused(losses, counted):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         play.update(losses)
-    assert (play._sums / play.calibration.problem.steps).tolist() == counted
+    assert (play._state.sums / play.calibration.problem.steps).tolist() == counted
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ def test_a_larger_lambda_affords_more():
 def test_the_suggestion_is_as_good_as_a_dense_search():
     facts, claim = SimplexFacts(COD_RNA, 9, 1.0, 20.0, Huber()), ApproxDP(1.0, 1e-6)
     grid = np.geomspace(min_lambda(facts, claim), 1.0, 400)
-    best = grid[affordable._best(facts, claim, grid)]
+    best = grid[affordable.least_risk(facts, claim, grid)]
     assert suggest_lambda(facts, claim) == pytest.approx(best, rel=0.05)
 
 
@@ -434,10 +434,10 @@ def test_doubtful_draws_are_decided_by_further_bits(monkeypatch):
     """With doubles that decide nothing, the same numbers give the same options."""
     logs = np.random.default_rng(0).standard_normal(50) * 5
     draw = SystemRandomness().draw(Uniforms(500))
-    fast = simplex_release._options(logs, draw)
-    ends, error = simplex_release._ends(logs)
-    monkeypatch.setattr(simplex_release, "_ends", lambda _: (ends, 2.0))
-    np.testing.assert_array_equal(simplex_release._options(logs, draw), fast)
+    fast = simplex_release.options_of(logs, draw)
+    ends, error = simplex_release.ends_of(logs)
+    monkeypatch.setattr(simplex_release, "ends_of", lambda _: (ends, 2.0))
+    np.testing.assert_array_equal(simplex_release.options_of(logs, draw), fast)
     assert error < 1e-12
 
 
@@ -449,7 +449,7 @@ def test_a_number_beside_an_end_is_on_its_side():
         for moved in (-1e-15, 1e-15):
             number = FloatDraw(np.array([ends[k] + moved]))
             exact = k if moved < 0 else k + 1
-            assert simplex_release._options(logs, number)[0] == exact
+            assert simplex_release.options_of(logs, number)[0] == exact
 
 
 def test_options_of_no_weight_in_doubles_are_never_hit_by_rounding():

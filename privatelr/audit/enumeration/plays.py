@@ -24,6 +24,7 @@ from privatelr.mechanisms.online import (
     OnlineProblem,
     PrivateFTRL,
     calibrate_online,
+    opening_state,
 )
 from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, minimiser_logs
 from privatelr.numerics import LOSSES
@@ -208,8 +209,7 @@ class _Scripted(PrivateFTRL):
     """A play whose choices are scripted."""
 
     def __init__(self, calibration: OnlineCalibration, script: Script) -> None:
-        self._begin(calibration, None)
-        self._entry = None
+        self._go_on(opening_state(calibration))
         self._script = script
 
     def _randomness(self) -> Randomness:
@@ -230,7 +230,7 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     wild = PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
     wild.predict()
     wild.update(_WILD)
-    sums = wild._sums / wild.calibration.problem.steps
+    sums = wild._state.sums / wild.calibration.problem.steps
     wildest = float(np.maximum(sums - 1.0, -sums).max(initial=0.0))
     yield Check(PART, "experts: how far wild losses move a sum, over the range", wildest)
 

@@ -29,7 +29,6 @@ from privatelr.mechanisms.linear_programs import (
 )
 from privatelr.mechanisms.simplex import (
     SimplexFacts,
-    SimplexProblem,
     calibrate_simplex,
     release_simplex,
 )
@@ -296,7 +295,7 @@ def log_chances(histograms: IntArray, log_theta: FloatArray) -> FloatArray:
     return np.asarray(ways + histograms @ log_theta)
 
 
-def exact_minimiser(rows: EntryRows, problem: SimplexProblem) -> FloatArray:
+def exact_minimiser(rows: EntryRows, problem: SimplexFacts) -> FloatArray:
     """Log theta ``(2 d,)`` of a small case, from the definition alone.
 
     Newton's method on the KKT conditions in ``log theta``, with a step of mirror descent where

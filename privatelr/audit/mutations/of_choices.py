@@ -27,11 +27,11 @@ from privatelr.audit.mutations.planted import (
     times,
 )
 from privatelr.errors import GuaranteeError
+from privatelr.mechanisms import published
 from privatelr.mechanisms.linear_programs import (
     constraint_private,
     lp_calibration,
     lp_rounds,
-    thesis_svm,
 )
 from privatelr.mechanisms.online import PrivateFTRL, online_calibration
 from privatelr.mechanisms.simplex import number_of_draws, simplex_calibration, simplex_release
@@ -61,7 +61,7 @@ bug("the sensitivity of a score is halved", lp_calibration.score_sensitivity, _C
 
 bug(
     "the published program says a tenth too little",
-    thesis_svm.true_epsilon,
+    published.true_epsilon,
     noise("published program"),
 )(times(1 / 1.1))
 
@@ -93,24 +93,21 @@ def _(honest: Any, log_weights: FloatArray, s: float) -> FloatArray:
     return np.asarray(special.softmax(log_weights))
 
 
-@bug("dense weights are fed back to columns", lp_rounds.play, CHOICES)
-def _(honest: Any, given: Any, score: Any, pace: Any, choice: Any, randomness: Any) -> IntArray:
+def _fed_back(honest: Any, n: int, score: Any, fall: Any, s: float, *rest: Any) -> IntArray:
     """Every round starts from the dense weights of the round before, and not from the others."""
-    log_weights = np.zeros(given.n)
-    path = np.empty(pace.rounds, dtype=np.intp)
-    for turn in range(pace.rounds):
-        weights = dense_projection(log_weights, pace.s)
-        path[turn] = choice.choose(score(weights), randomness)
+    made, randomness = rest
+    log_weights = np.zeros(n)
+    path = np.empty(made.rounds, dtype=np.intp)
+    for turn in range(made.rounds):
+        weights = dense_projection(log_weights, s)
+        path[turn] = made.choice.choose(score(weights), randomness)
         log_weights = np.log(weights)
-        lp_rounds.lower(log_weights, given, int(path[turn]), pace.step)
+        fall(log_weights, int(path[turn]))
     return path
 
 
-@bug("dense weights are fed back to corners", (constraint_private, "dense_projection"), CHOICES)
-def _(honest: Any, log_weights: FloatArray, s: float) -> Any:
-    found = honest(log_weights, s)
-    log_weights[:] = np.log(found)  # the caller goes on with these
-    return found
+bug("dense weights are fed back to columns", (lp_rounds, "play"), CHOICES)(_fed_back)
+bug("dense weights are fed back to corners", (constraint_private, "play"), CHOICES)(_fed_back)
 
 
 @bug("the reach of a private row is halved", constraint_private.calibrate_constraints, _CORNERS)
@@ -135,17 +132,17 @@ def _(honest: Any, target: Any, times: int) -> Any:
 
 @bug("a round that is asked twice draws twice", (PrivateFTRL, "predict"), CHOICES)
 def _(honest: Any, play: PrivateFTRL) -> Any:
-    play._choice = None
+    play._state.choice = None
     return honest(play)
 
 
 @bug("losses are not clipped", (PrivateFTRL, "update"), CHOICES)
 def _(honest: Any, play: PrivateFTRL, losses: Any) -> None:
-    before = play._sums
+    before = play._state.sums
     honest(play, losses)
     wild = np.nan_to_num(np.asarray(losses, dtype=np.float64), nan=1e6, posinf=1e6, neginf=-1e6)
     steps = np.clip(wild, -1e6, 1e6) * play.calibration.problem.steps
-    play._sums = before + steps.astype(np.int64)
+    play._state.sums = before + steps.astype(np.int64)
 
 
 # -- the simplex --------------------------------------------------------------------------------

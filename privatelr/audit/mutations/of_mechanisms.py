@@ -24,7 +24,13 @@ from privatelr.audit.mutations.planted import (
     times,
 )
 from privatelr.mechanisms import Problem, moments_release, perturbation, registry
-from privatelr.mechanisms.calibration import Calibration, moment_noise, output_noise, pure, zcdp
+from privatelr.mechanisms.calibration import (
+    Calibration,
+    gaussian_objective,
+    moment_noise,
+    proven_noise,
+    pure,
+)
 from privatelr.numerics import Huber, Objective, gradient_of, value_and_gradient
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
 from privatelr.privacy import noise as laws
@@ -120,19 +126,19 @@ def _with_blocks(found: Calibration, change: Callable[[Block], Block]) -> Calibr
     return replace(found, noise=replace(found.noise, blocks=blocks))
 
 
-@bug("a factor of two is lost in rho", output_noise.gaussian_within, _HIDDEN)
+@bug("a factor of two is lost in rho", proven_noise.gaussian_within, _HIDDEN)
 def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
     return laws.GaussianNoise(d, sensitivity / math.sqrt(4 * target.rho))
 
 
-@bug("a root is lost in rho", output_noise.gaussian_within, _HIDDEN)
+@bug("a root is lost in rho", proven_noise.gaussian_within, _HIDDEN)
 def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
     return laws.GaussianNoise(d, sensitivity / (2 * target.rho))
 
 
 bug(
     "replacement counts once in the sensitivity of the minimiser",
-    output_noise.output_sensitivity,
+    proven_noise.output_sensitivity,
     noise("output, epsilon = 1"),
 )(times(1 / 2))
 
@@ -152,7 +158,9 @@ bug("the curvature costs nothing under the one-log bound", pure.curvature_cost, 
 
 OF_MECHANISMS.append(
     Mutation(
-        "the first order is forgotten in rho", lambda: [Swap(zcdp, "FIRST_ORDER", 0.0)], (_ZCDP,)
+        "the first order is forgotten in rho",
+        lambda: [Swap(gaussian_objective, "FIRST_ORDER", 0.0)],
+        (_ZCDP,),
     )
 )
 

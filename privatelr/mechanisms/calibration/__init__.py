@@ -1,6 +1,5 @@
 """Every privacy formula of the package; a function in here takes public facts, never data."""
 
-from privatelr.mechanisms.calibration.approximate_minimum import certified_norm
 from privatelr.mechanisms.calibration.calibration_record import Alternative, Calibration
 from privatelr.mechanisms.calibration.lambda_rules import (
     LAMBDA_RULES,
@@ -15,8 +14,12 @@ from privatelr.mechanisms.calibration.moment_noise import (
     moments_balance,
     moments_sensitivity,
 )
-from privatelr.mechanisms.calibration.objective_noise import gaussian_tilts
-from privatelr.mechanisms.calibration.output_noise import laws_hiding, output_sensitivity
+from privatelr.mechanisms.calibration.proven_noise import (
+    certified_norm,
+    gaussian_tilts,
+    laws_hiding,
+    output_sensitivity,
+)
 from privatelr.mechanisms.calibration.pure import (
     ANALYSES,
     curvature_cost,

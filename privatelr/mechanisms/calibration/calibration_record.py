@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from privatelr.arguments import suggests_arguments
-from privatelr.mechanisms.calibration import pure
-from privatelr.mechanisms.calibration.objective_noise import relative_rate
-from privatelr.mechanisms.calibration.output_noise import output_sensitivity
+from privatelr.mechanisms.calibration.proven_noise import (
+    output_sensitivity,
+    relative_rate,
+    tilt_epsilon,
+)
+from privatelr.mechanisms.problem import Problem
 from privatelr.page_model import FactList, Heading, Piece, as_html
 from privatelr.privacy import (
     ZCDP,
@@ -25,9 +27,6 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, gaussian_epsilon
 from privatelr.types import Placement
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +116,17 @@ class Calibration:
 
         NaN under zCDP, which has no epsilon, and 0 for the plain fit.
         """
-        target, problem = self.target, self.problem
-        if isinstance(target, NonPrivate) or self.placement == "output":
-            return target.epsilon if isinstance(target, PureDP | ApproxDP) else _none(target)
-        if isinstance(target, ZCDP):
-            return math.nan
-        if isinstance(target, PureDP) or not isinstance(self.noise, GaussianNoise):
-            tilt = 2 * problem.loss.slope_bound * relative_rate(self.noise, problem)
-            return min(target.epsilon, tilt + self.distance / self.shield.scale)
-        mu = math.hypot(2 * self._m, self.distance / self.shield.scale)
-        return min(target.epsilon, gaussian_epsilon(mu, target.delta))
-
-    @property
-    def _m(self) -> float:
-        return self.problem.reach / self.noise.scale
+        target, problem, noise = self.target, self.problem, self.noise
+        if isinstance(target, ZCDP | NonPrivate):
+            return math.nan if target.is_private else 0.0
+        if self.placement == "output":
+            return target.epsilon
+        beside = self.distance / self.shield.scale
+        if isinstance(target, ApproxDP) and isinstance(noise, GaussianNoise):
+            mu = math.hypot(2 * (problem.reach / noise.scale), beside)
+            return min(target.epsilon, gaussian_epsilon(mu, target.delta))
+        tilt = 2 * problem.loss.slope_bound * relative_rate(noise, problem)
+        return min(target.epsilon, tilt + beside)
 
     @property
     def coefficient_sd(self) -> float:
@@ -149,33 +145,34 @@ class Calibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for this release."""
-        target = self.proven
+        target, problem, noise = self.proven, self.problem, self.noise
         if isinstance(target, PureDP | NonPrivate):
             return (target,) if isinstance(target, PureDP) else ()
-        problem, noise = self.problem, self.noise
         if self.placement == "output":
-            reach = output_sensitivity(problem, self.tau)
-            return (event_of(noise, reach, target.neighbours),)
+            return (event_of(noise, output_sensitivity(problem, self.tau), target.neighbours),)
         shield = GaussianEvent(self.distance / self.shield.scale, target.neighbours)
         if not isinstance(noise, GaussianNoise):
-            rate = relative_rate(self.noise, problem)
-            spent = pure.objective_epsilon(rate, problem, pure.named(self.analysis))
+            spent = tilt_epsilon(noise, problem, self.analysis)
             return (PureDP(spent, target.neighbours), shield)
-        loss = problem.loss
-        m, kappa = self._m, problem.kappa
-        tilt = TiltEvent(m, kappa, loss.curvature_bound, loss.joint_factor, target.neighbours)
-        return (tilt, shield)
+        m, loss = problem.reach / noise.scale, problem.loss
+        bend = problem.kappa, loss.curvature_bound, loss.joint_factor
+        return (TiltEvent(m, *bend, target.neighbours), shield)
 
     def __repr__(self) -> str:
-        return f"<Calibration: {self.placement} perturbation, {self.noise.title}, {self.target}>"
+        return f"<Calibration: {self._title}, {self.target}>"
 
-    def _repr_html_(self) -> str:
-        return calibration_html(self)
+    @property
+    def _title(self) -> str:
+        return f"{self.placement} perturbation, {self.noise.title}"
+
+    @property
+    def _rules(self) -> str:
+        return ", ".join(f"{name} {value:.4g}" for name, value in self.lambda_rules)
 
     def __str__(self) -> str:
         problem = self.problem
         lines = [
-            f"{self.placement} perturbation, {self.noise.title}",
+            self._title,
             f"target {self.target}",
             f"n = {problem.n}, d = {problem.d}, R = {problem.radius:.6g}",
             f"lambda = {self.lambda_:.6g}",
@@ -192,10 +189,37 @@ class Calibration:
         if self.alternatives:
             lines.append(f"alternatives at this lambda and d = {problem.d}:")
             lines += [f"  {other}" for other in self.alternatives]
-        if self.lambda_rules:
-            listed = ", ".join(f"{name} {value:.4g}" for name, value in self.lambda_rules)
-            lines.append(f"lambda by rule: {listed}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *([f"lambda by rule: {self._rules}"] if self._rules else [])])
+
+    def _repr_html_(self) -> str:
+        problem, effective = self.problem, self.epsilon_effective
+        facts = [
+            ("Target", str(self.target)),
+            ("Size", f"n = {problem.n}, d = {problem.d}"),
+            ("Rows", f"radius R = {problem.radius:.6g}"),
+            ("Lambda", f"{self.lambda_:.6g}, {self.lambda_origin}"),
+        ]
+        if self._rules:
+            facts.append(("Lambda by rule", self._rules))
+        if self.noise.scale > 0:
+            facts.append(("Noise", f"scale {self.noise.scale:.6g} ({self.bound})"))
+            if not math.isnan(effective):
+                facts.append(("Effective epsilon", f"{effective:.6g}"))
+            most = " at most" if self.placement == "objective" else ""
+            moved = f"moved by a standard deviation of {self.coefficient_sd:.3g}{most}"
+            precise = f"minimum certified to a gradient of {self.tau:.3g}"
+            facts += [
+                ("Coefficients", f"{moved}, in units that have declared bounds at -1 and 1"),
+                ("Precision", f"{precise}, released as multiples of {self.grid:.3g}"),
+            ]
+        if not self.alternatives:
+            return facts_html(self._title, facts)
+        others = [(f"{self.noise.title} noise, {self.bound} (chosen)", "1")]
+        for other in self.alternatives:
+            ratio = "not possible" if math.isinf(other.ratio) else f"{other.ratio:.3g}"
+            others.append((other.title, ratio))
+        heading = f"Length of the noise at this lambda and d = {problem.d}, the chosen being 1:"
+        return facts_html(self._title, facts, heading, FactList(others))
 
 
 def proven_by(noise: NoiseLaw, target: Guarantee) -> Guarantee:
@@ -210,55 +234,6 @@ def event_of(noise: NoiseLaw, reach: float, neighbours: Neighbours) -> Event:
     if isinstance(noise, GaussianNoise):
         return GaussianEvent(reach / noise.sd, neighbours)
     return PureDP(reach / noise.scale, neighbours)
-
-
-def _none(target: Guarantee) -> float:
-    return math.nan if isinstance(target, ZCDP) else 0.0
-
-
-def calibration_html(calibration: Calibration) -> str:
-    """The facts of ``str(calibration)`` as tables."""
-    noisy = calibration.noise.scale > 0
-    rules = ", ".join(f"{name} {value:.4g}" for name, value in calibration.lambda_rules)
-    problem = calibration.problem
-    facts = [
-        ("Target", str(calibration.target)),
-        ("Size", f"n = {problem.n}, d = {problem.d}"),
-        ("Rows", f"radius R = {problem.radius:.6g}"),
-        ("Lambda", f"{calibration.lambda_:.6g}, {calibration.lambda_origin}"),
-        *([("Lambda by rule", rules)] if rules else []),
-        *(_noise(calibration) if noisy else []),
-    ]
-    title = f"{calibration.placement} perturbation, {calibration.noise.title}"
-    others = [
-        (other.title, "not possible" if math.isinf(other.ratio) else f"{other.ratio:.3g}")
-        for other in calibration.alternatives
-    ]
-    if not others:
-        return facts_html(title, facts)
-    chosen = f"{calibration.noise.title} noise, {calibration.bound} (chosen)"
-    heading = f"Length of the noise at this lambda and d = {problem.d}, the chosen being 1:"
-    return facts_html(title, facts, heading, FactList([(chosen, "1"), *others]))
-
-
-def _noise(calibration: Calibration) -> list[tuple[str, str]]:
-    effective = calibration.epsilon_effective
-    bought = [] if math.isnan(effective) else [("Effective epsilon", f"{effective:.6g}")]
-    return [
-        ("Noise", f"scale {calibration.noise.scale:.6g} ({calibration.bound})"),
-        *bought,
-        (
-            "Coefficients",
-            f"moved by a standard deviation of {calibration.coefficient_sd:.3g}"
-            + (" at most" if calibration.placement == "objective" else "")
-            + ", in units that have declared bounds at -1 and 1",
-        ),
-        (
-            "Precision",
-            f"minimum certified to a gradient of {calibration.tau:.3g}, released as multiples of "
-            f"{calibration.grid:.3g}",
-        ),
-    ]
 
 
 def facts_html(title: str, facts: Sequence[tuple[str, str]], *below: Piece) -> str:

@@ -1,28 +1,26 @@
-"""Gaussian objective perturbation: the smallest noise that Theorem 4.2 of privacy.md allows.
+"""Gaussian objective perturbation: the smallest noise that Theorems 4.2 and 4.3 allow.
 
 Symbols as in `privatelr.mechanisms.calibration.pure`; ``m = L R / sigma`` for a tilt of
-standard deviation sigma per coordinate, in the sum form. The theorem, with a Gaussian shield of
-mu_out on the minimiser, stands in `privatelr.privacy.noise.gaussian_delta`.
+standard deviation sigma per coordinate, in the sum form. Theorem 4.2 of privacy.md, about
+(epsilon, delta) with a Gaussian shield of mu_out on the minimiser, stands in
+`privatelr.privacy.noise.gaussian_delta`; 4.3, about zCDP, in `objective_rho`.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.pure import LARGEST_SHARE, penalty_costing
-from privatelr.privacy import ApproxDP, TiltEvent
+from privatelr.mechanisms.calibration.pure import LARGEST_SHARE, curvature_cost, penalty_costing
+from privatelr.mechanisms.problem import Problem
+from privatelr.privacy import FIRST_ORDER, ApproxDP, TiltEvent
 from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest
 
-if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.pure import Analysis
-    from privatelr.mechanisms.problem import Facts, Problem
-
+SHIELD_RATIO = 0.2
+"""``mu_out / m`` of a Gaussian shield: a tenth of the tilt's ``2 m``, a hundredth of rho."""
 _LARGEST = 1e9
-"""Multiple of ``L R`` beyond which noise is of no use to anyone, so that the target is infeasible.
-"""
+"""Multiple of ``L R`` beyond which noise is of no use, so that the target is infeasible."""
 _FLAT = 1e30
 """Lambda over R^2 at which no curvature is left to speak of."""
 _NEARLY_FREE = 1.02
@@ -35,24 +33,16 @@ def objective_log_delta(
     sigma: float,
     *,
     shield_ratio: float = 0.0,
-    analysis: Analysis = "joint",
+    analysis: str = "joint",
 ) -> float:
     """Logarithm of delta at epsilon, by the best of the bounds (a), (b) and (c).
 
     `shield_ratio` is ``mu_out / m``; ``analysis="one-log"`` takes (a) alone.
     """
-    m = problem.reach / sigma
-    loss = problem.loss
+    m, loss = problem.reach / sigma, problem.loss
     factor = loss.joint_factor if analysis == "joint" else None
     event = TiltEvent(m, problem.kappa, loss.curvature_bound, factor)
     return gaussian_delta.tilt_log_delta(event, epsilon, shield_ratio * m)
-
-
-def any_loss_log_delta(problem: Problem, epsilon: float, m: float, out: float = 0.0) -> float:
-    """Bound (a) alone, which holds for any loss."""
-    return gaussian_delta.any_loss_log_delta(
-        problem.loss.curvature_bound * problem.kappa, epsilon, m, out
-    )
 
 
 @lru_cache(maxsize=256)  # of public facts; a fit asks for the same number several times
@@ -62,37 +52,28 @@ def objective_sigma(
     delta: float,
     *,
     shield_ratio: float = 0.0,
-    analysis: Analysis = "joint",
+    analysis: str = "joint",
 ) -> float:
     """Smallest sigma seen to satisfy the bound; infinity if none below 1e9 L R does."""
-    unit = problem.reach
-    target = math.log(delta) - RESOLUTION
+    unit, goal = problem.reach, math.log(delta) - RESOLUTION
 
     def holds(sigma: float) -> bool:
         found = objective_log_delta(
             problem, epsilon, sigma * unit, shield_ratio=shield_ratio, analysis=analysis
         )
-        return found <= target
+        return found <= goal
 
     return unit * smallest(holds, 1.0, _LARGEST)
 
 
-def feasible_penalty(
-    facts: Facts,
-    target: ApproxDP,
-    sigma: float,
-    *,
-    shield_ratio: float,
-    analysis: Analysis,
-) -> float:
+def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) -> float:
     """Smallest Lambda (sum form) at which noise of this sigma satisfies the bound."""
-    r2 = facts.radius**2
-    goal = math.log(target.delta) - RESOLUTION
+    r2, goal = facts.radius**2, math.log(target.delta) - RESOLUTION
 
     def holds(penalty: float) -> bool:
         problem = facts.with_lambda(penalty * r2 / facts.n)
         found = objective_log_delta(
-            problem, target.epsilon, sigma, shield_ratio=shield_ratio, analysis=analysis
+            problem, target.epsilon, sigma, shield_ratio=SHIELD_RATIO, analysis=analysis
         )
         return found <= goal
 
@@ -103,25 +84,47 @@ def feasible_penalty(
 
 
 @lru_cache(maxsize=256)
-def free_penalty(
-    facts: Facts, target: ApproxDP, *, shield_ratio: float, analysis: Analysis
-) -> float:
+def free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
     """Smallest Lambda whose curvature adds at most a fiftieth to the noise (privacy.md 4.2)."""
     # at a large delta this is more than the Gaussian mechanism with sensitivity 2 L R needs
     flat = facts.with_lambda(_FLAT * facts.radius**2 / facts.n)
     least = objective_sigma(
-        flat, target.epsilon, target.delta, shield_ratio=shield_ratio, analysis=analysis
+        flat, target.epsilon, target.delta, shield_ratio=SHIELD_RATIO, analysis=analysis
     )
-    found = feasible_penalty(
-        facts, target, _NEARLY_FREE * least, shield_ratio=shield_ratio, analysis=analysis
-    )
+    found = _penalty_for(facts, target, _NEARLY_FREE * least, analysis)
     return max(found, penalty_costing(facts, LARGEST_SHARE))
 
 
-def smallest_feasible_penalty(
-    facts: Facts, target: ApproxDP, *, shield_ratio: float, analysis: Analysis
-) -> float:
+def smallest_feasible_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
     """Smallest Lambda for which any noise suffices."""
-    return feasible_penalty(
-        facts, target, _LARGEST * facts.reach, shield_ratio=shield_ratio, analysis=analysis
-    )
+    return _penalty_for(facts, target, _LARGEST * facts.reach, analysis)
+
+
+# -- zCDP ---------------------------------------------------------------------------------------
+
+
+def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
+    """The rho of Gaussian objective perturbation (privacy.md 4.3).
+
+    Its Renyi divergence of order a is at most ``2 a m^2 + cost + min(.1409 / (a - 1), .798 m)``,
+    the cost being that of the curvature, or 0 for losses with a joint bound and
+    ``kappa <= m^2 / 2``. Over a, the most is asked as a falls to 1.
+    """
+    m, factor = problem.reach / sigma, problem.loss.joint_factor
+    free = factor is not None and analysis == "joint" and problem.kappa * factor <= m * m / 2
+    return 2 * m * m + FIRST_ORDER * m + (0.0 if free else curvature_cost(problem))
+
+
+def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:
+    """Smallest sigma for rho; infinity if the curvature alone exceeds it."""
+    free = problem.reach / _largest_m(rho)
+    if objective_rho(problem, free, analysis) <= rho:
+        return free
+    rest = rho - curvature_cost(problem)
+    return problem.reach / _largest_m(rest) if rest > 0 else math.inf
+
+
+def _largest_m(rho: float) -> float:
+    """Positive root of ``2 m^2 + .798 m = rho``, rounded downwards."""
+    root = math.sqrt(FIRST_ORDER**2 + 8 * rho)
+    return 2 * rho / (FIRST_ORDER + root) * (1 - 2.0**-48)

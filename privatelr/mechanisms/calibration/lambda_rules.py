@@ -8,22 +8,12 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration import gaussian_objective, pure, zcdp
-from privatelr.mechanisms.calibration.approximate_minimum import (
-    SHIELD_RATIO,
-    certified_norm,
-    tilt_rho,
-)
-from privatelr.mechanisms.calibration.objective_noise import (
-    BESIDE_SHIELD,
-    candidates,
-    gaussian_tilts,
-    laplace_tilts,
-)
-from privatelr.mechanisms.calibration.output_noise import output_laws
+from privatelr.mechanisms.calibration import gaussian_objective, proven_noise, pure
+from privatelr.mechanisms.calibration.proven_noise import gaussian_tilts, laplace_tilts
+from privatelr.mechanisms.problem import Problem
 from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP, pure_within
 from privatelr.privacy.noise import (
     BlockLaplace,
@@ -36,18 +26,12 @@ from privatelr.privacy.noise import (
 )
 from privatelr.types import Placement
 
-if TYPE_CHECKING:
-    from privatelr.mechanisms.calibration.pure import Analysis
-    from privatelr.mechanisms.problem import Facts, Problem
-
 SmallLambda = Literal["increase", "keep"]
 LambdaRule = Literal["auto", "free", "PrivateLR"]
 LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
 PLAIN_LAMBDA = 0.001
 """Penalty of the plain fit when none is given, as in R."""
-LAPLACE: tuple[type[NoiseLaw], ...] = (SphericalLaplace, BlockLaplace)
-GAUSSIAN: tuple[type[NoiseLaw], ...] = (GaussianNoise,)
-ROUNDING = 1e-12
+_ROUNDING = 1e-12
 """A lambda this close below its limit is the limit; the noise is always computed from lambda."""
 
 
@@ -56,10 +40,15 @@ def nominal_epsilon(target: Promise) -> float:
     return math.sqrt(2 * target.rho) if isinstance(target, ZCDP) else target.epsilon
 
 
+def guessed_length(facts: Problem, target: Promise) -> float:
+    """W, a public guess of how long the coefficients are."""
+    return math.sqrt(nominal_epsilon(target) * facts.n / 6) / facts.radius
+
+
 def free_penalty(
-    facts: Facts,
+    facts: Problem,
     target: Promise,
-    analysis: Analysis,
+    analysis: pure.Analysis,
     at_least: float = 0.0,
     kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> float:
@@ -68,55 +57,29 @@ def free_penalty(
     Under (epsilon, delta) each kind of noise has its own; it is that of the kind which is then
     the shorter one, if given among `kinds`.
     """
-    match target:
-        case PureDP():
-            return max(at_least, pure.free_penalty(facts, target.epsilon, analysis))
-        case ZCDP():
-            return max(at_least, pure.free_penalty(facts, pure_within(target.rho), analysis))
-    laplace = max(at_least, pure.free_penalty(facts, target.epsilon, analysis))
-    found = [
-        (laplace, laplace_tilts(_with(facts, laplace), target.epsilon, analysis, BESIDE_SHIELD))
-    ]
+    epsilon = pure_within(target.rho) if isinstance(target, ZCDP) else target.epsilon
+    laplace = max(at_least, pure.free_penalty(facts, epsilon, analysis))
+    if not isinstance(target, ApproxDP):
+        return laplace
+    at = facts.with_lambda(laplace / facts.n)
+    found = {laplace: laplace_tilts(at, epsilon, analysis, proven_noise.BESIDE_SHIELD)}
     with suppress(GuaranteeError):  # Laplace noise may be the only one that suffices
-        normal = max(at_least, _free_of_gaussian(facts, target, analysis))
-        found.append((normal, gaussian_tilts(_with(facts, normal), target, analysis)))
-    sizes = {penalty: mean_square(law) for penalty, laws in found if (law := shortest(laws, kinds))}
+        normal = max(at_least, gaussian_objective.free_penalty(facts, target, analysis))
+        at = facts.with_lambda(normal / facts.n)
+        found[normal] = found.get(normal, []) + gaussian_tilts(at, target, analysis)
+    sizes = {
+        penalty: mean_square(law)
+        for penalty, laws in found.items()
+        if (law := shortest(laws, kinds))
+    }
     return min(sizes, key=lambda penalty: sizes[penalty], default=laplace)
-
-
-def _free_of_gaussian(facts: Facts, target: ApproxDP, analysis: Analysis) -> float:
-    return gaussian_objective.free_penalty(
-        facts, target, shield_ratio=SHIELD_RATIO, analysis=analysis
-    )
-
-
-def _with(facts: Facts, penalty: float) -> Problem:
-    return facts.with_lambda(penalty / facts.n)
-
-
-def smallest_feasible_penalty(facts: Facts, target: Promise, analysis: Analysis) -> float:
-    """Lambda (sum form) below which no noise suffices."""
-    match target:
-        case PureDP():
-            return pure.smallest_feasible_penalty(facts, target.epsilon, analysis)
-        case ZCDP():
-            rho = tilt_rho(target.rho)
-            laplace = pure.smallest_feasible_penalty(facts, pure_within(rho), analysis)
-            return min(laplace, zcdp.smallest_feasible_penalty(facts, rho))
-    laplace = pure.smallest_feasible_penalty(facts, target.epsilon, analysis)
-    with suppress(GuaranteeError):
-        normal = gaussian_objective.smallest_feasible_penalty(
-            facts, target, shield_ratio=SHIELD_RATIO, analysis=analysis
-        )
-        return min(laplace, normal)
-    return laplace
 
 
 def lambda_by_rule(
     rule: LambdaRule,
-    facts: Facts,
+    facts: Problem,
     target: Promise,
-    analysis: Analysis,
+    analysis: pure.Analysis,
     placement: Placement = "objective",
 ) -> float:
     """Penalty of the mean objective by a data-free rule.
@@ -128,26 +91,29 @@ def lambda_by_rule(
     penalty of their own by ``"auto"``, and the one with the least `expected_excess` is taken.
     Under ``analysis="cms11"`` all rules are R's.
     """
-    epsilon = nominal_epsilon(target)
     if rule == "PrivateLR" or analysis == "cms11":
-        return pure.penalty_costing(facts, min(epsilon / 20, pure.LARGEST_SHARE)) / facts.n
+        share = min(nominal_epsilon(target) / 20, pure.LARGEST_SHARE)
+        return pure.penalty_costing(facts, share) / facts.n
     if rule == "free":
         return free_penalty(facts, target, analysis) / facts.n
-    match target:
-        case PureDP():
-            free = free_penalty(facts, target, analysis)
-            # by the whole of epsilon, so that the rule is the published one whatever a shield takes
-            noise = laplace_tilts(_with(facts, free), epsilon, analysis)[0]
-            return _balanced(facts, epsilon, free, noise)
-        case ZCDP():
-            free = free_penalty(facts, target, analysis)
-            noise = require_tilt(_with(facts, free), target, analysis)
-            return _balanced(facts, epsilon, free, noise)
-    found = [(lambda_by_rule("auto", facts, PureDP(epsilon), analysis), LAPLACE)]
+
+    def balanced(free: float, noise: NoiseLaw) -> float:
+        return max(free, noise.mean_length / guessed_length(facts, target)) / facts.n
+
+    if not isinstance(target, ApproxDP):
+        free = free_penalty(facts, target, analysis)
+        at = facts.with_lambda(free / facts.n)
+        if isinstance(target, ZCDP):
+            return balanced(free, require_tilt(at, target, analysis))
+        # by the whole of epsilon, so that the rule is the published one whatever a shield takes
+        return balanced(free, laplace_tilts(at, target.epsilon, analysis)[0])
+    laplace: tuple[type[Any], ...] = (SphericalLaplace, BlockLaplace)
+    found = [(lambda_by_rule("auto", facts, PureDP(target.epsilon), analysis), laplace)]
     with suppress(GuaranteeError):
-        free = _free_of_gaussian(facts, target, analysis)
-        for noise in gaussian_tilts(_with(facts, free), target, analysis):
-            found.append((_balanced(facts, epsilon, free, noise), GAUSSIAN))
+        free = gaussian_objective.free_penalty(facts, target, analysis)
+        at = facts.with_lambda(free / facts.n)
+        for noise in gaussian_tilts(at, target, analysis):
+            found.append((balanced(free, noise), (GaussianNoise,)))
 
     def excess(candidate: tuple[float, tuple[type[NoiseLaw], ...]]) -> float:
         value, kinds = candidate
@@ -156,19 +122,10 @@ def lambda_by_rule(
     return min(found, key=excess)[0]
 
 
-def _balanced(facts: Facts, epsilon: float, free: float, noise: NoiseLaw) -> float:
-    return max(free, noise.mean_length / guessed_length(facts, epsilon)) / facts.n
-
-
-def guessed_length(facts: Facts, epsilon: float) -> float:
-    """W, a public guess of how long the coefficients are."""
-    return math.sqrt(epsilon * facts.n / 6) / facts.radius
-
-
 def expected_excess(
     problem: Problem,
     target: Promise,
-    analysis: Analysis,
+    analysis: pure.Analysis,
     placement: Placement,
     kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> float:
@@ -183,27 +140,64 @@ def expected_excess(
     if placement == "objective":
         size = mean_square(require_tilt(problem, target, analysis, kinds))
     else:
-        laws = output_laws(problem, target, certified_norm(problem, NoNoise(problem.d)))
-        size = penalty**2 * min(
-            mean_square(law) for law in laws if not kinds or isinstance(law, kinds)
+        reach = proven_noise.output_sensitivity(
+            problem, proven_noise.certified_norm(problem, NoNoise(problem.d))
         )
-    guess = guessed_length(problem, nominal_epsilon(target))
-    return size / (2 * penalty) + penalty * guess**2 / 2
+        laws = proven_noise.laws_hiding(reach, problem.d, target)
+        size = penalty**2 * mean_square(proven_noise.require_law(laws, target, kinds))
+    return size / (2 * penalty) + penalty * guessed_length(problem, target) ** 2 / 2
 
 
 def all_rules(
-    facts: Facts, target: Promise, analysis: Analysis, placement: Placement
-) -> tuple[tuple[str, float], ...]:
-    """What each rule would choose, for the record."""
-    found = []
+    facts: Problem, target: Promise, analysis: pure.Analysis, placement: Placement
+) -> dict[LambdaRule, float]:
+    """What each rule would choose."""
+    found = {}
     for rule in LAMBDA_RULES:
         with suppress(GuaranteeError):  # a rule that has no answer is not listed
-            found.append((rule, lambda_by_rule(rule, facts, target, analysis, placement)))
-    return tuple(found)
+            found[rule] = lambda_by_rule(rule, facts, target, analysis, placement)
+    return found
+
+
+def origin_of(
+    rule: LambdaRule,
+    rules: dict[LambdaRule, float],
+    facts: Problem,
+    target: Promise,
+    analysis: pure.Analysis,
+    placement: Placement,
+) -> str:
+    """Where a lambda by one of these rules comes from, in words.
+
+    ``"auto"`` is called ``"free"`` where it is the free penalty, under (epsilon, delta) of either
+    kind of noise.
+    """
+    if rule == "PrivateLR" or analysis == "cms11":
+        return "automatic, PrivateLR's rule"
+
+    def agrees(free: float) -> bool:
+        return math.isclose(rules[rule], free, rel_tol=1e-9)
+
+    by_laplace = isinstance(target, ApproxDP) and agrees(
+        pure.free_penalty(facts, target.epsilon, analysis) / facts.n
+    )
+    if not by_laplace and not agrees(rules["free"]):
+        return "automatic, balances noise and shrinkage for a guess of the coefficients"
+    joint = analysis == "joint"
+    if placement == "output":
+        told = "would be free in objective perturbation"
+        return f"automatic, what {told if joint else 'objective perturbation would take'}"
+    if isinstance(target, ZCDP):
+        cost = "be free under" if joint else "cost a tenth of"
+        return f"automatic, what would {cost} the pure epsilon that implies this rho"
+    if isinstance(target, ApproxDP) and not by_laplace:
+        return "automatic, the smallest that adds at most 2 % to the noise"
+    cost = "adds nothing to the noise" if joint else "costs a tenth of eps"
+    return f"automatic, the smallest that {cost}"
 
 
 def settle_lambda(
-    problem: Problem, target: Promise, analysis: Analysis, on_small_lambda: SmallLambda
+    problem: Problem, target: Promise, analysis: pure.Analysis, on_small_lambda: SmallLambda
 ) -> Problem:
     """Apply the small-lambda rule; returns the problem with the lambda that is used.
 
@@ -214,25 +208,43 @@ def settle_lambda(
         return problem
     if analysis == "cms11" and isinstance(target, PureDP):
         # as in R: only where nothing is left for the noise
-        epsilon = target.epsilon
-        feasible = bool(laplace_tilts(problem, epsilon, analysis))
-        least = 0.0 if feasible else pure.penalty_costing(problem, min(epsilon / 4, 700.0))
+        feasible = laplace_tilts(problem, target.epsilon, analysis)
+        share = min(target.epsilon / 4, pure.LARGEST_EXPONENT)
+        least = 0.0 if feasible else pure.penalty_costing(problem, share)
     else:
         least = free_penalty(problem, target, analysis, at_least=problem.penalty)
-    enough = problem.penalty >= least * (1 - ROUNDING)
+    enough = problem.penalty >= least * (1 - _ROUNDING)
     return problem if enough else replace(problem, lambda_=least / problem.n)
 
 
 def require_tilt(
-    problem: Problem, target: Promise, analysis: Analysis, kinds: tuple[type[NoiseLaw], ...] = ()
+    problem: Problem,
+    target: Promise,
+    analysis: pure.Analysis,
+    kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> NoiseLaw:
     """The smallest tilt; raises `GuaranteeError`, naming the smallest feasible lambda."""
-    noise = shortest(candidates(problem, target, analysis), kinds)
+    noise = shortest(proven_noise.candidates(problem, target, analysis), kinds)
     if noise is None:
-        least = smallest_feasible_penalty(problem, target, analysis) / problem.n
+        least = _smallest_feasible_penalty(problem, target, analysis) / problem.n
         raise GuaranteeError(
             f"lambda_={problem.lambda_:g} is too small for {target} under analysis={analysis!r}; "
             f"take lambda_ above {least:.6g}, where the noise becomes finite, or "
             "on_small_lambda='increase'."
         )
     return noise
+
+
+def _smallest_feasible_penalty(facts: Problem, target: Promise, analysis: pure.Analysis) -> float:
+    """Lambda (sum form) below which no noise suffices."""
+    if isinstance(target, ZCDP):
+        rho = proven_noise.tilt_rho(target.rho)
+        laplace = pure.smallest_feasible_penalty(facts, pure_within(rho), analysis)
+        # above it some Gaussian noise suffices, the curvature paid in full
+        return min(laplace, pure.penalty_costing(facts, min(rho, pure.LARGEST_EXPONENT)))
+    laplace = pure.smallest_feasible_penalty(facts, target.epsilon, analysis)
+    if isinstance(target, ApproxDP):
+        with suppress(GuaranteeError):
+            normal = gaussian_objective.smallest_feasible_penalty(facts, target, analysis)
+            return min(laplace, normal)
+    return laplace

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.approximate_minimum import grid_for
 from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
-from privatelr.mechanisms.calibration.output_noise import laws_hiding, worth_hiding
+from privatelr.mechanisms.calibration.proven_noise import (
+    grid_for,
+    laws_hiding,
+    require_law,
+    worth_hiding,
+)
+from privatelr.mechanisms.problem import Problem
 from privatelr.numerics.rows import additions
 from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.noise import NoiseLaw, NoNoise, shortest
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.problem import Problem
+from privatelr.privacy.noise import NoiseLaw, NoNoise
 
 MOST_COLUMNS = 1000
-"""Columns beyond which the ``d (d + 1)`` numbers of the moments would not fit into a release file.
-"""
+"""Columns beyond which the ``d (d + 1)`` numbers of the moments are too many for a release file."""
 _JOINT_BALANCE = 0.25
+"""eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """Where ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest on [0, 1]."""
 _ROUNDING = 1e-9
-"""Relative allowance for slopes and curvatures, far above what doubles lose in them (see `Loss`).
-"""
+"""Relative allowance for slopes and curvatures, far above what doubles lose in them."""
 _UNIT = 2.0**-53
+"""Unit of rounding of a double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,8 @@ class MomentsCalibration:
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for this release."""
         target = self.proven
-        if isinstance(target, NonPrivate):
-            return ()
-        if isinstance(target, PureDP):
-            return (target,)
+        if isinstance(target, PureDP | NonPrivate):
+            return (target,) if isinstance(target, PureDP) else ()
         return (event_of(self.noise, moments_sensitivity(self.problem), target.neighbours),)
 
     def __str__(self) -> str:
@@ -141,11 +140,10 @@ def calibrate_moments(
             "fit may be zero."
         )
     size = problem.d * (problem.d + 1)
-    if isinstance(target, NonPrivate):
-        return MomentsCalibration(problem, target, moments_balance(problem), NoNoise(size), 0.0)
-    noise = shortest(laws_hiding(moments_sensitivity(problem), size, target), kinds)
-    if noise is None:
-        raise GuaranteeError(f"{target}: no noise of that kind is proven for it.")
+    noise: NoiseLaw = NoNoise(size)
+    if not isinstance(target, NonPrivate):
+        laws = laws_hiding(moments_sensitivity(problem), size, target)
+        noise = require_law(laws, target, kinds)
     return MomentsCalibration(problem, target, moments_balance(problem), noise, grid_for(noise))
 
 

@@ -10,24 +10,24 @@ more noise.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from privatelr.errors import GuaranteeError
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.problem import Facts, Problem
-    from privatelr.numerics import Loss
+from privatelr.mechanisms.problem import Problem
+from privatelr.numerics import Loss
 
 Analysis = Literal["joint", "one-log", "cms11"]
 ANALYSES: tuple[Analysis, ...] = ("joint", "one-log", "cms11")
 LARGEST_EXPONENT = 700.0
+"""Largest epsilon or rho that is put into an exponential: beyond, doubles overflow."""
 LARGEST_SHARE = 20.0
-"""No rule lets the curvature cost more: beyond, lambda would be lost against rounding."""
+"""Largest epsilon that a rule lets the curvature cost: beyond, lambda is lost to rounding."""
+_LOGS = {"one-log": 1, "cms11": 2}
+"""How many times a bound adds ``log(1 + c kappa)``.
 
-
-def named(analysis: str) -> Analysis:
-    """The analysis of that name."""
-    return next(found for found in ANALYSES if found == analysis)
+Once by Wang, Kifer and Lee (2019, Algorithm 1). Twice as published first, by Chaudhuri,
+Monteleoni and Sarwate (2011, Theorem 9): it is R's bound and that of the published programs.
+"""
 
 
 def proven(analysis: Analysis | None, loss: Loss) -> Analysis:
@@ -67,57 +67,42 @@ def joint_epsilon(rate: float, problem: Problem) -> float:
     return g + max(g * s + math.log1p(kappa * s * (1 - s)), g)
 
 
-def objective_epsilon(rate: float, problem: Problem, analysis: Analysis) -> float:
+def objective_epsilon(rate: float, problem: Problem, analysis: str) -> float:
     """Epsilon of objective perturbation at this noise rate, by any of the analyses."""
     if analysis == "joint":
         return joint_epsilon(rate, problem)
-    noise = 2 * problem.loss.slope_bound * rate
-    return noise + (2 if analysis == "cms11" else 1) * curvature_cost(problem)
+    return 2 * problem.loss.slope_bound * rate + _LOGS[analysis] * curvature_cost(problem)
 
 
-def objective_rate(problem: Problem, epsilon: float, analysis: Analysis) -> float:
+def objective_rate(problem: Problem, epsilon: float, analysis: str) -> float:
     """Largest noise rate that is epsilon-DP by this analysis; at most 0 if none is."""
     full = 2 * problem.loss.slope_bound
-    if analysis == "cms11":  # Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9
-        return (epsilon - 2 * curvature_cost(problem)) / full
-    if analysis == "one-log":  # Wang, Kifer and Lee 2019, Algorithm 1
-        return (epsilon - curvature_cost(problem)) / full
-    return _joint_rate(problem, epsilon, epsilon / full)
-
-
-def _joint_rate(problem: Problem, epsilon: float, ceiling: float) -> float:
-    """Invert `joint_epsilon` by bisection, keeping the end that is below epsilon."""
-    if joint_epsilon(ceiling, problem) <= epsilon:
-        return ceiling
-    low, high = 0.0, ceiling
-    while high - low > 1e-15 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if joint_epsilon(middle, problem) <= epsilon:
-            low = middle
-        else:
-            high = middle
+    if analysis != "joint":
+        return (epsilon - _LOGS[analysis] * curvature_cost(problem)) / full
+    low, high = 0.0, epsilon / full
+    if joint_epsilon(high, problem) <= epsilon:
+        return high
+    # bisection that keeps the end which is below epsilon
+    while high - low > 1e-15 * high and low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if joint_epsilon(middle, problem) <= epsilon else (low, middle)
     return low
 
 
-def smallest_feasible_penalty(facts: Facts, epsilon: float, analysis: Analysis) -> float:
+def smallest_feasible_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
     """Lambda (sum form) at which the noise of this analysis becomes infinite."""
     if analysis == "joint":
         factor = facts.loss.joint_factor or 0.0
         return factor * facts.radius**2 / (4 * math.expm1(min(epsilon, LARGEST_EXPONENT)))
-    share = epsilon / (2 if analysis == "cms11" else 1)
-    return penalty_costing(facts, min(share, LARGEST_EXPONENT))
+    return penalty_costing(facts, min(epsilon / _LOGS[analysis], LARGEST_EXPONENT))
 
 
-def penalty_costing(facts: Facts, share: float) -> float:
+def penalty_costing(facts: Problem, share: float) -> float:
     """Lambda at which the curvature costs ``log(1 + c kappa) = share``."""
     return facts.loss.curvature_bound * facts.radius**2 / math.expm1(share)
 
 
-def free_penalty(facts: Facts, epsilon: float, analysis: Analysis) -> float:
+def free_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
     """Smallest Lambda whose curvature is free (joint) or costs a tenth of epsilon."""
     if analysis == "joint":
         return 2 * (facts.loss.joint_factor or 0.0) * facts.radius**2 / epsilon
-    share = epsilon / (20 if analysis == "cms11" else 10)
-    return penalty_costing(facts, min(share, LARGEST_SHARE))
+    return penalty_costing(facts, min(epsilon / (10 * _LOGS[analysis]), LARGEST_SHARE))

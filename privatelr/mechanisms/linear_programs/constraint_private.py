@@ -9,55 +9,136 @@ them least on weighted average (Hsu, Roth, Roughgarden and Ullman 2014).
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import (
-    ArgumentError,
-    GuaranteeError,
-    PrivacyWarning,
-    require_choice,
-    require_number,
-    show,
-)
-from privatelr.mechanisms.linear_programs.constraint_vertices import (
-    held_bounds,
-    private_corners,
-    public_corners,
-    read_program,
-    require_width,
-)
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.mechanisms.linear_programs.lp_calibration import (
     SequentialChoices,
-    balanced_rounds,
     best_step,
-    convergence_gap,
-    require_rounds,
+    read_rounds,
 )
-from privatelr.mechanisms.request import (
-    USUAL_DELTA,
-    read_target_with_default_delta,
-    require_below_one_record,
+from privatelr.mechanisms.linear_programs.lp_rounds import play
+from privatelr.mechanisms.request import USUAL_DELTA, read_target, require_below_one_record
+from privatelr.mechanisms.selection_release import (
+    private_numbers,
+    read_account,
+    read_range,
+    read_seed,
+    standing,
 )
-from privatelr.numerics.solve.dense_weights import dense_projection, projection_error
-from privatelr.privacy import Guarantee, Promise, range_within, void
-from privatelr.privacy.accounting import Account, Entry, account_with
+from privatelr.numerics.solve.dense_weights import projection_error
+from privatelr.privacy import Guarantee
+from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.linear_programs.constraint_vertices import Corners
-
 
 Private = Literal["bounds", "rows"]
 PRIVATE: tuple[Private, ...] = ("bounds", "rows")
 TITLE = "linear program with private constraints"
 _INFLATION = 1e-9
+"""Share of a sensitivity that is added for what rounding does to a corner."""
+
+
+# -- constraints at the corners of the solutions --------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corners:
+    """Left-hand sides of all constraints at all corners.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, d)
+        ``a_ij opt / c_j``.
+    reach : float
+        Length of an interval that holds what any record may put in the place of another. Where
+        `a` is public, a record changes its bound alone, and only its weight moves the score of a
+        corner: the numbers stay within those of this corner.
+    size : float
+        The largest number that there may be.
+    """
+
+    values: FloatArray
+    reach: float
+    size: float
+
+
+def read_program(
+    a: Any, b: Any, c: Any, private: Private
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Three arrays that fit each other; their numbers are looked at only where they are public."""
+    if sparse.issparse(a):
+        raise ArgumentError(
+            "a: takes a dense array, because all corners are computed; a.toarray() makes one."
+        )
+    rows = private_numbers("a", a, 2) if private == "rows" else _public("a", a)
+    bounds, costs = private_numbers("b", b, 1), _public("c", c)
+    if rows.ndim != 2 or bounds.shape != rows.shape[:1] or costs.shape != rows.shape[1:]:
+        raise ArgumentError(
+            f"a, b and c of shapes {rows.shape}, {bounds.shape} and {costs.shape}: they take the "
+            "shapes (n, d), (n,) and (d,)."
+        )
+    if rows.size == 0 or not (np.isfinite(costs).all() and (costs > 0).all()):
+        raise ArgumentError("c: takes finite numbers above 0, one for each of d variables.")
+    return rows, bounds, costs
+
+
+def _public(name: str, given: Any) -> FloatArray:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"{name}={show(given)}: {name} takes numbers.") from None
+
+
+def public_corners(rows: FloatArray, scale: FloatArray) -> Corners:
+    """Of rows that are public; `scale` is ``opt / c``."""
+    if not np.isfinite(rows).all():
+        raise ArgumentError("a: takes finite numbers where only bounds are private.")
+    values = rows * scale
+    spread = values.max(axis=0) - values.min(axis=0)
+    return Corners(values, float(spread.max()), float(np.abs(values).max()))
+
+
+def private_corners(rows: FloatArray, scale: FloatArray, opt: float, ratios: Any) -> Corners:
+    """Of rows that are private, each held to the public range of ``a_ij / c_j``."""
+    takes = "a public range (lo, hi) of a_ij / c_j with lo < hi, where rows are private"
+    low, high = (opt * end for end in read_range("ratios", ratios, takes))
+    with np.errstate(all="ignore"):
+        held = np.nan_to_num(rows * scale, nan=high, posinf=high, neginf=low)
+    return Corners(np.clip(held, low, high), high - low, max(abs(low), abs(high)))
+
+
+def require_width(corners: Corners, width: float) -> None:
+    """Refuse a width that no bound can keep; for public rows only."""
+    values = corners.values
+    least = float((values.max(axis=1) - values.min(axis=1)).max()) / 2
+    if width < least:
+        raise GuaranteeError(
+            f"width={width:g}: width takes {least:.6g} or more, since at the corners of some "
+            "constraint the numbers of `a` are twice that apart."
+        )
+
+
+def held_bounds(bounds: FloatArray, corners: Corners, width: float) -> FloatArray:
+    """Bounds ``(n,)`` moved to where no corner misses or exceeds them by more than the width.
+
+    Each record by itself; a missing one to the middle of its corners. Where there is no
+    such place, that is taken too.
+    """
+    low = corners.values.max(axis=1) - width
+    high = corners.values.min(axis=1) + width
+    middle = (low + high) / 2
+    low, high = np.minimum(low, middle), np.maximum(high, middle)
+    return np.clip(np.where(np.isnan(bounds), middle, bounds), low, high)
+
+
+# -- calibration ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +172,7 @@ class ConstraintCalibration(SequentialChoices):
         So fewer than s constraints are violated by more. It fails with no more than this
         probability over the choices.
         """
-        behind = convergence_gap(self.width, self.n, self.s, self.rounds, self.step)
-        if math.isinf(self.eta):
-            return behind
-        tail = math.log(self.d * self.rounds / failure)
-        return behind + 2 * self.sensitivity / self.eta * tail
+        return self.gap(self.width, self.n, self.s, self.step, self.d, failure)
 
     def __str__(self) -> str:
         lines = [
@@ -125,7 +202,7 @@ def calibrate_constraints(
     size: float,
     rounds: Any = "auto",
 ) -> ConstraintCalibration:
-    """Settle all numbers; takes no private data.
+    """Choose all numbers; takes no private data.
 
     The sum of weighted bounds is the same for all corners, so a choice does not see it, and the
     score of a corner is the weighted mean of ``-a_ij opt / c_j``. It moves by at most the length
@@ -140,9 +217,7 @@ def calibrate_constraints(
     most = math.nextafter(float(n), 0.0)
     s = require_number(GuaranteeError, "violated", violated, takes, at_least=1, at_most=most)
     require_below_one_record(target, n)
-    automatic = isinstance(rounds, str) and rounds == "auto"
-    times = balanced_rounds(target, n, s, d) if automatic else rounds
-    require_rounds(times)
+    times, eta, _ = read_rounds(rounds, target, n, s, d)
     moved = min(2 * rho, reach) if private == "bounds" else reach
     moved = moved * (1 + _INFLATION) + 4 * projection_error(n) * s * max(size, 1e-6 * rho)
     return ConstraintCalibration(
@@ -155,7 +230,7 @@ def calibrate_constraints(
         rounds=times,
         step=best_step(rho, n, s, times),
         sensitivity=moved / s,
-        eta=range_within(target, times) if isinstance(target, Promise) else math.inf,
+        eta=eta,
     )
 
 
@@ -260,13 +335,13 @@ def constraint_private_lp(
     require_choice(ArgumentError, "private", private, PRIVATE)
     rows, bounds, costs = read_program(a, b, c, private)
     value = require_number(ArgumentError, "opt", opt, "a number above 0", above=0)
-    account, source = _read_ledger(ledger), _read_seed(seed)
+    account, seeded = read_account(ledger), read_seed(seed, "solution")
     scale = value / costs
     if private == "bounds":
         corners = public_corners(rows, scale)
     else:
         corners = private_corners(rows, scale, value, ratios)
-    target = read_target_with_default_delta(eps, delta, USUAL_DELTA)
+    target = read_target(eps, delta, USUAL_DELTA)
     calibration = calibrate_constraints(
         rows.shape,
         target,
@@ -279,33 +354,12 @@ def constraint_private_lp(
     )
     if private == "bounds":
         require_width(corners, calibration.width)
-    guarantee = target
-    if not (source.is_secret or not target.is_private):
-        guarantee = void("seeded noise")
+    guarantee = standing(target, seeded)
     entry = None if account is None else account.charge(guarantee, calibration.events, TITLE)
+    source = SystemRandomness() if seeded is None else SeededRandomness(seeded)
     path = play_constraints(corners, bounds, calibration, source)
     shares = np.bincount(path, minlength=len(costs)) / len(path)
     return ProgramSolution(shares * scale, path, guarantee, calibration, entry)
-
-
-def _read_ledger(ledger: Any) -> Account | None:
-    if ledger is not None and not isinstance(ledger, Account):
-        raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
-    return account_with(ledger)
-
-
-def _read_seed(seed: Any) -> Randomness:
-    if seed is None:
-        return SystemRandomness()
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
-    warnings.warn(
-        f"seed={seed}: the choices can be replayed, so this solution has no privacy; leave "
-        "seed=None for a release.",
-        PrivacyWarning,
-        stacklevel=4,
-    )
-    return SeededRandomness(int(seed))
 
 
 def play_constraints(
@@ -321,13 +375,13 @@ def play_constraints(
     **Privacy.** *Covered*: the path, by ``calibration.target``. *Neighbours*: replace one
     constraint, or its bound. *Assumed public*: the calibration. *Not covered*: time and memory.
     """
-    width, choice = calibration.width, calibration.choice
-    held = held_bounds(bounds, corners, width)
-    log_weights, path = np.zeros(len(held)), np.empty(calibration.rounds, dtype=np.intp)
+    width, held = calibration.width, held_bounds(bounds, corners, calibration.width)
     transposed = np.ascontiguousarray(corners.values.T)
-    for turn in range(calibration.rounds):
-        scores = -(transposed @ dense_projection(log_weights, calibration.s))
-        option = int(np.argmax(scores)) if choice is None else choice.choose(scores, randomness)
-        path[turn] = option
+
+    def fall(log_weights: FloatArray, option: int) -> None:
         log_weights -= calibration.step * np.clip(held - transposed[option], -width, width)
-    return path
+
+    def score(weights: FloatArray) -> FloatArray:
+        return -(transposed @ weights)
+
+    return play(len(held), score, fall, calibration.s, calibration, randomness)

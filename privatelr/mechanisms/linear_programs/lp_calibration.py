@@ -8,10 +8,11 @@ log(options)`` for noise, where eta is the bounded range that the target leaves 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
-from privatelr.errors import ArgumentError, require_choice, require_number, show
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.numerics.solve.dense_weights import projection_error
 from privatelr.privacy import (
@@ -26,8 +27,76 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
-if TYPE_CHECKING:
-    from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
+MOST_RECORDS = 10**9
+_NEARLY = 1e-9
+"""A product of density and n that is below one by no more than this is meant to be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstMargins:
+    """What is maximised in the place of a loss: the mean of the smallest margins.
+
+    Attributes
+    ----------
+    density : float
+        Fraction of the records whose margins count.
+    """
+
+    density: float
+    name: ClassVar[str] = "worst-margins"
+    title: ClassVar[str] = "linear-program support vector machine"
+    probability: ClassVar[None] = None
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"density": self.density}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFacts:
+    """Public facts about a fit.
+
+    Attributes
+    ----------
+    n, d : int
+        Records, and columns with the intercept.
+    x_bound : float
+        Largest size of an entry of a row, the intercept entry included.
+    density : float
+        Fraction of the records over which weights have to be spread at least.
+    """
+
+    n: int
+    d: int
+    x_bound: float
+    density: float
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.n <= MOST_RECORDS and self.d >= 1):
+            raise GuaranteeError(
+                f"a fit with n={self.n}, d={self.d}: takes n from 1 to {MOST_RECORDS} and d from 1."
+            )
+        takes = "a number from 1e-100 to 1e100"
+        require_number(
+            GuaranteeError, "x_bound", self.x_bound, takes, at_least=1e-100, at_most=1e100
+        )
+        takes = "a number above 0 and below 1"
+        density = require_number(GuaranteeError, "density", self.density, takes, above=0)
+        if not (density < 1 and self.n * density >= 1 - _NEARLY):
+            raise GuaranteeError(
+                f"density={show(self.density)}: density takes a number from 1/n = "
+                f"{1 / self.n:.3g} and below 1, because weights are spread over that fraction of "
+                f"n={self.n} records."
+            )
+
+    @property
+    def s(self) -> float:
+        """How many records the weights are spread over at least: none has more than ``1 / s``."""
+        return max(1.0, self.density * self.n)
+
+    @property
+    def loss(self) -> WorstMargins:
+        return WorstMargins(self.density)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +135,21 @@ class SequentialChoices:
             return ()
         return (BoundedRangeEvent(self.eta, self.rounds, self.target.neighbours),)
 
+    def gap(
+        self, width: float, n: int, s: float, step: float, options: int, failure: float
+    ) -> float:
+        """How far the mean of the s worst may stay behind, but for a chance of `failure`.
+
+        For want of rounds: the relative entropy from the uniform weights to any dense ones is at
+        most ``log(n / s)``, and falls in each round by the step times what is gained, up to
+        ``step**2 width**2 / 2``. And for noise.
+        """
+        behind = math.log(n / s) / (step * self.rounds) + step * width**2 / 2
+        if math.isinf(self.eta):
+            return behind
+        tail = math.log(options * self.rounds / failure)
+        return behind + 2 * self.sensitivity / self.eta * tail
+
 
 MOST_AUTOMATIC = 1000
 
@@ -92,17 +176,23 @@ def balanced_rounds(target: Guarantee, n: int, s: float, options: int) -> int:
 
 
 def best_step(width: float, n: int, s: float, rounds: int) -> float:
-    """The step at which the bound on the want of rounds is smallest; scores are up to `width`."""
+    """The step at which the `gap` for want of rounds is smallest; scores are up to `width`."""
     return math.sqrt(2 * math.log(n / s) / rounds) / width
 
 
-def convergence_gap(width: float, n: int, s: float, rounds: int, step: float) -> float:
-    """How far the mean of the s worst may stay behind for want of rounds, at any step.
-
-    The relative entropy from the uniform weights to any dense ones is at most ``log(n / s)``, and
-    falls in each round by the step times what is gained, up to ``step**2 width**2 / 2``.
-    """
-    return math.log(n / s) / (step * rounds) + step * width**2 / 2
+def read_rounds(
+    rounds: Any, target: Guarantee, n: int, s: float, options: int
+) -> tuple[int, float, str]:
+    """How many rounds, the bounded range of a choice, and where the number comes from."""
+    origin = "as given"
+    if isinstance(rounds, str) and rounds == "auto":
+        rounds, origin = balanced_rounds(target, n, s, options), "automatic from public facts"
+    if type(rounds) is not int or not 1 <= rounds <= MOST_ROUNDS:
+        raise ArgumentError(
+            f"rounds={show(rounds)}: rounds takes 'auto' or a whole number from 1 to {MOST_ROUNDS}."
+        )
+    eta = math.inf if isinstance(target, NonPrivate) else range_within(target, rounds)
+    return rounds, eta, origin
 
 
 SCORES = ("margin", "count")
@@ -136,19 +226,10 @@ class ProgramCalibration(SequentialChoices):
     score: str
     slack: float
     rounds_origin: str
-
-    @property
-    def title(self) -> str:
-        return self.problem.loss.title
-
-    @property
-    def mechanism(self) -> str:
-        return "multiplicative weights"
-
-    @property
-    def unit(self) -> float:
-        """Size of a coefficient whose column is chosen in every round."""
-        return 1.0
+    title: ClassVar[str] = WorstMargins.title
+    mechanism: ClassVar[str] = "multiplicative weights"
+    unit: ClassVar[float] = 1.0
+    """Size of a coefficient whose column is chosen in every round."""
 
     @property
     def threshold(self) -> float:
@@ -162,11 +243,8 @@ class ProgramCalibration(SequentialChoices):
         best is taken over coefficients whose sizes add up to one.
         """
         problem = self.problem
-        behind = convergence_gap(problem.x_bound, problem.n, problem.s, self.rounds, self.step)
-        if math.isinf(self.eta):
-            return behind
-        tail = math.log(2 * problem.d * self.rounds / failure)
-        return behind + 2 * self.sensitivity / self.eta * tail
+        known = problem.x_bound, problem.n, problem.s, self.step, 2 * problem.d
+        return self.gap(*known, failure)
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -243,29 +321,26 @@ def calibrate_program(
         One sentence on public facts.
     """
     require_choice(ArgumentError, "score", score, SCORES)
-    allowance = require_number(
-        ArgumentError,
-        "slack",
-        slack,
-        "a number from 0 and below 1, or entries of zero would count",
-        at_least=0,
-        at_most=math.nextafter(1.0, 0.0),
-    )
-    automatic = isinstance(rounds, str) and rounds == "auto"
-    times = balanced_rounds(target, facts.n, facts.s, 2 * facts.d) if automatic else rounds
-    require_rounds(times)
-    sensitivity = score_sensitivity(facts, score)
-    eta = math.inf if isinstance(target, NonPrivate) else range_within(target, times)
+    takes = "a number from 0 and below 1, or entries of zero would count"
+    limits = {"at_least": 0.0, "at_most": math.nextafter(1.0, 0.0)}
+    allowance = require_number(ArgumentError, "slack", slack, takes, **limits)
+    times, eta, origin = read_rounds(rounds, target, facts.n, facts.s, 2 * facts.d)
+    if isinstance(step, str) and step == "auto":
+        step = best_step(facts.x_bound, facts.n, facts.s, times)
+    else:
+        most = _LARGEST_STEP / facts.x_bound
+        takes = f"'auto' or a number above 0 and up to {most:g}"
+        step = require_number(ArgumentError, "step", step, takes, above=0, at_most=most)
     return ProgramCalibration(
         problem=facts,
         target=target,
         rounds=times,
-        step=_read_step(step, facts, times),
+        step=step,
         score=score,
         slack=allowance,
-        sensitivity=sensitivity,
+        sensitivity=score_sensitivity(facts, score),
         eta=eta,
-        rounds_origin="automatic from public facts" if automatic else "as given",
+        rounds_origin=origin,
     )
 
 
@@ -284,19 +359,3 @@ def score_sensitivity(facts: ProgramFacts, score: str) -> float:
     # rounding moves both scores of a pair by as much as half of the interval times this
     rounding = 2 * projection_error(facts.n) * facts.s
     return width / facts.s * (1 + max(_INFLATION, rounding))
-
-
-def require_rounds(rounds: Any) -> None:
-    """Refuse what is not a number of rounds."""
-    if type(rounds) is not int or not 1 <= rounds <= MOST_ROUNDS:
-        raise ArgumentError(
-            f"rounds={show(rounds)}: rounds takes 'auto' or a whole number from 1 to {MOST_ROUNDS}."
-        )
-
-
-def _read_step(step: Any, facts: ProgramFacts, rounds: int) -> float:
-    if isinstance(step, str) and step == "auto":
-        return best_step(facts.x_bound, facts.n, facts.s, rounds)
-    most = _LARGEST_STEP / facts.x_bound
-    takes = f"'auto' or a number above 0 and up to {most:g}"
-    return require_number(ArgumentError, "step", step, takes, above=0, at_most=most)

@@ -1,4 +1,4 @@
-"""Rounds of multiplicative weights: weigh the records, choose a column, lower the weights.
+"""Rounds of multiplicative weights: weigh the records, choose an option, lower the weights.
 
 The weights that fall are the ones before they are made dense. That is what keeps the influence of
 a record apart: given the choices so far, the weight of a record depends on this record alone.
@@ -7,33 +7,23 @@ a record apart: given the choices so far, the weight of a record depends on this
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.selection_release import Selections, require_shape
+from privatelr.mechanisms.linear_programs.lp_calibration import (
+    ProgramCalibration,
+    SequentialChoices,
+)
+from privatelr.mechanisms.selection_release import Selections, require_match
 from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy.noise import Randomness
 from privatelr.types import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from privatelr.mechanisms.linear_programs.lp_calibration import ProgramCalibration
-    from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-
-Scorer = Callable[["FloatArray"], "FloatArray"]
-"""Scores ``(2 d,)`` of all options under weights ``(n,)`` that add up to one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """No weight above ``1 / s``; by how much log weights fall; how many rounds."""
-
-    s: float
-    step: float
-    rounds: int
+Scorer = Callable[[FloatArray], FloatArray]
+"""Scores ``(options,)`` of all options under weights ``(n,)`` that add up to one."""
+Lowering = Callable[[FloatArray, int], None]
+"""Lowers, in place, the log weights ``(n,)`` of what an option serves well."""
 
 
 def release_program(
@@ -61,33 +51,39 @@ def release_program(
     and memory.
     """
     require_match(rows, calibration)
-    path = play(
-        rows,
-        scorer(rows, calibration),
-        Pace(calibration.problem.s, calibration.step, calibration.rounds),
-        calibration.choice,
-        randomness,
-    )
+    path = play_columns(rows, scorer(rows, calibration), calibration, randomness)
     counts = np.bincount(path, minlength=2 * rows.d)
     return Selections(counts, calibration, calibration.target, path=path)
 
 
 def play(
-    rows: EntryRows,
+    n: int,
     score: Scorer,
-    pace: Pace,
-    choice: ExponentialMechanism | None,
+    fall: Lowering,
+    s: float,
+    made: SequentialChoices,
     randomness: Randomness,
 ) -> IntArray:
     """The options ``(rounds,)`` that are chosen, by scores alone where there is no mechanism."""
-    log_weights = np.zeros(rows.n)
-    path = np.empty(pace.rounds, dtype=np.intp)
-    for turn in range(pace.rounds):
-        scores = score(dense_projection(log_weights, pace.s))
+    log_weights, choice = np.zeros(n), made.choice
+    path = np.empty(made.rounds, dtype=np.intp)
+    for turn in range(made.rounds):
+        scores = score(dense_projection(log_weights, s))
         option = int(np.argmax(scores)) if choice is None else choice.choose(scores, randomness)
         path[turn] = option
-        lower(log_weights, rows, option, pace.step)
+        fall(log_weights, option)
     return path
+
+
+def play_columns(
+    rows: EntryRows, score: Scorer, made: ProgramCalibration, randomness: Randomness
+) -> IntArray:
+    """As `play`, of signed columns."""
+
+    def fall(log_weights: FloatArray, option: int) -> None:
+        lower(log_weights, rows, option, made.step)
+
+    return play(rows.n, score, fall, made.problem.s, made, randomness)
 
 
 def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
@@ -100,29 +96,13 @@ def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
 
         return margins
     right, wrong = rows.at_least(calibration.threshold)
-
-    def counts(weights: FloatArray) -> FloatArray:
-        return np.concatenate([right.weighted_sum(weights), wrong.weighted_sum(weights)])
-
-    return counts
+    return lambda weights: np.concatenate(
+        [right.weighted_sum(weights), wrong.weighted_sum(weights)]
+    )
 
 
 def lower(log_weights: FloatArray, rows: EntryRows, option: int, step: float) -> None:
     """Lower, in place, the log weights of the records that a signed column classifies well."""
     index, values = rows.column(option % rows.d)
     change = step * values
-    if option < rows.d:
-        log_weights[index] -= change
-    else:
-        log_weights[index] += change
-
-
-def require_match(rows: EntryRows, calibration: ProgramCalibration) -> None:
-    """Refuse rows that the calibration was not made for; compares public facts only."""
-    problem = calibration.problem
-    require_shape(rows, problem)
-    if rows.x_bound > problem.x_bound:
-        raise GuaranteeError(
-            f"rows with entries up to {rows.x_bound:g} are beyond x_bound={problem.x_bound:g}, "
-            "which the choices were calibrated for."
-        )
+    log_weights[index] -= change if option < rows.d else -change

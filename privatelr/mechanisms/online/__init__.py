@@ -8,3 +8,4 @@ from privatelr.mechanisms.online.online_calibration import (
     read_promise,
 )
 from privatelr.mechanisms.online.play import PrivateFTRL
+from privatelr.mechanisms.online.state_file import opening_state

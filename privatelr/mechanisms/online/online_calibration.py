@@ -7,40 +7,28 @@ sum of the losses before. The first round sees none, so T - 1 choices are paid f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from numbers import Real
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
-from privatelr.mechanisms.request import (
-    LARGEST_DELTA,
-    LARGEST_EPSILON,
-    SMALLEST_DELTA,
-    SMALLEST_EPSILON,
-    USUAL_DELTA,
-)
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice, show
+from privatelr.mechanisms.request import USUAL_DELTA, read_target
+from privatelr.mechanisms.selection_release import LARGEST_NUMBER, read_range
 from privatelr.privacy import (
     NEIGHBOURS,
     REPLACE_ONE,
-    ZCDP,
-    ApproxDP,
     BoundedRangeEvent,
     Event,
     Guarantee,
     Neighbours,
     NonPrivate,
-    Promise,
-    PureDP,
     range_within,
 )
 from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
-MOST_ROUNDS = 10**9
-MOST_EXPERTS = 10**7
-_LARGEST_LOSS = 1e100
+MOST_ROUNDS, MOST_EXPERTS = 10**9, 10**7
 _EXACT_BITS = 52
 """Sums of losses are whole numbers up to this power of two, which doubles hold exactly."""
 
@@ -161,42 +149,30 @@ class OnlineCalibration:
 def calibrate_online(problem: OnlineProblem, target: Guarantee) -> OnlineCalibration:
     """The smallest lambda that the target allows, or the one that is best for the regret.
 
-    Beyond ``W sqrt(T / (8 log p))`` a smaller lambda serves nobody: there the bound on the
-    regret is smallest.
+    A smaller lambda than ``W sqrt(T / (8 log p))`` is of no use: there the bound on the regret
+    is smallest.
     """
     best = problem.width * math.sqrt(problem.horizon / (8 * math.log(problem.n_experts)))
     useful = problem.moved / best
-    if isinstance(target, NonPrivate):
-        return OnlineCalibration(problem, target, useful, "the best for the regret")
-    affordable = range_within(target, problem.horizon - 1)
-    if affordable < useful:
-        origin = "the smallest that the guarantee allows"
-        return OnlineCalibration(problem, target, affordable, origin)
+    if not isinstance(target, NonPrivate):
+        affordable = range_within(target, problem.horizon - 1)
+        if affordable < useful:
+            origin = "the smallest that the guarantee allows"
+            return OnlineCalibration(problem, target, affordable, origin)
     return OnlineCalibration(problem, target, useful, "the best for the regret")
 
 
 def read_problem(n_experts: Any, horizon: Any, loss_range: Any, neighbours: Any) -> OnlineProblem:
     """Check the arguments of `PrivateFTRL`."""
-    _require_count("n_experts", n_experts, MOST_EXPERTS)
-    _require_count("horizon", horizon, MOST_ROUNDS)
+    counts = ("n_experts", n_experts, MOST_EXPERTS), ("horizon", horizon, MOST_ROUNDS)
+    for name, value, most in counts:
+        is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not (is_whole and 2 <= value <= most):
+            takes = f"a whole number from 2 to {most}"
+            raise ArgumentError(f"{name}={show(value)}: {name} takes {takes}.")
     chosen = require_choice(GuaranteeError, "neighbours", neighbours, NEIGHBOURS)
-    takes = f"a pair of numbers (lo, hi) with lo < hi, none beyond {_LARGEST_LOSS:g}"
-    is_pair = isinstance(loss_range, tuple | list | np.ndarray) and np.shape(loss_range) == (2,)
-    if not is_pair:
-        raise ArgumentError(f"loss_range={show(loss_range)}: loss_range takes {takes}.")
-    low, high = (
-        require_number(
-            ArgumentError,
-            "loss_range",
-            end,
-            takes,
-            at_least=-_LARGEST_LOSS,
-            at_most=_LARGEST_LOSS,
-        )
-        for end in loss_range
-    )
-    if not high - low >= 1 / _LARGEST_LOSS:
-        raise ArgumentError(f"loss_range={show(loss_range)}: loss_range takes {takes}.")
+    takes = f"a pair of numbers (lo, hi) with lo < hi, none beyond {LARGEST_NUMBER:g}"
+    low, high = read_range("loss_range", loss_range, takes)
     return OnlineProblem(int(n_experts), int(horizon), low, high, NEIGHBOURS[chosen])
 
 
@@ -205,59 +181,5 @@ def read_promise(epsilon: Any, delta: Any, problem: OnlineProblem) -> Guarantee:
 
     A guarantee may stand in the place of epsilon, and then the usual delta asks for nothing.
     """
-    if isinstance(epsilon, NonPrivate):
-        return replace(epsilon, neighbours=problem.neighbours)
-    if isinstance(epsilon, Promise):
-        return _read_guarantee(epsilon, 0.0 if delta == USUAL_DELTA else delta, problem)
-    excess = _read_delta(delta)
-    is_number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
-    if is_number and epsilon in (0, math.inf):
-        reason = f"none: epsilon={float(epsilon):g} asks for play without privacy"
-        return NonPrivate(reason, problem.neighbours)
-    price = _read_price("epsilon", epsilon)
-    if excess == 0:
-        return PureDP(price, problem.neighbours)
-    return ApproxDP(price, excess, problem.neighbours)
-
-
-def _read_guarantee(target: Promise, delta: Any, problem: OnlineProblem) -> Guarantee:
-    takes = "0 beside a guarantee as epsilon"
-    require_number(GuaranteeError, "delta", delta, takes, at_least=0, at_most=0)
-    if target.neighbours is not problem.neighbours:
-        names = {neighbours: name for name, neighbours in NEIGHBOURS.items()}
-        raise GuaranteeError(
-            f"epsilon: takes a guarantee about the neighbours of the play, which are "
-            f"{names[problem.neighbours]!r}; the one that is given is about "
-            f"{names[target.neighbours]!r}."
-        )
-    if isinstance(target, ZCDP):
-        _read_price("rho", target.rho)
-        return target
-    _read_price("epsilon", target.epsilon)
-    if isinstance(target, ApproxDP):
-        _read_delta(target.delta)
-    return target
-
-
-def _read_price(name: str, value: Any) -> float:
-    takes = (
-        f"0 for play without privacy, or a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
-    )
-    return require_number(
-        GuaranteeError, name, value, takes, at_least=SMALLEST_EPSILON, at_most=LARGEST_EPSILON
-    )
-
-
-def _read_delta(delta: Any) -> float:
-    takes = f"0 (pure privacy), or a number from {SMALLEST_DELTA:g} to {LARGEST_DELTA:g}"
-    limits = {"at_least": 0.0, "at_most": LARGEST_DELTA}
-    excess = require_number(GuaranteeError, "delta", delta, takes, **limits)
-    if 0 < excess < SMALLEST_DELTA:
-        raise GuaranteeError(f"delta={excess:g}: delta takes {takes}.")
-    return excess
-
-
-def _require_count(name: str, value: Any, most: int) -> None:
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not (is_whole and 2 <= value <= most):
-        raise ArgumentError(f"{name}={show(value)}: {name} takes a whole number from 2 to {most}.")
+    about, plain = problem.neighbours, "play without privacy"
+    return read_target(epsilon, delta, USUAL_DELTA, name="epsilon", plain=plain, neighbours=about)

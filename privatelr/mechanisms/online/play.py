@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
+from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.locks import ForkSafeLock
 from privatelr.mechanisms.online import state_file
 from privatelr.mechanisms.online.online_calibration import (
@@ -21,13 +20,17 @@ from privatelr.mechanisms.online.online_calibration import (
     read_problem,
     read_promise,
 )
-from privatelr.mechanisms.read_numbers import private_numbers
 from privatelr.mechanisms.request import USUAL_DELTA
+from privatelr.mechanisms.selection_release import (
+    private_numbers,
+    read_account,
+    read_seed,
+    standing,
+)
 from privatelr.page_model import FactList, Heading, Piece, as_html, as_text
-from privatelr.privacy import REPLACE_ONE, Guarantee, void
-from privatelr.privacy.accounting import Account, Entry, account_with, price
+from privatelr.privacy import REPLACE_ONE, Guarantee
+from privatelr.privacy.accounting import Account, Entry, price
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
-from privatelr.types import IntArray
 
 _LOCK = ForkSafeLock()
 _LABEL = "private follow-the-regularised-leader"
@@ -110,61 +113,51 @@ class PrivateFTRL:
         ledger: Account | None = None,
         seed: int | None = None,
     ) -> None:
-        if ledger is not None and not isinstance(ledger, Account):
-            raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
+        account = read_account(ledger)
         problem = read_problem(n_experts, horizon, loss_range, neighbours)
         calibration = calibrate_online(problem, read_promise(epsilon, delta, problem))
-        self._begin(calibration, _read_seed(seed))
-        account = account_with(ledger)
-        self._entry: Entry | None = None
+        self._go_on(state_file.opening_state(calibration, read_seed(seed, "play")))
         if account is not None:
-            self._entry = account.charge(self.guarantee, calibration.events, _LABEL)
+            self._state.entry = account.charge(self.guarantee, calibration.events, _LABEL)
 
-    def _begin(self, calibration: OnlineCalibration, seed: int | None) -> None:
-        self._calibration = calibration
-        self._seed = seed
-        self._sums: IntArray = np.zeros(calibration.problem.n_experts, dtype=np.int64)
-        self._over = 0
-        self._choice: int | None = None
+    def _go_on(self, state: state_file.State) -> None:
+        self._state = state
         self._keeper: int | None = os.getpid()
 
     @property
     def calibration(self) -> OnlineCalibration:
         """All numbers of the choice, which are public."""
-        return self._calibration
+        return self._state.calibration
 
     @property
     def guarantee(self) -> Guarantee:
         """What holds for all indices together."""
-        target = self._calibration.target
-        if self._seed is None or not target.is_private:
-            return target
-        return void("seeded noise")
+        return standing(self.calibration.target, self._state.seed)
 
     @property
     def entry(self) -> Entry | None:
         """What a ledger was charged."""
-        return self._entry
+        return self._state.entry
 
     @property
     def lambda_(self) -> float:
         """Strength of the regularisation, in the units of the losses."""
-        return self._calibration.lambda_
+        return self.calibration.lambda_
 
     @property
     def regret_bound(self) -> float:
         """Upper bound on the expected loss above the one of the best expert, after all rounds."""
-        return self._calibration.regret_bound
+        return self.calibration.regret_bound
 
     @property
     def rounds(self) -> int:
         """Rounds that are over."""
-        return self._over
+        return self._state.over
 
     @property
     def horizon(self) -> int:
         """Rounds that there are."""
-        return self._calibration.problem.horizon
+        return self.calibration.problem.horizon
 
     def predict(self) -> int:
         """The index of this round; the same one if asked again before the losses are told.
@@ -175,15 +168,15 @@ class PrivateFTRL:
         *Neighbours*: those of the guarantee. *Assumed public*: as for the class. *Not covered*:
         time and memory.
         """
-        with self._held():
-            if self._over >= self.horizon:
+        with self._held() as state:
+            if state.over >= self.horizon:
                 raise GuaranteeError(
                     f"predict: all {self.horizon} rounds are over, and nothing more was paid for."
                 )
-            if self._choice is None:
-                scores = -self._sums.astype(np.float64)
-                self._choice = self._calibration.mechanism.choose(scores, self._randomness())
-            return self._choice
+            if state.choice is None:
+                scores = -state.sums.astype(np.float64)
+                state.choice = self.calibration.mechanism.choose(scores, self._randomness())
+            return state.choice
 
     def update(self, losses: ArrayLike) -> None:
         """Tell the losses ``(n_experts,)`` of this round, after its index was asked for.
@@ -191,7 +184,7 @@ class PrivateFTRL:
         Each is read by itself. It is clipped to the declared range; what is missing, masked or no
         number counts as the largest loss. So the only errors are about the shape and the turn.
         """
-        problem = self._calibration.problem
+        problem = self.calibration.problem
         given = private_numbers("losses", losses, 1)
         if given.shape != (problem.n_experts,):
             raise ArgumentError(
@@ -202,12 +195,12 @@ class PrivateFTRL:
             held = np.nan_to_num(given, nan=np.inf, posinf=np.inf)
             share = (np.clip(held, problem.low, problem.high) - problem.low) / problem.width
             steps = np.rint(np.clip(share, 0.0, 1.0) * problem.steps).astype(np.int64)
-        with self._held():
-            if self._choice is None:
+        with self._held() as state:
+            if state.choice is None:
                 raise ArgumentError("update: takes the losses of a round after its predict().")
-            self._sums = self._sums + steps
-            self._over += 1
-            self._choice = None
+            state.sums = state.sums + steps
+            state.over += 1
+            state.choice = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Put the state into a new file and close this object: play goes on with `load`.
@@ -222,18 +215,8 @@ class PrivateFTRL:
         ArgumentError
             If there is such a file already, or it cannot be written; play goes on then.
         """
-        with self._held():
-            state_file.write(
-                path,
-                state_file.State(
-                    self._calibration,
-                    self._over,
-                    self._choice,
-                    self._sums,
-                    self._seed,
-                    self._entry,
-                ),
-            )
+        with self._held() as state:
+            state_file.write(path, state)
             self._keeper = None
 
     @classmethod
@@ -250,15 +233,12 @@ class PrivateFTRL:
             If there is no such file, it is not yours, or it is something else; it is left as it
             was then.
         """
-        state = state_file.take(path)
         play = cls.__new__(cls)
-        play._begin(state.calibration, state.seed)
-        play._sums, play._over, play._choice = state.sums, state.over, state.choice
-        play._entry = state.entry
+        play._go_on(state_file.take(path))
         return play
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _held(self) -> Iterator[state_file.State]:
         # before the lock: a forked process may have copied this while a thread held it
         if self._keeper is None:
             raise GuaranteeError("play: it was saved and goes on in PrivateFTRL.load(path) only.")
@@ -268,13 +248,14 @@ class PrivateFTRL:
                 "paid for once."
             )
         with _LOCK.held():
-            yield
+            yield self._state
 
     def _randomness(self) -> Randomness:
-        if self._seed is None:
+        seed, over = self._state.seed, self._state.over
+        if seed is None:
             return SystemRandomness()
         # by the round, so that a resumed play is the same
-        sequence = np.random.SeedSequence([self._seed, self._over])
+        sequence = np.random.SeedSequence([seed, over])
         return SeededRandomness(int(sequence.generate_state(1, np.uint64)[0]))
 
     def __copy__(self) -> PrivateFTRL:
@@ -290,7 +271,7 @@ class PrivateFTRL:
         )
 
     def __repr__(self) -> str:
-        return f"<PrivateFTRL, {self._over} of {self.horizon} rounds over>"
+        return f"<PrivateFTRL, {self.rounds} of {self.horizon} rounds over>"
 
     def __str__(self) -> str:
         return as_text(_page(self))
@@ -300,41 +281,18 @@ class PrivateFTRL:
 
 
 def _page(play: PrivateFTRL) -> list[Piece]:
-    calibration = play.calibration
-    problem = calibration.problem
+    calibration, problem = play.calibration, play.calibration.problem
     other = "another one" if problem.neighbours is REPLACE_ONE else "zeros"
+    promised = "the indices of all rounds together; neighbours replace one loss vector by"
+    regret = f"at most {calibration.regret_bound:.4g} expected over {problem.horizon} rounds"
+    clipped = f"losses clipped to [{problem.low:g}, {problem.high:g}]"
     rows = [
-        (
-            "Promise",
-            f"{play.guarantee}, the indices of all rounds together; neighbours replace one loss "
-            f"vector by {other}",
-        ),
+        ("Promise", f"{play.guarantee}, {promised} {other}"),
         ("Rounds", f"{play.rounds} of {problem.horizon} over"),
-        (
-            "Experts",
-            f"{problem.n_experts}, losses clipped to [{problem.low:g}, {problem.high:g}]",
-        ),
+        ("Experts", f"{problem.n_experts}, {clipped}"),
         ("Lambda", f"{calibration.lambda_:.4g}, {calibration.lambda_origin}"),
-        (
-            "Regret",
-            f"at most {calibration.regret_bound:.4g} expected over {problem.horizon} rounds, "
-            "whatever the losses",
-        ),
+        ("Regret", f"{regret}, whatever the losses"),
     ]
     if play.entry is not None:
         rows.append(("Charged", f"{price(play.entry.guarantee)}, for all rounds together"))
     return [Heading("Private follow-the-regularised-leader"), FactList(rows)]
-
-
-def _read_seed(seed: Any) -> int | None:
-    if seed is None:
-        return None
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
-    warnings.warn(
-        f"seed={seed}: the choices can be replayed, so this play has no privacy; leave seed=None "
-        "for a release.",
-        PrivacyWarning,
-        stacklevel=4,
-    )
-    return int(seed)

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, GuaranteeError, show
+from privatelr.errors import ArgumentError, show
 from privatelr.mechanisms.online.online_calibration import (
     OnlineCalibration,
-    OnlineProblem,
     calibrate_online,
     read_problem,
     read_promise,
 )
-from privatelr.privacy import NEIGHBOURS, Guarantee, NonPrivate, from_json, to_json
+from privatelr.privacy import NEIGHBOURS, NonPrivate, from_json, to_json
 from privatelr.privacy.accounting import Entry, entry_from_json, entry_to_json
 from privatelr.types import IntArray
 
@@ -38,53 +37,58 @@ _READ = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class State:
-    """Everything that a play goes on from.
+    """Everything that a play goes on from; it changes with every round.
 
     Attributes
     ----------
     calibration : OnlineCalibration
+    sums : ndarray of int, shape (n_experts,)
+        Of the losses of all rounds that are over, in steps. Private.
     over : int
         Rounds that are over.
     choice : int or None
         The index of the round that is under way, if it was asked for.
-    sums : ndarray of int, shape (n_experts,)
-        Of the losses of all rounds that are over, in steps. Private.
     seed : int or None
     entry : Entry or None
         What a ledger was charged.
     """
 
     calibration: OnlineCalibration
-    over: int
-    choice: int | None
     sums: IntArray
-    seed: int | None
+    over: int = 0
+    choice: int | None = None
+    seed: int | None = None
     entry: Entry | None = None
+
+
+def opening_state(calibration: OnlineCalibration, seed: int | None = None) -> State:
+    """What a play begins with."""
+    sums = np.zeros(calibration.problem.n_experts, dtype=np.int64)
+    return State(calibration, sums, seed=seed)
 
 
 def write(path: str | os.PathLike[str], state: State) -> None:
     """Put the state into a file that is new, complete, and readable by its owner alone."""
     name = _require_path(path)
     data = json.dumps(_document(state)).encode()
+    made = False
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise ArgumentError(
-            f"path={show(name)}: there is such a file, and no state is written over another one."
-        ) from None
-    except OSError as error:
-        raise ArgumentError(f"path={show(name)}: {_reason(error)}.") from None
-    try:
+        made = True
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+    except FileExistsError:
+        there = "there is such a file, and no state is written over another one"
+        raise _refusal(name, there) from None
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(name)
-        raise ArgumentError(f"path={show(name)}: {_reason(error)}.") from None
+        if made:
+            with suppress(OSError):
+                os.unlink(name)
+        raise _refusal(name, _reason(error)) from None
 
 
 def take(path: str | os.PathLike[str]) -> State:
@@ -95,7 +99,10 @@ def take(path: str | os.PathLike[str]) -> State:
     """
     name = Path(_require_path(path))
     data = _read(name)
-    state = _restore_or_refuse(name, data)
+    try:
+        state = _restore(data)
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+        raise _refusal(name, "the file holds no state of a play") from None
     claimed = name.with_name(f".{secrets.token_hex(8)}.taken")
     try:
         os.rename(name, claimed)
@@ -103,34 +110,31 @@ def take(path: str | os.PathLike[str]) -> State:
         raise _unreadable(name, error) from None
     try:
         if _read(claimed) != data:
-            raise _foreign(name)
+            raise OSError
         claimed.unlink()
     except (ArgumentError, OSError):
         where = _put_back(claimed, name)
-        raise ArgumentError(
-            f"path={show(str(name))}: the file changed while it was read; {where}."
-        ) from None
+        raise _refusal(name, f"the file changed while it was read; {where}") from None
     return state
 
 
 def _read(name: Path) -> bytes:
     """The bytes of a regular file of one's own; nothing else is opened."""
     try:
-        if not _is_own_file(os.lstat(name)):
-            raise _foreign(name)
+        _require_own(name, os.lstat(name))
         # a file that took its place meanwhile neither blocks nor is followed
         descriptor = os.open(name, _READ)
         with os.fdopen(descriptor, "rb") as file:
-            if not _is_own_file(os.fstat(descriptor)):
-                raise _foreign(name)
+            _require_own(name, os.fstat(descriptor))
             return file.read()
     except OSError as error:
         raise _unreadable(name, error) from None
 
 
-def _is_own_file(found: os.stat_result) -> bool:
+def _require_own(name: Path, found: os.stat_result) -> None:
     own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
-    return own and stat.S_ISREG(found.st_mode)
+    if not (own and stat.S_ISREG(found.st_mode)):
+        raise _refusal(name, "takes a regular file that is your own")
 
 
 def _put_back(claimed: Path, name: Path) -> str:
@@ -143,24 +147,23 @@ def _put_back(claimed: Path, name: Path) -> str:
     return "it is left"
 
 
-def _foreign(name: Path) -> ArgumentError:
-    return ArgumentError(f"path={show(str(name))}: takes a regular file that is your own.")
+def _require_path(path: Any) -> str:
+    if not isinstance(path, str | os.PathLike) or "\0" in os.fsdecode(path):
+        raise ArgumentError(f"path={show(path)}: path takes the name of a file.")
+    return os.fsdecode(path)
+
+
+def _refusal(name: str | Path, why: str) -> ArgumentError:
+    return ArgumentError(f"path={show(str(name))}: {why}.")
+
+
+def _reason(error: OSError) -> str:
+    return f"the file cannot be opened or written ({(error.strerror or 'unknown').lower()})"
 
 
 def _unreadable(name: Path, error: OSError) -> ArgumentError:
-    if isinstance(error, FileNotFoundError):
-        return ArgumentError(
-            f"path={show(str(name))}: there is no such file; a state is taken off the disk when "
-            "it is resumed."
-        )
-    return ArgumentError(f"path={show(str(name))}: {_reason(error)}.")
-
-
-def _restore_or_refuse(name: Path, data: bytes) -> State:
-    try:
-        return _restore(data)
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
-        raise ArgumentError(f"path={show(str(name))}: the file holds no state of a play.") from None
+    gone = "there is no such file; a state is taken off the disk when it is resumed"
+    return _refusal(name, gone if isinstance(error, FileNotFoundError) else _reason(error))
 
 
 def _document(state: State) -> dict[str, Any]:
@@ -181,67 +184,41 @@ def _document(state: State) -> dict[str, Any]:
 
 
 def _restore(data: bytes) -> State:
+    """The state that a file holds; any error means that it holds none.
+
+    The calibration is computed again, and goes on with the smaller range of the two.
+    """
     given = json.loads(data)
-    if given["format"] != _FORMAT or given["version"] != _VERSION:
-        raise ValueError
-    stated = given["problem"]
+    _require((given["format"], given["version"]) == (_FORMAT, _VERSION))
+    stated, eta, over, sums = (given[name] for name in ("problem", "eta", "over", "sums"))
     names = {neighbours.name: name for name, neighbours in NEIGHBOURS.items()}
+    ends = stated["low"], stated["high"]
     problem = read_problem(
-        stated["n_experts"],
-        stated["horizon"],
-        (stated["low"], stated["high"]),
-        names[stated["neighbours"]],
+        stated["n_experts"], stated["horizon"], ends, names[stated["neighbours"]]
     )
-    calibration = _calibrated_again(problem, from_json(given["target"]), given["eta"])
-    over, choice, seed = given["over"], given["choice"], given["seed"]
-    if not (type(over) is int and 0 <= over <= problem.horizon):
-        raise GuaranteeError("state: rounds.")
-    if choice is not None and not (
-        type(choice) is int and 0 <= choice < problem.n_experts and over < problem.horizon
-    ):
-        raise GuaranteeError("state: choice.")
-    if seed is not None and (type(seed) is not int or seed < 0):
-        raise GuaranteeError("state: seed.")
-    sums = _read_sums(given["sums"], problem, over)
-    entry = None if given["entry"] is None else entry_from_json(given["entry"])
-    if entry is not None and (seed is not None or not _is_of(entry, calibration, given["eta"])):
-        raise GuaranteeError("state: charge.")
-    return State(calibration, over, choice, sums, seed, entry)
-
-
-def _calibrated_again(problem: OnlineProblem, target: Guarantee, eta: Any) -> OnlineCalibration:
-    """What the target leads to, if it is what the file states; the smaller range of the two."""
-    is_text = not isinstance(target, NonPrivate) or type(target.reason) is str
-    if not is_text or read_promise(target, 0.0, problem) != target:
-        raise GuaranteeError("state: target.")
+    target = from_json(given["target"])
+    _require(not isinstance(target, NonPrivate) or type(target.reason) is str)
+    _require(read_promise(target, 0.0, problem) == target)
     found = calibrate_online(problem, target)
-    if type(eta) is not float or not math.isclose(eta, found.eta, rel_tol=_ROUNDING):
-        raise GuaranteeError("state: calibration.")
-    return replace(found, eta=min(eta, found.eta))
-
-
-def _read_sums(given: Any, problem: OnlineProblem, over: int) -> IntArray:
-    """Whole numbers that so many rounds can add up to."""
+    _require(type(eta) is float and math.isclose(eta, found.eta, rel_tol=_ROUNDING))
+    _require(type(over) is int and 0 <= over <= problem.horizon)
+    if (choice := given["choice"]) is not None:
+        _require(type(choice) is int and 0 <= choice < problem.n_experts)
+        _require(over < problem.horizon)
+    if (seed := given["seed"]) is not None:
+        _require(type(seed) is int and seed >= 0)
     most = over * problem.steps
-    if not isinstance(given, list) or len(given) != problem.n_experts:
-        raise GuaranteeError("state: sums.")
-    if not all(type(value) is int and 0 <= value <= most for value in given):
-        raise GuaranteeError("state: sums.")
-    return np.array(given, dtype=np.int64)
+    _require(isinstance(sums, list) and len(sums) == problem.n_experts)
+    _require(all(type(value) is int and 0 <= value <= most for value in sums))
+    entry = None if given["entry"] is None else entry_from_json(given["entry"])
+    if entry is not None:  # the charge has to be the one for this play
+        events = replace(found, eta=eta).events
+        _require((entry.guarantee, entry.events, entry.times) == (target, events, 1))
+        _require(seed is None)
+    calibration = replace(found, eta=min(eta, found.eta))
+    return State(calibration, np.array(sums, dtype=np.int64), over, choice, seed, entry)
 
 
-def _is_of(entry: Entry, calibration: OnlineCalibration, eta: float) -> bool:
-    """Whether a charge is the one for this play."""
-    charged = replace(calibration, eta=eta)
-    right = (calibration.target, charged.events, 1)
-    return (entry.guarantee, entry.events, entry.times) == right
-
-
-def _require_path(path: Any) -> str:
-    if not isinstance(path, str | os.PathLike) or "\0" in os.fsdecode(path):
-        raise ArgumentError(f"path={show(path)}: path takes the name of a file.")
-    return os.fsdecode(path)
-
-
-def _reason(error: OSError) -> str:
-    return f"the file cannot be opened or written ({(error.strerror or 'unknown').lower()})"
+def _require(right: bool) -> None:
+    if not right:
+        raise ValueError

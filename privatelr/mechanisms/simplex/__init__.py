@@ -2,6 +2,7 @@
 
 from privatelr.mechanisms.simplex.number_of_draws import (
     MOST_DRAWS,
+    SimplexFacts,
     Stability,
     affordable_draws,
     draws_for_epsilon,
@@ -14,10 +15,11 @@ from privatelr.mechanisms.simplex.number_of_draws import (
     tolerance_of,
 )
 from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration, calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
 from privatelr.mechanisms.simplex.simplex_release import (
     Uniforms,
     draw_histogram,
+    ends_of,
     minimiser_logs,
+    options_of,
     release_simplex,
 )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from privatelr.errors import GuaranteeError, NoRelease, require_number, show
+from privatelr.numerics import Loss
 from privatelr.numerics.solve.simplex_objective import smallest_tolerance
 from privatelr.privacy import (
     ORDERS,
@@ -22,19 +23,83 @@ from privatelr.privacy import (
     ApproxDP,
     Neighbours,
     Promise,
-    PureDP,
     epsilon_of_curve,
     renyi_divergence,
     renyi_of_draw,
 )
 from privatelr.types import FloatArray
 
-if TYPE_CHECKING:
-    from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
-
-
+_SLOPE_ERROR = 1e-9
+"""Relative error of a slope that is evaluated in doubles, far on the safe side."""
 _STABILITY_ROUNDING = 1e-12
 """Relative error of a dozen operations, on the safe side."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimplexFacts:
+    """Public facts about a fit, and its penalty once that is chosen.
+
+    Attributes
+    ----------
+    n, d : int
+        Records, and columns with the intercept.
+    x_bound : float
+        Largest size of an entry of a row, the intercept among them.
+    radius : float
+        Sum of the sizes of the coefficients, at most.
+    loss : Loss
+    lambda_ : float
+        Penalty of the mean objective.
+    """
+
+    n: int
+    d: int
+    x_bound: float
+    radius: float
+    loss: Loss
+    lambda_: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("n", "d"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise GuaranteeError(f"{name}={show(value)}: {name} takes an integer from 1.")
+        for name in ("x_bound", "radius"):
+            value = getattr(self, name)
+            require_number(GuaranteeError, name, value, "a finite number above 0", above=0)
+        require_number(
+            GuaranteeError, "radius times x_bound", self.reach, "a number above 0", above=0
+        )
+
+    @property
+    def options(self) -> int:
+        """Columns and columns with their signs turned."""
+        return 2 * self.d
+
+    @property
+    def reach(self) -> float:
+        """R, the largest size of a margin."""
+        return self.radius * self.x_bound
+
+    @property
+    def width(self) -> float:
+        """W, the largest difference of two options for one row: columns come with both signs."""
+        return 2 * self.reach
+
+    @property
+    def slope_bound(self) -> float:
+        """L: the largest slope at margins up to `reach`, which is the one at the left end."""
+        steepest = -float(self.loss.slope(np.array([-self.reach]))[0])
+        return min(self.loss.slope_bound, steepest * (1 + _SLOPE_ERROR))
+
+    @property
+    def penalty(self) -> float:
+        """The penalty of the sum form: ``n lambda_``."""
+        return self.n * self.lambda_
+
+    def with_lambda(self, lambda_: float) -> SimplexFacts:
+        """The same facts with this penalty."""
+        return replace(self, lambda_=lambda_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,22 +200,24 @@ def simplex_stability(
 MOST_DRAWS = 1_000_000
 """More would only make coefficients finer than their error is anyway."""
 _TOLERANCE = 1e-6
-"""Of ``L W``: how exact the minimiser is, where doubles allow it."""
+"""Share of ``L W`` to which the minimiser is exact, where doubles allow it."""
 _CLOSE = 1e-10
-"""Relative, of a lambda that is searched for."""
+"""Relative error of a lambda that is searched for."""
 _LARGEST_LAMBDA = 1e100
 _ROUNDING = 1e-12
+"""Relative error of a few operations, on the safe side."""
 _GRID = 40
+"""Number of lambdas that are compared at first."""
 
 
-def tolerance_of(problem: SimplexProblem) -> float:
+def tolerance_of(problem: SimplexFacts) -> float:
     """The spread to which the minimiser is computed, fixed by public facts."""
-    facts = (problem.n, problem.d, problem.x_bound, problem.loss, problem.radius)
     wanted = _TOLERANCE * problem.slope_bound * problem.width
+    facts = (problem.n, problem.d, problem.x_bound, problem.loss, problem.radius)
     return max(wanted, smallest_tolerance(*facts, problem.penalty))
 
 
-def stability_of(problem: SimplexProblem) -> Stability:
+def stability_of(problem: SimplexFacts) -> Stability:
     """`simplex_stability` of the minimiser as it is computed."""
     return simplex_stability(
         problem.n,
@@ -162,11 +229,18 @@ def stability_of(problem: SimplexProblem) -> Stability:
     )
 
 
+@lru_cache(maxsize=16)  # of public facts; the search for a number of draws asks again and again
+def _curve(stability: Stability) -> FloatArray:
+    return renyi_of_draw(stability.largest, stability.width, stability.sd, ORDERS)
+
+
 def epsilon_for_draws(draws: int, stability: Stability, delta: float = 0.0) -> float:
     """Epsilon of so many draws at this delta; 0 asks for a pure one."""
     require_draws(draws)
-    curve = _curve(stability) if delta > 0 else None
-    return _epsilon(draws, stability, delta, curve)
+    pure = draws * stability.largest * (1 + _ROUNDING)
+    if not delta > 0:
+        return pure
+    return min(pure, epsilon_of_curve(draws * _curve(stability), delta))
 
 
 def draws_for_epsilon(epsilon: float, stability: Stability, delta: float = 0.0) -> int:
@@ -175,20 +249,28 @@ def draws_for_epsilon(epsilon: float, stability: Stability, delta: float = 0.0) 
     At most 1,000,000.
     """
     require_number(GuaranteeError, "epsilon", epsilon, "a finite number from 0", at_least=0)
-    curve = _curve(stability) if delta > 0 else None
-    return _most(lambda draws: _epsilon(draws, stability, delta, curve) <= epsilon)
+    return _most(lambda draws: epsilon_for_draws(draws, stability, delta) <= epsilon)
 
 
 def affordable_draws(target: Promise, stability: Stability) -> int:
     """The most draws that keep a guarantee, up to 1,000,000; 0 if not one does."""
-    match target:
-        case PureDP(epsilon=epsilon):
-            return draws_for_epsilon(epsilon, stability)
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return draws_for_epsilon(epsilon, stability, delta)
-        case ZCDP(rho=rho):
-            each = rho_of_draw(stability)
-            return _most(lambda draws: draws * each * (1 + _ROUNDING) <= rho)
+    if isinstance(target, ZCDP):
+        rho, each = target.rho, rho_of_draw(stability)
+        return _most(lambda draws: draws * each * (1 + _ROUNDING) <= rho)
+    delta = target.delta if isinstance(target, ApproxDP) else 0.0
+    return draws_for_epsilon(target.epsilon, stability, delta)
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """Largest number of draws that fits, by doubling and bisection; costs grow with the number."""
+    low, high = 0, 1
+    while high <= MOST_DRAWS and fits(high):
+        low, high = high, 2 * high
+    high = min(high, MOST_DRAWS + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def rho_of_draw(stability: Stability) -> float:
@@ -235,16 +317,30 @@ def suggest_lambda(facts: SimplexFacts, target: Promise) -> float:
     least = min_lambda(facts, target)
     highest = max(4 * least, 4 * facts.slope_bound * facts.reach / math.log(facts.options))
     grid = np.geomspace(least, highest, _GRID)
-    best = _best(facts, target, grid)
+    best = least_risk(facts, target, grid)
     around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
     finer = np.geomspace(*around, _GRID // 2)
-    return float(finer[_best(facts, target, finer)])
+    return float(finer[least_risk(facts, target, finer)])
+
+
+def least_risk(facts: SimplexFacts, target: Promise, grid: FloatArray) -> int:
+    """Position of the lambda with the smallest bound on the risk."""
+    slope, curvature, width = facts.slope_bound, facts.loss.curvature_bound, facts.width
+    risks = np.full(len(grid), math.inf)
+    for place, lambda_ in enumerate(grid.tolist()):
+        m = affordable_draws(target, stability_of(facts.with_lambda(lambda_)))
+        if m > 0:
+            drawn = min(curvature * width**2 / (8 * m), slope * width / (2 * math.sqrt(m)))
+            risks[place] = lambda_ * math.log(facts.options) + drawn
+    return int(np.argmin(risks))
 
 
 def refuse(facts: SimplexFacts, target: Promise, lambda_: float) -> NoRelease:
     """What to raise where not one draw is affordable."""
     least = min_lambda(facts, target)
-    shown = _rounded_up(least)
+    shown = f"{least:.6g}"
+    if float(shown) < least:  # six digits, no less than the value
+        shown = f"{least + 10.0 ** (math.floor(math.log10(least)) - 5):.6g}"
     return NoRelease(
         f"lambda_={lambda_:g} affords not one draw under {target}; take lambda_ from {shown}, or "
         "lambda_='auto'.",
@@ -258,45 +354,3 @@ def require_draws(draws: int) -> None:
         raise GuaranteeError(
             f"draws={show(draws)}: draws takes 'auto' or an integer from 1 to {MOST_DRAWS}."
         )
-
-
-def _rounded_up(value: float) -> str:
-    """Six digits, no less than the value."""
-    grain = 10.0 ** (math.floor(math.log10(value)) - 5)
-    text = f"{value:.6g}"
-    return text if float(text) >= value else f"{value + grain:.6g}"
-
-
-def _curve(stability: Stability) -> FloatArray:
-    return renyi_of_draw(stability.largest, stability.width, stability.sd, ORDERS)
-
-
-def _epsilon(draws: int, stability: Stability, delta: float, curve: FloatArray | None) -> float:
-    pure = draws * stability.largest * (1 + _ROUNDING)
-    return pure if curve is None else min(pure, epsilon_of_curve(draws * curve, delta))
-
-
-def _most(fits: Callable[[int], bool]) -> int:
-    """Largest number of draws that fits, by doubling and bisection; costs grow with the number."""
-    low, high = 0, 1
-    while high <= MOST_DRAWS and fits(high):
-        low, high = high, 2 * high
-    high = min(high, MOST_DRAWS + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def _best(facts: SimplexFacts, target: Promise, grid: FloatArray) -> int:
-    """Position of the lambda with the smallest bound on the risk."""
-    slope, curvature, width = facts.slope_bound, facts.loss.curvature_bound, facts.width
-    risks = []
-    for lambda_ in grid.tolist():
-        m = affordable_draws(target, stability_of(facts.with_lambda(lambda_)))
-        if m == 0:
-            risks.append(math.inf)
-            continue
-        drawn = min(curvature * width**2 / (8 * m), slope * width / (2 * math.sqrt(m)))
-        risks.append(lambda_ * math.log(facts.options) + drawn)
-    return int(np.argmin(risks))

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, ClassVar
 
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
-from privatelr.mechanisms.simplex.number_of_draws import (
-    affordable_draws,
-    epsilon_for_draws,
-    min_lambda,
-    refuse,
-    require_draws,
-    rho_of_draw,
-    stability_of,
-    suggest_lambda,
-    tolerance_of,
-)
+from privatelr.mechanisms.simplex import number_of_draws as afford
+from privatelr.mechanisms.simplex.number_of_draws import SimplexFacts, Stability
 from privatelr.numerics import describe
 from privatelr.privacy import (
     ZCDP,
@@ -26,17 +17,9 @@ from privatelr.privacy import (
     Event,
     Guarantee,
     NonPrivate,
-    Promise,
-    PureDP,
     SimplexDrawEvent,
 )
 from privatelr.privacy.accounting import in_agreement
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.simplex.number_of_draws import Stability
-    from privatelr.mechanisms.simplex.simplex_problem import SimplexFacts, SimplexProblem
-
-_AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +28,7 @@ class SimplexCalibration:
 
     Attributes
     ----------
-    problem : SimplexProblem
+    problem : SimplexFacts
         With the lambda that is used.
     target : Guarantee
         What the release will satisfy.
@@ -59,12 +42,13 @@ class SimplexCalibration:
         Where lambda comes from, in words.
     """
 
-    problem: SimplexProblem
+    problem: SimplexFacts
     target: Guarantee
     draws: int
     stability: Stability | None
     tolerance: float
     lambda_origin: str
+    mechanism: ClassVar[str] = "simplex draws"
 
     @property
     def lambda_(self) -> float:
@@ -90,19 +74,15 @@ class SimplexCalibration:
         return f"entropy-penalised {self.problem.loss.name} loss on the simplex"
 
     @property
-    def mechanism(self) -> str:
-        return "simplex draws"
-
-    @property
     def cost(self) -> float:
         """Epsilon, or rho under zCDP, of the draws that are made; 0 for the plain fit."""
         bounds = self.stability
         if bounds is None:
             return 0.0
         if isinstance(self.target, ZCDP):
-            return self.draws * rho_of_draw(bounds)
+            return self.draws * afford.rho_of_draw(bounds)
         delta = self.target.delta if isinstance(self.target, ApproxDP) else 0.0
-        return epsilon_for_draws(self.draws, bounds, delta)
+        return afford.epsilon_for_draws(self.draws, bounds, delta)
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -116,15 +96,11 @@ class SimplexCalibration:
         if self.stability is None:
             return (*lines, ("Draws", "none: the minimiser itself, which nothing protects"))
         unit = "rho" if isinstance(self.target, ZCDP) else "epsilon"
-        each = problem.radius / self.draws
-        drawn = f"{self.draws} signed columns, with replacement, worth {each:.6g} each"
+        each = f"worth {problem.radius / self.draws:.6g}"
+        drawn = f"{self.draws} signed columns, with replacement, {each} each"
         if self.draws == 1:
-            drawn = f"1 signed column, worth {each:.6g}"
-        return (
-            *lines,
-            ("Draws", drawn),
-            ("Cost", f"{unit} {self.cost:.6g}"),
-        )
+            drawn = f"1 signed column, {each}"
+        return (*lines, ("Draws", drawn), ("Cost", f"{unit} {self.cost:.6g}"))
 
     def _repr_html_(self) -> str:
         return facts_html(self.title, (("Target", str(self.target)), *self.facts))
@@ -142,18 +118,14 @@ class SimplexCalibration:
         ]
         if bounds is None:
             return "\n".join([*lines, "no draws: the minimiser itself"])
-        return "\n".join(
-            [
-                *lines,
-                f"draws = {self.draws}",
-                f"log chances move by at most {bounds.largest:.6g}, within {bounds.width:.6g}, "
-                f"at a speed of sd {bounds.sd:.6g} (kappa = {bounds.kappa:.6g})",
-            ]
-        )
+        moved = f"by at most {bounds.largest:.6g}, within {bounds.width:.6g}"
+        at_speed = f"at a speed of sd {bounds.sd:.6g} (kappa = {bounds.kappa:.6g})"
+        drawn = [f"draws = {self.draws}", f"log chances move {moved}, {at_speed}"]
+        return "\n".join([*lines, *drawn])
 
 
 def calibrate_simplex(
-    facts: SimplexFacts, target: Guarantee, lambda_: Any = _AUTO, draws: Any = _AUTO
+    facts: SimplexFacts, target: Guarantee, lambda_: Any = "auto", draws: Any = "auto"
 ) -> SimplexCalibration:
     """Lambda and the number of draws for a guarantee, from public facts.
 
@@ -175,50 +147,46 @@ def calibrate_simplex(
     GuaranteeError
         If more draws are asked for than there are, or an argument is none.
     """
-    if not _is_auto(draws):
-        require_draws(draws)
-    if not _is_auto(lambda_):
+    chosen, counted = _given(lambda_), _given(draws)
+    if counted is not None:
+        afford.require_draws(counted)
+    if chosen is not None:
         takes = "'auto' or a finite number above 0"
-        require_number(GuaranteeError, "lambda_", lambda_, takes, above=0)
-    if isinstance(target, NonPrivate):
-        return _plain(facts, target, lambda_, draws)
-    if not isinstance(target, PureDP | ZCDP | ApproxDP):
+        chosen = require_number(GuaranteeError, "lambda_", chosen, takes, above=0)
+    if not isinstance(target, Guarantee):
         raise GuaranteeError(f"target={show(target)}: target takes a guarantee.")
-    problem, origin = _with_lambda(facts, target, lambda_, draws)
-    bounds = stability_of(problem)
-    most = affordable_draws(target, bounds)
+    if isinstance(target, NonPrivate) and counted is not None:
+        raise GuaranteeError(
+            f"draws={counted}: without a guarantee the minimiser itself is released; leave draws."
+        )
+    origin = "as given"
+    if chosen is None:
+        chosen, origin = _choose_lambda(facts, target, counted)
+    problem = facts.with_lambda(chosen)
+    tolerance = afford.tolerance_of(problem)
+    if isinstance(target, NonPrivate):
+        return SimplexCalibration(problem, target, 0, None, tolerance, origin)
+    bounds = afford.stability_of(problem)
+    most = afford.affordable_draws(target, bounds)
     if most == 0:
-        raise refuse(facts, target, problem.lambda_)
-    if not _is_auto(draws) and draws > most:
+        raise afford.refuse(facts, target, chosen)
+    if counted is not None and counted > most:
         there = "there is 1 draw" if most == 1 else f"there are {most} draws"
         raise GuaranteeError(
-            f"draws={draws}: at lambda_={problem.lambda_:g} {there} under {target}; take "
+            f"draws={counted}: at lambda_={chosen:g} {there} under {target}; take "
             f"draws={most}{' or fewer' if most > 1 else ''}, or lambda_='auto'."
         )
-    made = most if _is_auto(draws) else cast("int", draws)
-    return SimplexCalibration(problem, target, made, bounds, tolerance_of(problem), origin)
+    return SimplexCalibration(problem, target, counted or most, bounds, tolerance, origin)
 
 
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == _AUTO
+def _given(value: Any) -> Any:
+    return None if isinstance(value, str) and value == "auto" else value
 
 
-def _plain(facts: SimplexFacts, target: NonPrivate, lambda_: Any, draws: Any) -> SimplexCalibration:
-    if not _is_auto(draws):
-        raise GuaranteeError(
-            f"draws={draws}: without a guarantee the minimiser itself is released; leave draws."
-        )
-    chosen, origin = (PLAIN_LAMBDA, "the default") if _is_auto(lambda_) else (lambda_, "as given")
-    problem = facts.with_lambda(float(chosen))
-    return SimplexCalibration(problem, target, 0, None, tolerance_of(problem), origin)
-
-
-def _with_lambda(
-    facts: SimplexFacts, target: Promise, lambda_: Any, draws: Any
-) -> tuple[SimplexProblem, str]:
-    """The problem with the lambda that is used, and where that comes from."""
-    if not _is_auto(lambda_):
-        return facts.with_lambda(float(lambda_)), "as given"
-    if not _is_auto(draws):
-        return facts.with_lambda(min_lambda(facts, target, draws)), "the smallest for these draws"
-    return facts.with_lambda(suggest_lambda(facts, target)), "a balance of public bounds"
+def _choose_lambda(facts: SimplexFacts, target: Guarantee, draws: int | None) -> tuple[float, str]:
+    """The lambda that is used where none is given, and where that comes from."""
+    if isinstance(target, NonPrivate):
+        return PLAIN_LAMBDA, "the default"
+    if draws is not None:
+        return afford.min_lambda(facts, target, draws), "the smallest for these draws"
+    return afford.suggest_lambda(facts, target), "a balance of public bounds"

@@ -13,33 +13,31 @@ shifts a probability, and nothing is drawn twice.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
-from privatelr.mechanisms.selection_release import Selections, require_shape
+from privatelr.mechanisms.selection_release import Selections, require_match
+from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
+from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.entropic import entropic_minimum
 from privatelr.numerics.solve.simplex_objective import Entropic, coefficients, shares
+from privatelr.privacy.noise import Arithmetic, Draw, Randomness
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import flint
-
-    from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
-    from privatelr.numerics.rows import EntryRows
-    from privatelr.privacy.noise import Arithmetic, Draw, Randomness
-    from privatelr.types import FloatArray, IntArray
 else:
     flint = lazy_import("flint")
 
 
 _UNIT = 2.0**-53
+"""Unit of rounding of a double."""
 _BATCH = 100_000
 """Numbers that are held at once."""
 
@@ -88,31 +86,25 @@ def draw_histogram(logs: FloatArray, draws: int, randomness: Randomness) -> IntA
     counts = np.zeros(len(logs), dtype=np.intp)
     for done in range(0, draws, _BATCH):
         draw = randomness.draw(Uniforms(min(_BATCH, draws - done)))
-        counts += np.bincount(_options(logs, draw), minlength=len(logs))
+        counts += np.bincount(options_of(logs, draw), minlength=len(logs))
     return counts
 
 
-def _options(logs: FloatArray, draw: Draw) -> IntArray:
+def options_of(logs: FloatArray, draw: Draw) -> IntArray:
     """The option of each uniform number."""
-    ends, error = _ends(logs)
+    (ends, error), last = ends_of(logs), len(logs) - 1
     numbers = draw.nearest()
     found = np.searchsorted(ends, numbers - error, side="right")
     certain = found == np.searchsorted(ends, numbers + error, side="right")
-    last = len(logs) - 1
+    # above the last but one end by more than the error: of the last option for sure
+    certain |= numbers > (ends[-2] if last else -math.inf) + error
     found = np.minimum(found, last)
-    doubtful = np.flatnonzero(~certain & ~_beyond(ends, numbers, error))
-    if doubtful.size:
+    if (doubtful := np.flatnonzero(~certain)).size:
         found[doubtful] = _decided(logs, draw, doubtful)
     return np.asarray(found, dtype=np.intp)
 
 
-def _beyond(ends: FloatArray, numbers: FloatArray, error: float) -> Any:
-    """Numbers above the last but one end by more than the error: of the last option for sure."""
-    below = ends[-2] if len(ends) > 1 else -math.inf
-    return numbers > below + error
-
-
-def _ends(logs: FloatArray) -> tuple[FloatArray, float]:
+def ends_of(logs: FloatArray) -> tuple[FloatArray, float]:
     """Upper ends ``(k,)`` of the stretches, and how far they and the numbers may be off together.
 
     An exponential is good to 8 units of rounding and to one for each unit of its argument, which
@@ -185,7 +177,7 @@ def release_simplex(
     record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: time and
     memory.
     """
-    _require_match(rows, calibration)
+    require_match(rows, calibration)
     logs = minimiser_logs(rows, calibration)
     if calibration.stability is None:
         none = np.zeros(calibration.problem.options, dtype=np.intp)
@@ -205,14 +197,3 @@ def minimiser_logs(rows: EntryRows, calibration: SimplexCalibration) -> FloatArr
     objective = Entropic(rows, problem.loss, problem.radius, problem.penalty, flat)
     patience = _PATIENCE if calibration.stability is None else None
     return entropic_minimum(objective, calibration.tolerance, patience=patience)
-
-
-def _require_match(rows: EntryRows, calibration: SimplexCalibration) -> None:
-    """Refuse rows that the calibration was not made for; compares public facts only."""
-    problem = calibration.problem
-    require_shape(rows, problem)
-    if rows.x_bound > problem.x_bound:
-        raise GuaranteeError(
-            f"rows with entries up to {rows.x_bound:g} are beyond the x_bound "
-            f"{problem.x_bound:g} that the draws were calibrated for."
-        )

@@ -1,6 +1,11 @@
-"""The support vector machine by linear programs as first printed, to reproduce its tables.
+"""What was published: mechanisms as they were first printed, beside what is proven here.
 
-Not for use: it spends more than it claims. See `privatelr.dplpsvm` for a corrected method.
+- ``analysis="cms11"``, R's bound and that of the programs ``lrsimple`` and ``svmsimple``
+  (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9). It is proven, and larger than it need be;
+  its formulas are rows of the tables in `privatelr.mechanisms.calibration.pure`.
+- `dmw_svm_thesis`, the support vector machine by linear programs, which reproduces the tables of
+  the thesis that printed it. Not for use: it spends more than it claims, and `true_epsilon` says
+  what. See `privatelr.dplpsvm` for a corrected method.
 """
 
 from __future__ import annotations
@@ -8,39 +13,32 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from privatelr import privacy
 from privatelr.errors import ArgumentError, require_choice, require_number, show
-from privatelr.mechanisms.linear_programs.lp_problem import ProgramFacts
-from privatelr.mechanisms.linear_programs.lp_rounds import Pace, play
-from privatelr.mechanisms.problem import Facts
+from privatelr.mechanisms.calibration.pure import Analysis
+from privatelr.mechanisms.linear_programs.lp_calibration import (
+    SCORES,
+    ProgramCalibration,
+    ProgramFacts,
+)
+from privatelr.mechanisms.linear_programs.lp_rounds import Scorer, play_columns, scorer
+from privatelr.mechanisms.perturbation import draw
+from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.registry import calibrate, find_mechanism
-from privatelr.mechanisms.release import draw
 from privatelr.mechanisms.request import Request
 from privatelr.numerics import Huber
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton
-from privatelr.privacy import (
-    ORDERS,
-    NonPrivate,
-    PureDP,
-    epsilon_of_choices,
-    epsilon_of_curve,
-    renyi_curve,
-    renyi_of_range,
-)
+from privatelr.privacy import NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness
-from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 from privatelr.types import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from privatelr.mechanisms.linear_programs.lp_rounds import Scorer
-
-SCORES = ("margin", "count")
 MOST_ROUNDS = 2000
 _GRID = 60
+"""How many numbers of rounds `true_epsilon` is looked for at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,33 +133,71 @@ def dmw_svm_thesis(
     covered*: time and memory.
     """
     require_choice(ArgumentError, "score", score, SCORES)
-    takes = "a number above 0"
     for name, value in (("lambda_", lambda_), ("alpha", alpha)):
-        require_number(ArgumentError, name, value, takes, above=0)
+        require_number(ArgumentError, name, value, "a number above 0", above=0)
     require_number(ArgumentError, "slack", slack, "a number from 0", at_least=0)
     if not epsilon > 0:
         raise ArgumentError(f"epsilon={show(epsilon)}: epsilon takes a number above 0, or inf.")
     if ball.n != rows.n or ball.d != rows.d or ball.radius > 1 + 1e-9 or rows.x_bound > 1:
         raise ArgumentError("rows: takes the rows of `ball`, of length and entries up to 1.")
     n, excess = rows.n, 1 / rows.n if delta is None else delta
-    s = ProgramFacts(n, rows.d, 1.0, density).s
-    first = _first_fit(ball, epsilon, lambda_, randomness)
+    facts = ProgramFacts(n, rows.d, 1.0, density)
+    first = published_fit(ball, epsilon, lambda_, randomness)
     opt = float(np.abs(first).sum())
-    rounds = _rounds(opt, n, alpha, most_rounds)
-    choice = None
+    wanted = 36 * (opt + 1) ** 2 * math.log(n) / alpha**2
+    rounds = max(1, math.ceil(min(wanted, most_rounds)))
+    eta = math.inf
     if math.isfinite(epsilon):
-        each = epsilon / math.sqrt(8 * rounds * math.log(1 / excess))
+        eta = epsilon / math.sqrt(8 * rounds * math.log(1 / excess))
+    made = ProgramCalibration(
+        problem=facts,
+        target=_claimed(epsilon),
+        rounds=rounds,
+        step=math.sqrt(math.log(n) / rounds) * opt / (2 * (opt + 1)),
+        score=score,
+        slack=slack,
         # the scores here are without the factor OPT, which their sensitivity has too
-        printed = 3 / s if score == "margin" else 2 / s
-        choice = ExponentialMechanism(each, 2 * printed)
-    rho = opt + 1
-    step = math.sqrt(math.log(n) / rounds) * opt / (2 * rho)
-    scores = _scorer(rows, score, (1 - slack) / opt if opt > 0 else math.inf)
-    path = play(rows, scores, Pace(s, step, rounds), choice, randomness)
+        sensitivity=3 / facts.s if score == "margin" else 2 / facts.s,
+        eta=eta,
+        rounds_origin="as printed",
+    )
+    by = scorer(rows, made) if score == "margin" else _counts(rows, slack, opt)
+    path = play_columns(rows, by, made, randomness)
     counts = np.bincount(path, minlength=2 * rows.d)
     coef = opt * (counts[: rows.d] - counts[rows.d :]) / rounds
     true = true_epsilon(epsilon, excess, score, most_rounds)
     return ThesisFit(coef, first, opt, rounds, path, epsilon, true, excess)
+
+
+def _claimed(epsilon: float) -> PureDP | NonPrivate:
+    return PureDP(epsilon) if math.isfinite(epsilon) else NonPrivate()
+
+
+def published_fit(
+    ball: DenseRows, epsilon: float, lambda_: float, randomness: Randomness
+) -> FloatArray:
+    """Objective perturbation with the Huber loss (Chaudhuri, Monteleoni and Sarwate 2011)."""
+    target = _claimed(epsilon)
+    analysis: Analysis | None = "cms11" if target.is_private else None
+    request = Request(target, "objective", analysis, lambda_, "increase")
+    calibration = calibrate(request, Problem(ball.n, ball.d, Huber(), ball.radius))
+    release = find_mechanism(request).release
+    return release(ball, calibration, draw(calibration, randomness), Newton()).coef
+
+
+def _counts(rows: EntryRows, slack: float, opt: float) -> Scorer:
+    """The weight of the entries from a threshold on, of zeros too."""
+    threshold = (1 - slack) / opt if opt > 0 else math.inf
+    if threshold > 0:
+        right, wrong = rows.at_least(threshold)
+        return lambda weights: np.concatenate(
+            [right.weighted_sum(weights), wrong.weighted_sum(weights)]
+        )
+    # all but those below: zeros are left out of what is added up
+    above, below = rows.at_least(math.nextafter(-threshold, math.inf))
+    return lambda weights: np.concatenate(
+        [1 - below.weighted_sum(weights), 1 - above.weighted_sum(weights)]
+    )
 
 
 @lru_cache(maxsize=256)
@@ -176,51 +212,10 @@ def true_epsilon(epsilon: float, delta: float, score: str, most_rounds: int) -> 
         return math.inf
     overstated = 1.5 if score == "margin" else 2.0
     lengths = np.unique(np.geomspace(1, most_rounds, _GRID).round().astype(int)).tolist()
-    return max(
-        _true_epsilon(epsilon, delta, epsilon / math.sqrt(8 * t * -math.log(delta)) / overstated, t)
-        for t in lengths
-    )
-
-
-def _true_epsilon(epsilon: float, delta: float, eta: float, rounds: int) -> float:
-    curve = renyi_curve(PureDP(epsilon), ORDERS) + rounds * renyi_of_range(eta, ORDERS)
-    apart = epsilon + epsilon_of_choices(eta, rounds, delta)
-    return min(apart, epsilon_of_curve(curve, delta))
-
-
-def _first_fit(
-    ball: DenseRows, epsilon: float, lambda_: float, randomness: Randomness
-) -> FloatArray:
-    """Objective perturbation with the Huber loss (Chaudhuri, Monteleoni and Sarwate 2011)."""
-    target = PureDP(epsilon) if math.isfinite(epsilon) else NonPrivate()
-    analysis = "cms11" if math.isfinite(epsilon) else None
-    request = Request(target, "objective", cast("Any", analysis), lambda_, "increase")
-    calibration = calibrate(request, Facts(ball.n, ball.d, Huber(), ball.radius))
-    release = find_mechanism(request).release
-    return release(ball, calibration, draw(calibration, randomness), Newton()).coef
-
-
-def _rounds(opt: float, n: int, alpha: float, most: int) -> int:
-    wanted = 36 * (opt + 1) ** 2 * math.log(n) / alpha**2
-    return max(1, math.ceil(min(wanted, most)))
-
-
-def _scorer(rows: EntryRows, score: str, threshold: float) -> Scorer:
-    """Weighted margins; or the weight of the entries from a threshold on, of zeros too."""
-    if score == "margin":
-
-        def margins(weights: FloatArray) -> FloatArray:
-            one_way = rows.weighted_sum(weights)
-            return np.concatenate([one_way, -one_way])
-
-        return margins
-    if threshold > 0:
-        right, wrong = rows.at_least(threshold)
-        return lambda weights: np.concatenate(
-            [right.weighted_sum(weights), wrong.weighted_sum(weights)]
-        )
-    # all but those below: zeros are left out of what is added up
-    above, below = rows.at_least(math.nextafter(-threshold, math.inf))
-    return lambda weights: np.concatenate(
-        [1 - below.weighted_sum(weights), 1 - above.weighted_sum(weights)]
-    )
+    first, found = privacy.renyi_curve(PureDP(epsilon), privacy.ORDERS), []
+    for rounds in lengths:
+        eta = epsilon / math.sqrt(8 * rounds * -math.log(delta)) / overstated
+        curve = first + rounds * privacy.renyi_of_range(eta, privacy.ORDERS)
+        apart = epsilon + privacy.epsilon_of_choices(eta, rounds, delta)
+        found.append(min(apart, privacy.epsilon_of_curve(curve, delta)))
+    return max(found)
