@@ -22,8 +22,8 @@ from privatelr.mechanisms import moments_release as second
 from privatelr.numerics import Objective, gradient_of, value_and_gradient
 from privatelr.numerics.solve import certified_minimum
 from privatelr.privacy import PureDP
-from privatelr.privacy.noise import FloatDraw, SystemRandomness, block_norms, noise_laws
-from privatelr.privacy.noise import exact_draws as recipes
+from privatelr.privacy.noise import FloatDraw, SystemRandomness, noise_laws
+from privatelr.privacy.noise import noise_laws as recipes
 from privatelr.types import FloatArray, Placement, parts_of
 
 _KEY: tuple[Placement, type[Any]] = ("objective", PureDP)
@@ -60,19 +60,19 @@ def _from_a_cube() -> Iterable[Swap]:
 
 def _block_reach() -> Iterable[Swap]:
     """The reach of a draw in blocks has shape d, and not d + 1."""
-    honest = block_norms.BlockLaplace.transform
+    honest = noise_laws.BlockLaplace.transform
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         sizes = recipes.exponentials(uniforms[: law.dimension + 1], arithmetic)
         shrink = recipes.total(sizes[:-1]) / recipes.total(sizes)
         return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
 
-    yield Swap(block_norms.BlockLaplace, "transform", transform)
+    yield Swap(noise_laws.BlockLaplace, "transform", transform)
 
 
 def _on_the_surface() -> Iterable[Swap]:
     """Columns that have a length together are drawn on the surface of their ball."""
-    honest = block_norms.BlockLaplace.transform
+    honest = noise_laws.BlockLaplace.transform
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         drawn = honest(law, uniforms, signs, arithmetic)
@@ -86,7 +86,7 @@ def _on_the_surface() -> Iterable[Swap]:
             drawn[column] = drawn[column] * (ball.bound * reach / law.rate / length)
         return drawn
 
-    yield Swap(block_norms.BlockLaplace, "transform", transform)
+    yield Swap(noise_laws.BlockLaplace, "transform", transform)
 
 
 def _one_normal() -> Iterable[Swap]:
