@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, show
 
@@ -17,6 +17,7 @@ _ANSWER = 5.0
 _PATIENCE = "5 minutes"
 """How long a fit waits for a cluster that has no worker or does not answer, by default."""
 _LENGTH = 40
+"""Characters of a bar."""
 _SHARE = 0.4
 """Share of the cluster's memory that kept rows may take."""
 
@@ -58,21 +59,6 @@ class Bar:
             self._drawn, self._width = time.monotonic(), len(line)
 
 
-class ClusterState(NamedTuple):
-    """What a scheduler tells of itself.
-
-    Attributes
-    ----------
-    workers : int
-    done, left : int
-        Tasks that it knows, of everybody who uses it.
-    """
-
-    workers: int
-    done: int
-    left: int
-
-
 def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
     """What Dask nodes evaluate to on the scheduler in charge, in one graph.
 
@@ -96,7 +82,8 @@ def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
             return list(dask.compute(*nodes))
     futures = client.compute(list(nodes))
     wait_for(client, futures, bar=bar)
-    return list(_asked(client, lambda: client.gather(futures, asynchronous=True), _patience()))
+    gathered = _asked(client, client.gather, _patience(), futures, asynchronous=True)
+    return list(gathered)
 
 
 def wait_for(client: Any, futures: Any, *, bar: bool = False) -> None:
@@ -118,21 +105,23 @@ def wait_for(client: Any, futures: Any, *, bar: bool = False) -> None:
                 if raised_by_signal_handler(error):
                     raise
             try:
-                state = _asked(client, lambda: client.run_on_scheduler(_state), _ANSWER)
+                workers, done, left = _asked(client, client.run_on_scheduler, _ANSWER, _state)
             except ClusterError:
-                state = ClusterState(0, 0, 0)
-            if state.workers:
+                workers = done = left = 0
+            if workers:
                 heard = time.monotonic()
             elif time.monotonic() - heard >= patience:
                 raise _lost(f"it had no worker, or did not answer, for {patience:g} seconds")
             if shown is not None:
-                shown.show(state.done, state.left)
+                shown.show(done, left)
 
 
-def _asked(client: Any, question: Callable[[], Any], seconds: float) -> Any:
-    """What a cluster answers, within so many seconds."""
+def _asked(
+    client: Any, question: Callable[..., Any], seconds: float, *given: Any, **more: Any
+) -> Any:
+    """What a cluster answers to a method of its client, within so many seconds."""
     try:
-        return client.sync(question, callback_timeout=seconds)
+        return client.sync(lambda: question(*given, **more), callback_timeout=seconds)
     except TimeoutError as error:
         if raised_by_signal_handler(error):
             raise
@@ -164,11 +153,11 @@ def _patience() -> float:
     return seconds
 
 
-def _state(dask_scheduler: Any) -> ClusterState:
+def _state(dask_scheduler: Any) -> tuple[int, int, int]:
+    """Workers, and tasks that are done and that are left, of everybody who uses a scheduler."""
     left = len(dask_scheduler.queued) + len(dask_scheduler.unrunnable)
     left += sum(len(worker.processing) for worker in dask_scheduler.workers.values())
-    known = len(dask_scheduler.tasks)
-    return ClusterState(len(dask_scheduler.workers), max(known - left, 0), left)
+    return len(dask_scheduler.workers), max(len(dask_scheduler.tasks) - left, 0), left
 
 
 def client_in_charge() -> Any:
@@ -198,9 +187,7 @@ def memory_for_rows() -> float:
             ) from None
     client = client_in_charge()
     if client is not None:
-        return _SHARE * float(
-            _asked(client, lambda: client.run_on_scheduler(_of_workers), _patience())
-        )
+        return _SHARE * float(_asked(client, client.run_on_scheduler, _patience(), _of_workers))
     try:
         from distributed.system import MEMORY_LIMIT
     except ImportError:

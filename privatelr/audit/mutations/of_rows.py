@@ -89,8 +89,8 @@ def _entries_not_bounded() -> Iterable[Swap]:
 
 
 def _partitions_not_bounded() -> Iterable[Swap]:
-    def loose(work: Work, reader: Any) -> DenseRows:
-        return dense.DenseRows.held(reader, replace(work.limits, bound=1e9, blocks=()))
+    def loose(work: Work, reader: Any, *piece: int) -> DenseRows:
+        return dense.DenseRows.held(reader, replace(work.limits, bound=1e9, blocks=()), *piece)
 
     yield Swap(Work, "rows", loose)
 

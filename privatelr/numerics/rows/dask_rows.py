@@ -6,36 +6,21 @@ only sums travel. Rows that fit into memory are kept there, or else read anew fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from privatelr.dask_cluster import memory_for_rows
 from privatelr.errors import SchemaError
 from privatelr.numerics.parallel import alone
-from privatelr.numerics.rows.dask_partitions import (
-    Work,
-    changed,
-    computed,
-    constant,
-    fold,
-    hold,
-    new_name,
-    persisted,
-    score,
-    stacked,
-    task,
-    thin,
-    tree_sum,
-)
+from privatelr.numerics.rows import dask_partitions as graph
+from privatelr.numerics.rows.dask_partitions import PartOpener, Work
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, FloatArray, IntArray, Kernel, RowLimit
-
-if TYPE_CHECKING:
-    from privatelr.numerics.rows.dask_partitions import PartOpener
+from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 MOST_PARTITIONS = 2**16
 """The tree of sums is no deeper than `numerics.rows.additions` allows for."""
@@ -127,16 +112,8 @@ class DaskRows:
     _seen: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls,
-        reader: PartReader,
-        *,
-        bound: float,
-        intercept: float | None,
-        projection: FloatArray | None = None,
-        blocks: tuple[Block, ...] = (),
-    ) -> DaskRows:
-        """Rows of what a reader reads; see `DenseRows` for what they are held to.
+    def of(cls, reader: PartReader, **limits: Any) -> DaskRows:
+        """Rows of what a reader reads, held to limits that are arguments of `RowBounds`.
 
         They are kept where they fit into the memory that `memory_for_rows` tells.
         """
@@ -145,20 +122,24 @@ class DaskRows:
                 f"data in {len(reader.parts)} partitions: a fit takes at most {MOST_PARTITIONS}; "
                 "call repartition() on it first."
             )
-        limits = RowBounds(bound, intercept, projection, blocks)
-        d, work = limits.width(reader.p), constant(Work(reader.open, limits), "plan")
-        parts = reader.parts
-        if sum(reader.lengths) * (d + 1) * 8 <= memory_for_rows():
-            name = new_name("rows")
-            sized = enumerate(zip(parts, reader.lengths, strict=True))
-            kept = [task(hold, name, (i,), work, part, length) for i, (part, length) in sized]
-            parts = persisted(kept, reader.bar)
-        radius = RowLimit(bound, intercept).radius
-        return cls(tuple(parts), tuple(reader.lengths), work, d, radius, blocks, reader.bar)
+        bounds = RowBounds(**limits)
+        d, parts, lengths = bounds.width(reader.p), tuple(reader.parts), tuple(reader.lengths)
+        work = graph.constant(Work(reader.open, bounds), "plan")
+        made = cls(parts, lengths, work, d, bounds.radius, bounds.blocks, reader.bar)
+        if sum(lengths) * (d + 1) * 8 <= memory_for_rows():
+            parts = graph.persisted(made._tasks(Work.hold, graph.new_name("rows")), reader.bar)
+        return replace(made, parts=parts)
 
     @property
     def n(self) -> int:
         return sum(self.lengths)
+
+    def _tasks(self, step: Callable[..., Any], name: str, *given: Any) -> list[Any]:
+        """A task for each partition, which takes the same step."""
+        return [
+            graph.task(graph.attempt, name, (0, i), step, self.work, part, length, *given)
+            for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
+        ]
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, partition by partition, in a fixed tree.
@@ -173,13 +154,11 @@ class DaskRows:
             If the rows are not those of the first fold, or could not be read.
         """
         if alone():
-            return self._folded_here(kernel)
-        name, shared = new_name("fold"), constant(kernel, "kernel")
-        leaves = [
-            task(fold, name, (0, i), self.work, shared, part, length)
-            for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
-        ]
-        ((*sums, checksum),) = computed([tree_sum(leaves, name)], self.bar)
+            *sums, checksum = self._folded_here(kernel)
+        else:
+            name = graph.new_name("fold")
+            leaves = self._tasks(Work.fold, name, graph.constant(kernel, "kernel"))
+            ((*sums, checksum),) = graph.computed([graph.tree_sum(leaves, name)], self.bar)
         self._require_unchanged(checksum)
         return tuple(sums)
 
@@ -188,21 +167,19 @@ class DaskRows:
         if not self._seen:
             self._seen.append(found)
         elif found != self._seen[0]:
-            raise changed()
+            raise graph.changed()
 
     def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
         """The same sum in this thread, with one partition in memory at a time."""
         heights: list[tuple[int, tuple[Any, ...]]] = []
-        for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
-            (held,) = computed([task(hold, new_name("rows"), (i,), self.work, part, length)])
+        for node in self._tasks(Work.hold, graph.new_name("rows")):
+            (held,) = graph.computed([node])
             height, sums = 0, (*held.rows.fold(kernel), held.checksum)
             while heights and heights[-1][0] == height:
                 height, sums = height + 1, added(heights.pop()[1], sums)
             heights.append((height, sums))
         last_first = (sums for _, sums in reversed(heights))
-        *sums, checksum = reduce(lambda last, before: added(before, last), last_first)
-        self._require_unchanged(checksum)
-        return tuple(sums)
+        return reduce(lambda last, before: added(before, last), last_first)
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances, in the memory of this process.
@@ -214,25 +191,21 @@ class DaskRows:
         return self._thin[0].thinned(m) if self._thin[0].n >= 2 * m else self._thin[0]
 
     def _thinned(self, stride: int) -> DenseRows:
-        name, first, tasks = new_name("thin"), 0, []
+        name, first, tasks = graph.new_name("thin"), 0, []
         for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
             start = -first % stride
             if start < length:
-                tasks.append(task(thin, name, (i,), self.work, part, length, start, stride))
+                given = (Work.thin, self.work, part, length, start, stride)
+                tasks.append(graph.task(graph.attempt, name, (i,), *given))
             first += length
-        return stacked([held.rows for held in computed(tasks, self.bar)])
+        pieces: list[DenseRows] = [held.rows for held in graph.computed(tasks, self.bar)]
+        x, y = (np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("x", "y"))
+        return pieces[0].with_table(x, y)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row, all of them in this process."""
-        name, shared = new_name("scores"), constant(coef, "coef")
-        found = computed(
-            [
-                task(score, name, (i,), self.work, shared, part, length)
-                for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
-            ],
-            self.bar,
-        )
-        link, label, checksums = zip(*found, strict=True)
+        tasks = self._tasks(Work.score, graph.new_name("scores"), graph.constant(coef, "coef"))
+        link, label, checksums = zip(*graph.computed(tasks, self.bar), strict=True)
         self._require_unchanged(reduce(np.add, checksums))
         return np.concatenate(link), np.concatenate(label)
 
