@@ -37,7 +37,7 @@ from privatelr.mechanisms.simplex import simplex_calibration as draws
 from privatelr.mechanisms.simplex import simplex_release as simplex
 from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
-from privatelr.numerics.solve.simplex_objective import Entropic
+from privatelr.numerics.solve.entropic import Entropic
 from privatelr.privacy import renyi_divergence
 from privatelr.privacy.accounting import (
     Account,

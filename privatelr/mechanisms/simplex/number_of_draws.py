@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.errors import GuaranteeError, NoRelease, require_number, show
-from privatelr.numerics.solve.simplex_objective import smallest_tolerance
+from privatelr.numerics.solve.entropic import smallest_tolerance
 from privatelr.privacy import (
     ORDERS,
     REPLACE_ONE,

@@ -23,8 +23,7 @@ from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.selection_release import Selections, require_shape
-from privatelr.numerics.solve.entropic import entropic_minimum
-from privatelr.numerics.solve.simplex_objective import Entropic, coefficients, shares
+from privatelr.numerics.solve.entropic import Entropic, coefficients, entropic_minimum, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

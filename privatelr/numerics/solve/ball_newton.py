@@ -9,28 +9,18 @@ F is strongly convex, so this ends for every data set: nothing of the data can m
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from privatelr.lazy_import import lazy_import
-from privatelr.locks import FIRST_PRECISION, working_precision
+from privatelr.locks import FIRST_PRECISION, flint, working_precision
+from privatelr.numerics.losses import Loss
+from privatelr.numerics.objective import Objective
 from privatelr.numerics.parallel import threads
 from privatelr.numerics.rows.products import in_dense_pieces
+from privatelr.types import FloatArray, Rows
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import flint
-
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.objective import Objective
-    from privatelr.types import FloatArray, Rows
-
-    Tilt = Callable[[int], list[flint.arb]]
-else:
-    flint = lazy_import("flint")
-
+Tilt = Callable[[int], "list[flint.arb]"]
 _SUFFICIENT_DECREASE = 2.0**-10
 _WIDTH = 1 / 16
 """Part of the width of the kink, ``L / c``, within which a loss is as good as quadratic."""
