@@ -31,6 +31,7 @@ from privatelr.numerics.objective import (
     hessian,
     mean_change,
     norm_of,
+    spread,
     value_and_gradient,
 )
 from privatelr.numerics.solve.wide_newton import is_wide, wide_steps
@@ -118,7 +119,7 @@ class Newton:
         with np.errstate(all="ignore"):
             # columns without entries have their minimum by a formula
             part = filled_part(objective)
-            filled = objective if part is None else part.objective
+            filled = objective if part is None else part[0]
             starts, norm = [np.zeros(filled.rows.d)], math.nan
             # gradients alone lead to the minimum of many rows, or near it
             if is_worth_steering(filled.rows) and not is_wide(filled.rows):
@@ -131,7 +132,7 @@ class Newton:
                     if found.gradient_norm <= enough:
                         break
             if part is not None:
-                found = Minimum(*part.spread(objective, found.w, found.gradient_norm))
+                found = Minimum(*spread(objective, part[1], found.w, found.gradient_norm))
         if found.gradient_norm <= enough:
             return found
         raise NotConvergedError(

@@ -47,23 +47,19 @@ def log_delta(epsilon: float, mu: float) -> float:
 
 def _erfcx_drop(middle: float, step: float) -> float:
     """What erfcx loses over an interval, by derivatives at its middle where it is short."""
+    erfcx = scipy.special.erfcx
     if step > 1e-3 * max(1.0, middle):
-        low, high = middle - step / 2, middle + step / 2
-        return float(scipy.special.erfcx(low) - scipy.special.erfcx(high))
-    first, third = _erfcx_derivatives(middle)
-    return -step * (first + step * step / 24 * third)
-
-
-def _erfcx_derivatives(x: float) -> tuple[float, float]:
-    """First and third derivative of erfcx; far out by its asymptotic series, term by term."""
-    if x > _FAR:
-        y = 1 / (2 * x * x)
+        return float(erfcx(middle - step / 2) - erfcx(middle + step / 2))
+    if middle > _FAR:  # the asymptotic series, term by term
+        y = 1 / (2 * middle * middle)
         series = 1 - 3 * y * (1 - 5 * y * (1 - 7 * y * (1 - 9 * y)))
-        first = -series / x / x / math.sqrt(math.pi)
-        return first, 6 * first / x / x
-    value = float(scipy.special.erfcx(x))
-    first = 2 * x * value - 2 / math.sqrt(math.pi)
-    return first, 4 * first + 2 * x * (2 * value + 2 * x * first)
+        first = -series / middle / middle / math.sqrt(math.pi)
+        third = 6 * first / middle / middle
+    else:
+        value = float(erfcx(middle))
+        first = 2 * middle * value - 2 / math.sqrt(math.pi)
+        third = 4 * first + 2 * middle * (2 * value + 2 * middle * first)
+    return -step * (first + step * step / 24 * third)
 
 
 def smallest(holds: Callable[[float], bool], start: float, limit: float) -> float:
@@ -122,10 +118,7 @@ def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
     bounds = [any_loss_log_delta(event.curvature_bound * event.kappa, epsilon, m, out)]
     if event.joint_factor is not None:
         kappa = event.kappa * event.joint_factor
-        bounds += [
-            _free_curvature(kappa, epsilon, m, out),
-            _split_curvature(kappa, epsilon, m, out),
-        ]
+        bounds += [bound(kappa, epsilon, m, out) for bound in (_free_curvature, _split_curvature)]
     return min(bounds)
 
 
