@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -135,22 +136,24 @@ def _lost(how: str) -> ClusterError:
     )
 
 
+def _setting(asked: Any, name: str, parse: Callable[[Any], float], above: float, say: str) -> float:
+    """A number that a setting of Dask under our name stands for."""
+    try:
+        found = float(parse(asked))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        found = math.nan
+    if found > above:
+        return found
+    raise ArgumentError(f"privatelr.{name}={show(asked)}: Dask's setting takes {say}.")
+
+
 def _patience() -> float:
     """Seconds to wait for a cluster that does nothing; Dask's setting ``privatelr.timeout``."""
     import dask
     from dask.utils import parse_timedelta
 
     asked = dask.config.get("privatelr.timeout", _PATIENCE)
-    try:
-        seconds = float(parse_timedelta(asked))
-    except (AttributeError, KeyError, TypeError, ValueError):
-        seconds = -1.0
-    if not seconds > 0:
-        raise ArgumentError(
-            f"privatelr.timeout={show(asked)}: Dask's setting takes a time above 0 such as "
-            '"5 minutes".'
-        )
-    return seconds
+    return _setting(asked, "timeout", parse_timedelta, 0.0, 'a time above 0 such as "5 minutes"')
 
 
 def _state(dask_scheduler: Any) -> tuple[int, int, int]:
@@ -178,13 +181,8 @@ def memory_for_rows() -> float:
 
     asked = dask.config.get("privatelr.memory", None)
     if asked is not None:
-        try:
-            return float(parse_bytes(asked))
-        except (TypeError, ValueError):
-            raise ArgumentError(
-                f"privatelr.memory={show(asked)}: Dask's setting takes a number of bytes such as "
-                '"4GiB".'
-            ) from None
+        takes = 'a number of bytes such as "4GiB"'
+        return _setting(asked, "memory", parse_bytes, -math.inf, takes)
     client = client_in_charge()
     if client is not None:
         return _SHARE * float(_asked(client, client.run_on_scheduler, _patience(), _of_workers))

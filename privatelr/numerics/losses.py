@@ -17,6 +17,7 @@ from privatelr.errors import ArgumentError, or_meant, require_choice, require_nu
 from privatelr.locks import flint
 from privatelr.types import FloatArray
 
+Function = Callable[[FloatArray], FloatArray]
 EVALUATION_ERROR = 8 * 2.0**-53
 """Relative error of a computed slope: 4 units in the last place."""
 MARGIN_ERROR = 4 * 2.0**-53
@@ -55,7 +56,11 @@ class Loss:
     __slots__ = ()
     name: str
     title: str
-    probability: Callable[[FloatArray], FloatArray] | None = None
+    probability: Function | None = None
+    value: Function
+    slope: Function
+    curvature: Function
+    enclose: Callable[[flint.arb], tuple[flint.arb, flint.arb, flint.arb]]
 
     @property
     def slope_bound(self) -> float:
@@ -72,18 +77,6 @@ class Loss:
     @property
     def joint_factor(self) -> float | None:
         return None
-
-    def value(self, margin: FloatArray) -> FloatArray:
-        raise NotImplementedError
-
-    def slope(self, margin: FloatArray) -> FloatArray:
-        raise NotImplementedError
-
-    def curvature(self, margin: FloatArray) -> FloatArray:
-        raise NotImplementedError
-
-    def enclose(self, margin: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]:
-        raise NotImplementedError
 
 
 def _expit(link: FloatArray) -> FloatArray:

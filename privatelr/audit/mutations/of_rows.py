@@ -90,7 +90,8 @@ def _entries_not_bounded() -> Iterable[Swap]:
 
 def _partitions_not_bounded() -> Iterable[Swap]:
     def loose(work: Work, reader: Any, *piece: int) -> DenseRows:
-        return dense.DenseRows.held(reader, replace(work.limits, bound=1e9, blocks=()), *piece)
+        loosened = replace(work.limits, bound=1e9, blocks=())
+        return dense.DenseRows.of(reader, *piece, bounds=loosened)
 
     yield Swap(Work, "rows", loose)
 

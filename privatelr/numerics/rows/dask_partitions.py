@@ -170,7 +170,7 @@ class Work:
 
     def rows(self, reader: Reader, *piece: int) -> DenseRows:
         """Bounded rows of a reader, or of those from one record of it to another."""
-        return DenseRows.held(reader, self.limits, *piece)
+        return DenseRows.of(reader, *piece, bounds=self.limits)
 
     def hold(self, part: Any, length: int) -> Held:
         """All rows of a partition, to be kept."""

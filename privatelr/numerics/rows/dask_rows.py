@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from privatelr.dask_cluster import memory_for_rows
 from privatelr.errors import SchemaError
 from privatelr.numerics.parallel import alone
 from privatelr.numerics.rows import dask_partitions as graph
-from privatelr.numerics.rows.dask_partitions import PartOpener, Work
+from privatelr.numerics.rows.dask_partitions import Work
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.types import Block, FloatArray, IntArray, Kernel
@@ -26,38 +26,6 @@ MOST_PARTITIONS = 2**16
 """The tree of sums is no deeper than `numerics.rows.additions` allows for."""
 MOST_SCORED = 5_000_000
 """Rows beyond which the score of each is not asked for."""
-
-
-class PartReader(Protocol):
-    """Labelled covariates in the partitions of a Dask collection.
-
-    Attributes
-    ----------
-    p : int
-        Number of covariates.
-    lengths : tuple of int
-        Records of each partition, all above 0.
-    parts : tuple of Delayed
-    open : PartOpener
-        Travels to the tasks, and so holds no data.
-    bar : bool
-        Whether to show how far a graph is.
-    """
-
-    @property
-    def p(self) -> int: ...
-
-    @property
-    def lengths(self) -> tuple[int, ...]: ...
-
-    @property
-    def parts(self) -> tuple[Any, ...]: ...
-
-    @property
-    def open(self) -> PartOpener: ...
-
-    @property
-    def bar(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +80,17 @@ class DaskRows:
     _seen: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, reader: PartReader, **limits: Any) -> DaskRows:
-        """Rows of what a reader reads, held to limits that are arguments of `RowBounds`.
+    def of(cls, reader: Any, **limits: Any) -> DaskRows:
+        """Rows of what a reader reads, kept where they fit into the memory that there is for them.
 
-        They are kept where they fit into the memory that `memory_for_rows` tells.
+        Parameters
+        ----------
+        reader
+            Labelled covariates in partitions: `p`, their number; the `lengths` of partitions, all
+            above 0; `parts`, nodes of Dask; `open`, a `PartOpener` that travels to the tasks, and
+            so holds no data; and `bar`, whether to show how far a graph is.
+        **limits
+            What rows are held to: arguments of `RowBounds`.
         """
         if len(reader.parts) > MOST_PARTITIONS:
             raise SchemaError(
@@ -186,12 +161,10 @@ class DaskRows:
 
         One pass, and none for fewer rows than an earlier call took.
         """
-        if not self._thin or self._thin[0].n < min(m, self.n):
-            self._thin[:] = [self._thinned(max(self.n // m, 1))]
-        return self._thin[0].thinned(m) if self._thin[0].n >= 2 * m else self._thin[0]
-
-    def _thinned(self, stride: int) -> DenseRows:
-        name, first, tasks = graph.new_name("thin"), 0, []
+        if self._thin and self._thin[0].n >= min(m, self.n):
+            found = self._thin[0]
+            return found.thinned(m) if found.n >= 2 * m else found
+        stride, name, first, tasks = max(self.n // m, 1), graph.new_name("thin"), 0, []
         for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
             start = -first % stride
             if start < length:
@@ -200,7 +173,8 @@ class DaskRows:
             first += length
         pieces: list[DenseRows] = [held.rows for held in graph.computed(tasks, self.bar)]
         x, y = (np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("x", "y"))
-        return pieces[0].with_table(x, y)
+        self._thin[:] = [pieces[0].with_table(x, y)]
+        return self.thinned(m)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row, all of them in this process."""

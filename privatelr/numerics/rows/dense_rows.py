@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -85,7 +84,41 @@ def folded(kernel: Kernel, x: Any, y: FloatArray, size: int) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class DenseRows:
+class TableRows:
+    """What rows in memory have in common, dense or sparse.
+
+    Attributes
+    ----------
+    x : ndarray or csr_array of shape (n, d), read-only
+    y : ndarray of shape (n,), read-only
+        -1 or +1, and 0 for a row that was not usable.
+    radius : float
+        No row is longer, the intercept entry included.
+    blocks : tuple of Block
+        No row is beyond the bound of a block.
+    """
+
+    x: Any
+    y: FloatArray
+    radius: float
+    blocks: tuple[Block, ...]
+
+    @property
+    def n(self) -> int:
+        return int(self.x.shape[0])
+
+    @property
+    def d(self) -> int:
+        return int(self.x.shape[1])
+
+    def _put(self, *values: Any) -> Self:
+        for name, value in zip(TableRows.__slots__, values, strict=True):
+            object.__setattr__(self, name, value)
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class DenseRows(TableRows):
     """Labelled rows in memory, bounded on construction.
 
     Parameters
@@ -96,71 +129,46 @@ class DenseRows:
         -1 or +1.
     **limits
         What they are held to: arguments of `RowBounds`.
-
-    Attributes
-    ----------
-    x : ndarray of shape (n, d), read-only
-    y : ndarray of shape (n,), read-only
-        -1 or +1, and 0 for a row that was not usable.
-    radius : float
-        No row is longer, the intercept entry included.
     """
-
-    x: FloatArray
-    y: FloatArray
-    radius: float
-    blocks: tuple[Block, ...]
 
     def __init__(self, covariates: FloatArray, labels: FloatArray, **limits: Any) -> None:
         bounds = RowBounds(**limits)
         self._set(*bounds.hold(covariates, labels), bounds)
 
-    def _set(self, x: FloatArray, y: FloatArray, limits: RowBounds) -> None:
-        object.__setattr__(self, "radius", limits.radius)
-        object.__setattr__(self, "blocks", limits.blocks)
-        self._set_table(np.ascontiguousarray(x), y)  # kernels read it by rows
-
-    def _set_table(self, x: FloatArray, y: FloatArray) -> None:
-        for name, value in (("x", x), ("y", y)):
-            value.flags.writeable = False
-            object.__setattr__(self, name, value)
+    def _set(self, x: FloatArray, y: FloatArray, limits: RowBounds | TableRows) -> DenseRows:
+        x = np.ascontiguousarray(x)  # kernels read it by rows
+        x.flags.writeable = y.flags.writeable = False
+        return self._put(x, y, limits.radius, limits.blocks)
 
     @classmethod
-    def of(cls, reader: Reader, **limits: Any) -> DenseRows:
-        """Rows of what a reader reads, held to limits that are arguments of `RowBounds`."""
-        return cls.held(reader, RowBounds(**limits))
-
-    @classmethod
-    def held(
-        cls, reader: Reader, limits: RowBounds, first: int = 0, stop: int | None = None
+    def of(
+        cls,
+        reader: Reader,
+        first: int = 0,
+        stop: int | None = None,
+        *,
+        bounds: RowBounds | None = None,
+        **limits: Any,
     ) -> DenseRows:
         """Rows of what a reader reads from `first` to `stop`.
 
-        It is read by pieces, so that the whole is in memory once.
+        They are held to `bounds`, or to limits that are arguments of `RowBounds`, and read by
+        pieces, so that the whole is in memory once.
         """
+        bounds = bounds or RowBounds(**limits)
         n = (reader.n if stop is None else stop) - first
-        made, width = object.__new__(cls), limits.width(reader.p)
+        made, width = object.__new__(cls), bounds.width(reader.p)
         size = piece_rows(n, max(reader.p, width))
         if n <= size:
-            made._set(*limits.hold(*reader.read(first, first + n)), limits)
-            return made
+            return made._set(*bounds.hold(*reader.read(first, first + n)), bounds)
         x, y = np.empty((n, width)), np.empty(n)
 
         def read(start: int) -> None:
             end = min(start + size, n)
-            _, y[start:end] = limits.hold(*reader.read(first + start, first + end), x[start:end])
+            _, y[start:end] = bounds.hold(*reader.read(first + start, first + end), x[start:end])
 
         in_order(read, range(0, n, size))
-        made._set(x, y, limits)
-        return made
-
-    @property
-    def n(self) -> int:
-        return int(self.x.shape[0])
-
-    @property
-    def d(self) -> int:
-        return int(self.x.shape[1])
+        return made._set(x, y, bounds)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order; blocks may run side by side."""
@@ -191,9 +199,7 @@ class DenseRows:
 
     def with_table(self, x: FloatArray, y: FloatArray) -> DenseRows:
         """Rows under the same bounds: of these, or of others that were held to them."""
-        made = copy.copy(self)
-        made._set_table(x, y)
-        return made
+        return object.__new__(type(self))._set(x, y, self)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""

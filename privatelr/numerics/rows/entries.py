@@ -78,7 +78,7 @@ class EntryRows:
         transposed = sparse.csr_array(signed.T) if is_sparse else signed.T
         n, d = signed.shape
         values = (int(n), int(d), float(x_bound), y, is_sparse, signed, transposed)
-        for name, value in zip(self.__slots__, values, strict=True):
+        for name, value in zip(EntryRows.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
         return self
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from privatelr.numerics.rows.dense_rows import DenseRows, folded
+from privatelr.numerics.rows.dense_rows import DenseRows, TableRows, folded
 from privatelr.numerics.rows.row_bounds import RowBounds, Together, together_of
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
 
@@ -21,7 +21,7 @@ _UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class SparseRows:
+class SparseRows(TableRows):
     """Labelled rows in memory without their zeros, bounded on construction.
 
     They fold blocks of type `scipy.sparse.csr_array`; `privatelr.numerics.rows.products` has the
@@ -38,25 +38,11 @@ class SparseRows:
     **limits
         What they are held to: arguments of `RowBounds`, without a projection.
 
-    Attributes
-    ----------
-    x : csr_array of shape (n, d)
-        Not to be written to.
-    y : ndarray of shape (n,), read-only
-        -1 or +1, and 0 for a row that was not usable.
-    radius : float
-        No row is longer, the intercept entry included.
-
     Notes
     -----
     Every row is treated by itself. Computed lengths are off by ``d 2**-53`` relative to the exact
     ones at most, so rows are shortened to that much, and a little, less than the bound.
     """
-
-    x: Any
-    y: FloatArray
-    radius: float
-    blocks: tuple[Block, ...]
 
     def __init__(self, covariates: Any, labels: FloatArray, **limits: Any) -> None:
         bounds = RowBounds(**limits)
@@ -67,20 +53,7 @@ class SparseRows:
         if blocks:
             x = _held_in_blocks(x, blocks)
         y.flags.writeable = x.data.flags.writeable = False
-        self._set(x, y, bounds.radius, blocks)
-
-    def _set(self, *values: Any) -> SparseRows:
-        for name, value in zip(("x", "y", "radius", "blocks"), values, strict=True):
-            object.__setattr__(self, name, value)
-        return self
-
-    @property
-    def n(self) -> int:
-        return int(self.x.shape[0])
-
-    @property
-    def d(self) -> int:
-        return int(self.x.shape[1])
+        self._put(x, y, bounds.radius, blocks)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order."""
@@ -93,11 +66,11 @@ class SparseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         few = slice(None, None, max(self.n // m, 1))
         made = object.__new__(SparseRows)
-        return made._set(self.x[few], self.y[few], self.radius, self.blocks)
+        return made._put(self.x[few], self.y[few], self.radius, self.blocks)
 
     def with_table(self, x: Any) -> SparseRows:
         """The same rows with some of their columns left out, in which they have no entries."""
-        return object.__new__(SparseRows)._set(x, self.y, self.radius, ())
+        return object.__new__(SparseRows)._put(x, self.y, self.radius, ())
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""

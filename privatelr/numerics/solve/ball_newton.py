@@ -131,12 +131,8 @@ def _newton(objective: ExactObjective, w: list[flint.arb]) -> Iterator[BallPoint
     point: BallPoint | None = enclose(objective, w)
     while point is not None:
         yield point
-        step = _newton_step(hessian(objective, point.w), point)
+        step = _solve(hessian(objective, point.w), [-entry for entry in point.gradient])
         point = None if step is None else _search(objective, point, step)
-
-
-def _newton_step(matrix: flint.arb_mat, point: BallPoint) -> list[flint.arb] | None:
-    return _solve(matrix, [-entry for entry in point.gradient])
 
 
 def _search(objective: ExactObjective, point: BallPoint, step: list[flint.arb]) -> BallPoint | None:
@@ -215,7 +211,7 @@ def _near_minimum(
         if point is None:
             break
         matrix = hessian(objective, point.w)
-        step = _newton_step(matrix, point)
+        step = _solve(matrix, [-entry for entry in point.gradient])
         if step is None:
             break
         if length_bound(step) <= reach:

@@ -13,7 +13,7 @@ certificates take its ``exp`` to be (privacy.md 10.3), and leave room for twice 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -154,19 +154,13 @@ class BlockwiseDraw:
         if isinstance(self.recipe, GaussianNoise):
             return self.recipe.sd, 0.0
         d, rate = self.recipe.dimension, self.recipe.rate
-        parts, losses = [], []
-        for start in range(0, d, _BLOCK):
-            values, errors = _exponential_doubles(self._words[start : min(start + _BLOCK, d)])
-            parts.append(math.fsum(values))
-            losses.append(math.fsum(errors))
-        gamma = math.fsum(parts)
-        off = math.fsum(losses) / gamma
-        squares, losses = [], []
-        for _, numbers, errors in self._standard():
-            squares.append(math.fsum(numbers * numbers))
-            losses.append(math.fsum((2 * np.abs(numbers) + errors) * errors))
-        square = math.fsum(squares)
-        off_square = math.fsum(losses) / square + 4 * _UNIT
+        cuts = (slice(start, min(start + _BLOCK, d)) for start in range(0, d, _BLOCK))
+        gamma, lost = _summed(_exponential_doubles(self._words[cut]) for cut in cuts)
+        square, lost_of_square = _summed(
+            (numbers * numbers, (2 * np.abs(numbers) + errors) * errors)
+            for _, numbers, errors in self._standard()
+        )
+        off, off_square = lost / gamma, lost_of_square / square + 4 * _UNIT
         # half of it is lost on the length; for less than a tenth, all of it is more than enough
         relative = off + off_square + 16 * _UNIT
         factor = gamma / rate / math.sqrt(square)
@@ -225,6 +219,13 @@ class BlockwiseDraw:
             prefix, size = (prefix << (known - size)) | self.bits(known - size), known
             self._further[index] = prefix, size
         return cell(prefix, size)
+
+
+def _summed(blocks: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[float, float]:
+    """The sum of numbers in blocks, and that of their errors."""
+    sums = [(math.fsum(numbers), math.fsum(errors)) for numbers, errors in blocks]
+    numbers, errors = zip(*sums, strict=True)
+    return math.fsum(numbers), math.fsum(errors)
 
 
 def _exponential_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:

@@ -18,7 +18,7 @@ from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.privacy.guarantees import PureDP
 from privatelr.privacy.noise.blockwise import WordArray
-from privatelr.privacy.noise.noise_laws import Arithmetic
+from privatelr.privacy.noise.noise_laws import Arithmetic, Numbers
 from privatelr.privacy.noise.randomness import Draw, ExactDraw, FloatDraw, Randomness
 from privatelr.types import FloatArray
 
@@ -45,9 +45,7 @@ class Gumbel:
     def uniforms(self) -> int:
         return self.dimension
 
-    def transform(
-        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
-    ) -> list[Any]:
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [-arithmetic.log(-arithmetic.log(uniform)) for uniform in uniforms]
 
     @staticmethod

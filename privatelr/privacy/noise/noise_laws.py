@@ -16,6 +16,8 @@ import numpy as np
 
 from privatelr.types import Block, FloatArray, Part, parts_of
 
+Numbers = Sequence[Any]
+
 
 class Arithmetic(NamedTuple):
     """What a law needs beside plus, minus, times and divide."""
@@ -52,9 +54,7 @@ class RandomVector(Protocol):
         """How many fair signs one vector takes."""
         ...
 
-    def transform(
-        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
-    ) -> list[Any]:
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         """The vector, in the arithmetic of the uniforms."""
         ...
 
@@ -67,7 +67,7 @@ def draw_many(law: RandomVector, count: int, rng: np.random.Generator) -> FloatA
     return np.column_stack([np.broadcast_to(x, count) for x in drawn])
 
 
-def normals(uniforms: Sequence[Any], count: int, arithmetic: Arithmetic) -> list[Any]:
+def normals(uniforms: Numbers, count: int, arithmetic: Arithmetic) -> list[Any]:
     """Standard normal numbers from `normal_uniforms(count)` uniforms (Box and Muller 1958)."""
     found = []
     for first, second in zip(uniforms[0::2], uniforms[1::2], strict=True):
@@ -81,12 +81,12 @@ def normal_uniforms(count: int) -> int:
     return 2 * ((count + 1) // 2)
 
 
-def exponentials(uniforms: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
+def exponentials(uniforms: Numbers, arithmetic: Arithmetic) -> list[Any]:
     """Standard exponential numbers, one for each uniform."""
     return [-arithmetic.log(uniform) for uniform in uniforms]
 
 
-def total(numbers: Sequence[Any]) -> Any:
+def total(numbers: Numbers) -> Any:
     """Sum of one or more numbers of either arithmetic."""
     return sum(numbers[1:], start=numbers[0])
 
@@ -136,9 +136,7 @@ class NoiseLaw(Protocol):
     def signs(self) -> int:
         return 0
 
-    def transform(
-        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
-    ) -> list[Any]: ...
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]: ...
 
 
 def mean_square(law: NoiseLaw) -> float:
@@ -196,9 +194,7 @@ class SphericalLaplace(NoiseLaw):
     def uniforms(self) -> int:
         return normal_uniforms(self.dimension) + self.dimension
 
-    def transform(
-        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
-    ) -> list[Any]:
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         d = self.dimension
         direction = normals(uniforms[d:], d, arithmetic)
         gamma = total(exponentials(uniforms[:d], arithmetic)) / self.rate
@@ -237,9 +233,7 @@ class GaussianNoise(NoiseLaw):
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
         return -float(change @ (2 * b - change)) / (2 * self.sd**2)
 
-    def transform(
-        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
-    ) -> list[Any]:
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [x * self.sd for x in normals(uniforms, self.dimension, arithmetic)]
 
 
@@ -262,9 +256,7 @@ class NoNoise(NoiseLaw):
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
         return 0.0 if not np.any(change) else math.nan
 
-    def transform(
-        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
-    ) -> list[Any]:
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [0.0] * self.dimension
 
 
@@ -356,9 +348,7 @@ class BlockLaplace(NoiseLaw):
     def signs(self) -> int:
         return sum(block.size for block in self.blocks if block.norm == "l1")
 
-    def transform(
-        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
-    ) -> list[Any]:
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         """Each part of the unit ball is a vector of fixed law over its own size.
 
         Exponentials with signs over their sum and one exponential more are uniform in a
