@@ -130,11 +130,7 @@ def any_loss_log_delta(curvature: float, epsilon: float, m: float, out: float = 
     rest = epsilon - math.log1p(curvature)
     if rest < 0:
         return 0.0
-    return _log_sum(
-        log_delta(rest, math.hypot(2 * m, out)),
-        math.log(2) + log_delta(rest, math.hypot(m, out)),
-        log_delta(rest, out),
-    )
+    return _log_sum(out, (1, rest, 2 * m), (2, rest, m), (1, rest, 0.0))
 
 
 def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
@@ -142,13 +138,8 @@ def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float
     gap, worst = max(0.0, kappa - m * m / 2), math.log1p(kappa / 4)
     if epsilon < max(gap, worst):
         return 0.0
-    one = math.hypot(m, out)
-    return _log_sum(
-        log_delta(epsilon, math.hypot(2 * m, out)),
-        log_delta(epsilon - worst, one),
-        log_delta(epsilon - gap, one),
-        log_delta(epsilon - worst, out),
-    )
+    paid, left = epsilon - worst, epsilon - gap
+    return _log_sum(out, (1, epsilon, 2 * m), (1, paid, m), (1, left, m), (1, paid, 0.0))
 
 
 def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
@@ -158,15 +149,10 @@ def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> floa
         return 0.0
 
     def bound(split: float) -> float:
-        paid = math.log1p(kappa * split * (1 - split))
-        part = math.hypot((1 + split) * m, out)
-        return _log_sum(
-            log_delta(epsilon - paid, math.hypot(2 * m, out)),
-            log_delta(epsilon - paid, part),
-            log_delta(epsilon - worst, part),
-            math.log(2) + log_delta(epsilon - worst, math.hypot(m, out)),
-            log_delta(epsilon - worst, out),
-        )
+        left, least = epsilon - math.log1p(kappa * split * (1 - split)), epsilon - worst
+        part = (1 + split) * m
+        above = (1, left, 2 * m), (1, left, part)
+        return _log_sum(out, *above, (1, least, part), (2, least, m), (1, least, 0.0))
 
     # the search subtracts values, and minus infinity from itself is nothing
     found = scipy.optimize.minimize_scalar(
@@ -175,5 +161,7 @@ def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> floa
     return min(bound(float(found.x)), bound(0.5), bound(1.0))
 
 
-def _log_sum(*logs: float) -> float:
+def _log_sum(out: float, *cases: tuple[int, float, float]) -> float:
+    """Logarithm of the sum of deltas of cases: how many, at which epsilon, and v beside `out`."""
+    logs = [math.log(times) + log_delta(at, math.hypot(v, out)) for times, at, v in cases]
     return min(0.0, float(np.logaddexp.reduce(logs)))
