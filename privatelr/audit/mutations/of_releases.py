@@ -23,7 +23,6 @@ from privatelr.numerics import Objective, gradient_of, value_and_gradient
 from privatelr.numerics.solve import certified_minimum
 from privatelr.privacy import PureDP
 from privatelr.privacy.noise import FloatDraw, SystemRandomness, noise_laws
-from privatelr.privacy.noise import noise_laws as recipes
 from privatelr.types import FloatArray, Placement, parts_of
 
 _KEY: tuple[Placement, type[Any]] = ("objective", PureDP)
@@ -37,9 +36,9 @@ def _one_exponential() -> Iterable[Swap]:
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         d = law.dimension
-        direction = recipes.normals(uniforms[d:], d, arithmetic)
-        length = arithmetic.sqrt(recipes.total([x * x for x in direction]))
-        gamma = recipes.exponentials(uniforms[:1], arithmetic)[0] / law.rate
+        direction = noise_laws.normals(uniforms[d:], d, arithmetic)
+        length = arithmetic.sqrt(noise_laws.total([x * x for x in direction]))
+        gamma = noise_laws.exponentials(uniforms[:1], arithmetic)[0] / law.rate
         return [x * gamma / length for x in direction]
 
     yield Swap(noise_laws.SphericalLaplace, "transform", transform)
@@ -51,8 +50,8 @@ def _from_a_cube() -> Iterable[Swap]:
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         d = law.dimension
         direction = [2 * uniform - 1 for uniform in uniforms[d : 2 * d]]
-        length = arithmetic.sqrt(recipes.total([x * x for x in direction]))
-        gamma = recipes.total(recipes.exponentials(uniforms[:d], arithmetic)) / law.rate
+        length = arithmetic.sqrt(noise_laws.total([x * x for x in direction]))
+        gamma = noise_laws.total(noise_laws.exponentials(uniforms[:d], arithmetic)) / law.rate
         return [x * gamma / length for x in direction]
 
     yield Swap(noise_laws.SphericalLaplace, "transform", transform)
@@ -63,8 +62,8 @@ def _block_reach() -> Iterable[Swap]:
     honest = noise_laws.BlockLaplace.transform
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-        sizes = recipes.exponentials(uniforms[: law.dimension + 1], arithmetic)
-        shrink = recipes.total(sizes[:-1]) / recipes.total(sizes)
+        sizes = noise_laws.exponentials(uniforms[: law.dimension + 1], arithmetic)
+        shrink = noise_laws.total(sizes[:-1]) / noise_laws.total(sizes)
         return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
 
     yield Swap(noise_laws.BlockLaplace, "transform", transform)
@@ -79,9 +78,9 @@ def _on_the_surface() -> Iterable[Swap]:
         ball = parts_of(law.blocks)[-1]
         if ball.norm == "l1":
             return drawn
-        reach = recipes.total(recipes.exponentials(uniforms[: law.dimension + 1], arithmetic))
+        reach = noise_laws.total(noise_laws.exponentials(uniforms[: law.dimension + 1], arithmetic))
         own = [drawn[column] for column in ball.columns]
-        length = arithmetic.sqrt(recipes.total([x * x for x in own]))
+        length = arithmetic.sqrt(noise_laws.total([x * x for x in own]))
         for column in ball.columns:
             drawn[column] = drawn[column] * (ball.bound * reach / law.rate / length)
         return drawn
@@ -93,7 +92,7 @@ def _one_normal() -> Iterable[Swap]:
     """All coordinates of a Gaussian draw are the same number."""
 
     def transform(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-        return recipes.normals(uniforms[:2], 1, arithmetic) * law.dimension
+        return noise_laws.normals(uniforms[:2], 1, arithmetic) * law.dimension
 
     def scaled(law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
         return [x * law.sd for x in transform(law, uniforms, signs, arithmetic)]
