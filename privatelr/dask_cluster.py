@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, show
 
@@ -17,6 +18,7 @@ _ANSWER = 5.0
 _PATIENCE = "5 minutes"
 """How long a fit waits for a cluster that has no worker or does not answer, by default."""
 _LENGTH = 40
+"""Characters of a bar."""
 _SHARE = 0.4
 """Share of the cluster's memory that kept rows may take."""
 
@@ -58,21 +60,6 @@ class Bar:
             self._drawn, self._width = time.monotonic(), len(line)
 
 
-class ClusterState(NamedTuple):
-    """What a scheduler tells of itself.
-
-    Attributes
-    ----------
-    workers : int
-    done, left : int
-        Tasks that it knows, of everybody who uses it.
-    """
-
-    workers: int
-    done: int
-    left: int
-
-
 def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
     """What Dask nodes evaluate to on the scheduler in charge, in one graph.
 
@@ -96,7 +83,8 @@ def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
             return list(dask.compute(*nodes))
     futures = client.compute(list(nodes))
     wait_for(client, futures, bar=bar)
-    return list(_asked(client, lambda: client.gather(futures, asynchronous=True), _patience()))
+    gathered = _asked(client, client.gather, _patience(), futures, asynchronous=True)
+    return list(gathered)
 
 
 def wait_for(client: Any, futures: Any, *, bar: bool = False) -> None:
@@ -118,21 +106,23 @@ def wait_for(client: Any, futures: Any, *, bar: bool = False) -> None:
                 if raised_by_signal_handler(error):
                     raise
             try:
-                state = _asked(client, lambda: client.run_on_scheduler(_state), _ANSWER)
+                workers, done, left = _asked(client, client.run_on_scheduler, _ANSWER, _state)
             except ClusterError:
-                state = ClusterState(0, 0, 0)
-            if state.workers:
+                workers = done = left = 0
+            if workers:
                 heard = time.monotonic()
             elif time.monotonic() - heard >= patience:
                 raise _lost(f"it had no worker, or did not answer, for {patience:g} seconds")
             if shown is not None:
-                shown.show(state.done, state.left)
+                shown.show(done, left)
 
 
-def _asked(client: Any, question: Callable[[], Any], seconds: float) -> Any:
-    """What a cluster answers, within so many seconds."""
+def _asked(
+    client: Any, question: Callable[..., Any], seconds: float, *given: Any, **more: Any
+) -> Any:
+    """What a cluster answers to a method of its client, within so many seconds."""
     try:
-        return client.sync(question, callback_timeout=seconds)
+        return client.sync(lambda: question(*given, **more), callback_timeout=seconds)
     except TimeoutError as error:
         if raised_by_signal_handler(error):
             raise
@@ -146,29 +136,31 @@ def _lost(how: str) -> ClusterError:
     )
 
 
+def _setting(asked: Any, name: str, parse: Callable[[Any], float], above: float, say: str) -> float:
+    """A number that a setting of Dask under our name stands for."""
+    try:
+        found = float(parse(asked))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        found = math.nan
+    if found > above:
+        return found
+    raise ArgumentError(f"privatelr.{name}={show(asked)}: Dask's setting takes {say}.")
+
+
 def _patience() -> float:
     """Seconds to wait for a cluster that does nothing; Dask's setting ``privatelr.timeout``."""
     import dask
     from dask.utils import parse_timedelta
 
     asked = dask.config.get("privatelr.timeout", _PATIENCE)
-    try:
-        seconds = float(parse_timedelta(asked))
-    except (AttributeError, KeyError, TypeError, ValueError):
-        seconds = -1.0
-    if not seconds > 0:
-        raise ArgumentError(
-            f"privatelr.timeout={show(asked)}: Dask's setting takes a time above 0 such as "
-            '"5 minutes".'
-        )
-    return seconds
+    return _setting(asked, "timeout", parse_timedelta, 0.0, 'a time above 0 such as "5 minutes"')
 
 
-def _state(dask_scheduler: Any) -> ClusterState:
+def _state(dask_scheduler: Any) -> tuple[int, int, int]:
+    """Workers, and tasks that are done and that are left, of everybody who uses a scheduler."""
     left = len(dask_scheduler.queued) + len(dask_scheduler.unrunnable)
     left += sum(len(worker.processing) for worker in dask_scheduler.workers.values())
-    known = len(dask_scheduler.tasks)
-    return ClusterState(len(dask_scheduler.workers), max(known - left, 0), left)
+    return len(dask_scheduler.workers), max(len(dask_scheduler.tasks) - left, 0), left
 
 
 def client_in_charge() -> Any:
@@ -189,18 +181,11 @@ def memory_for_rows() -> float:
 
     asked = dask.config.get("privatelr.memory", None)
     if asked is not None:
-        try:
-            return float(parse_bytes(asked))
-        except (TypeError, ValueError):
-            raise ArgumentError(
-                f"privatelr.memory={show(asked)}: Dask's setting takes a number of bytes such as "
-                '"4GiB".'
-            ) from None
+        takes = 'a number of bytes such as "4GiB"'
+        return _setting(asked, "memory", parse_bytes, -math.inf, takes)
     client = client_in_charge()
     if client is not None:
-        return _SHARE * float(
-            _asked(client, lambda: client.run_on_scheduler(_of_workers), _patience())
-        )
+        return _SHARE * float(_asked(client, client.run_on_scheduler, _patience(), _of_workers))
     try:
         from distributed.system import MEMORY_LIMIT
     except ImportError:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import flint
+    import flint as flint  # others import it from here
 else:
     flint = lazy_import("flint")
 

@@ -6,31 +6,25 @@ and `curvature` in ``[0, curvature_bound]`` (privacy.md, section 0).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 import scipy
 
 from privatelr.errors import ArgumentError, or_meant, require_choice, require_number, show
-from privatelr.lazy_import import lazy_import
+from privatelr.locks import flint
+from privatelr.types import FloatArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import flint
-
-    from privatelr.types import FloatArray
-else:
-    flint = lazy_import("flint")
-
+Function = Callable[[FloatArray], FloatArray]
 EVALUATION_ERROR = 8 * 2.0**-53
 """Relative error of a computed slope: 4 units in the last place."""
 MARGIN_ERROR = 4 * 2.0**-53
 """A computed slope belongs to a margin within this part of ``1 + |z|`` from z."""
 
 
-class Loss(Protocol):
+class Loss:
     """One loss. To add one, write a frozen class like `Logistic` and list it in `LOSSES`.
 
     `value`, `slope` and `curvature` compute in doubles. The slope at z has to be the exact one
@@ -59,25 +53,30 @@ class Loss(Protocol):
         loss defines one.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def parameters(self) -> Mapping[str, float]: ...
-    @property
-    def slope_bound(self) -> float: ...
-    @property
-    def curvature_bound(self) -> float: ...
-    @property
-    def joint_factor(self) -> float | None: ...
-    @property
-    def probability(self) -> Callable[[FloatArray], FloatArray] | None: ...
+    __slots__ = ()
+    name: str
+    title: str
+    probability: Function | None = None
+    value: Function
+    slope: Function
+    curvature: Function
+    enclose: Callable[[flint.arb], tuple[flint.arb, flint.arb, flint.arb]]
 
-    def value(self, margin: FloatArray) -> FloatArray: ...
-    def slope(self, margin: FloatArray) -> FloatArray: ...
-    def curvature(self, margin: FloatArray) -> FloatArray: ...
-    def enclose(self, margin: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]: ...
+    @property
+    def slope_bound(self) -> float:
+        return 1.0
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {}
+
+    @property
+    def curvature_bound(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def joint_factor(self) -> float | None:
+        return None
 
 
 def _expit(link: FloatArray) -> FloatArray:
@@ -98,22 +97,14 @@ def _softplus(z: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
+class Logistic(Loss):
     """``log(1 + exp(-z))``: slope in [-1, 0], curvature ``s (1 - s)`` at slope ``-s``."""
 
-    name: str = "logistic"
-    title: str = "logistic regression"
-    slope_bound: float = 1.0
-    curvature_bound: float = 0.25
-    joint_factor: float | None = 1.0
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {}
-
-    @property
-    def probability(self) -> Callable[[FloatArray], FloatArray]:
-        return _expit
+    name = "logistic"
+    title = "logistic regression"
+    curvature_bound = 0.25
+    joint_factor = 1.0
+    probability = staticmethod(_expit)
 
     def value(self, margin: FloatArray) -> FloatArray:
         return _softplus(-margin)
@@ -138,40 +129,26 @@ class Logistic:
 _SMALLEST_H, _LARGEST_H = 1e-4, 0.5
 
 
-def _require_h(h: Any) -> float:
-    takes = (
-        f"a number from {_SMALLEST_H:g} (the curvature grows as h falls, and at 0 it has no bound "
-        f"and no proof) to {_LARGEST_H:g} (what the loss was published for, with its bend above "
-        "the margin 1/2)"
-    )
-    limits = {"at_least": _SMALLEST_H, "at_most": _LARGEST_H}
-    return require_number(ArgumentError, "h", h, takes, **limits)
-
-
 @dataclass(frozen=True, slots=True)
-class _Hinge:
+class _Hinge(Loss):
     """What two ways to bend the hinge ``max(0, 1 - z)`` at its corner have in common."""
 
-    h: float = 0.5
+    h: float = _LARGEST_H
+    title = "support vector machine"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "h", _require_h(self.h))
-
-    @property
-    def title(self) -> str:
-        return "support vector machine"
+        takes = (
+            f"a number from {_SMALLEST_H:g} (the curvature grows as h falls, and at 0 it has no "
+            f"bound and no proof) to {_LARGEST_H:g} (what the loss was published for, with its "
+            "bend above the margin 1/2)"
+        )
+        limits = {"at_least": _SMALLEST_H, "at_most": _LARGEST_H}
+        h = require_number(ArgumentError, "h", self.h, takes, **limits)
+        object.__setattr__(self, "h", h)
 
     @property
     def parameters(self) -> Mapping[str, float]:
         return {"h": self.h}
-
-    @property
-    def slope_bound(self) -> float:
-        return 1.0
-
-    @property
-    def probability(self) -> None:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +166,11 @@ class Huber(_Hinge):
         Half the width of the parabola, from 1e-4 to 0.5.
     """
 
-    @property
-    def name(self) -> str:
-        return "huber"
+    name = "huber"
 
     @property
     def curvature_bound(self) -> float:
         return 1 / (2 * self.h)
-
-    @property
-    def joint_factor(self) -> None:
-        return None
 
     def value(self, margin: FloatArray) -> FloatArray:
         short = 1 + self.h - margin
@@ -242,9 +213,7 @@ class SoftplusHinge(_Hinge):
         Width of the bend, from 1e-4 to 0.5.
     """
 
-    @property
-    def name(self) -> str:
-        return "softplus"
+    name = "softplus"
 
     @property
     def curvature_bound(self) -> float:
@@ -270,11 +239,7 @@ class SoftplusHinge(_Hinge):
         return h * value, slope, curvature / h
 
 
-LOSSES: dict[str, Loss] = {
-    "logistic": Logistic(),
-    "huber": Huber(),
-    "softplus": SoftplusHinge(),
-}
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Huber(), SoftplusHinge())}
 """One registered loss of each family; every law about losses runs over this table."""
 
 
@@ -306,7 +271,8 @@ def find_loss(name: str, **parameters: Any) -> Loss:
     family: Any = LOSSES[name]
     if unknown := set(parameters) - set(family.parameters):
         raise ArgumentError(f"{min(unknown)}: the {name} loss has no such parameter.")
-    return cast("Loss", replace(family, **parameters))
+    found: Loss = replace(family, **parameters)
+    return found
 
 
 def find_hinge(name: Any, h: Any) -> Loss:

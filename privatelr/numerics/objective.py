@@ -15,18 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
+from privatelr.numerics.losses import Loss
 from privatelr.numerics.rows.products import margins, rough_gram, weighted_sum
 from privatelr.numerics.rows.sparse_rows import SparseRows
 from privatelr.types import FloatArray, IntArray, Rows
-
-if TYPE_CHECKING:
-    from privatelr.numerics.losses import Loss
-
 
 _NARROW = 1e-6
 """Below it the difference of two slopes has too few digits for a mean curvature."""
@@ -120,32 +116,11 @@ _MOST = 0.8
 """Share of columns with entries beyond which little is gained."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FilledColumns:
-    """The part of an objective that is about columns with entries.
+def filled_part(objective: Objective) -> tuple[Objective, IntArray] | None:
+    """The part of an objective that is about columns with entries, and which ``(k,)`` they are.
 
-    Attributes
-    ----------
-    objective : Objective
-        Of these columns alone.
-    columns : ndarray of shape (k,)
-        Which of the d they are.
+    None where all of the objective is as well.
     """
-
-    objective: Objective
-    columns: IntArray
-
-    def spread(self, whole: Objective, w: FloatArray, norm: float) -> tuple[FloatArray, float]:
-        """The minimum ``(d,)`` of the whole from that of the part, and its gradient norm."""
-        found = whole.tilt / -whole.lambda_
-        rest = whole.tilt + whole.lambda_ * found  # nothing but rounding
-        rest[self.columns] = 0.0
-        found[self.columns] = w
-        return found, math.hypot(norm, norm_of(rest))
-
-
-def filled_part(objective: Objective) -> FilledColumns | None:
-    """The columns with entries, or None where all of an objective is as well."""
     rows = objective.rows
     if not isinstance(rows, SparseRows) or rows.d < _WIDE or not objective.lambda_ > 0:
         return None
@@ -159,4 +134,15 @@ def filled_part(objective: Objective) -> FilledColumns | None:
     place -= 1
     table = sparse.csr_array((x.data, place[x.indices], x.indptr), shape=(rows.n, len(columns)))
     part = replace(objective, rows=rows.with_table(table), tilt=objective.tilt[columns])
-    return FilledColumns(part, columns)
+    return part, columns
+
+
+def spread(
+    whole: Objective, columns: IntArray, w: FloatArray, norm: float
+) -> tuple[FloatArray, float]:
+    """The minimum ``(d,)`` of the whole from that of its filled columns, and its gradient norm."""
+    found = whole.tilt / -whole.lambda_
+    rest = whole.tilt + whole.lambda_ * found  # nothing but rounding
+    rest[columns] = 0.0
+    found[columns] = w
+    return found, math.hypot(norm, norm_of(rest))

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
 from threading import Condition
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
@@ -47,96 +47,68 @@ def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
     linear algebra library are left out: on a small block they wait for each other. If it fails,
     the error is that of the first item that failed.
     """
-    helpers = min(_available(), len(items)) - 1
+    limit = _LIMIT.get()
+    if limit is None:
+        known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        limit = min(known or 1, _MOST)
+    helpers = min(limit, len(items)) - 1
     with _library_threads(1):
         if helpers < 1:
             return [compute(item) for item in items]
-        share = _Share(compute, items)
+        done: list[T | None] = [None] * len(items)
+        failed: dict[int, BaseException] = {}
+        places = iter(range(len(items)))
+
+        def work() -> None:
+            """Take the next item that none has taken, until none is left or one has failed."""
+            for place in places:
+                if failed:
+                    return
+                try:
+                    done[place] = compute(items[place])
+                except BaseException as error:
+                    failed[place] = error
+
         # they start with the settings of this thread, NumPy's treatment of errors among them
-        started = [_pool().submit(copy_context().run, share.work) for _ in range(helpers)]
-        share.work()
+        started = [_pool().submit(copy_context().run, work) for _ in range(helpers)]
+        work()
         for helper in started:
             if not helper.cancel():  # one that no thread was free to start is not needed any more
                 helper.result()
-        return share.results()
+        if failed:
+            raise failed[min(failed)]
+        return cast("list[T]", done)
 
 
 def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, T], T]) -> T:
     """``reduce(add, in_order(compute, items))`` of one item or more.
 
-    Few terms are held at a time: who is far ahead of the others waits for them.
+    Few terms are held at a time: a thread whose term is far from its turn waits for the others.
     """
-    total = _Total(add)
+    total: list[T] = []
+    early: dict[int, T] = {}  # terms that are there before those ahead of them
+    turn, given_up, changed = 0, False, Condition()
 
     def contribute(place: int) -> None:
+        nonlocal turn, given_up
         try:
-            total.take(place, compute(items[place]))
+            term = compute(items[place])
+            with changed:
+                changed.wait_for(lambda: place <= turn + _AHEAD or given_up)
+                early[place] = term
+                while turn in early:
+                    found = early.pop(turn)
+                    total[:] = [add(total[0], found) if total else found]
+                    turn += 1
+                changed.notify_all()
         except BaseException:
-            total.give_up()  # no thread may wait for a term that does not come
+            with changed:
+                given_up = True  # no thread may wait for a term that does not come
+                changed.notify_all()
             raise
 
     in_order(contribute, range(len(items)))
-    return total.of_all()
-
-
-class _Total(Generic[T]):
-    """A sum of terms in their order, which come in any."""
-
-    def __init__(self, add: Callable[[T, T], T]) -> None:
-        self._add = add
-        self._early: dict[int, T] = {}
-        self._sum: list[T] = []
-        self._next = 0
-        self._given_up = False
-        self._changed = Condition()
-
-    def take(self, place: int, term: T) -> None:
-        """Add a term, or keep it until those before it are there."""
-        with self._changed:
-            while place > self._next + _AHEAD and not self._given_up:
-                self._changed.wait()
-            self._early[place] = term
-            while self._next in self._early:
-                found = self._early.pop(self._next)
-                self._sum = [self._add(self._sum[0], found) if self._sum else found]
-                self._next += 1
-            self._changed.notify_all()
-
-    def give_up(self) -> None:
-        """Let everybody go on who waits."""
-        with self._changed:
-            self._given_up = True
-            self._changed.notify_all()
-
-    def of_all(self) -> T:
-        """The sum, once all terms have been taken."""
-        return self._sum[0]
-
-
-class _Share(Generic[T]):
-    """Items that several threads take, each the next that none has taken."""
-
-    def __init__(self, compute: Callable[[int], T], items: Sequence[int]) -> None:
-        self._compute, self._items = compute, items
-        self._places = iter(range(len(items)))
-        self._done: list[T | None] = [None] * len(items)
-        self._failed: dict[int, BaseException] = {}
-
-    def work(self) -> None:
-        """Take items until none is left, or one has failed."""
-        for place in self._places:
-            if self._failed:
-                return
-            try:
-                self._done[place] = self._compute(self._items[place])
-            except BaseException as error:
-                self._failed[place] = error
-
-    def results(self) -> list[T]:
-        """What became of all items, or the error of the first that failed."""
-        if self._failed:
-            raise self._failed[min(self._failed)]
-        return cast("list[T]", self._done)
+    return total[0]
 
 
 @cache
@@ -147,12 +119,6 @@ def _pool() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # the threads stay with the parent
-
-
-def _available() -> int:
-    limit = _LIMIT.get()
-    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(known or 1, _MOST) if limit is None else limit
 
 
 @cache

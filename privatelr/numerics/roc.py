@@ -12,6 +12,9 @@ from privatelr.numerics.parallel import in_order
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 ThresholdRule = Literal["youden", "topleft"]
+_Part = tuple[FloatArray, IntArray, IntArray]
+"""Distinct scores of a range ``(k,)``, falling, and the records and positive ones of the range that
+score as much or more."""
 _LONG = 2**15
 """Scores that are worth sorting in several threads."""
 _SAMPLE = 2**10
@@ -40,20 +43,20 @@ class RocCurve:
 def roc_curve(score: FloatArray, positive: BoolArray) -> RocCurve:
     """ROC curve of scores ``(n,)``, one point per distinct score and one more."""
     parts = _sorted_parts(score, positive)
-    values = np.concatenate([part.score for part in parts])
+    values = np.concatenate([falling for falling, _, _ in parts])
     threshold, alarms, hits = np.zeros((3, len(values) + 1))
     threshold[0] = values.max(initial=1.0)
     if len(values):
         threshold[-1] = -np.inf
         _halfway(values, out=threshold[1:-1])
     seen, found, place = 0, 0, 1
-    for part in parts:
-        here = slice(place, place + len(part.score))
-        np.add(part.hits, found, out=hits[here])
-        np.subtract(part.seen, part.hits, out=alarms[here])
+    for falling, records, positives in parts:
+        here = slice(place, place + len(falling))
+        np.add(positives, found, out=hits[here])
+        np.subtract(records, positives, out=alarms[here])
         alarms[here] += seen - found
-        place = here.stop
-        seen, found = seen + part.n, found + part.positives
+        if len(falling):
+            place, seen, found = here.stop, seen + int(records[-1]), found + int(positives[-1])
     with np.errstate(invalid="ignore"):
         alarms /= np.float64(seen - found)
         hits /= np.float64(found)
@@ -69,29 +72,8 @@ def _halfway(values: FloatArray, out: FloatArray) -> None:
     np.copyto(out, values[1:], where=~(out < values[:-1]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """Scores of a range, sorted.
-
-    Attributes
-    ----------
-    score : ndarray of shape (k,)
-        The distinct ones, falling.
-    seen, hits : ndarray of shape (k,)
-        Records, and positive ones, of the range that score as much or more.
-    n, positives : int
-        All of the range.
-    """
-
-    score: FloatArray
-    seen: IntArray
-    hits: IntArray
-    n: int
-    positives: int
-
-
 def _sorted_parts(score: FloatArray, positive: BoolArray) -> list[_Part]:
-    """Ranges of scores, from above."""
+    """Ranges of scores, from above, sorted."""
     if len(score) < _LONG or np.isnan(score).any():
         order = np.argsort(-score)
         return [_part(score[order], np.cumsum(positive[order]))]
@@ -126,12 +108,12 @@ def _falling(score: FloatArray, positive: BoolArray, *, below: bool) -> tuple[Fl
 
 
 def _part(falling: FloatArray, hits: IntArray) -> _Part:
-    n, positives = len(falling), int(hits[-1]) if len(hits) else 0
+    n = len(falling)
     # the last record of each distinct score
     last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True)[:n])
     if len(last) == n:
-        return _Part(falling, np.arange(1, n + 1), hits, n, positives)
-    return _Part(falling[last], last + 1, hits[last], n, positives)
+        return falling, np.arange(1, n + 1), hits
+    return falling[last], last + 1, hits[last]
 
 
 def best_threshold(curve: RocCurve, rule: ThresholdRule) -> float:
@@ -145,19 +127,14 @@ def best_threshold(curve: RocCurve, rule: ThresholdRule) -> float:
         return float("nan")
     if rule == "youden":
         return float(curve.threshold[int(np.argmax(true - false))])
-    square = _squared_distance(false, true)
+    # squared distances from the corner (0, 1)
+    square = np.subtract(1.0, true)
+    square *= square
+    square += false * false
     # the few that rounding may have put behind the nearest
     near = np.flatnonzero(square <= square.min() * (1.0 + _ROUNDING))
     nearest = near[np.argmin(np.hypot(false[near], 1.0 - true[near]))]
     return float(curve.threshold[nearest])
-
-
-def _squared_distance(false: FloatArray, true: FloatArray) -> FloatArray:
-    """From the corner (0, 1)."""
-    missed = np.subtract(1.0, true)
-    missed *= missed
-    missed += false * false
-    return missed
 
 
 def c_index(score: FloatArray, positive: BoolArray) -> float:

@@ -57,7 +57,7 @@ PARTS = {
         "read_labelled": "mark unusable",
     },
     "privatelr.numerics.rows.row_bounds": {
-        "keep_rows": "check rows",
+        "keep_rows_within_bounds": "check rows",
         "bounded_rows": "bound rows",
         "held_in_blocks": "hold in blocks",
     },

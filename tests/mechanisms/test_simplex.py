@@ -36,8 +36,7 @@ from privatelr.mechanisms.simplex import (
 from privatelr.mechanisms.simplex import number_of_draws as affordable
 from privatelr.numerics import LOSSES, Huber, Logistic
 from privatelr.numerics.rows import EntryRows
-from privatelr.numerics.solve.entropic import entropic_minimum
-from privatelr.numerics.solve.simplex_objective import Entropic
+from privatelr.numerics.solve.entropic import Entropic, entropic_minimum
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,

@@ -12,10 +12,10 @@ from privatelr.locks import working_precision
 from privatelr.numerics import LOSSES, Huber, Logistic, SoftplusHinge
 from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve import entropic
-from privatelr.numerics.solve.entropic import entropic_minimum
-from privatelr.numerics.solve.simplex_objective import (
+from privatelr.numerics.solve.entropic import (
     Entropic,
     coefficients,
+    entropic_minimum,
     log_weights,
     point_at,
     rounding_spread,

@@ -1,7 +1,5 @@
 """Laws of a loss; a new one is tested by being listed in `LOSSES`."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -51,13 +49,12 @@ def test_extreme_margins_are_finite(loss):
 
 @pytest.mark.parametrize("field", ["slope_bound", "curvature_bound", "joint_factor"])
 def test_planted_constants_are_caught(field):
-    @dataclass(frozen=True)
     class Careless(Logistic):
         pass
 
-    wrong = Careless(**{field: 0.9 * getattr(Logistic(), field)})
+    setattr(Careless, field, 0.9 * getattr(Logistic(), field))
     with pytest.raises(AssertionError):
-        check_loss(wrong)
+        check_loss(Careless())
 
 
 @pytest.mark.parametrize("field", ["slope_bound", "curvature_bound", "joint_factor"])

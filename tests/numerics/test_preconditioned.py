@@ -6,15 +6,8 @@ from scipy import sparse
 
 from privatelr.numerics import LOSSES, Huber, Logistic, Objective, hessian
 from privatelr.numerics.rows import DenseRows, SparseRows, rough_gram
-from privatelr.numerics.solve import (
-    Newton,
-    certificate,
-    descend,
-    is_worth_steering,
-    lbfgs,
-    lbfgs_minimum,
-    thinned_rows,
-)
+from privatelr.numerics.solve import Newton, certificate, descend, newton
+from privatelr.numerics.solve.newton import is_worth_steering, lbfgs_minimum, thinned_rows
 
 
 def labels(margin, rng):
@@ -107,19 +100,19 @@ def test_a_column_that_thinned_rows_do_not_show_takes_one_more_curvature(monkeyp
         return lbfgs_minimum(objective, lambda thin, start: start, 1e-10)[1]
 
     assert left() <= 1e-10
-    monkeypatch.setattr(lbfgs, "_AGAIN", 0)
+    monkeypatch.setattr(newton, "_AGAIN", 0)
     assert left() > 1e-10
 
 
 @pytest.mark.parametrize("factor", [0.01, 100.0])
 def test_a_wrong_curvature_costs_time_and_no_digits(monkeypatch, factor):
     wrong = [True]
-    inverse = lbfgs._inverse
+    inverse = newton._inverse
 
     def spoiled(matrix):
         return inverse(matrix * factor if wrong else matrix)
 
-    monkeypatch.setattr(lbfgs, "_inverse", spoiled)
+    monkeypatch.setattr(newton, "_inverse", spoiled)
     objective = objective_of(powers, Logistic())
     assert Newton()(objective).gradient_norm <= 1e-10
 

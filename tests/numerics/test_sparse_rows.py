@@ -30,11 +30,10 @@ from privatelr.numerics.rows import (
     additions,
     block_rows,
     gram,
-    short_margins,
-    short_slopes,
     sparse_backend,
     sparse_rows,
 )
+from privatelr.numerics.rows.products import short_margins, short_slopes
 from privatelr.numerics.solve import certified_minimum, gradient_bound, precise_minimum
 from privatelr.privacy import PureDP
 from privatelr.types import Block

@@ -21,7 +21,8 @@ from privatelr.numerics import (
     value_and_gradient,
 )
 from privatelr.numerics.rows import DenseRows, additions, block_rows
-from privatelr.numerics.solve import CERTIFICATE, Newton, descend, thinned_rows
+from privatelr.numerics.solve import CERTIFICATE, Newton, descend
+from privatelr.numerics.solve.newton import thinned_rows
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 

@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privatelr.numerics.rows.rows_within_bounds as within_module
+import privatelr.numerics.rows.row_bounds as within_module
 from privatelr import dplr
 from privatelr.design import read_design
-from privatelr.numerics.rows import (
-    DenseRows,
-    RowBounds,
+from privatelr.numerics.rows import DenseRows, RowBounds, bounded_rows, held_in_blocks
+from privatelr.numerics.rows.row_bounds import (
     block_runs,
-    bounded_rows,
-    held_in_blocks,
     keep_blocks,
     keep_length,
     keep_rows_within_bounds,
@@ -127,8 +124,8 @@ def test_a_block_that_is_too_large_on_either_side_is_held(sign, size):
 
 def test_runs_cover_the_columns_in_order():
     found = block_runs([Block(1, 0.1), Block(1, 0.2), Block(3, 0.3), Block(2, 0.4), Block(1, 0.5)])
-    assert [(part.start, part.stop) for part in found] == [(0, 2), (2, 5), (5, 7), (7, 8)]
-    assert [part.bounds.tolist() for part in found] == [[0.1, 0.2], [0.3], [0.4], [0.5]]
+    assert [(start, stop) for start, stop, _ in found] == [(0, 2), (2, 5), (5, 7), (7, 8)]
+    assert [bounds.tolist() for _, _, bounds in found] == [[0.1, 0.2], [0.3], [0.4], [0.5]]
 
 
 def test_labels_of_the_user_stay_writeable():

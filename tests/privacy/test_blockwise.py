@@ -13,8 +13,8 @@ from scipy import stats
 from privatelr.locks import working_precision
 from privatelr.mechanisms import distance_from, rounded_sum
 from privatelr.privacy.noise import (
+    BALLS,
     MANY,
-    Balls,
     BlockwiseDraw,
     ExactDraw,
     FloatDraw,
@@ -165,7 +165,7 @@ def test_it_is_the_same_function_of_bits_as_for_few_columns():
         draw = BlockwiseDraw(law, repeated(1))
         with working_precision(200):
             uniforms = [(arb(int(w)) + 0.5) / arb(2) ** 64 for w in draw._words]
-            expected = [float(x.mid()) for x in law.transform(uniforms, (), Balls())]
+            expected = [float(x.mid()) for x in law.transform(uniforms, (), BALLS)]
         np.testing.assert_allclose(draw.nearest(), expected, rtol=1e-9)
 
 

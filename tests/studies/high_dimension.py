@@ -37,8 +37,7 @@ from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, draw_h
 from privatelr.numerics import Huber, Objective
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton
-from privatelr.numerics.solve.entropic import entropic_minimum
-from privatelr.numerics.solve.simplex_objective import Entropic
+from privatelr.numerics.solve.entropic import Entropic, entropic_minimum
 from privatelr.privacy import ApproxDP
 from privatelr.privacy.noise import GaussianNoise, NoNoise, SeededRandomness, SphericalLaplace
 

@@ -34,7 +34,7 @@ from privatelr.mechanisms.calibration import (
 from privatelr.numerics import Huber, Objective, gradient_of, value_and_gradient
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
 from privatelr.privacy import noise as laws
-from privatelr.privacy.noise import exact_draws
+from privatelr.privacy.noise import noise_laws
 from privatelr.types import Block, FloatArray, Placement, parts_of
 
 OF_MECHANISMS: list[Mutation] = []
@@ -217,14 +217,14 @@ def _(honest: Any, rho: float, delta: float) -> float:
 
 def _along(direction: list[Any], reach: Any, arithmetic: Any) -> list[Any]:
     """A vector of this direction and length."""
-    length = arithmetic.sqrt(exact_draws.total([x * x for x in direction]))
+    length = arithmetic.sqrt(noise_laws.total([x * x for x in direction]))
     return [x * reach / length for x in direction]
 
 
 @bug("the length of a draw has one dimension", (laws.SphericalLaplace, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-    direction = exact_draws.normals(uniforms[law.dimension :], law.dimension, arithmetic)
-    gamma = exact_draws.exponentials(uniforms[:1], arithmetic)[0] / law.rate
+    direction = noise_laws.normals(uniforms[law.dimension :], law.dimension, arithmetic)
+    gamma = noise_laws.exponentials(uniforms[:1], arithmetic)[0] / law.rate
     return _along(direction, gamma, arithmetic)
 
 
@@ -232,15 +232,15 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     d = law.dimension
     direction = [2 * uniform - 1 for uniform in uniforms[d : 2 * d]]
-    gamma = exact_draws.total(exact_draws.exponentials(uniforms[:d], arithmetic)) / law.rate
+    gamma = noise_laws.total(noise_laws.exponentials(uniforms[:d], arithmetic)) / law.rate
     return _along(direction, gamma, arithmetic)
 
 
 @bug("a draw in blocks is one dimension short", (laws.BlockLaplace, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     """The reach has shape d, and not d + 1."""
-    sizes = exact_draws.exponentials(uniforms[: law.dimension + 1], arithmetic)
-    shrink = exact_draws.total(sizes[:-1]) / exact_draws.total(sizes)
+    sizes = noise_laws.exponentials(uniforms[: law.dimension + 1], arithmetic)
+    shrink = noise_laws.total(sizes[:-1]) / noise_laws.total(sizes)
     return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
 
 
@@ -249,8 +249,8 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     drawn = honest(law, uniforms, signs, arithmetic)
     ball = parts_of(law.blocks)[-1]
     if ball.norm == "l2":
-        sizes = exact_draws.exponentials(uniforms[: law.dimension + 1], arithmetic)
-        reach = ball.bound * exact_draws.total(sizes) / law.rate
+        sizes = noise_laws.exponentials(uniforms[: law.dimension + 1], arithmetic)
+        reach = ball.bound * noise_laws.total(sizes) / law.rate
         own = _along([drawn[column] for column in ball.columns], reach, arithmetic)
         for column, x in zip(ball.columns, own, strict=True):
             drawn[column] = x
@@ -259,7 +259,7 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
 
 @bug("coordinates of a Gaussian draw are one number", (laws.GaussianNoise, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-    one = exact_draws.normals(uniforms[:2], 1, arithmetic)[0]
+    one = noise_laws.normals(uniforms[:2], 1, arithmetic)[0]
     return [one * law.sd] * law.dimension
 
 

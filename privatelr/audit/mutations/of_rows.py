@@ -105,8 +105,9 @@ def _(honest: Any, x: FloatArray, y: FloatArray, x_bound: float, intercept: Any)
 
 
 @bug("rows of Dask partitions are not bounded", (Work, "rows"), rows("Dask partitions"))
-def _(honest: Any, work: Work, reader: Any) -> DenseRows:
-    return DenseRows.held(reader, replace(work.limits, bound=1e9, blocks=()))
+def _(honest: Any, work: Work, reader: Any, *piece: int) -> DenseRows:
+    loosened = replace(work.limits, bound=1e9, blocks=())
+    return DenseRows.of(reader, *piece, bounds=loosened)
 
 
 @bug("the longest row stands in for the bound", (RowBounds, "hold"), rows("frame"))

@@ -15,7 +15,7 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError, NoRelease, require_number, show
 from privatelr.numerics import Loss
-from privatelr.numerics.solve.simplex_objective import smallest_tolerance
+from privatelr.numerics.solve.entropic import smallest_tolerance
 from privatelr.privacy import (
     ORDERS,
     REPLACE_ONE,

@@ -25,8 +25,7 @@ from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.selection_release import Selections, require_match
 from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration
 from privatelr.numerics.rows import EntryRows
-from privatelr.numerics.solve.entropic import entropic_minimum
-from privatelr.numerics.solve.simplex_objective import Entropic, coefficients, shares
+from privatelr.numerics.solve.entropic import Entropic, coefficients, entropic_minimum, shares
 from privatelr.privacy.noise import Arithmetic, Draw, Randomness
 from privatelr.types import FloatArray, IntArray
 

@@ -1,6 +1,6 @@
 """Labelled rows that cannot be longer than they say: dense, sparse, or in Dask."""
 
-from privatelr.numerics.rows.dask_partitions import Work, checksum, computed, constant, tree_sum
+from privatelr.numerics.rows.dask_partitions import Work
 from privatelr.numerics.rows.dask_rows import MOST_SCORED, DaskRows, RowFacts
 from privatelr.numerics.rows.dense_rows import (
     BLOCK_ROWS,
@@ -10,22 +10,11 @@ from privatelr.numerics.rows.dense_rows import (
     piece_rows,
 )
 from privatelr.numerics.rows.entries import EntryRows, bounded_entries, few_are_filled
-from privatelr.numerics.rows.products import (
-    gram,
-    margins,
-    rough_gram,
-    row_products,
-    short_margins,
-    short_slopes,
-    weighted_sum,
-)
-from privatelr.numerics.rows.row_bounds import RowBounds, bounded_rows, held_in_blocks
-from privatelr.numerics.rows.rows_within_bounds import (
-    block_runs,
-    keep_blocks,
-    keep_length,
-    keep_rows_within_bounds,
-    largest_entries,
+from privatelr.numerics.rows.products import gram, margins, rough_gram, row_products, weighted_sum
+from privatelr.numerics.rows.row_bounds import (
+    RowBounds,
+    bounded_rows,
+    held_in_blocks,
     linear_predictor,
     row_lengths,
 )

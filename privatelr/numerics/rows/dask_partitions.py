@@ -1,19 +1,18 @@
 """Work on the partitions of a Dask collection, where they are, and graphs of it.
 
-These functions are the tasks of a graph. They and all that they are given can travel.
-
-Tasks are named by chance and by their place, never by what they read. One that fails returns
-why: a scheduler that hears of an exception writes the arguments of the task to its log.
+Tasks and all that they are given can travel. They are named by chance and by their place, never
+by what they read. One that fails returns why: a scheduler that hears of an exception writes the
+arguments of the task to its log.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,16 +20,15 @@ from privatelr.dask_cluster import Bar, client_in_charge, evaluated, wait_for
 from privatelr.errors import PrivateLRError, SchemaError, redact_errors
 from privatelr.numerics.parallel import in_order, threads
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, DenseRows, added, block_rows
+from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.types import FloatArray, IntArray, Kernel, Reader
 
-if TYPE_CHECKING:
-    from privatelr.numerics.rows.row_bounds import RowBounds
-
-
-T = TypeVar("T")
 _UNREAD = "a partition could not be read or summed"
 _FAN = 8
 """Results that one task adds up, in pairs."""
+
+
+# --- graphs ---------------------------------------------------------------------------------
 
 
 class Failure(NamedTuple):
@@ -40,14 +38,16 @@ class Failure(NamedTuple):
     message: str
 
 
-def guarded(compute: Callable[[], T]) -> T | Failure:
-    """What `compute` returns, or its failure, in words that quote no data.
+def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any:
+    """What a step of the work makes of a partition, or its failure, in words that quote no data.
 
     A task has one thread: others are busy with other partitions.
     """
+    if isinstance(part, Failure):
+        return part
     try:
         with np.errstate(all="ignore"), threads(1), redact_errors(_UNREAD):
-            return compute()
+            return step(work, part, *given)
     except PrivateLRError as error:
         return Failure(type(error), str(error))
 
@@ -85,13 +85,13 @@ def tree_sum(nodes: Sequence[Any], name: str) -> Any:
 
 
 def _pairwise(*given: Any) -> Any:
-    results = list(given)
-    failed = next((result for result in results if isinstance(result, Failure)), None)
+    failed = next((result for result in given if isinstance(result, Failure)), None)
     if failed is not None:
         return failed
+    results: Sequence[Any] = given
     while len(results) > 1:
         pairs = [results[start : start + 2] for start in range(0, len(results), 2)]
-        results = [added(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        results = [reduce(added, pair) for pair in pairs]
     return results[0]
 
 
@@ -103,16 +103,12 @@ def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
     PrivateLRError
         If a task failed: the first failure, in the order of the nodes.
     """
-
-    def run(_: int) -> Sequence[Any]:
-        return evaluated(nodes, bar=bar)
-
     # the library's threads are held back here and not in each task: a process has one setting
     with redact_errors(_UNREAD):
-        (results,) = in_order(run, (0,))
-    for result in results:
-        if isinstance(result, Failure):
-            raise result.kind(result.message)
+        (results,) = in_order(lambda _: evaluated(nodes, bar=bar), (0,))
+    failed = next((result for result in results if isinstance(result, Failure)), None)
+    if failed is not None:
+        raise failed.kind(failed.message)
     return list(results)
 
 
@@ -121,22 +117,16 @@ def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
     import dask
 
     client = client_in_charge()
-
-    def run(_: int) -> Sequence[Any]:
-        with Bar() if bar and client is None else nullcontext():
-            return tuple(dask.persist(*nodes))
-
-    with redact_errors(_UNREAD):
-        (found,) = in_order(run, (0,))
+    with redact_errors(_UNREAD), Bar() if bar and client is None else nullcontext():
+        (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
         if bar and client is not None:
-            wait_for(client, _futures(found), bar=True)
+            from distributed import futures_of
+
+            wait_for(client, futures_of(found), bar=True)
     return tuple(found)
 
 
-def _futures(nodes: Sequence[Any]) -> Any:
-    from distributed import futures_of
-
-    return futures_of(nodes)
+# --- steps ----------------------------------------------------------------------------------
 
 
 _PIECE = 2**15
@@ -145,11 +135,6 @@ _LANES, _LABEL_LANES = (1021, 1019), (1013, 1009)
 """Prime numbers: a first choice, and one for rows that the first divides."""
 _WEIGHTS: IntArray = np.cumprod(np.full(2 * 1021, 0x9E3779B97F4A7C15, dtype=np.uint64))
 """Odd, so that no product forgets a bit."""
-_CHANGED = (
-    "data: they changed while they were read; a fit takes data that stay as they are and come in "
-    "the same order, as persist() or a copy keeps them, and a charge that was made for this fit "
-    "stands."
-)
 
 
 class PartOpener(Protocol):
@@ -174,15 +159,55 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """How a partition is made into bounded rows; public, and free of data."""
+    """How a partition is made into bounded rows, and what is made of them.
+
+    It is public, and free of data. A partition has a length that was announced: another one is
+    a change of the data.
+    """
 
     open: PartOpener
     limits: RowBounds
 
-    def rows(self, reader: Reader) -> DenseRows:
-        return DenseRows.held(reader, self.limits)
+    def rows(self, reader: Reader, *piece: int) -> DenseRows:
+        """Bounded rows of a reader, or of those from one record of it to another."""
+        return DenseRows.of(reader, *piece, bounds=self.limits)
 
-    def pieces(self, part: Any, length: int) -> Iterator[DenseRows]:
+    def hold(self, part: Any, length: int) -> Held:
+        """All rows of a partition, to be kept."""
+        if isinstance(part, Held):
+            return part
+        rows = self.rows(self._reader(part, length))
+        return Held(rows, rows.fold(_checksum_only)[0])
+
+    def fold(self, part: Any, length: int, kernel: Kernel) -> tuple[Any, ...]:
+        """The sum of what a kernel returns over the blocks of a partition, and their checksum."""
+        if isinstance(part, Held):
+            return (*part.rows.fold(kernel), part.checksum)
+
+        def both(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
+            # while a block is in the cache, where reading it again costs least
+            return (*kernel(x, y), checksum(x, y))
+
+        return reduce(added, (rows.fold(both) for rows in self._pieces(part, length)))
+
+    def thin(self, part: Any, length: int, start: int, stride: int) -> Held:
+        """The rows `start`, `start + stride`, ... of a partition; no other is read."""
+        if isinstance(part, Held):
+            x, y = (table[start::stride].copy() for table in (part.rows.x, part.rows.y))
+            return Held(part.rows.with_table(x, y))
+        self._reader(part, length)
+        return Held(self.rows(self.open(part, start, stride)))
+
+    def score(
+        self, part: Any, length: int, coef: FloatArray
+    ) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Linear predictor and label of each usable row of a partition, and its checksum."""
+        pieces = self._pieces(part, length)
+        found = [(*rows.scores(coef), *rows.fold(_checksum_only)) for rows in pieces]
+        link, label, checksums = zip(*found, strict=True)
+        return np.concatenate(link), np.concatenate(label), reduce(np.add, checksums)
+
+    def _pieces(self, part: Any, length: int) -> Iterator[DenseRows]:
         """The rows of a partition; a few at a time, unless they are in memory anyway."""
         if isinstance(part, Held):
             yield part.rows
@@ -192,19 +217,7 @@ class Work:
         group = SUMMED_BLOCKS * block_rows(self.limits.width(reader.p))
         size = -(-_PIECE // group) * group
         for start in range(0, length, size):
-            yield self.rows(_Piece(reader, start, min(start + size, length)))
-
-    def whole(self, part: Any, length: int) -> DenseRows:
-        """All rows of a partition at once."""
-        return part.rows if isinstance(part, Held) else self.rows(self._reader(part, length))
-
-    def thin(self, part: Any, length: int, start: int, stride: int) -> DenseRows:
-        """The rows `start`, `start + stride`, ... of a partition; no other is read."""
-        if isinstance(part, Held):
-            rows = part.rows
-            return rows.with_table(rows.x[start::stride].copy(), rows.y[start::stride].copy())
-        self._reader(part, length)
-        return self.rows(self.open(part, start, stride))
+            yield self.rows(reader, start, min(start + size, length))
 
     def _reader(self, part: Any, length: int) -> Reader:
         reader = self.open(part)
@@ -213,78 +226,13 @@ class Work:
         return reader
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
-    """The records from `first` to `stop` of a reader."""
-
-    reader: Reader
-    first: int
-    stop: int
-
-    @property
-    def n(self) -> int:
-        return self.stop - self.first
-
-    @property
-    def p(self) -> int:
-        return self.reader.p
-
-    def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
-        return self.reader.read(self.first + start, self.first + stop)
-
-
-def hold(work: Work, part: Any, length: int) -> Held | Failure:
-    """All rows of a partition, to be kept."""
-    if isinstance(part, Failure | Held):
-        return part
-    return guarded(lambda: _kept(work.whole(part, length)))
-
-
-def _kept(rows: DenseRows) -> Held:
-    return Held(rows, rows.fold(_checksum_only)[0])
-
-
-def fold(work: Work, kernel: Kernel, part: Any, length: int) -> tuple[Any, ...] | Failure:
-    """The sum of what a kernel returns over the blocks of a partition, and their checksum."""
-    if isinstance(part, Failure):
-        return part
-    if isinstance(part, Held):
-        return guarded(lambda: (*part.rows.fold(kernel), part.checksum))
-
-    def both(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
-        # while a block is in the cache, where reading it again costs least
-        return (*kernel(x, y), checksum(x, y))
-
-    return guarded(lambda: reduce(added, (rows.fold(both) for rows in work.pieces(part, length))))
-
-
-def thin(work: Work, part: Any, length: int, start: int, stride: int) -> Held | Failure:
-    """Some rows of a partition, at equal distances."""
-    if isinstance(part, Failure):
-        return part
-    return guarded(lambda: Held(work.thin(part, length, start, stride)))
-
-
-def score(
-    work: Work, coef: FloatArray, part: Any, length: int
-) -> tuple[FloatArray, FloatArray, IntArray] | Failure:
-    """Linear predictor and label of each usable row of a partition, and its checksum."""
-    if isinstance(part, Failure):
-        return part
-    return guarded(lambda: _scored(work.pieces(part, length), coef))
-
-
-def _scored(
-    pieces: Iterable[DenseRows], coef: FloatArray
-) -> tuple[FloatArray, FloatArray, IntArray]:
-    found = [(*rows.scores(coef), rows.fold(_checksum_only)[0]) for rows in pieces]
-    link, label, checksums = zip(*found, strict=True)
-    return np.concatenate(link), np.concatenate(label), reduce(np.add, checksums)
-
-
 def changed() -> SchemaError:
     """What is said of data that are not the same in two passes: that, and not how."""
-    return SchemaError(_CHANGED)
+    return SchemaError(
+        "data: they changed while they were read; a fit takes data that stay as they are and come "
+        "in the same order, as persist() or a copy keeps them, and a charge that was made for this "
+        "fit stands."
+    )
 
 
 def checksum(x: FloatArray, y: FloatArray) -> IntArray:
@@ -316,9 +264,3 @@ def _in_lanes(entries: FloatArray, primes: tuple[int, int]) -> IntArray:
 
 def _checksum_only(x: FloatArray, y: FloatArray) -> tuple[IntArray]:
     return (checksum(x, y),)
-
-
-def stacked(pieces: list[DenseRows]) -> DenseRows:
-    """Rows below each other, which stay as long as they are."""
-    x = np.concatenate([rows.x for rows in pieces])
-    return pieces[0].with_table(x, np.concatenate([rows.y for rows in pieces]))

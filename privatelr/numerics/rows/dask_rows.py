@@ -6,73 +6,26 @@ only sums travel. Rows that fit into memory are kept there, or else read anew fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
 from privatelr.dask_cluster import memory_for_rows
 from privatelr.errors import SchemaError
 from privatelr.numerics.parallel import alone
-from privatelr.numerics.rows.dask_partitions import (
-    Work,
-    changed,
-    computed,
-    constant,
-    fold,
-    hold,
-    new_name,
-    persisted,
-    score,
-    stacked,
-    task,
-    thin,
-    tree_sum,
-)
+from privatelr.numerics.rows import dask_partitions as graph
+from privatelr.numerics.rows.dask_partitions import Work
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, FloatArray, IntArray, Kernel, RowLimit
-
-if TYPE_CHECKING:
-    from privatelr.numerics.rows.dask_partitions import PartOpener
+from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 MOST_PARTITIONS = 2**16
 """The tree of sums is no deeper than `numerics.rows.additions` allows for."""
 MOST_SCORED = 5_000_000
 """Rows beyond which the score of each is not asked for."""
-
-
-class PartReader(Protocol):
-    """Labelled covariates in the partitions of a Dask collection.
-
-    Attributes
-    ----------
-    p : int
-        Number of covariates.
-    lengths : tuple of int
-        Records of each partition, all above 0.
-    parts : tuple of Delayed
-    open : PartOpener
-        Travels to the tasks, and so holds no data.
-    bar : bool
-        Whether to show how far a graph is.
-    """
-
-    @property
-    def p(self) -> int: ...
-
-    @property
-    def lengths(self) -> tuple[int, ...]: ...
-
-    @property
-    def parts(self) -> tuple[Any, ...]: ...
-
-    @property
-    def open(self) -> PartOpener: ...
-
-    @property
-    def bar(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,38 +80,41 @@ class DaskRows:
     _seen: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls,
-        reader: PartReader,
-        *,
-        bound: float,
-        intercept: float | None,
-        projection: FloatArray | None = None,
-        blocks: tuple[Block, ...] = (),
-    ) -> DaskRows:
-        """Rows of what a reader reads; see `DenseRows` for what they are held to.
+    def of(cls, reader: Any, **limits: Any) -> DaskRows:
+        """Rows of what a reader reads, kept where they fit into the memory that there is for them.
 
-        They are kept where they fit into the memory that `memory_for_rows` tells.
+        Parameters
+        ----------
+        reader
+            Labelled covariates in partitions: `p`, their number; the `lengths` of partitions, all
+            above 0; `parts`, nodes of Dask; `open`, a `PartOpener` that travels to the tasks, and
+            so holds no data; and `bar`, whether to show how far a graph is.
+        **limits
+            What rows are held to: arguments of `RowBounds`.
         """
         if len(reader.parts) > MOST_PARTITIONS:
             raise SchemaError(
                 f"data in {len(reader.parts)} partitions: a fit takes at most {MOST_PARTITIONS}; "
                 "call repartition() on it first."
             )
-        limits = RowBounds(bound, intercept, projection, blocks)
-        d, work = limits.width(reader.p), constant(Work(reader.open, limits), "plan")
-        parts = reader.parts
-        if sum(reader.lengths) * (d + 1) * 8 <= memory_for_rows():
-            name = new_name("rows")
-            sized = enumerate(zip(parts, reader.lengths, strict=True))
-            kept = [task(hold, name, (i,), work, part, length) for i, (part, length) in sized]
-            parts = persisted(kept, reader.bar)
-        radius = RowLimit(bound, intercept).radius
-        return cls(tuple(parts), tuple(reader.lengths), work, d, radius, blocks, reader.bar)
+        bounds = RowBounds(**limits)
+        d, parts, lengths = bounds.width(reader.p), tuple(reader.parts), tuple(reader.lengths)
+        work = graph.constant(Work(reader.open, bounds), "plan")
+        made = cls(parts, lengths, work, d, bounds.radius, bounds.blocks, reader.bar)
+        if sum(lengths) * (d + 1) * 8 <= memory_for_rows():
+            parts = graph.persisted(made._tasks(Work.hold, graph.new_name("rows")), reader.bar)
+        return replace(made, parts=parts)
 
     @property
     def n(self) -> int:
         return sum(self.lengths)
+
+    def _tasks(self, step: Callable[..., Any], name: str, *given: Any) -> list[Any]:
+        """A task for each partition, which takes the same step."""
+        return [
+            graph.task(graph.attempt, name, (0, i), step, self.work, part, length, *given)
+            for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
+        ]
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, partition by partition, in a fixed tree.
@@ -173,13 +129,11 @@ class DaskRows:
             If the rows are not those of the first fold, or could not be read.
         """
         if alone():
-            return self._folded_here(kernel)
-        name, shared = new_name("fold"), constant(kernel, "kernel")
-        leaves = [
-            task(fold, name, (0, i), self.work, shared, part, length)
-            for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
-        ]
-        ((*sums, checksum),) = computed([tree_sum(leaves, name)], self.bar)
+            *sums, checksum = self._folded_here(kernel)
+        else:
+            name = graph.new_name("fold")
+            leaves = self._tasks(Work.fold, name, graph.constant(kernel, "kernel"))
+            ((*sums, checksum),) = graph.computed([graph.tree_sum(leaves, name)], self.bar)
         self._require_unchanged(checksum)
         return tuple(sums)
 
@@ -188,51 +142,44 @@ class DaskRows:
         if not self._seen:
             self._seen.append(found)
         elif found != self._seen[0]:
-            raise changed()
+            raise graph.changed()
 
     def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
         """The same sum in this thread, with one partition in memory at a time."""
         heights: list[tuple[int, tuple[Any, ...]]] = []
-        for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
-            (held,) = computed([task(hold, new_name("rows"), (i,), self.work, part, length)])
+        for node in self._tasks(Work.hold, graph.new_name("rows")):
+            (held,) = graph.computed([node])
             height, sums = 0, (*held.rows.fold(kernel), held.checksum)
             while heights and heights[-1][0] == height:
                 height, sums = height + 1, added(heights.pop()[1], sums)
             heights.append((height, sums))
         last_first = (sums for _, sums in reversed(heights))
-        *sums, checksum = reduce(lambda last, before: added(before, last), last_first)
-        self._require_unchanged(checksum)
-        return tuple(sums)
+        return reduce(lambda last, before: added(before, last), last_first)
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances, in the memory of this process.
 
         One pass, and none for fewer rows than an earlier call took.
         """
-        if not self._thin or self._thin[0].n < min(m, self.n):
-            self._thin[:] = [self._thinned(max(self.n // m, 1))]
-        return self._thin[0].thinned(m) if self._thin[0].n >= 2 * m else self._thin[0]
-
-    def _thinned(self, stride: int) -> DenseRows:
-        name, first, tasks = new_name("thin"), 0, []
+        if self._thin and self._thin[0].n >= min(m, self.n):
+            found = self._thin[0]
+            return found.thinned(m) if found.n >= 2 * m else found
+        stride, name, first, tasks = max(self.n // m, 1), graph.new_name("thin"), 0, []
         for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
             start = -first % stride
             if start < length:
-                tasks.append(task(thin, name, (i,), self.work, part, length, start, stride))
+                given = (Work.thin, self.work, part, length, start, stride)
+                tasks.append(graph.task(graph.attempt, name, (i,), *given))
             first += length
-        return stacked([held.rows for held in computed(tasks, self.bar)])
+        pieces: list[DenseRows] = [held.rows for held in graph.computed(tasks, self.bar)]
+        x, y = (np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("x", "y"))
+        self._thin[:] = [pieces[0].with_table(x, y)]
+        return self.thinned(m)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row, all of them in this process."""
-        name, shared = new_name("scores"), constant(coef, "coef")
-        found = computed(
-            [
-                task(score, name, (i,), self.work, shared, part, length)
-                for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
-            ],
-            self.bar,
-        )
-        link, label, checksums = zip(*found, strict=True)
+        tasks = self._tasks(Work.score, graph.new_name("scores"), graph.constant(coef, "coef"))
+        link, label, checksums = zip(*graph.computed(tasks, self.bar), strict=True)
         self._require_unchanged(reduce(np.add, checksums))
         return np.concatenate(link), np.concatenate(label)
 

@@ -1,18 +1,17 @@
-"""Rows that cannot be longer than they say."""
+"""Rows that cannot be longer than they say, and how sums over blocks of rows are taken."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from privatelr.numerics.parallel import in_order, summed
-from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.numerics.rows.rows_within_bounds import fast_products
-from privatelr.types import Block, FloatArray, Kernel, Reader, RowLimit
+from privatelr.numerics.rows.row_bounds import RowBounds, fast_products
+from privatelr.types import Block, FloatArray, Kernel, Reader
 
 BLOCK_ROWS = 2**14
 """Rows that a kernel sees at once, at most."""
@@ -61,97 +60,48 @@ def additions(n: int, d: int) -> int:
     return min(n, size) + SUMMED_BLOCKS + n // (size * SUMMED_BLOCKS) + 16
 
 
-@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class DenseRows:
-    """Labelled rows in memory, bounded on construction.
+def added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The sum of what a kernel returns of two parts, entry by entry.
 
-    Parameters
-    ----------
-    covariates : ndarray of shape (n, p)
-        Anything at all; see `bounded_rows` for what becomes of it.
-    labels : ndarray of shape (n,)
-        -1 or +1.
-    bound : float
-        Largest length of the covariates of a row.
-    intercept : float or None
-        Constant of the intercept column.
-    projection : ndarray of shape (p, q), optional
-        Applied to the covariates between two shortenings.
-    blocks : tuple of Block, optional
-        Blocks of the d columns, whose sums of sizes are held to their bounds.
+    An entry that is a pair is a sum and the digits that it has lost, which are carried along.
+    """
+    pairs = zip(total, part, strict=True)
+    return tuple(_carried(a, b) if isinstance(a, tuple) else a + b for a, b in pairs)
+
+
+def _carried(first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
+    # Knuth's sum of two numbers: exact but for the rounding of the lost digits themselves
+    high = first[0] + second[0]
+    gained = high - first[0]
+    lost = (first[0] - (high - gained)) + (second[0] - gained)
+    return high, first[1] + second[1] + lost
+
+
+def folded(kernel: Kernel, x: Any, y: FloatArray, size: int) -> tuple[Any, ...]:
+    """Sum what `kernel` returns over blocks of so many rows, one after the other."""
+    blocks: Iterable[Any] = (slice(start, start + size) for start in range(0, len(y), size))
+    return reduce(added, (kernel(x[block], y[block]) for block in blocks))
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class TableRows:
+    """What rows in memory have in common, dense or sparse.
 
     Attributes
     ----------
-    x : ndarray of shape (n, d), read-only
+    x : ndarray or csr_array of shape (n, d), read-only
     y : ndarray of shape (n,), read-only
         -1 or +1, and 0 for a row that was not usable.
     radius : float
         No row is longer, the intercept entry included.
+    blocks : tuple of Block
+        No row is beyond the bound of a block.
     """
 
-    x: FloatArray
+    x: Any
     y: FloatArray
     radius: float
     blocks: tuple[Block, ...]
-
-    def __init__(
-        self,
-        covariates: FloatArray,
-        labels: FloatArray,
-        *,
-        bound: float,
-        intercept: float | None,
-        projection: FloatArray | None = None,
-        blocks: tuple[Block, ...] = (),
-    ) -> None:
-        limits = RowBounds(bound, intercept, projection, blocks)
-        self._set(*limits.hold(covariates, labels), limits)
-
-    def _set(self, x: FloatArray, y: FloatArray, limits: RowBounds) -> None:
-        x = np.ascontiguousarray(x)  # kernels read it by rows
-        x.flags.writeable = y.flags.writeable = False
-        object.__setattr__(self, "x", x)
-        object.__setattr__(self, "y", y)
-        object.__setattr__(self, "radius", RowLimit(limits.bound, limits.intercept).radius)
-        object.__setattr__(self, "blocks", limits.blocks)
-
-    @classmethod
-    def of(
-        cls,
-        reader: Reader,
-        *,
-        bound: float,
-        intercept: float | None,
-        projection: FloatArray | None = None,
-        blocks: tuple[Block, ...] = (),
-    ) -> DenseRows:
-        """Rows of what a reader reads, by pieces, so that the whole is in memory once."""
-        limits = RowBounds(bound, intercept, projection, blocks)
-        made = object.__new__(cls)
-        size = piece_rows(reader.n, max(reader.p, limits.width(reader.p)))
-        if reader.n <= size:
-            made._set(*limits.hold(*reader.read(0, reader.n)), limits)
-            return made
-        x, y = np.empty((reader.n, limits.width(reader.p))), np.empty(reader.n)
-
-        def read(start: int) -> None:
-            stop = min(start + size, reader.n)
-            _, y[start:stop] = limits.hold(*reader.read(start, stop), x[start:stop])
-
-        in_order(read, range(0, reader.n, size))
-        made._set(x, y, limits)
-        return made
-
-    @classmethod
-    def held(cls, reader: Reader, limits: RowBounds) -> DenseRows:
-        """The same, of limits that are written down."""
-        return cls.of(
-            reader,
-            bound=limits.bound,
-            intercept=limits.intercept,
-            projection=limits.projection,
-            blocks=limits.blocks,
-        )
 
     @property
     def n(self) -> int:
@@ -161,37 +111,95 @@ class DenseRows:
     def d(self) -> int:
         return int(self.x.shape[1])
 
+    def _put(self, *values: Any) -> Self:
+        for name, value in zip(TableRows.__slots__, values, strict=True):
+            object.__setattr__(self, name, value)
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class DenseRows(TableRows):
+    """Labelled rows in memory, bounded on construction.
+
+    Parameters
+    ----------
+    covariates : ndarray of shape (n, p)
+        Anything at all; see `bounded_rows` for what becomes of it.
+    labels : ndarray of shape (n,)
+        -1 or +1.
+    **limits
+        What they are held to: arguments of `RowBounds`.
+    """
+
+    def __init__(self, covariates: FloatArray, labels: FloatArray, **limits: Any) -> None:
+        bounds = RowBounds(**limits)
+        self._set(*bounds.hold(covariates, labels), bounds)
+
+    def _set(self, x: FloatArray, y: FloatArray, limits: RowBounds | TableRows) -> DenseRows:
+        x = np.ascontiguousarray(x)  # kernels read it by rows
+        x.flags.writeable = y.flags.writeable = False
+        return self._put(x, y, limits.radius, limits.blocks)
+
+    @classmethod
+    def of(
+        cls,
+        reader: Reader,
+        first: int = 0,
+        stop: int | None = None,
+        *,
+        bounds: RowBounds | None = None,
+        **limits: Any,
+    ) -> DenseRows:
+        """Rows of what a reader reads from `first` to `stop`.
+
+        They are held to `bounds`, or to limits that are arguments of `RowBounds`, and read by
+        pieces, so that the whole is in memory once.
+        """
+        bounds = bounds or RowBounds(**limits)
+        n = (reader.n if stop is None else stop) - first
+        made, width = object.__new__(cls), bounds.width(reader.p)
+        size = piece_rows(n, max(reader.p, width))
+        if n <= size:
+            return made._set(*bounds.hold(*reader.read(first, first + n)), bounds)
+        x, y = np.empty((n, width)), np.empty(n)
+
+        def read(start: int) -> None:
+            end = min(start + size, n)
+            _, y[start:end] = bounds.hold(*reader.read(first + start, first + end), x[start:end])
+
+        in_order(read, range(0, n, size))
+        return made._set(x, y, bounds)
+
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order; blocks may run side by side."""
-        size = block_rows(self.d)
         if self.n * self.d <= _SMALL:
             return kernel(self.x, self.y)  # one block, and no threads to ask for
+        size = block_rows(self.d)
+        group = SUMMED_BLOCKS * size
 
         def part(first: int) -> tuple[Any, ...]:
-            stop = min(first + SUMMED_BLOCKS * size, self.n)
-            sums = (
-                kernel(self.x[start : start + size], self.y[start : start + size])
-                for start in range(first, stop, size)
-            )
-            return reduce(added, sums)
+            stop = min(first + group, self.n)
+            return folded(kernel, self.x[first:stop], self.y[first:stop], size)
 
-        return summed(part, range(0, self.n, SUMMED_BLOCKS * size), added)
+        return summed(part, range(0, self.n, group), added)
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         stride = max(self.n // m, 1)
         x = self.x[::stride]
         if stride > _NEAR:
-            x = _gathered(x)
+            # each row is a wait for memory
+            far_apart, x = x, np.empty(x.shape)
+
+            def gather(start: int) -> None:
+                x[start : start + _PIECE] = far_apart[start : start + _PIECE]
+
+            in_order(gather, range(0, len(x), _PIECE))
         return self.with_table(x, np.ascontiguousarray(self.y[::stride]))
 
     def with_table(self, x: FloatArray, y: FloatArray) -> DenseRows:
         """Rows under the same bounds: of these, or of others that were held to them."""
-        made = copy.copy(self)
-        for name, value in (("x", x), ("y", y)):
-            value.flags.writeable = False
-            object.__setattr__(made, name, value)
-        return made
+        return object.__new__(type(self))._set(x, y, self)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""
@@ -203,19 +211,3 @@ class DenseRows:
 
         in_order(score, range(0, self.n, _PIECE))
         return (link, self.y) if usable.all() else (link[usable], self.y[usable])
-
-
-def _gathered(far_apart: FloatArray) -> FloatArray:
-    """A copy of rows that are far apart, each of which is a wait for memory."""
-    x = np.empty(far_apart.shape)
-
-    def gather(start: int) -> None:
-        x[start : start + _PIECE] = far_apart[start : start + _PIECE]
-
-    in_order(gather, range(0, len(x), _PIECE))
-    return x
-
-
-def added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sum of what a kernel returned of two parts, entry by entry."""
-    return tuple(a + b for a, b in zip(total, part, strict=True))

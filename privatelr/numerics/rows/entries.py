@@ -65,27 +65,22 @@ class EntryRows:
     ) -> None:
         if intercept is not None and not abs(intercept) <= x_bound:
             raise ValueError(f"intercept={intercept:g} is beyond x_bound={x_bound:g}.")
-        is_sparse = sparse.issparse(covariates)
-        rows = merged(covariates) if is_sparse else covariates
-        usable: BoolArray = _finite_rows(rows) & np.isin(labels, (-1.0, 1.0))
-        y = np.where(usable, labels, 0.0)
+        make, rows = _dense_signed, covariates
+        if sparse.issparse(covariates):
+            make, rows = _sparse_signed, merged(covariates)
+        y = np.where(_finite_rows(rows) & np.isin(labels, (-1.0, 1.0)), labels, 0.0)
         y.flags.writeable = False
-        make = _sparse_signed if is_sparse else _dense_signed
-        signed = make(rows, y, x_bound, intercept)
-        self._set(y, x_bound, signed, is_sparse)
+        self._set(y, x_bound, make(rows, y, x_bound, intercept))
 
-    def _set(self, y: FloatArray, x_bound: float, signed: Any, is_sparse: bool) -> None:
-        for name, value in (
-            ("n", int(signed.shape[0])),
-            ("d", int(signed.shape[1])),
-            ("x_bound", float(x_bound)),
-            ("y", y),
-            ("is_sparse", is_sparse),
-            ("_signed", signed),
-            # rows of the transpose are what a product by weights reads
-            ("_transposed", sparse.csr_array(signed.T) if is_sparse else signed.T),
-        ):
+    def _set(self, y: FloatArray, x_bound: float, signed: Any) -> EntryRows:
+        is_sparse = sparse.issparse(signed)
+        # rows of the transpose are what a product by weights reads
+        transposed = sparse.csr_array(signed.T) if is_sparse else signed.T
+        n, d = signed.shape
+        values = (int(n), int(d), float(x_bound), y, is_sparse, signed, transposed)
+        for name, value in zip(EntryRows.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
+        return self
 
     def weighted_sum(self, weights: FloatArray) -> FloatArray:
         """``sum_i weights_i y_i x_i`` of shape ``(d,)``: one pass over the entries."""
@@ -110,18 +105,14 @@ class EntryRows:
         return self._indicators(threshold, 1.0), self._indicators(threshold, -1.0)
 
     def _indicators(self, threshold: float, sign: float) -> EntryRows:
-        found = (self._signed * sign) >= threshold
+        found: Any = (self._signed * sign) >= threshold
         filled = found.nnz if self.is_sparse else np.count_nonzero(found)
-        is_sparse = bool(filled < _SPARSE_SIGNS * self.n * self.d)
-        if is_sparse:
+        if filled < _SPARSE_SIGNS * self.n * self.d:
             signed = sparse.csc_array(found, dtype=np.float64)
         else:
-            signed = np.asfortranarray(
-                found.toarray() if self.is_sparse else found, dtype=np.float64
-            )
-        made = object.__new__(EntryRows)
-        made._set(np.ones(self.n), 1.0, signed, is_sparse)
-        return made
+            dense = found.toarray() if self.is_sparse else found
+            signed = np.asfortranarray(dense, dtype=np.float64)
+        return object.__new__(EntryRows)._set(np.ones(self.n), 1.0, signed)
 
     def signed(self) -> FloatArray:
         """A dense copy ``(n, d)`` of ``y x``, for audits of small cases."""
@@ -175,22 +166,19 @@ def _dense_signed(
     rows: FloatArray, y: FloatArray, x_bound: float, intercept: float | None
 ) -> FloatArray:
     first = int(intercept is not None)
-    n, p = rows.shape
-    signed = np.empty((n, p + first), order="F")
-    if intercept is not None:
-        signed[:, 0] = y * intercept
+    signed = np.empty((len(rows), rows.shape[1] + first), order="F")
+    signed[:, :first] = (y * (intercept or 0.0))[:, None]
     usable = y != 0
-    for j in range(p):  # by columns: no second copy of the matrix
-        column = np.where(usable, rows[:, j], 0.0)
-        np.multiply(np.clip(column, -x_bound, x_bound, out=column), y, out=signed[:, first + j])
+    for entries, out in zip(rows.T, signed.T[first:], strict=True):  # no second copy of the matrix
+        column = np.where(usable, entries, 0.0)
+        np.multiply(np.clip(column, -x_bound, x_bound, out=column), y, out=out)
     signed.flags.writeable = False
     return signed
 
 
 def _sparse_signed(rows: Any, y: FloatArray, x_bound: float, intercept: float | None) -> Any:
     labels = np.repeat(y, np.diff(rows.indptr))
-    data = np.where(labels != 0, rows.data, 0.0)
-    data = np.clip(data, -x_bound, x_bound) * labels
+    data = np.clip(np.where(labels != 0, rows.data, 0.0), -x_bound, x_bound) * labels
     signed = sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
     if intercept is not None:
         constant = sparse.csr_array((y * intercept)[:, None])

@@ -6,7 +6,6 @@ alike for both; what is not, or is better not, has a function here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -14,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.numerics.parallel import summed
-from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, added, block_rows
-from privatelr.numerics.rows.rows_within_bounds import fast_products, linear_predictor
+from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, block_rows, folded
+from privatelr.numerics.rows.row_bounds import fast_products, linear_predictor
 from privatelr.types import FloatArray, IntArray, Kernel
 
 _DOT = 64
@@ -93,15 +92,13 @@ def scaled_rows(x: Any, factors: FloatArray) -> Any:
 def in_dense_pieces(kernel: Kernel) -> Kernel:
     """The same kernel for dense and for sparse blocks, of which it sees dense pieces."""
 
-    def pieces(x: Any, y: FloatArray) -> Iterator[tuple[Any, ...]]:
-        size = block_rows(x.shape[1])
-        for start in range(0, x.shape[0], size):
-            yield kernel(x[start : start + size].toarray(), y[start : start + size])
+    def of_sparse(x: Any, y: FloatArray) -> tuple[Any, ...]:
+        return kernel(x.toarray(), y)
 
     def run(x: Any, y: FloatArray) -> tuple[Any, ...]:
         if not sparse.issparse(x):
             return kernel(x, y)
-        return reduce(added, pieces(x, y))
+        return folded(of_sparse, x, y, block_rows(x.shape[1]))
 
     return run
 

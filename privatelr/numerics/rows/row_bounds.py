@@ -1,38 +1,55 @@
-"""What a row is held to: a length, and the sizes of blocks of its columns."""
+"""What a row is held to: a length, and the sizes of blocks of its columns.
+
+Bounding a row that keeps its bounds leaves it as it is, to the last bit. So a row that certainly
+keeps them need not be bounded, and sums in any order can tell, if their rounding is allowed for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
-from privatelr.numerics.rows.rows_within_bounds import (
-    BlockRun,
-    block_runs,
-    keep_blocks,
-    keep_rows_within_bounds,
-    largest_entries,
-    linear_predictor,
-    row_lengths,
-)
-from privatelr.types import Block, BoolArray, FloatArray, IntArray, euclidean_part
+from privatelr.types import Block, BoolArray, FloatArray, IntArray, RowLimit, euclidean_part
 
 _TILE = 2**9
 """Rows that are copied at once from columns: those stay in the nearest cache meanwhile."""
 _SAFETY = 1.0 - 2.0**-40
 """Rows are shortened to just below the bound, so that rounding cannot carry them beyond it."""
+_LONG = 32
+"""Entries of a row from which on a sum for each row is read from memory faster."""
+_SHORTEST = 1e-100
+"""Length below which squares may lose more than a few roundings, being next to nothing."""
+
+BlockRun = tuple[int, int, FloatArray]
+"""First column and the one after the last of the whole row, and bounds: one for a block of several
+columns, or one for each of neighbouring blocks of one column."""
+Together = tuple[IntArray, float]
+"""Covariates that have a limit to their own length, and that limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowBounds:
-    """What a row is held to, whatever it was; see `DenseRows`."""
+class RowBounds(RowLimit):
+    """What a row is held to, whatever it was; see `bounded_rows`.
 
-    bound: float
-    intercept: float | None
+    Attributes
+    ----------
+    bound : float
+        Largest length of the covariates of a row.
+    intercept : float or None
+        Constant of the intercept column; None for no such column.
+    projection : ndarray of shape (p, q), optional
+        Applied to the covariates between two shortenings.
+    blocks : tuple of Block
+        Blocks of the d columns, whose sums of sizes are held to their bounds.
+    """
+
     projection: FloatArray | None = None
     blocks: tuple[Block, ...] = ()
     _runs: tuple[BlockRun, ...] = field(init=False, repr=False)
-    _together: tuple[IntArray, float] | None = field(init=False, repr=False)
+    _together: Together | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         together = together_of(self.blocks, self.intercept)
@@ -57,21 +74,27 @@ class RowBounds:
         x = np.empty((n, self.width(p))) if out is None else out
         kept = self._kept(covariates)
         if kept.any():
-            if self.intercept is not None:
-                x[:, 0] = self.intercept
-            _copy(covariates, x[:, int(self.intercept is not None) :])
+            first = int(self.intercept is not None)
+            x[:, :first] = self.intercept or 0.0
+            for start in range(0, n, _TILE):  # from columns to rows
+                x[start : start + _TILE, first:] = covariates[start : start + _TILE]
         if not kept.all():
             rest = np.flatnonzero(~kept)
             # column by column, which is how rows are bounded
             others = covariates if len(rest) == n else np.take(covariates.T, rest, axis=1).T
-            x[rest if len(rest) < n else slice(None)] = self._held(others)
+            held = bounded_rows(others, self.bound, self.intercept, self.projection, self.blocks)
+            if self.blocks and not np.all(
+                keep_blocks(held, self._runs, None, largest_entries(held)[0])
+            ):
+                held = held_in_blocks(held, self.blocks)
+            x[rest if len(rest) < n else slice(None)] = held
             labels[rest[~np.isfinite(others).all(axis=1)]] = 0.0
         if p == 0:  # without a value, nothing tells that a row cannot be used
             x[labels == 0] = 0.0
         return x, labels
 
     def _kept(self, covariates: FloatArray) -> BoolArray:
-        """Rows ``(n,)`` that are finite and that `_held` certainly leaves as they are."""
+        """Rows ``(n,)`` that are finite and certainly stay as they are."""
         if self.projection is not None:
             return np.zeros(len(covariates), dtype=bool)
         limit = _longest(self.bound, covariates.shape[1])
@@ -79,30 +102,17 @@ class RowBounds:
             covariates, limit, self._runs, self.intercept, self._together
         )
 
-    def _held(self, covariates: FloatArray) -> FloatArray:
-        """Bounded rows of any rows, in full."""
-        x = bounded_rows(covariates, self.bound, self.intercept, self.projection, self.blocks)
-        if not self.blocks:
-            return x
-        within = np.all(keep_blocks(x, self._runs, None, largest_entries(x)[0]))
-        return x if within else held_in_blocks(x, self.blocks)
 
-
-def _copy(columns: FloatArray, rows: FloatArray) -> None:
-    """Write a table ``(n, p)`` that is held by columns to where it is held by rows."""
-    for start in range(0, len(rows), _TILE):
-        rows[start : start + _TILE] = columns[start : start + _TILE]
-
-
-def together_of(
-    blocks: tuple[Block, ...], intercept: float | None
-) -> tuple[IntArray, float] | None:
+def together_of(blocks: tuple[Block, ...], intercept: float | None) -> Together | None:
     """Covariates that have a limit to their own length, and that limit; None if there are none.
 
     An intercept is the first column of the blocks, and none of the covariates.
     """
     part = euclidean_part(blocks)
     return None if part is None else (part.columns - (intercept is not None), part.bound)
+
+
+# --- bounding -------------------------------------------------------------------------------
 
 
 def bounded_rows(
@@ -117,17 +127,14 @@ def bounded_rows(
     Each row is treated by itself. A row with a missing or infinite entry becomes a row of
     zeros, its intercept entry included; a longer row is scaled down along its direction. Columns
     of blocks under "l2" are shortened together before that, and the others are left alone: a
-    large value among them takes nothing from a column that has bounds.
+    large value among them takes nothing from a column that has bounds. Images under a projection
+    are shortened again.
 
     Parameters
     ----------
     covariates : ndarray of shape (n, p)
-    bound : float
-        Largest length of the covariates of a row.
-    intercept : float or None
-        Constant of the intercept column; None for no such column.
-    projection : ndarray of shape (p, q), optional
-        Applied to the shortened covariates, whose images are shortened again.
+    bound, intercept, projection
+        As in `RowBounds`.
     blocks : tuple of Block, optional
         Of all columns. Those under "l1" are for `held_in_blocks`.
 
@@ -144,7 +151,8 @@ def bounded_rows(
         short[:, columns] = _shortened(short[:, columns], own)
     short = _shortened(short, bound)
     if projection is not None:
-        short = _shortened(_product(short, projection), bound)
+        images = [linear_predictor(short, column) for column in projection.T]
+        short = _shortened(np.column_stack(images), bound)
     if intercept is not None:
         table = np.empty((short.shape[1] + 1, len(short)))
         np.multiply(usable, intercept, out=table[0])
@@ -161,20 +169,17 @@ def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
     away from their bound by more than what follows can add.
     """
     held = x.copy(order="K")
-    start = 0
+    stop = 0
     for block in blocks:
+        part = held[:, stop : stop + block.size]
+        stop += block.size
         if block.norm == "l2":
-            start += block.size
             continue
-        part = held[:, start : start + block.size]
         size, lost = _sum_of_sizes(part)
         # twice, for sums of what was lost are rounded too
-        too_large: BoolArray = (size > block.bound) | (
-            (lost > 0) & (size + 2 * lost >= block.bound)
-        )
-        largest = size[too_large] + 2 * lost[too_large]
-        part[too_large] *= (block.bound * _SAFETY / largest)[:, None]
-        start += block.size
+        most = size + 2 * lost
+        too_large: BoolArray = (size > block.bound) | ((lost > 0) & (most >= block.bound))
+        part[too_large] *= (block.bound * _SAFETY / most[too_large])[:, None]
     held.flags.writeable = False
     return held
 
@@ -196,8 +201,7 @@ def _shortened(x: FloatArray, bound: float) -> FloatArray:
     """Scale rows longer than `bound` down to it, in place."""
     limit = _longest(bound, x.shape[1])
     with np.errstate(over="ignore", under="ignore"):
-        length = row_lengths(x)
-    too_long: BoolArray = np.greater(length, limit)
+        too_long: BoolArray = np.greater(row_lengths(x), limit)
     if not too_long.any():
         return x
     table = x.T  # rows are held by columns here
@@ -210,11 +214,135 @@ def _shortened(x: FloatArray, bound: float) -> FloatArray:
 
 
 def _longest(bound: float, p: int) -> float:
-    """The computed length of p entries up to which they are within the bound."""
-    # it is off by as many roundings
+    """The computed length of p entries, off by as many roundings, that is within the bound."""
     return bound * (_SAFETY - p * 2.0**-53)
 
 
-def _product(x: FloatArray, matrix: FloatArray) -> FloatArray:
-    """``x @ matrix``, each row by itself; see `linear_predictor`."""
-    return np.column_stack([linear_predictor(x, column) for column in matrix.T])
+# --- sums along rows ------------------------------------------------------------------------
+
+
+def row_lengths(x: FloatArray) -> FloatArray:
+    """Euclidean length of each row, the same whatever rows stand next to it."""
+    total = np.zeros(len(x))
+    for column in x.T:
+        total += column * column
+    return np.sqrt(total)
+
+
+def linear_predictor(x: FloatArray, coef: FloatArray) -> FloatArray:
+    """``x @ coef`` of shape ``(n,)``, the same to the last bit for a row alone or in a batch.
+
+    BLAS picks its order of summation by the shape of the batch; prediction may not.
+    """
+    total = np.zeros(len(x))
+    for column, weight in zip(x.T, coef, strict=True):
+        total += column * weight
+    return total
+
+
+def fast_products(x: FloatArray, w: FloatArray) -> FloatArray:
+    """``x @ w`` of shape ``(n,)``, in any order of summation."""
+    # matrix libraries read several rows at a time, which memory serves more slowly
+    return np.asarray(x @ w if x.shape[1] < _LONG else np.vecdot(x, w))
+
+
+# --- rows that are within their bounds already ----------------------------------------------
+
+
+def block_runs(blocks: Sequence[Block]) -> tuple[BlockRun, ...]:
+    """The blocks under "l1" in order, those of one column put together."""
+    found: list[BlockRun] = []
+    start = 0
+    for (norm, single), group in groupby(blocks, key=lambda b: (b.norm, b.size == 1)):
+        members = list(group)
+        for part in [members] if single else [[block] for block in members]:
+            stop = start + sum(block.size for block in part)
+            if norm == "l1":
+                found.append((start, stop, np.array([block.bound for block in part])))
+            start = stop
+    return tuple(found)
+
+
+def largest_entries(x: FloatArray) -> tuple[FloatArray, bool]:
+    """Size ``(p,)`` of the largest number in each column of ``(n, p)``, and whether none is NaN."""
+    if x.size == 0:
+        return np.zeros(x.shape[1]), True
+    with np.errstate(all="ignore"):
+        most, least = np.maximum.reduce(x, axis=0), np.minimum.reduce(x, axis=0)
+        complete = not np.isnan(most).any()
+        if not complete:
+            most, least = np.fmax.reduce(x, axis=0), np.fmin.reduce(x, axis=0)
+        return np.maximum(most, -least), complete
+
+
+def keep_rows_within_bounds(
+    x: FloatArray,
+    limit: float,
+    runs: Sequence[BlockRun],
+    intercept: float | None,
+    together: Together | None = None,
+) -> BoolArray:
+    """Rows of `x` ``(n, p)`` that are finite and certainly keep their length and their blocks.
+
+    Parameters
+    ----------
+    limit : float
+        Length that a row stays below, in whatever order one adds.
+    runs : sequence of BlockRun
+        The blocks of the intercept, if there is one, and of the columns.
+    together : tuple of ndarray and float, optional
+        Columns of `x` that have a limit to their own length, and that limit.
+    """
+    largest, complete = largest_entries(x)
+
+    def keep(rows: FloatArray) -> BoolArray:
+        kept = keep_length(rows, limit)
+        if together is not None:
+            columns, own = together
+            kept &= keep_length(rows.T[columns].T, own)
+        return kept & keep_blocks(rows, runs, intercept, largest)
+
+    # a row of the largest entries of all columns is longer than any that there is
+    if complete and np.all(keep(largest[None])):
+        return np.ones(len(x), dtype=bool)
+    return keep(x)
+
+
+def keep_length(x: FloatArray, limit: float) -> BoolArray:
+    """Rows of `x` ``(n, p)`` that are finite and, in whatever order one adds, below `limit`."""
+    if not limit > _SHORTEST:
+        return np.zeros(len(x), dtype=bool)
+    with np.errstate(all="ignore"):
+        square = np.einsum("ij,ij->i", x, x)
+        return np.asarray(square < limit * limit * (1.0 - _slack(x.shape[1])))
+
+
+def keep_blocks(
+    x: FloatArray, runs: Sequence[BlockRun], intercept: float | None, largest: FloatArray
+) -> BoolArray | np.bool_:
+    """Rows ``(n,)``, or all, that certainly keep the bounds of their blocks.
+
+    `largest` are the `largest_entries` of the columns. A row with a NaN may be found either way.
+    """
+    first = int(intercept is not None)
+    constant = abs(intercept or 0.0)
+    kept: BoolArray | np.bool_ = np.True_
+    with np.errstate(all="ignore"):
+        for start, stop, bounds in runs:
+            begins = start < first
+            columns = slice(max(start - first, 0), stop - first)
+            table = x.T[columns]
+            if len(bounds) < stop - start:  # one block of several columns
+                size = np.abs(table).sum(axis=0) + (constant if begins else 0.0)
+                kept = kept & (size <= bounds[0] * (1.0 - _slack(stop - start)))
+                continue
+            kept = kept & np.bool_(not begins or constant <= bounds[0])
+            own = bounds[int(begins) :]
+            if not (largest[columns] <= own).all():
+                kept = kept & (np.abs(table) <= own[:, None]).all(axis=0)
+    return kept
+
+
+def _slack(terms: int) -> float:
+    """By how much two sums of so many terms, each rounded, may differ; a share of the sum."""
+    return (4 * terms + 16) * 2.0**-53

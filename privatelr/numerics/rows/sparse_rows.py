@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from privatelr.numerics.rows.dense_rows import DenseRows, added
-from privatelr.numerics.rows.row_bounds import together_of
-from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, RowLimit, Rows
+from privatelr.numerics.rows.dense_rows import DenseRows, TableRows, folded
+from privatelr.numerics.rows.row_bounds import RowBounds, Together, together_of
+from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
 
 _ROWS = 2**16
 """Rows of a block, at least; SciPy holds the interpreter, so that more blocks gain nothing."""
@@ -22,7 +21,7 @@ _UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class SparseRows:
+class SparseRows(TableRows):
     """Labelled rows in memory without their zeros, bounded on construction.
 
     They fold blocks of type `scipy.sparse.csr_array`; `privatelr.numerics.rows.products` has the
@@ -36,21 +35,8 @@ class SparseRows:
         neither changed nor kept.
     labels : ndarray of shape (n,)
         -1 or +1; anything else makes a row of zeros.
-    bound : float
-        Largest length of the covariates of a row.
-    intercept : float or None
-        Constant of the intercept column, which is one entry more of each row.
-    blocks : tuple of Block, optional
-        Blocks of the d columns, whose sums of sizes are held to their bounds.
-
-    Attributes
-    ----------
-    x : csr_array of shape (n, d)
-        Not to be written to.
-    y : ndarray of shape (n,), read-only
-        -1 or +1, and 0 for a row that was not usable.
-    radius : float
-        No row is longer, the intercept entry included.
+    **limits
+        What they are held to: arguments of `RowBounds`, without a projection.
 
     Notes
     -----
@@ -58,66 +44,33 @@ class SparseRows:
     ones at most, so rows are shortened to that much, and a little, less than the bound.
     """
 
-    x: Any
-    y: FloatArray
-    radius: float
-    blocks: tuple[Block, ...]
-
-    def __init__(
-        self,
-        covariates: Any,
-        labels: FloatArray,
-        *,
-        bound: float,
-        intercept: float | None,
-        blocks: tuple[Block, ...] = (),
-    ) -> None:
-        x, y = bounded_sparse(covariates, labels, bound, together_of(blocks, intercept))
+    def __init__(self, covariates: Any, labels: FloatArray, **limits: Any) -> None:
+        bounds = RowBounds(**limits)
+        blocks, intercept = bounds.blocks, bounds.intercept
+        x, y = bounded_sparse(covariates, labels, bounds.bound, together_of(blocks, intercept))
         if intercept is not None:
             x = _with_intercept(x, np.where(y != 0, intercept, 0.0))
         if blocks:
             x = _held_in_blocks(x, blocks)
-        y.flags.writeable = False
-        x.data.flags.writeable = False
-        self._set(x, y, RowLimit(bound, intercept).radius, blocks)
-
-    def _set(self, x: Any, y: FloatArray, radius: float, blocks: tuple[Block, ...]) -> None:
-        for name, value in (("x", x), ("y", y), ("radius", radius), ("blocks", blocks)):
-            object.__setattr__(self, name, value)
-
-    @property
-    def n(self) -> int:
-        return int(self.x.shape[0])
-
-    @property
-    def d(self) -> int:
-        return int(self.x.shape[1])
+        y.flags.writeable = x.data.flags.writeable = False
+        self._put(x, y, bounds.radius, blocks)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order."""
         size = max(_ROWS, self.d // _SHARE)
         if self.n <= size:
             return kernel(self.x, self.y)
-        return reduce(
-            added,
-            (
-                kernel(self.x[start : start + size], self.y[start : start + size])
-                for start in range(0, self.n, size)
-            ),
-        )
+        return folded(kernel, self.x, self.y, size)
 
     def thinned(self, m: int) -> SparseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
-        stride = max(self.n // m, 1)
-        thin = object.__new__(SparseRows)
-        thin._set(self.x[::stride], self.y[::stride], self.radius, self.blocks)
-        return thin
+        few = slice(None, None, max(self.n // m, 1))
+        made = object.__new__(SparseRows)
+        return made._put(self.x[few], self.y[few], self.radius, self.blocks)
 
     def with_table(self, x: Any) -> SparseRows:
         """The same rows with some of their columns left out, in which they have no entries."""
-        made = object.__new__(SparseRows)
-        made._set(x, self.y, self.radius, ())
-        return made
+        return object.__new__(SparseRows)._put(x, self.y, self.radius, ())
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""
@@ -126,27 +79,18 @@ class SparseRows:
 
 
 def sparse_backend(
-    covariates: Any,
-    labels: FloatArray,
-    *,
-    bound: float,
-    intercept: float | None,
-    projection: FloatArray | None,
-    blocks: tuple[Block, ...],
+    covariates: Any, labels: FloatArray, *, projection: FloatArray | None, **limits: Any
 ) -> Rows:
     """Rows of sparse covariates; dense ones if few directions are all that is left of them."""
     if projection is None:
-        return SparseRows(covariates, labels, bound=bound, intercept=intercept, blocks=blocks)
-    x, y = bounded_sparse(covariates, labels, bound)
+        return SparseRows(covariates, labels, **limits)
+    x, y = bounded_sparse(covariates, labels, limits["bound"])
     images = np.where((y != 0)[:, None], x @ projection, np.nan)
-    return DenseRows(images, y, bound=bound, intercept=intercept, blocks=blocks)
+    return DenseRows(images, y, **limits)
 
 
 def bounded_sparse(
-    covariates: Any,
-    labels: FloatArray,
-    bound: float,
-    together: tuple[IntArray, float] | None = None,
+    covariates: Any, labels: FloatArray, bound: float, together: Together | None = None
 ) -> tuple[Any, FloatArray]:
     """Covariates ``(n, p)`` shortened to `bound`, in canonical CSR form, and labels ``(n,)``.
 
@@ -157,10 +101,8 @@ def bounded_sparse(
     with np.errstate(all="ignore"):
         x.sum_duplicates()
     if max(x.nnz, x.shape[1]) < np.iinfo(np.int32).max:
-        x = sparse.csr_array(
-            (x.data, x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int32)),
-            shape=x.shape,
-        )
+        indices = x.indices.astype(np.int32, copy=False)
+        x = sparse.csr_array((x.data, indices, x.indptr.astype(np.int32)), shape=x.shape)
     lengths = np.diff(x.indptr)
     usable = np.isin(labels, (-1.0, 1.0))
     usable &= _largest(~np.isfinite(x.data), x.indptr) == 0

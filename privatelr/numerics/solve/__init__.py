@@ -7,7 +7,6 @@ from privatelr.numerics.solve.certified import (
     gradient_bound,
     resolved_norm,
 )
-from privatelr.numerics.solve.lbfgs import is_worth_steering, lbfgs_minimum, thinned_rows
 from privatelr.numerics.solve.newton import (
     CERTIFICATE,
     Minimum,

@@ -9,28 +9,19 @@ F is strongly convex, so this ends for every data set: nothing of the data can m
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Any
 
-from privatelr.lazy_import import lazy_import
-from privatelr.locks import FIRST_PRECISION, working_precision
+from privatelr.locks import FIRST_PRECISION, flint, working_precision
+from privatelr.numerics.losses import Loss
+from privatelr.numerics.objective import Objective
 from privatelr.numerics.parallel import threads
 from privatelr.numerics.rows.products import in_dense_pieces
+from privatelr.types import FloatArray, Rows
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import flint
-
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.objective import Objective
-    from privatelr.types import FloatArray, Rows
-
-    Tilt = Callable[[int], list[flint.arb]]
-else:
-    flint = lazy_import("flint")
-
+Tilt = Callable[[int], "list[flint.arb]"]
 _SUFFICIENT_DECREASE = 2.0**-10
 _WIDTH = 1 / 16
 """Part of the width of the kink, ``L / c``, within which a loss is as good as quadratic."""
@@ -93,18 +84,28 @@ def length_bound(vector: list[flint.arb]) -> flint.arb:
     return sum((entry.abs_upper() ** 2 for entry in vector), flint.arb(0)).sqrt().upper()
 
 
-def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
-    """F and its gradient at w, in one pass over the rows."""
+def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[..., Any]) -> Any:
+    """The sum over blocks of what a kernel makes of rows ``y x`` and of their enclosed losses."""
     column = flint.arb_mat(len(w), 1, w)
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[flint.arb, flint.arb_mat]:
+    def of_rows(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
         signed = flint.arb_mat((x * y[:, None]).tolist())
-        parts = [objective.loss.enclose(margin) for margin in (signed * column).entries()]
-        slopes = flint.arb_mat(1, len(parts), [slope for _, slope, _ in parts])
-        return sum((value for value, _, _ in parts), flint.arb(0)), slopes * signed
+        losses = [objective.loss.enclose(margin) for margin in (signed * column).entries()]
+        found: tuple[Any, ...] = kernel(signed, losses)
+        return found
 
     with threads(1):  # balls share one precision, and hold the interpreter
-        total, slopes = objective.rows.fold(in_dense_pieces(kernel))
+        return objective.rows.fold(in_dense_pieces(of_rows))
+
+
+def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
+    """F and its gradient at w, in one pass over the rows."""
+
+    def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb, flint.arb_mat]:
+        slopes = flint.arb_mat(1, len(losses), [slope for _, slope, _ in losses])
+        return sum((value for value, _, _ in losses), flint.arb(0)), slopes * signed
+
+    total, slopes = _folded(objective, w, kernel)
     penalty, tilt = objective.penalty, objective.tilt
     terms = zip(slopes.entries(), w, tilt, strict=True)
     gradient = [slope + penalty * entry + b for slope, entry, b in terms]
@@ -113,19 +114,13 @@ def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
 
 def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
     """Second derivative ``(d, d)`` at w, one of its values at kinks; one pass over the rows."""
-    column = flint.arb_mat(len(w), 1, w)
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[flint.arb_mat]:
-        signed = flint.arb_mat((x * y[:, None]).tolist())
-        margins = (signed * column).entries()
-        weights = [objective.loss.enclose(margin)[2].mid() for margin in margins]
-        pairs = zip(weights, signed.tolist(), strict=True)
-        weighted = [[weight * entry for entry in row] for weight, row in pairs]
+    def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb_mat]:
+        pairs = zip(losses, signed.tolist(), strict=True)
+        weighted = [[curvature.mid() * entry for entry in row] for (*_, curvature), row in pairs]
         return (signed.transpose() * flint.arb_mat(weighted),)
 
-    with threads(1):
-        (total,) = objective.rows.fold(in_dense_pieces(kernel))
-    matrix: flint.arb_mat = total
+    matrix: flint.arb_mat = _folded(objective, w, kernel)[0]
     for j in range(len(w)):
         matrix[j, j] += objective.penalty
     return matrix
@@ -136,12 +131,8 @@ def _newton(objective: ExactObjective, w: list[flint.arb]) -> Iterator[BallPoint
     point: BallPoint | None = enclose(objective, w)
     while point is not None:
         yield point
-        step = _newton_step(hessian(objective, point.w), point)
+        step = _solve(hessian(objective, point.w), [-entry for entry in point.gradient])
         point = None if step is None else _search(objective, point, step)
-
-
-def _newton_step(matrix: flint.arb_mat, point: BallPoint) -> list[flint.arb] | None:
-    return _solve(matrix, [-entry for entry in point.gradient])
 
 
 def _search(objective: ExactObjective, point: BallPoint, step: list[flint.arb]) -> BallPoint | None:
@@ -220,7 +211,7 @@ def _near_minimum(
         if point is None:
             break
         matrix = hessian(objective, point.w)
-        step = _newton_step(matrix, point)
+        step = _solve(matrix, [-entry for entry in point.gradient])
         if step is None:
             break
         if length_bound(step) <= reach:

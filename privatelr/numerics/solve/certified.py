@@ -15,38 +15,19 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, require_number
-from privatelr.lazy_import import lazy_import
-from privatelr.locks import FIRST_PRECISION, ForkSafeLock, working_precision
-from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR
-from privatelr.numerics.rows.products import (
-    margin_roundings,
-    short_margins,
-    short_slopes,
-    slope_roundings,
-)
-from privatelr.numerics.solve.ball_newton import length_bound, precise_minimum
-from privatelr.numerics.solve.newton import Newton, descend
-from privatelr.numerics.solve.wide_newton import persistent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import flint
-
-    from privatelr.numerics.losses import Loss
-    from privatelr.numerics.objective import Objective
-    from privatelr.numerics.solve.ball_newton import Tilt
-    from privatelr.numerics.solve.newton import Solver
-    from privatelr.types import FloatArray
-else:
-    flint = lazy_import("flint")
+from privatelr.locks import FIRST_PRECISION, ForkSafeLock, flint, working_precision
+from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR, Loss
+from privatelr.numerics.objective import Objective
+from privatelr.numerics.rows import products
+from privatelr.numerics.solve.ball_newton import Tilt, length_bound, precise_minimum
+from privatelr.numerics.solve.newton import Newton, Solver, descend
+from privatelr.types import FloatArray
 
 _UNIT = 2.0**-53
 _SMALLEST = 2.0**-1018
@@ -59,6 +40,11 @@ _ITERATIONS = 500
 """Steps of Newton's method in doubles that finish what a solver left, at most."""
 EXACT_COLUMNS = 500
 """Columns beyond which minimisation goes on in doubles for as long as they lead anywhere."""
+_FILTERS = ForkSafeLock()
+_STEPS = 64
+"""Gradient steps of the first round of the last resort."""
+_LONGEST = 2**22
+"""Gradient steps of its longest round."""
 _ROOM = 6
 """Times e, the error of a gradient: plain steps end below 2 e, and a bound on that is below 4 e."""
 
@@ -106,15 +92,18 @@ def certified_minimum(
     takes = f"a number above 0 and up to {largest:g}"
     require_number(ArgumentError, "lambda_", objective.lambda_, takes, above=0, at_most=largest)
     require_number(ArgumentError, "tau", tau, "a number above 0", above=0)
-    w = zeros = np.zeros(objective.rows.d)
+    rows = objective.rows
+    w = zeros = np.zeros(rows.d)
+    half = tau / (2 * rows.n)  # the other half of tau is left for rounding
     try:
         with np.errstate(all="ignore"):
             # a copy: the certificate is about the objective, whatever the solver does to its own
             own = replace(objective)
-            if type(solver) is Newton:  # half of tau is left for rounding
-                found = solver(own, tau / (2 * objective.rows.n))
-            else:
-                with _quiet():
+            if type(solver) is Newton:
+                found = solver(own, half)
+            else:  # warnings are dropped by one thread at a time: their filters belong to all
+                with _FILTERS.held(), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
                     found = solver(own)
             w = np.array(found.w, dtype=np.float64)
     except ClusterError:
@@ -136,15 +125,15 @@ def certified_minimum(
 
     # each stage costs more than the one before, and the last one ends whatever the rows hold
     if not is_enough(w):
-        w = _continue(objective, w, tau)
+        # a solver may return a point so far away that Newton's method would not come back
+        start = min(w, zeros, key=lambda point: gradient_bound(objective, point))
+        w = descend(objective, start, half, _ITERATIONS).w
         if not is_enough(w):
-            further = None
-            if objective.rows.d > EXACT_COLUMNS:
-                further = persistent(objective, w, _gradient, is_enough)
+            further = persistent(objective, w, is_enough) if rows.d > EXACT_COLUMNS else None
             if further is None:
                 return precise_minimum(objective, w, tau, tilt)
             w = further
-    return w if objective.rows.d > EXACT_COLUMNS else [flint.arb(float(entry)) for entry in w]
+    return w if rows.d > EXACT_COLUMNS else [flint.arb(float(entry)) for entry in w]
 
 
 def _rounding_of_tilt(objective: Objective, tilt: Tilt) -> flint.arb:
@@ -164,25 +153,6 @@ def _rounding_in_doubles(
     product = 2 * _UNIT * _length(nearest) + len(nearest) * _SMALLEST
     with working_precision(FIRST_PRECISION):
         return flint.arb(distance(nearest)) + flint.arb(product)
-
-
-_FILTERS = ForkSafeLock()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Drop warnings; one thread at a time, because their filters belong to all."""
-    with _FILTERS.held(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _continue(objective: Objective, w: FloatArray, tau: float) -> FloatArray:
-    """Newton's method in doubles, from `w` or from zero, where the gradient is shorter."""
-    zeros = np.zeros(objective.rows.d)
-    # a solver may return a point so far away that Newton's method would not come back
-    start = min(w, zeros, key=lambda point: gradient_bound(objective, point))
-    return descend(objective, start, tau / (2 * objective.rows.n), _ITERATIONS).w
 
 
 def gradient_bound(objective: Objective, w: FloatArray) -> float:
@@ -219,9 +189,9 @@ def gradient_bound(objective: Objective, w: FloatArray) -> float:
 
 def _rounding_error(objective: Objective, w: FloatArray) -> float:
     """The sum of first-order errors in the notes of `gradient_bound`."""
-    rows = objective.rows
-    linear = rows.n * objective.lambda_ * _length(w) + rows.n * _length(objective.tilt)
-    return _error_at(objective.loss, rows.n, rows.d, rows.radius, _length(w), linear)
+    rows, length = objective.rows, _length(w)
+    linear = rows.n * objective.lambda_ * length + rows.n * _length(objective.tilt)
+    return _error_at(objective.loss, rows.n, rows.d, rows.radius, length, linear)
 
 
 def _length(vector: FloatArray) -> float:
@@ -241,10 +211,10 @@ def _length(vector: FloatArray) -> float:
 def _error_at(loss: Loss, n: int, d: int, radius: float, length: float, linear: float) -> float:
     """The same for a point of this length, with this sum of the lengths of linear terms."""
     reach = radius * length
-    margin = (margin_roundings(d) + 2) * _UNIT * reach + MARGIN_ERROR * (1 + reach)
+    margin = (products.margin_roundings(d) + 2) * _UNIT * reach + MARGIN_ERROR * (1 + reach)
     slope = EVALUATION_ERROR * loss.slope_bound + loss.curvature_bound * margin
     terms = n * radius * loss.slope_bound
-    summation = (slope_roundings(n) + 4) * _UNIT * terms
+    summation = (products.slope_roundings(n) + 4) * _UNIT * terms
     vanished = n * d * _SMALLEST * (1 + (1 + loss.curvature_bound) * radius)
     return n * radius * slope + summation + 4 * _UNIT * (terms + linear) + vanished
 
@@ -280,28 +250,57 @@ def _gradient(objective: Objective, w: FloatArray) -> FloatArray:
     """The gradient of F ``(d,)`` at w, in short sums."""
     n = objective.rows.n
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[_Sum]:
-        weights = objective.loss.slope(y * short_margins(x, w)) * y
-        total = short_slopes(x, weights)
-        return (_Sum(total, np.zeros_like(total)),)
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[tuple[FloatArray, FloatArray]]:
+        weights = objective.loss.slope(y * products.short_margins(x, w)) * y
+        total = products.short_slopes(x, weights)
+        return ((total, np.zeros_like(total)),)  # a sum, and the digits that it has lost
 
-    (total,) = objective.rows.fold(kernel)
-    gradient: FloatArray = total.high + total.low
+    ((high, lost),) = objective.rows.fold(kernel)
+    gradient: FloatArray = high + lost
     gradient += n * objective.lambda_ * w
     gradient += n * objective.tilt
     return gradient
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sum:
-    """A running sum of vectors ``(d,)``, and the digits that it has lost."""
+def persistent(
+    objective: Objective, w: FloatArray, is_enough: Callable[[FloatArray], bool]
+) -> FloatArray | None:
+    """Gradient steps from `w` until they are enough, for some millions of them at most.
 
-    high: FloatArray
-    low: FloatArray
+    Momentum for smooth and strongly convex functions (Nesterov 2004, 2.2.11) and plain steps by
+    turns, each time for twice as long. A plain step of ``1 / M`` along a gradient that is off
+    by e lowers F by ``(|g|**2 - e**2) / (2 M)``, so that they come to a gradient of little more
+    than e whatever the rows hold.
 
-    def __add__(self, other: _Sum) -> _Sum:
-        # Knuth's sum of two numbers: exact but for the rounding of the lost digits themselves
-        high = self.high + other.high
-        added = high - self.high
-        lost = (self.high - (high - added)) + (other.high - added)
-        return _Sum(high, self.low + other.low + lost)
+    Parameters
+    ----------
+    objective : Objective
+        With ``lambda_ > 0``.
+    w : ndarray of shape (d,)
+    is_enough : callable
+        Whether a point is near enough to the minimum.
+
+    Returns
+    -------
+    ndarray of shape (d,) or None
+        None after millions of steps.
+    """
+    rows, lambda_ = objective.rows, objective.lambda_
+    steepest = rows.n * (lambda_ + objective.loss.curvature_bound * rows.radius**2)
+    ratio = math.sqrt(rows.n * lambda_ / steepest)
+    momentum, steps = (1 - ratio) / (1 + ratio), _STEPS
+    with np.errstate(all="ignore"):
+        while steps <= _LONGEST:
+            # momentum is fast but its gradients may stay above 2 e; plain steps bring them below
+            for weight in (momentum, 0.0):
+                ahead = w
+                for _ in range(steps):
+                    new = ahead - _gradient(objective, ahead) / steepest
+                    ahead = new + weight * (new - w)
+                    w = new
+                if not np.isfinite(w).all():  # an overflow; zero is finite whatever the rows hold
+                    w = np.zeros(rows.d)
+                if is_enough(w):
+                    return w
+            steps *= 2  # a certificate costs a pass, so it is asked for ever more rarely
+    return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -26,9 +26,8 @@ from privatelr.numerics.rows.products import margins, weighted_sum
 from privatelr.numerics.rows.sparse_rows import SparseRows
 from privatelr.types import FloatArray, Rows
 
-if TYPE_CHECKING:
-    Step = Callable[[FloatArray, FloatArray, float], FloatArray]
-    Product = Callable[[FloatArray], FloatArray]
+Step = Callable[[FloatArray, FloatArray, float], FloatArray]
+Product = Callable[[FloatArray], FloatArray]
 
 _COLUMNS = 2000
 """Columns beyond which a matrix of their pairs costs more than it saves."""
@@ -44,10 +43,6 @@ _LOOSE, _TIGHT = 0.1, 1e-6
 """Part of the gradient that a step may leave, far from the minimum and close to it."""
 _RESOLVED = 1e-11
 """A penalty below this part of the curvature is lost when it divides."""
-_STEPS = 64
-"""Gradient steps of the first round of the last resort."""
-_LONGEST = 2**22
-"""Gradient steps of its longest round."""
 
 
 def is_wide(rows: Rows) -> bool:
@@ -91,16 +86,13 @@ def _second_derivative(
         return (weighted_sum(weights(x, y), x * x),)
 
     (diagonal,) = rows.fold(squares)
-    known = weights(rows.x, rows.y) if isinstance(rows, SparseRows) else None
+    known = (rows.x, weights(rows.x, rows.y)) if isinstance(rows, SparseRows) else None
 
     def product(v: FloatArray) -> FloatArray:
         def kernel(x: Any, y: FloatArray) -> tuple[FloatArray]:
             return (weighted_sum(weights(x, y) * margins(x, v), x),)
 
-        if isinstance(rows, SparseRows) and known is not None:
-            found = (known * (rows.x @ v)) @ rows.x
-        else:
-            (found,) = rows.fold(kernel)
+        found = rows.fold(kernel)[0] if known is None else (known[1] * (known[0] @ v)) @ known[0]
         return np.asarray(found + objective.lambda_ * v)
 
     # a column of zeros without a penalty has nothing to divide by
@@ -135,8 +127,14 @@ def _conjugate(product: Product, right: FloatArray, scale: FloatArray, part: flo
 
 
 def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
-    x, lambda_ = rows.x, objective.lambda_
-    pairs = _pairs(x) if rows.n <= _ROWS else None
+    x: Any = rows.x
+    lambda_ = objective.lambda_
+    pairs: FloatArray | None = None  # ``X X'`` of shape ``(n, n)``
+    if rows.n <= _ROWS and isinstance(x, np.ndarray):
+        starts = range(0, len(x), _BATCH)
+        pairs = np.concatenate(in_order(lambda start: x[start : start + _BATCH] @ x.T, starts))
+    elif rows.n <= _ROWS:
+        pairs = np.asarray((x @ x.T).toarray())
 
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
         bend = curvature_within(objective.loss, reach)(rows.y * (x @ w)) * rows.y**2
@@ -157,14 +155,6 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
 
     # as an item of a parallel run, so that the linear algebra library keeps to one thread
     return lambda w, gradient, reach: in_order(lambda _: step(w, gradient, reach), (0,))[0]
-
-
-def _pairs(x: Any) -> FloatArray:
-    """``X X'`` of shape ``(n, n)``."""
-    if isinstance(x, np.ndarray):
-        starts = range(0, len(x), _BATCH)
-        return np.concatenate(in_order(lambda start: x[start : start + _BATCH] @ x.T, starts))
-    return np.asarray((x @ x.T).toarray())
 
 
 def _conjugate_rows(
@@ -194,55 +184,3 @@ def _conjugate_rows(
         direction = rest + turn * direction
         size = new
     return found
-
-
-# --- the last resort ------------------------------------------------------------------------
-
-
-def persistent(
-    objective: Objective,
-    w: FloatArray,
-    gradient: Callable[[Objective, FloatArray], FloatArray],
-    is_enough: Callable[[FloatArray], bool],
-) -> FloatArray | None:
-    """Gradient steps from `w` until they are enough, for some millions of them at most.
-
-    Momentum for smooth and strongly convex functions (Nesterov 2004, 2.2.11) and plain steps by
-    turns, each time for twice as long. A plain step of ``1 / M`` along a gradient that is off
-    by e lowers F by ``(|g|**2 - e**2) / (2 M)``, so that they come to a gradient of little more
-    than e whatever the rows hold.
-
-    Parameters
-    ----------
-    objective : Objective
-        With ``lambda_ > 0``.
-    w : ndarray of shape (d,)
-    gradient : callable
-        The gradient of F, n times the objective, as closely as certificates know it.
-    is_enough : callable
-        Whether a point is near enough to the minimum.
-
-    Returns
-    -------
-    ndarray of shape (d,) or None
-        None after millions of steps.
-    """
-    rows, lambda_ = objective.rows, objective.lambda_
-    steepest = rows.n * (lambda_ + objective.loss.curvature_bound * rows.radius**2)
-    ratio = math.sqrt(rows.n * lambda_ / steepest)
-    momentum, steps = (1 - ratio) / (1 + ratio), _STEPS
-    with np.errstate(all="ignore"):
-        while steps <= _LONGEST:
-            # momentum is fast but its gradients may stay above 2 e; plain steps bring them below
-            for weight in (momentum, 0.0):
-                ahead = w
-                for _ in range(steps):
-                    new = ahead - gradient(objective, ahead) / steepest
-                    ahead = new + weight * (new - w)
-                    w = new
-                if not np.isfinite(w).all():  # an overflow; zero is finite whatever the rows hold
-                    w = np.zeros(rows.d)
-                if is_enough(w):
-                    return w
-            steps *= 2  # a certificate costs a pass, so it is asked for ever more rarely
-    return None

@@ -1,15 +1,6 @@
 """Noise laws, and exact draws from them."""
 
-from privatelr.privacy.noise.block_norms import BlockLaplace
 from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
-from privatelr.privacy.noise.exact_draws import (
-    Arithmetic,
-    Balls,
-    Draw,
-    ExactDraw,
-    FloatDraw,
-    RandomVector,
-)
 from privatelr.privacy.noise.gaussian_delta import (
     RESOLUTION,
     gaussian_epsilon,
@@ -18,15 +9,22 @@ from privatelr.privacy.noise.gaussian_delta import (
     smallest,
 )
 from privatelr.privacy.noise.noise_laws import (
+    BALLS,
+    Arithmetic,
+    BlockLaplace,
     GaussianNoise,
     NoiseLaw,
     NoNoise,
+    RandomVector,
     SphericalLaplace,
     draw_many,
     mean_square,
     shortest,
 )
 from privatelr.privacy.noise.randomness import (
+    Draw,
+    ExactDraw,
+    FloatDraw,
     Randomness,
     SeededRandomness,
     SystemRandomness,

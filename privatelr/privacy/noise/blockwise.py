@@ -1,7 +1,7 @@
 """One draw of noise for very many columns: in doubles with known errors, block by block.
 
 Ball arithmetic takes microseconds and hundreds of bytes for a number. Here the noise is the
-same function of the same kind of secret bits (see `privacy.noise.exact_draws`), evaluated
+same function of the same kind of secret bits (see `privacy.noise.randomness`), evaluated
 in doubles together with a bound on how far each is from the exact number. The bound decides almost
 every rounding of a release; the few that it leaves in doubt are decided by balls, with as many
 further bits as it takes. So what is released is the rounding of an exact number here too.
@@ -13,33 +13,33 @@ certificates take its ``exp`` to be (privacy.md 10.3), and leave room for twice 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
-from privatelr.lazy_import import lazy_import
-from privatelr.locks import working_precision
-from privatelr.privacy.noise.exact_draws import Balls, exponentials, normals
-from privatelr.privacy.noise.noise_laws import GaussianNoise, SphericalLaplace
+from privatelr.locks import flint, working_precision
+from privatelr.privacy.noise.noise_laws import (
+    BALLS,
+    GaussianNoise,
+    RandomVector,
+    SphericalLaplace,
+    exponentials,
+    normals,
+)
+from privatelr.types import FloatArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import flint
-    import numpy.typing as npt
-
-    from privatelr.privacy.noise.exact_draws import RandomVector
-    from privatelr.types import FloatArray
-
-    WordArray = npt.NDArray[np.uint64]
-else:
-    flint = lazy_import("flint")
-
+WordArray = npt.NDArray[np.uint64]
 MANY = 10_000
 """Coordinates from which on a draw is made here."""
+WORD = 64
+"""Bits of a uniform number that are drawn first."""
+GUARD = 32
+"""Bits of precision beyond those of the uniforms, for the rounding of the evaluation."""
+NOT_COPIED = "a draw of noise is not copied: with it the noise could be taken off."
 _BLOCK = 2**16
-_WORD, _GUARD = 64, 32
 _UNIT = 2.0**-53
 _FUNCTION = 16 * _UNIT
 """Relative error of a logarithm: 8 units in the last place."""
@@ -50,6 +50,18 @@ _LARGE = 2.0**51
 def is_blockwise(recipe: RandomVector) -> TypeGuard[GaussianNoise | SphericalLaplace]:
     """Whether a law is drawn here."""
     return isinstance(recipe, GaussianNoise | SphericalLaplace) and recipe.dimension > MANY
+
+
+def drawn_words(bits: Callable[[int], int], count: int) -> WordArray:
+    """So many words of secret bits, asked for in one piece: that is what is fast."""
+    drawn = bits(WORD * count).to_bytes(count * WORD // 8, "little")
+    return np.frombuffer(drawn, dtype="<u8")
+
+
+def cell(prefix: int, known: int) -> flint.arb:
+    """The ball ``[prefix, prefix + 1] / 2**known`` of a uniform with so many known bits."""
+    half = -known - 1
+    return flint.arb((2 * prefix + 1, half), (1, half))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -72,30 +84,26 @@ class BlockwiseDraw:
     def __post_init__(self) -> None:
         words = np.empty(self.recipe.uniforms, dtype=np.uint64)
         for start in range(0, len(words), _BLOCK):
-            size = min(_BLOCK, len(words) - start)
-            drawn = self.bits(_WORD * size).to_bytes(size * _WORD // 8, "little")
-            words[start : start + size] = np.frombuffer(drawn, dtype="<u8")
+            here = words[start : start + _BLOCK]
+            here[:] = drawn_words(self.bits, len(here))
         object.__setattr__(self, "_words", words)
         object.__setattr__(self, "_further", {})
         object.__setattr__(self, "_factor", self._common_factor())
 
     def __reduce__(self) -> Any:
-        raise TypeError("a draw of noise is not copied: with it the noise could be taken off.")
+        raise TypeError(NOT_COPIED)
 
     # --- in doubles -----------------------------------------------------------------------------
 
     def nearest(self) -> FloatArray:
         """Doubles ``(dimension,)``; `distance` tells how near."""
-        found = np.empty(self.recipe.dimension)
-        for start, values, _ in self._blocks():
-            found[start : start + len(values)] = values
-        return found
+        return np.concatenate([values for _, values, _ in self._blocks()])
 
     def distance(self, vector: FloatArray) -> float:
         """At least the Euclidean distance from the draw to a vector of doubles."""
         squares = []
-        for start, values, errors in self._blocks():
-            off = np.abs(values - vector[start : start + len(values)]) * (1 + 2 * _UNIT) + errors
+        for here, values, errors in self._blocks():
+            off = np.abs(values - vector[here]) * (1 + 2 * _UNIT) + errors
             squares.append(math.fsum(off * off))
         return math.sqrt(math.fsum(squares)) * (1 + 16 * _UNIT)
 
@@ -112,59 +120,47 @@ class BlockwiseDraw:
         found = np.empty(self.recipe.dimension)
         doubtful: list[int] = []
         with np.errstate(all="ignore"):
-            for start, values, errors in self._blocks():
-                here = slice(start, start + len(values))
+            for here, values, errors in self._blocks():
                 total = (centre[here] + values) / grid
                 cells = np.rint(total)
                 off = errors / grid * (1 + 4 * _UNIT) + 2 * _UNIT * np.abs(total)
                 clear = (0.5 - np.abs(total - cells) > off) & (np.abs(total) < _LARGE)
                 found[here] = cells * grid + 0.0  # a minus zero would tell a sign
-                doubtful.extend((start + np.flatnonzero(~clear)).tolist())
-        for index, cell in self._decided(doubtful, centre, grid):
-            found[index] = cell
+                doubtful.extend((here.start + np.flatnonzero(~clear)).tolist())
+        for index, number in self._decided(doubtful, centre, grid):
+            found[index] = number
         return found
 
-    def _blocks(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Where a block starts, its doubles, and how far each is from the exact number."""
+    def _blocks(self) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        """Where a block is, its doubles, and how far each is from the exact number."""
         factor, relative = self._factor
-        for start, standard, errors in self._standard():
+        for here, standard, errors in self._standard():
             values = standard * factor
-            yield (
-                start,
-                values,
-                errors * factor * (1 + relative)
-                + np.abs(values) * (relative * (1 + relative) + 2 * _UNIT),
-            )
+            lost = np.abs(values) * (relative * (1 + relative) + 2 * _UNIT)
+            yield here, values, errors * factor * (1 + relative) + lost
 
-    def _standard(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    def _standard(self) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Blocks of standard normal numbers, and their errors."""
         d = self.recipe.dimension
-        first = d if isinstance(self.recipe, SphericalLaplace) else 0
+        words = self._words[d:] if isinstance(self.recipe, SphericalLaplace) else self._words
         for start in range(0, d, _BLOCK):
             size = min(_BLOCK, d - start)
-            even = size + size % 2
-            words = self._words[first + start : first + start + even]
-            numbers, errors = _normal_doubles(words)
-            yield start, numbers[:size], errors[:size]
+            # numbers come in pairs, and the last may be of half a pair
+            numbers, errors = _normal_doubles(words[start : start + size + size % 2])
+            yield slice(start, start + size), numbers[:size], errors[:size]
 
     def _common_factor(self) -> tuple[float, float]:
         """What standard normals are multiplied by, and its relative error."""
         if isinstance(self.recipe, GaussianNoise):
             return self.recipe.sd, 0.0
         d, rate = self.recipe.dimension, self.recipe.rate
-        parts, losses = [], []
-        for start in range(0, d, _BLOCK):
-            values, errors = _exponential_doubles(self._words[start : min(start + _BLOCK, d)])
-            parts.append(math.fsum(values))
-            losses.append(math.fsum(errors))
-        gamma = math.fsum(parts)
-        off = math.fsum(losses) / gamma
-        squares, losses = [], []
-        for _, numbers, errors in self._standard():
-            squares.append(math.fsum(numbers * numbers))
-            losses.append(math.fsum((2 * np.abs(numbers) + errors) * errors))
-        square = math.fsum(squares)
-        off_square = math.fsum(losses) / square + 4 * _UNIT
+        cuts = (slice(start, min(start + _BLOCK, d)) for start in range(0, d, _BLOCK))
+        gamma, lost = _summed(_exponential_doubles(self._words[cut]) for cut in cuts)
+        square, lost_of_square = _summed(
+            (numbers * numbers, (2 * np.abs(numbers) + errors) * errors)
+            for _, numbers, errors in self._standard()
+        )
+        off, off_square = lost / gamma, lost_of_square / square + 4 * _UNIT
         # half of it is lost on the length; for less than a tenth, all of it is more than enough
         relative = off + off_square + 16 * _UNIT
         factor = gamma / rate / math.sqrt(square)
@@ -175,27 +171,27 @@ class BlockwiseDraw:
     def enclose(self, precision: int) -> list[flint.arb]:
         """Balls that hold the coordinates; more bits give smaller balls around the same."""
         with working_precision(precision):
-            known = precision - _GUARD
+            known = precision - GUARD
             uniforms = [self._ball(index, known) for index in range(self.recipe.uniforms)]
-            return self.recipe.transform(uniforms, (), Balls())
+            return self.recipe.transform(uniforms, (), BALLS)
 
     def _decided(
         self, doubtful: list[int], centre: FloatArray, grid: float
     ) -> Iterator[tuple[int, float]]:
         """The cells of a few coordinates, by balls."""
-        known = _WORD
+        known = WORD
         while doubtful:
             left = []
-            with working_precision(known + _GUARD):
+            with working_precision(known + GUARD):
                 factor = self._exact_factor(known)
                 for index in doubtful:
                     ball = self._coordinate(index, known) * factor
                     total = (flint.arb(float(centre[index])) + ball) / flint.arb(grid)
-                    cell = (total + flint.arb(0.5)).floor().unique_fmpz()
-                    if cell is None:
+                    number = (total + flint.arb(0.5)).floor().unique_fmpz()
+                    if number is None:
                         left.append(index)
                     else:
-                        yield index, float(int(cell)) * grid
+                        yield index, float(int(number)) * grid
             doubtful, known = left, 2 * known
 
     def _exact_factor(self, known: int) -> flint.arb:
@@ -204,7 +200,7 @@ class BlockwiseDraw:
             return flint.arb(recipe.sd)
         d, gamma, square = recipe.dimension, flint.arb(0), flint.arb(0)
         for index in range(d):
-            gamma += exponentials([self._ball(index, known)], Balls())[0]
+            gamma += exponentials([self._ball(index, known)], BALLS)[0]
             square += self._coordinate(index, known) ** 2
         return gamma / flint.arb(recipe.rate) / square.sqrt()
 
@@ -213,17 +209,23 @@ class BlockwiseDraw:
         first = self.recipe.dimension if isinstance(self.recipe, SphericalLaplace) else 0
         pair = first + index - index % 2
         uniforms = [self._ball(pair, known), self._ball(pair + 1, known)]
-        found: flint.arb = normals(uniforms, 2, Balls())[index % 2]
+        found: flint.arb = normals(uniforms, 2, BALLS)[index % 2]
         return found
 
     def _ball(self, index: int, known: int) -> flint.arb:
-        """The ball ``[prefix, prefix + 1] / 2**known`` of a uniform, or a smaller one."""
-        prefix, size = self._further.get(index, (int(self._words[index]), _WORD))
+        """The ball of a uniform, from so many bits of it or more."""
+        prefix, size = self._further.get(index, (int(self._words[index]), WORD))
         if known > size:  # earlier bits are kept: they are what the draw is
             prefix, size = (prefix << (known - size)) | self.bits(known - size), known
             self._further[index] = prefix, size
-        half = -size - 1
-        return flint.arb((2 * prefix + 1, half), (1, half))
+        return cell(prefix, size)
+
+
+def _summed(blocks: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[float, float]:
+    """The sum of numbers in blocks, and that of their errors."""
+    sums = [(math.fsum(numbers), math.fsum(errors)) for numbers, errors in blocks]
+    numbers, errors = zip(*sums, strict=True)
+    return math.fsum(numbers), math.fsum(errors)
 
 
 def _exponential_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
@@ -234,9 +236,9 @@ def _exponential_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
     """
     low = words < np.uint64(2**63)
     with np.errstate(all="ignore"):
-        middle = (np.where(low, words, ~words).astype(np.float64) + 0.5) * 2.0**-_WORD
+        middle = (np.where(low, words, ~words).astype(np.float64) + 0.5) * 2.0**-WORD
         values = -np.where(low, np.log(middle), np.log1p(-middle))
-        off = middle * (4 * _UNIT) + 2.0 ** -(_WORD + 1)
+        off = middle * (4 * _UNIT) + 2.0 ** -(WORD + 1)
         # the slope of the logarithm is at most one over the nearer end of what U may be
         nearest = np.where(low, middle, 1 - middle) * (1 - _UNIT) - off
         errors = np.where(nearest > 0, off / nearest, np.inf) + _FUNCTION * values
@@ -254,7 +256,7 @@ def _normal_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
     with np.errstate(all="ignore"):
         lengths = np.sqrt(2 * squares)
         off = 2 * off / lengths + 2 * _UNIT * lengths
-        angles = (words[1::2].astype(np.float64) + 0.5) * 2.0 ** (1 - _WORD) * math.pi
+        angles = (words[1::2].astype(np.float64) + 0.5) * 2.0 ** (1 - WORD) * math.pi
         numbers = np.column_stack([lengths * np.cos(angles), lengths * np.sin(angles)])
         errors = (off + (lengths + off) * (42 * _UNIT)) * (1 + 2.0**-40)
     return numbers.ravel(), np.repeat(errors, 2)

@@ -8,27 +8,19 @@ Durfee and Rogers 2020). Where scores move both ways by up to s, the width is 2 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privatelr.errors import GuaranteeError, require_number
-from privatelr.lazy_import import lazy_import
-from privatelr.locks import FIRST_PRECISION, working_precision
+from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise.exact_draws import ExactDraw, FloatDraw
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import flint
-
-    from privatelr.privacy.noise.exact_draws import Arithmetic, Draw, WordArray
-    from privatelr.privacy.noise.randomness import Randomness
-    from privatelr.types import FloatArray
-else:
-    flint = lazy_import("flint")
+from privatelr.privacy.noise.blockwise import WordArray
+from privatelr.privacy.noise.noise_laws import Arithmetic, Numbers
+from privatelr.privacy.noise.randomness import Draw, ExactDraw, FloatDraw, Randomness
+from privatelr.types import FloatArray
 
 _CELL = 2.0**-64
 _HALF = np.uint64(2**63)
@@ -47,18 +39,13 @@ class Gumbel:
     """
 
     dimension: int
+    signs = 0
 
     @property
     def uniforms(self) -> int:
         return self.dimension
 
-    @property
-    def signs(self) -> int:
-        return 0
-
-    def transform(
-        self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
-    ) -> list[Any]:
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [-arithmetic.log(-arithmetic.log(uniform)) for uniform in uniforms]
 
     @staticmethod
@@ -89,8 +76,7 @@ class ExponentialMechanism:
     width: float
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "width"):
-            value = getattr(self, name)
+        for name, value in (("epsilon", self.epsilon), ("width", self.width)):
             require_number(GuaranteeError, name, value, "a finite number above 0", above=0)
 
     @property
@@ -126,11 +112,8 @@ class ExponentialMechanism:
             numbers = draw.enclose(precision)
             with working_precision(precision):
                 rate = flint.arb(self.epsilon) / flint.arb(self.width)
-                sums = [
-                    flint.arb(float(score)) * rate + number
-                    for score, number in zip(scores, numbers, strict=True)
-                ]
-                winner = _certainly_largest(sums)
+                pairs = zip(scores.tolist(), numbers, strict=True)
+                winner = _certainly_largest([flint.arb(s) * rate + number for s, number in pairs])
             precision *= 2
         return winner
 
@@ -159,9 +142,6 @@ def _certainly_largest(sums: Sequence[flint.arb]) -> int | None:
     """The position whose ball lies above all others, or None while it is in doubt."""
     if not all(ball.is_finite() for ball in sums):
         return None
-    best = 0
-    for position, ball in enumerate(sums):
-        if ball.mid() > sums[best].mid():
-            best = position
-    others = (ball for position, ball in enumerate(sums) if position != best)
+    best = max(range(len(sums)), key=lambda position: sums[position].mid())
+    others = (*sums[:best], *sums[best + 1 :])
     return best if all(sums[best] > ball for ball in others) else None

@@ -47,23 +47,19 @@ def log_delta(epsilon: float, mu: float) -> float:
 
 def _erfcx_drop(middle: float, step: float) -> float:
     """What erfcx loses over an interval, by derivatives at its middle where it is short."""
+    erfcx = scipy.special.erfcx
     if step > 1e-3 * max(1.0, middle):
-        low, high = middle - step / 2, middle + step / 2
-        return float(scipy.special.erfcx(low) - scipy.special.erfcx(high))
-    first, third = _erfcx_derivatives(middle)
-    return -step * (first + step * step / 24 * third)
-
-
-def _erfcx_derivatives(x: float) -> tuple[float, float]:
-    """First and third derivative of erfcx; far out by its asymptotic series, term by term."""
-    if x > _FAR:
-        y = 1 / (2 * x * x)
+        return float(erfcx(middle - step / 2) - erfcx(middle + step / 2))
+    if middle > _FAR:  # the asymptotic series, term by term
+        y = 1 / (2 * middle * middle)
         series = 1 - 3 * y * (1 - 5 * y * (1 - 7 * y * (1 - 9 * y)))
-        first = -series / x / x / math.sqrt(math.pi)
-        return first, 6 * first / x / x
-    value = float(scipy.special.erfcx(x))
-    first = 2 * x * value - 2 / math.sqrt(math.pi)
-    return first, 4 * first + 2 * x * (2 * value + 2 * x * first)
+        first = -series / middle / middle / math.sqrt(math.pi)
+        third = 6 * first / middle / middle
+    else:
+        value = float(erfcx(middle))
+        first = 2 * middle * value - 2 / math.sqrt(math.pi)
+        third = 4 * first + 2 * middle * (2 * value + 2 * middle * first)
+    return -step * (first + step * step / 24 * third)
 
 
 def smallest(holds: Callable[[float], bool], start: float, limit: float) -> float:
@@ -122,10 +118,7 @@ def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
     bounds = [any_loss_log_delta(event.curvature_bound * event.kappa, epsilon, m, out)]
     if event.joint_factor is not None:
         kappa = event.kappa * event.joint_factor
-        bounds += [
-            _free_curvature(kappa, epsilon, m, out),
-            _split_curvature(kappa, epsilon, m, out),
-        ]
+        bounds += [bound(kappa, epsilon, m, out) for bound in (_free_curvature, _split_curvature)]
     return min(bounds)
 
 
@@ -137,11 +130,7 @@ def any_loss_log_delta(curvature: float, epsilon: float, m: float, out: float = 
     rest = epsilon - math.log1p(curvature)
     if rest < 0:
         return 0.0
-    return _log_sum(
-        log_delta(rest, math.hypot(2 * m, out)),
-        math.log(2) + log_delta(rest, math.hypot(m, out)),
-        log_delta(rest, out),
-    )
+    return _log_sum(out, (1, rest, 2 * m), (2, rest, m), (1, rest, 0.0))
 
 
 def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
@@ -149,13 +138,8 @@ def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float
     gap, worst = max(0.0, kappa - m * m / 2), math.log1p(kappa / 4)
     if epsilon < max(gap, worst):
         return 0.0
-    one = math.hypot(m, out)
-    return _log_sum(
-        log_delta(epsilon, math.hypot(2 * m, out)),
-        log_delta(epsilon - worst, one),
-        log_delta(epsilon - gap, one),
-        log_delta(epsilon - worst, out),
-    )
+    paid, left = epsilon - worst, epsilon - gap
+    return _log_sum(out, (1, epsilon, 2 * m), (1, paid, m), (1, left, m), (1, paid, 0.0))
 
 
 def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
@@ -165,15 +149,10 @@ def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> floa
         return 0.0
 
     def bound(split: float) -> float:
-        paid = math.log1p(kappa * split * (1 - split))
-        part = math.hypot((1 + split) * m, out)
-        return _log_sum(
-            log_delta(epsilon - paid, math.hypot(2 * m, out)),
-            log_delta(epsilon - paid, part),
-            log_delta(epsilon - worst, part),
-            math.log(2) + log_delta(epsilon - worst, math.hypot(m, out)),
-            log_delta(epsilon - worst, out),
-        )
+        left, least = epsilon - math.log1p(kappa * split * (1 - split)), epsilon - worst
+        part = (1 + split) * m
+        above = (1, left, 2 * m), (1, left, part)
+        return _log_sum(out, *above, (1, least, part), (2, least, m), (1, least, 0.0))
 
     # the search subtracts values, and minus infinity from itself is nothing
     found = scipy.optimize.minimize_scalar(
@@ -182,5 +161,7 @@ def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> floa
     return min(bound(float(found.x)), bound(0.5), bound(1.0))
 
 
-def _log_sum(*logs: float) -> float:
+def _log_sum(out: float, *cases: tuple[int, float, float]) -> float:
+    """Logarithm of the sum of deltas of cases: how many, at which epsilon, and v beside `out`."""
+    logs = [math.log(times) + log_delta(at, math.hypot(v, out)) for times, at, v in cases]
     return min(0.0, float(np.logaddexp.reduce(logs)))

@@ -1,22 +1,105 @@
-"""Where random numbers come from (privacy.md 10.4).
+"""Where random numbers come from (privacy.md 10.4), and one draw of noise, exactly.
 
 Noise is drawn from the operating system. A seed replays the noise, so anyone who knows or
 guesses it can subtract it: it exists for tests and lectures, and voids the guarantee.
+
+A draw fixes the leading bits of each uniform number that a law takes, and adds further bits when
+they are needed. So the noise is one real vector, enclosed ever more tightly, and what is
+rounded from it is rounded correctly (privacy.md 10.2).
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy
 
-from privatelr.privacy.noise.blockwise import BlockwiseDraw, is_blockwise
-from privatelr.privacy.noise.exact_draws import Draw, ExactDraw, FloatDraw, Floats, RandomVector
+from privatelr.locks import FIRST_PRECISION, flint, working_precision
+from privatelr.privacy.noise import blockwise
+from privatelr.privacy.noise.blockwise import BlockwiseDraw, WordArray, cell, drawn_words
+from privatelr.privacy.noise.noise_laws import BALLS, FLOATS, RandomVector
 from privatelr.types import FloatArray
+
+
+class Draw(Protocol):
+    """One vector of noise, drawn once."""
+
+    def enclose(self, precision: int) -> list[flint.arb]:
+        """Balls that hold the coordinates; more bits give smaller balls around the same."""
+        ...
+
+    def nearest(self) -> FloatArray:
+        """Doubles ``(dimension,)``, each within a few units in the last place."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ExactDraw:
+    """A draw from a secret source of bits; it is never shown, copied to a file, or drawn again."""
+
+    recipe: RandomVector
+    bits: Callable[[int], int]
+    _signs: tuple[int, ...] = field(init=False)
+    _prefixes: list[int] = field(init=False)
+    _known: list[int] = field(init=False)  # one entry: bits of each prefix
+
+    def __post_init__(self) -> None:
+        signs = tuple(1 - 2 * self.bits(1) for _ in range(self.recipe.signs))
+        object.__setattr__(self, "_signs", signs)
+        object.__setattr__(self, "_prefixes", [0] * self.recipe.uniforms)
+        object.__setattr__(self, "_known", [0])
+
+    def enclose(self, precision: int) -> list[flint.arb]:
+        with working_precision(precision):
+            self._extend(precision - blockwise.GUARD)
+            uniforms = [cell(prefix, self._known[0]) for prefix in self._prefixes]
+            found = self.recipe.transform(uniforms, self._signs, BALLS)
+            return [x if isinstance(x, flint.arb) else flint.arb(x) for x in found]
+
+    def nearest(self) -> FloatArray:
+        precision = FIRST_PRECISION
+        while True:
+            enclosed = self.enclose(precision)
+            if all(ball.is_finite() and ball.rel_accuracy_bits() > 60 for ball in enclosed):
+                return np.array([float(ball.mid()) for ball in enclosed])
+            precision *= 2
+
+    def leading(self) -> WordArray:
+        """The first 64 bits of each uniform, as whole numbers below ``2**64``; for a fast look."""
+        if self._known[0] == 0:
+            words = drawn_words(self.bits, len(self._prefixes))
+            self._prefixes[:], self._known[0] = words.tolist(), blockwise.WORD
+            return words
+        self._extend(blockwise.WORD)
+        beyond = self._known[0] - blockwise.WORD
+        return np.array([prefix >> beyond for prefix in self._prefixes], dtype=np.uint64)
+
+    def _extend(self, known: int) -> None:
+        more = known - self._known[0]
+        if more > 0:  # earlier bits are kept: they are what the draw is
+            self._prefixes[:] = [(prefix << more) | self.bits(more) for prefix in self._prefixes]
+            self._known[0] = known
+
+    def __reduce__(self) -> Any:
+        raise TypeError(blockwise.NOT_COPIED)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FloatDraw:
+    """A draw that is known in doubles: from a seed, or put in by a test."""
+
+    vector: FloatArray
+
+    def enclose(self, precision: int) -> list[flint.arb]:
+        return [flint.arb(float(number)) for number in self.vector]
+
+    def nearest(self) -> FloatArray:
+        return self.vector
 
 
 class Randomness(Protocol):
@@ -28,7 +111,7 @@ class Randomness(Protocol):
 
     @property
     def is_secret(self) -> bool:
-        """Whether nobody can replay the numbers."""
+        """Whether the numbers cannot be replayed."""
         ...
 
     def uniforms(self, count: int) -> FloatArray:
@@ -40,19 +123,16 @@ class Randomness(Protocol):
 class SystemRandomness:
     """The cryptographic generator of the operating system; nothing to seed or to save."""
 
+    is_secret = True
+
     def draw(self, recipe: RandomVector) -> Draw:
         """A draw that is exact to as many bits as are asked for (privacy.md 10.2)."""
-        if is_blockwise(recipe):
+        if blockwise.is_blockwise(recipe):
             return BlockwiseDraw(recipe, secrets.randbits)
         return ExactDraw(recipe, secrets.randbits)
 
-    @property
-    def is_secret(self) -> bool:
-        return True
-
     def uniforms(self, count: int) -> FloatArray:
-        words = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-        return _open_unit(words)
+        return _open_unit(np.frombuffer(os.urandom(8 * count), dtype=np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +141,28 @@ class SeededRandomness:
 
     seed: int
     _generator: np.random.Generator = field(init=False, repr=False, compare=False)
+    is_secret = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_generator", np.random.default_rng(self.seed))
 
     def draw(self, recipe: RandomVector) -> Draw:
         """A draw in doubles, which may show through what is added to it."""
-        if is_blockwise(recipe):
+        if blockwise.is_blockwise(recipe):
             return FloatDraw(BlockwiseDraw(recipe, self._bits).nearest())
         uniforms = self.uniforms(recipe.uniforms).tolist()
         signs = [1 if u < 0.5 else -1 for u in self.uniforms(recipe.signs)]
-        return FloatDraw(np.array(recipe.transform(uniforms, signs, Floats()), dtype=np.float64))
+        return FloatDraw(np.array(recipe.transform(uniforms, signs, FLOATS), dtype=np.float64))
 
     def _bits(self, count: int) -> int:
         drawn = int.from_bytes(self._generator.bytes(-(-count // 8)), "little")
         return drawn >> (-count % 8)
 
-    @property
-    def is_secret(self) -> bool:
-        return False
-
     def uniforms(self, count: int) -> FloatArray:
         return _open_unit(self._generator.integers(0, 2**64, count, dtype=np.uint64))
 
 
-def _open_unit(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> FloatArray:
+def _open_unit(words: WordArray) -> FloatArray:
     """Middle points of ``2**52`` equal cells of (0, 1); neither end can occur."""
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
