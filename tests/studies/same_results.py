@@ -5,12 +5,14 @@ bit; pages, tables, predictions, release files, plans and messages to the letter
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import warnings
+from difflib import unified_diff
 from itertools import product
 from pathlib import Path
 
@@ -50,7 +52,7 @@ VIEWS = [
         "card()",
         "card('html')",
         "calibration",
-        "release",
+        "release.coef",
         "repr(fit)",
     ),
     *("tidy()", "tidy(conf_int=True)", "tidy(exponentiate=True)", "odds_ratios", "privacy_sd"),
@@ -63,7 +65,7 @@ VIEWS = [
     *("t_test('age = 2 * dose + 1')", "t_test('age +* dose')", "t_test('nothing = 0')", "pvalues"),
     *("cov_params()", "predict(frame)", "predict(frame, 'class')", "predict(frame, 'link')"),
     *("predict(frame, interval=.9)", "threshold", "guarantee", "origin"),
-    *("privacy_sd_limit", "diagnostics", "spec", "loss", "nobs", "selected", "vcov()", "params"),
+    *("privacy_sd_limit", "diagnostics", "nobs", "release.entry", "selected", "vcov()", "params"),
 ]
 TOOLS = [
     *("average_marginal_effects(fit, frame)", "average_marginal_effects(fit)"),
@@ -138,25 +140,32 @@ def show(lr):
     names = {**globals(), **{name: getattr(lr, name) for name in lr.__all__}, "frame": frame}
     names["ledger_of"] = lambda _: ledger
     for learner, formula, options in calls(lr):
-        print("=====", learner, formula, options)
+        call = f"{learner} {formula} {options}"
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
+            given = {**SCHEMA, "ledger": ledger if options["eps"] else None, **options}
             try:
-                given = {**SCHEMA, "ledger": ledger if options["eps"] else None, **options}
                 names["fit"] = getattr(lr, learner)(formula, frame, **given)
             except Exception as refusal:
-                print(type(refusal).__name__, refusal)
+                tell(call, "fit", f"{type(refusal).__name__} {refusal}")
                 continue
-            for view in (*(f"fit.{view}" for view in VIEWS if view != "repr(fit)"), "repr(fit)"):
-                print("---", view, attempt(view, names), sep="\n")
-        print(*sorted({f"{one.category.__name__}: {one.message}" for one in said}), sep="\n")
+            for view in VIEWS:
+                tell(call, view, attempt(f"fit.{view}", names))
+            tell(call, "repr(fit)", attempt("repr(fit)", names))
+        texts = {f"{one.category.__name__}: {one.message}" for one in said}
+        tell(call, "warnings", "\n".join(sorted(texts)))
     names["fit"] = lr.dplr(FORMULAS[0], frame, eps=2.0, spend="inference", **SCHEMA)
     for tool in TOOLS:
-        print("=====", tool, attempt(tool, names), sep="\n")
+        tell("", tool, attempt(tool, names))
+
+
+def tell(call, view, seen):
+    """Print what one view of a call shows."""
+    print(json.dumps([call, view, seen]))
 
 
 def shown(checkout):
-    """The lines that a checkout prints."""
+    """What every view of every call shows in a checkout."""
     code = (
         f"import sys; sys.path[:0] = [{str(checkout)!r}]; import privatelr; sys.path[:1] = []\n"
         f"sys.path[:0] = [{str(HERE)!r}]; from tests.studies import same_results\n"
@@ -170,24 +179,22 @@ def shown(checkout):
     )
     if done.returncode:
         raise SystemExit(done.stderr)
-    return done.stdout.splitlines()
+    return {(call, view): seen for call, view, seen in map(json.loads, done.stdout.splitlines())}
 
 
 def main():
-    """Print how many lines there are, and the first that differ."""
+    """Print how many views there are, and those that differ."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("other", type=Path, help="another checkout of the package")
     chosen = parser.parse_args()
     here, other = shown(HERE), shown(chosen.other.resolve())
-    call, differing = "", 0
-    for ours, theirs in zip(here, other, strict=False):
-        call = ours if ours.startswith(("=====", "---")) else call
-        if ours != theirs:
-            differing += 1
-            if differing <= 20:
-                print(f"{call}\n  here  {ours}\n  other {theirs}")
-    print(f"{len(here):,} lines here, {len(other):,} there; {differing:,} differ")
-    raise SystemExit(int(here != other))
+    differing = [key for key in {**here, **other} if here.get(key) != other.get(key)]
+    for key in differing[:20]:
+        told = [str(one.get(key)).splitlines() for one in (other, here)]
+        print(*key, *unified_diff(*told, "other", "here", lineterm="", n=0), sep="\n")
+    lines = sum(len(seen.splitlines()) for seen in here.values())
+    print(f"{len(here):,} views of {lines:,} lines; {len(differing):,} differ")
+    raise SystemExit(bool(differing))
 
 
 if __name__ == "__main__":
