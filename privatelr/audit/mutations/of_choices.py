@@ -19,8 +19,6 @@ from privatelr.audit.mutations.planted import (
     SIMPLEX,
     TABLES,
     Mutation,
-    Swap,
-    in_place_of,
     list_bug,
     noise,
     nothing,
@@ -71,19 +69,15 @@ def _(honest: Any, made: Any) -> ExponentialMechanism:
     return ExponentialMechanism(made.eta, made.sensitivity)
 
 
-def _gumbels_halved() -> Iterable[Swap]:
-    yield from in_place_of(
-        (Gumbel, "transform"), lambda honest, *given: [number / 2 for number in honest(*given)]
-    )
-
+@bug("Gumbel numbers are half as large", None, CHOICES)
+def _() -> Iterable[Any]:
     def near(honest: Any, leading: Any) -> tuple[FloatArray, FloatArray]:
         numbers, errors = honest(leading)
         return numbers / 2, errors
 
-    yield from in_place_of((Gumbel, "near"), near)
+    yield (Gumbel, "transform"), lambda honest, *given: [x / 2 for x in honest(*given)]
+    yield (Gumbel, "near"), near
 
-
-OF_CHOICES.append(Mutation("Gumbel numbers are half as large", _gumbels_halved, (CHOICES,)))
 
 # -- columns and corners ------------------------------------------------------------------------
 
