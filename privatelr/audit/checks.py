@@ -93,6 +93,7 @@ class Setting:
     Attributes
     ----------
     radius : float
+        Largest length of a row.
     small : float
         Lambda is the free one divided by this.
     shape : tuple of (int, float) or (int, float, str)
@@ -211,6 +212,11 @@ class Check:
     found: float = 0.0
     allowed: float = 0.0
     failure: str = ""
+
+    @property
+    def title(self) -> str:
+        """What the check is about."""
+        return f"{self.part}, {self.subject}"
 
     @property
     def verdict(self) -> str:

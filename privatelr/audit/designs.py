@@ -260,10 +260,8 @@ def _read_dask(case: Case, change: _Change = None) -> _Read:
     import dask
     import dask.dataframe as dd
 
-    with (
-        dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False}),
-        warnings.catch_warnings(),
-    ):
+    plain = dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False})
+    with plain, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data = dd.from_pandas(case.frame, npartitions=3, sort=False)
         return read_as_a_fit(case, data, change)

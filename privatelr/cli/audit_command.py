@@ -106,12 +106,9 @@ def _audit_all(epsilon: float, effort: Effort) -> tuple[Audit, bool]:
     def report(found: Row | Check) -> None:
         if isinstance(found, audit_table.Row):
             rows.append(found)
-            bought = " with inference" if found.buys == "inference" else ""
-            what = f"{found.placement}, {found.loss}, {found.claim}{bought}"
         else:
             checks.append(found)
-            what = f"{found.part}, {found.subject}"
-        print(f"audited: {what}: {found.verdict}", file=sys.stderr)
+        print(f"audited: {found.title}: {found.verdict}", file=sys.stderr)
 
     try:
         return run_audit.run(epsilon, effort=effort, report=report), True

@@ -41,8 +41,8 @@ class Swap:
     Attributes
     ----------
     owner : module, class or dict
-    name : str or key
-    value
+    name : str or key of a dict
+    value : object
     """
 
     owner: Any
@@ -167,11 +167,8 @@ def wrongs(look: Look) -> Iterator[tuple[str, str]]:
     """All that a look finds wrong: what was looked at, and the verdict."""
     try:
         for found in look.work(np.random.default_rng(_SEED)):
-            if isinstance(found, Row) and found.verdict != checks.OK:
-                bought = " with inference" if found.buys == "inference" else ""
-                yield f"{found.placement}, {found.loss}, {found.claim}{bought}", found.verdict
-            elif isinstance(found, checks.Check) and not found.holds:
-                yield f"{found.part}, {found.subject}", found.verdict
+            if not found.holds:
+                yield found.title, found.verdict
     except Exception as failure:  # with a bug in the package anything may happen
         yield look.name, checks.could_not(failure)
 
