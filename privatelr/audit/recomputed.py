@@ -81,8 +81,9 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
 
 
 def _share(subject: str, shares: Iterable[float]) -> Check:
-    """The largest share that is spent of claims of one kind."""
-    return Check("noise", f"{subject}, share of the claim", max(shares), 1 + _SLACK)
+    """The largest share that is spent of claims of one kind; NaN if one of them is."""
+    largest = float(np.max(list(shares)))
+    return Check("noise", f"{subject}, share of the claim", largest, 1 + _SLACK)
 
 
 def _plans(
