@@ -164,9 +164,8 @@ def audit_tables() -> Iterator[Check]:
 def _objects(*columns: list[Any]) -> ObjectArray:
     """Columns beside each other ``(n, p)``, each cell as it is."""
     found: ObjectArray = np.empty((len(columns[0]), len(columns)), dtype=object)
-    for place, column in enumerate(columns):
-        for row, cell in enumerate(column):
-            found[row, place] = cell
+    for place in np.ndindex(found.shape):
+        found[place] = columns[place[1]][place[0]]
     return found
 
 

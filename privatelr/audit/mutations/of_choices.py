@@ -31,7 +31,7 @@ from privatelr.mechanisms.linear_programs import (
     lp_rounds,
     thesis_svm,
 )
-from privatelr.mechanisms.online import PrivateFTRL, online_calibration
+from privatelr.mechanisms.online import OnlineProblem, PrivateFTRL, online_calibration
 from privatelr.mechanisms.simplex import number_of_draws, simplex_calibration, simplex_release
 from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
@@ -114,10 +114,8 @@ def _(honest: Any, *given: Any, reach: float, **named: Any) -> Any:
 
 # -- experts ------------------------------------------------------------------------------------
 
-_MOVED = (online_calibration.OnlineProblem, "moved_steps")
 
-
-@bug("a replaced loss costs as a zeroed one", _MOVED, _EXPERTS)
+@bug("a replaced loss costs as a zeroed one", (OnlineProblem, "moved_steps"), _EXPERTS)
 def _(honest: Any, problem: Any) -> Any:
     return problem.steps
 
