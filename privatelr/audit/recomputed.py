@@ -12,17 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from privatelr import mechanisms
 from privatelr.audit import checks, worth
 from privatelr.audit.checks import Check, Setting, claims_of_size, short
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.mechanisms import (
-    ALL_FOR_COEFFICIENTS,
-    MECHANISMS,
-    Request,
-    Spend,
-    StagedCalibration,
-    linear_programs,
-)
+from privatelr.mechanisms import linear_programs
 from privatelr.mechanisms.online import OnlineProblem, calibrate_online
 from privatelr.numerics import LOSSES
 from privatelr.privacy import ZCDP, NonPrivate, Promise, PureDP, guarantees, to_approximate, to_zcdp
@@ -56,7 +50,7 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     named = list(zip(claims_of_size(epsilon), sizes, strict=True))
     works: list[tuple[str, Callable[..., Iterator[Check]], Any]] = [
         (f"{placement}, {short(claim)}", partial(_coefficients, placement), claims)
-        for placement, kind in MECHANISMS
+        for placement, kind in mechanisms.MECHANISMS
         for claim, claims in named
         if kind is not NonPrivate and isinstance(claim, kind)
     ]
@@ -87,10 +81,13 @@ def _share(subject: str, shares: Iterable[float]) -> Check:
 
 
 def _plans(
-    placement: Placement, claim: Promise, settings: Iterable[Setting], spend: Spend
-) -> Iterator[StagedCalibration]:
+    placement: Placement,
+    claim: Promise,
+    settings: Iterable[Setting],
+    spend: mechanisms.Spend = mechanisms.ALL_FOR_COEFFICIENTS,
+) -> Iterator[mechanisms.StagedCalibration]:
     """With every loss, and each kind of noise that is proven, whichever a fit would take here."""
-    request = Request(claim, placement, None, "free", "keep", spend)
+    request = mechanisms.Request(claim, placement, None, "free", "keep", spend)
     for loss in LOSSES.values():
         for kinds in (request.kinds,) if isinstance(claim, PureDP) else _KINDS:
             for setting in settings:
@@ -100,7 +97,7 @@ def _plans(
 
 
 def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterator[Check]:
-    plans = [_plans(placement, claim, _SETTINGS, ALL_FOR_COEFFICIENTS) for claim in claims]
+    plans = [_plans(placement, claim, _SETTINGS) for claim in claims]
     yield _share(subject, (worth.share_spent(plan.coefficients) for plan in chain(*plans)))
 
 
