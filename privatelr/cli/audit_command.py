@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from privatelr.audit import audit_table, checks, mutations, run_audit
     from privatelr.audit.audit_table import Audit, Row
-    from privatelr.audit.checks import Check
+    from privatelr.audit.checks import Check, Effort
     from privatelr.audit.mutations import Shown
-    from privatelr.audit.checks import Effort
     from privatelr.cli.outcomes import Parser
 else:
     audit_table = lazy_import("privatelr.audit.audit_table")
