@@ -109,6 +109,17 @@ class Row:
         return DIFFERS if self.differs < _DIFFERS else OK
 
     @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.verdict == OK
+
+    @property
+    def title(self) -> str:
+        """What the row is about."""
+        bought = " with inference" if self.buys == "inference" else ""
+        return f"{self.placement}, {self.loss}, {self.claim}{bought}"
+
+    @property
     def _shares(self) -> tuple[float, ...]:
         """Of their parts of the claim, if there are two."""
         return () if math.isnan(self.moments) else (self.attained, self.moments)
@@ -152,9 +163,8 @@ class Audit:
     @property
     def ok(self) -> bool:
         """Whether every row is, and every check holds."""
-        return all(row.verdict == OK for row in self.rows) and all(
-            check.holds for check in self.checks
-        )
+        found: list[Row | Check] = [*self.rows, *self.checks]
+        return all(each.holds for each in found)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per mechanism, loss and claim."""
@@ -247,7 +257,7 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
     axes.axvline(1.0, color="black", linewidth=1.0)
     edge = max([1.15, *(1.05 * row.ratio for row in rows if math.isfinite(row.ratio))])
     for height, row in zip(heights, rows, strict=True):
-        colour = _FINE if row.verdict == OK else _BROKEN
+        colour = _FINE if row.holds else _BROKEN
         fits = math.isfinite(row.ratio)
         found = row.ratio if fits else edge
         axes.plot([0, found], [height, height], color=_QUIET, linewidth=0.8, zorder=1)

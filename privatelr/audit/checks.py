@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product, starmap
 from typing import Any
 
 from privatelr.audit.sampling import lower_bounds
@@ -92,6 +93,7 @@ class Setting:
     Attributes
     ----------
     radius : float
+        Largest length of a row.
     small : float
         Lambda is the free one divided by this.
     shape : tuple of (int, float) or (int, float, str)
@@ -123,6 +125,8 @@ INTERCEPT_AND_SLOPE = ((1, 0.5), (1, 1.0))
 INTERCEPT_FACTOR_SLOPE = ((1, 0.5), (3, 1.0), (1, 1.0))
 INTERCEPT_SLOPE_BALL: tuple[Shape, ...] = ((1, 0.5), (1, 1.0), (2, 1.0, "l2"))
 """The last two columns have no bounds, and a length together."""
+_BOUNDED = ((), ONE_COLUMN, INTERCEPT_AND_SLOPE, INTERCEPT_FACTOR_SLOPE)
+_SHAPES: tuple[tuple[Shape, ...], ...] = (*_BOUNDED, INTERCEPT_SLOPE_BALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,36 +159,13 @@ class Effort:
     formulas: int = 12
 
 
-QUICK = Effort(
-    settings=(
-        Setting(),
-        Setting(shape=INTERCEPT_AND_SLOPE),
-        Setting(12.0, 4.0),
-        Setting(0.1, 0.25, INTERCEPT_FACTOR_SLOPE),
-    ),
-    random_pairs=1,
-    trials=300_000,
-    seeds=1,
-    releases=300,
-    choices=6,
+_QUICK = (
+    *(Setting(), Setting(shape=INTERCEPT_AND_SLOPE)),
+    *(Setting(12.0, 4.0), Setting(0.1, 0.25, INTERCEPT_FACTOR_SLOPE)),
 )
-FULL = Effort(
-    settings=tuple(
-        Setting(radius, small, shape)
-        for radius in (0.1, 1.0, 12.0, 100.0)
-        for small in (0.25, 1.0, 4.0)
-        for shape in (
-            *((), ONE_COLUMN, INTERCEPT_AND_SLOPE),
-            *(INTERCEPT_FACTOR_SLOPE, INTERCEPT_SLOPE_BALL),
-        )
-    ),
-    random_pairs=10,
-    trials=500_000,
-    seeds=20,
-    releases=5_000,
-    choices=60,
-    formulas=200,
-)
+_FULL = tuple(starmap(Setting, product((0.1, 1.0, 12.0, 100.0), (0.25, 1.0, 4.0), _SHAPES)))
+QUICK = Effort(_QUICK, random_pairs=1, trials=300_000, seeds=1, releases=300, choices=6)
+FULL = Effort(_FULL, 10, trials=500_000, seeds=20, releases=5_000, choices=60, formulas=200)
 
 
 def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration | None:
@@ -231,6 +212,11 @@ class Check:
     found: float = 0.0
     allowed: float = 0.0
     failure: str = ""
+
+    @property
+    def title(self) -> str:
+        """What the check is about."""
+        return f"{self.part}, {self.subject}"
 
     @property
     def verdict(self) -> str:

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,8 +164,8 @@ def _kind(kind: str, rng: np.random.Generator, formulas: int) -> Iterator[Check]
     beyond = mixed = 0
     longest = 0.0
     for _ in range(formulas):
-        case = make(rng)
-        n = len(case.frame)
+        n = 4 if rng.random() < 0.5 else 24  # so few that one record decides about sums, or more
+        case = make(rng, n)
         index = int(rng.integers(n))
         other = case.with_record(index, rng)
         source = int(rng.integers(2**32))  # what a reader draws, it draws for both
@@ -222,13 +223,10 @@ def _count_mixed(first: _Read, second: _Read, index: int, n: int) -> int:
 # -- the kinds of rows --------------------------------------------------------------------------
 
 
-def _as_planned(spec: Any) -> Any:
-    return spec
+_Change = Callable[[Any], Any] | None
 
 
-def read_as_a_fit(
-    case: Case, data: Any = None, change: Callable[[Any], Any] = _as_planned
-) -> _Read:
+def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read:
     """Rows by the readers of `dplr`, and R and the blocks that it calibrates for.
 
     The data stand in for the frame of the case, and the change for the plan of its design.
@@ -242,7 +240,8 @@ def read_as_a_fit(
             table = read_data(case.formula, case.frame if data is None else data, None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of declarations: they are random
-        spec = change(table.plan(declare_schema(**case.declared)))
+        spec = table.plan(declare_schema(**case.declared))
+        spec = change(spec) if change else spec
         blocks, labels = table.rows(spec, bar=False)[0].fold(_gather)
     return _Read(np.vstack(blocks), np.concatenate(labels), len(table), spec.radius, spec.blocks)
 
@@ -257,14 +256,12 @@ def _projected(rng: np.random.Generator) -> Callable[[Any], Any]:
     return lambda spec: project(spec, rng.standard_normal((spec.p, min(3, spec.p))))
 
 
-def _read_dask(case: Case, change: Callable[[Any], Any] = _as_planned) -> _Read:
+def _read_dask(case: Case, change: _Change = None) -> _Read:
     import dask
     import dask.dataframe as dd
 
-    with (
-        dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False}),
-        warnings.catch_warnings(),
-    ):
+    plain = dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False})
+    with plain, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data = dd.from_pandas(case.frame, npartitions=3, sort=False)
         return read_as_a_fit(case, data, change)
@@ -304,25 +301,10 @@ def _read_entries_of_matrix(case: Case, rng: np.random.Generator) -> _Read:
     return _Read(rows.signed(), np.array(rows.y), len(y), 1.0, (), 1.0)
 
 
-def _size(rng: np.random.Generator) -> int:
-    """Records: so few that one of them decides about every sum and extreme, or more."""
-    return 4 if rng.random() < 0.5 else 24
-
-
-def _mixed(rng: np.random.Generator) -> Case:
-    return random_case(rng, _size(rng))
-
-
-def _wide(rng: np.random.Generator) -> Case:
-    return random_case(rng, _size(rng), wide=True)
-
-
-def _numbers(rng: np.random.Generator) -> Case:
-    return numeric_case(rng, _size(rng), 6)
-
-
-KINDS: dict[str, tuple[Callable[[np.random.Generator], Case], Callable[[Case, Any], _Read]]] = {
-    "frame": (_mixed, lambda case, rng: read_as_a_fit(case)),
+_numbers = partial(numeric_case, p=6)
+_wide = partial(random_case, wide=True)
+KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
+    "frame": (random_case, lambda case, rng: read_as_a_fit(case)),
     "response and array": (_numbers, lambda case, rng: read_as_a_fit(case, _matrix(case))),
     "array": (
         _numbers,
@@ -330,11 +312,11 @@ KINDS: dict[str, tuple[Callable[[np.random.Generator], Case], Callable[[Case, An
     ),
     "wide factor": (_wide, lambda case, rng: read_as_a_fit(case)),
     "sparse matrix": (_numbers, lambda case, rng: read_as_a_fit(case, _in_parts(case, rng))),
-    "Dask partitions": (_mixed, lambda case, rng: _read_dask(case)),
-    "projected frame": (_mixed, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
+    "Dask partitions": (random_case, lambda case, rng: _read_dask(case)),
+    "projected frame": (random_case, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
     "projected wide factor": (_wide, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
-    "projected partitions": (_mixed, lambda case, rng: _read_dask(case, _projected(rng))),
-    "entries of a frame": (_mixed, _read_entries),
+    "projected partitions": (random_case, lambda case, rng: _read_dask(case, _projected(rng))),
+    "entries of a frame": (random_case, _read_entries),
     "entries of a wide factor": (_wide, _read_entries),
     "entries of a matrix": (_numbers, _read_entries_of_matrix),
 }

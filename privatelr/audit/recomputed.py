@@ -12,40 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit import worth
-from privatelr.audit.checks import (
-    INTERCEPT_AND_SLOPE,
-    INTERCEPT_FACTOR_SLOPE,
-    INTERCEPT_SLOPE_BALL,
-    Check,
-    Setting,
-    claims_of_size,
-    guarded,
-    label,
-    plan_in,
-    short,
-)
+from privatelr import mechanisms
+from privatelr.audit import checks, worth
+from privatelr.audit.checks import Check, Setting, claims_of_size, short
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.mechanisms import (
-    ALL_FOR_COEFFICIENTS,
-    MECHANISMS,
-    Request,
-    Spend,
-    StagedCalibration,
-    linear_programs,
-)
+from privatelr.mechanisms import linear_programs
 from privatelr.mechanisms.online import OnlineProblem, calibrate_online
 from privatelr.numerics import LOSSES
-from privatelr.privacy import (
-    NEIGHBOURS,
-    REPLACE_ONE,
-    ZCDP,
-    NonPrivate,
-    Promise,
-    PureDP,
-    to_approximate,
-    to_zcdp,
-)
+from privatelr.privacy import ZCDP, NonPrivate, Promise, PureDP, guarantees, to_approximate, to_zcdp
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, gaussian_epsilon
 from privatelr.types import Placement
 
@@ -56,9 +30,9 @@ _STEP, _BY_STEPS = 2.0**-16, 1e-6
 """Distance of two margins whose difference stands in for a derivative, and its relative error."""
 _SETTINGS = (
     Setting(),
-    Setting(12.0, 4.0, INTERCEPT_AND_SLOPE),
-    Setting(0.1, 0.25, INTERCEPT_FACTOR_SLOPE),
-    Setting(2.0, 1.0, INTERCEPT_SLOPE_BALL),
+    Setting(12.0, 4.0, checks.INTERCEPT_AND_SLOPE),
+    Setting(0.1, 0.25, checks.INTERCEPT_FACTOR_SLOPE),
+    Setting(2.0, 1.0, checks.INTERCEPT_SLOPE_BALL),
     Setting(12.0),
 )
 _KINDS = ((GaussianNoise,), (SphericalLaplace, BlockLaplace))
@@ -76,7 +50,7 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     named = list(zip(claims_of_size(epsilon), sizes, strict=True))
     works: list[tuple[str, Callable[..., Iterator[Check]], Any]] = [
         (f"{placement}, {short(claim)}", partial(_coefficients, placement), claims)
-        for placement, kind in MECHANISMS
+        for placement, kind in mechanisms.MECHANISMS
         for claim, claims in named
         if kind is not NonPrivate and isinstance(claim, kind)
     ]
@@ -84,9 +58,9 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
         (f"{what}, {short(claim)}", work, claims)
         for what, work in (
             ("inference", _inference),
-            ("choices of columns", _columns),
-            ("choices of experts", _experts),
-            ("choices of corners", _corners),
+            ("choices of columns", partial(_choices, _columns)),
+            ("choices of experts", partial(_choices, _experts)),
+            ("choices of corners", partial(_choices, _corners)),
         )
         for claim, claims in named
     ]
@@ -97,29 +71,33 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     ]
     for subject, work, given in works:
         if fnmatch(subject, only):
-            yield from guarded("noise", subject, work, given, subject)
+            yield from checks.guarded("noise", subject, work, given, subject)
 
 
 def _share(subject: str, shares: Iterable[float]) -> Check:
-    """The largest share that is spent of claims of one kind."""
-    return Check("noise", f"{subject}, share of the claim", max(shares), 1 + _SLACK)
+    """The largest share that is spent of claims of one kind; NaN if one of them is."""
+    largest = float(np.max(list(shares)))
+    return Check("noise", f"{subject}, share of the claim", largest, 1 + _SLACK)
 
 
 def _plans(
-    placement: Placement, claim: Promise, settings: Iterable[Setting], spend: Spend
-) -> Iterator[StagedCalibration]:
+    placement: Placement,
+    claim: Promise,
+    settings: Iterable[Setting],
+    spend: mechanisms.Spend = mechanisms.ALL_FOR_COEFFICIENTS,
+) -> Iterator[mechanisms.StagedCalibration]:
     """With every loss, and each kind of noise that is proven, whichever a fit would take here."""
-    request = Request(claim, placement, None, "free", "keep", spend)
+    request = mechanisms.Request(claim, placement, None, "free", "keep", spend)
     for loss in LOSSES.values():
         for kinds in (request.kinds,) if isinstance(claim, PureDP) else _KINDS:
             for setting in settings:
-                plan = plan_in(replace(request, kinds=kinds), loss, setting)
+                plan = checks.plan_in(replace(request, kinds=kinds), loss, setting)
                 if plan is not None:
                     yield plan
 
 
 def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterator[Check]:
-    plans = [_plans(placement, claim, _SETTINGS, ALL_FOR_COEFFICIENTS) for claim in claims]
+    plans = [_plans(placement, claim, _SETTINGS) for claim in claims]
     yield _share(subject, (worth.share_spent(plan.coefficients) for plan in chain(*plans)))
 
 
@@ -135,38 +113,38 @@ def _inference(claims: _Claims, subject: str) -> Iterator[Check]:
     yield _share(f"{subject}, both parts", parts)
 
 
-def _columns(claims: _Claims, subject: str) -> Iterator[Check]:
-    shares = []
+_Choices = Iterator[tuple[float, int, Promise]]
+"""How far the exponents of some choices move at most, how many there are, and their claim."""
+
+
+def _choices(made: Callable[[_Claims], _Choices], claims: _Claims, subject: str) -> Iterator[Check]:
+    yield _share(subject, (worth.share_of_choices(*each) for each in made(claims)))
+
+
+def _columns(claims: _Claims) -> _Choices:
     facts = linear_programs.ProgramFacts(1000, 20, 3.0, 0.25)
     for claim, score in product(claims, linear_programs.SCORES):
         found = linear_programs.calibrate_program(facts, claim, 30, score=score, slack=0.25)
         # a weight is 1/s at most, and a score a weighted mean of what lies in an interval
         width = 2 * facts.x_bound if score == "margin" else 1.0
-        moved = found.eta * width / facts.s / found.sensitivity
-        shares.append(worth.share_of_choices(moved, found.rounds, claim))
-    yield _share(subject, shares)
+        yield found.eta * width / facts.s / found.sensitivity, found.rounds, claim
 
 
-def _experts(claims: _Claims, subject: str) -> Iterator[Check]:
-    shares = []
-    for neighbours, claim in product(NEIGHBOURS.values(), claims):
+def _experts(claims: _Claims) -> _Choices:
+    for neighbours, claim in product(guarantees.NEIGHBOURS.values(), claims):
         problem = OnlineProblem(5, 40, 0.0, 2.0, neighbours)
-        # one vector for another moves sums up or down by the width, or only one way
-        moved = 4.0 if neighbours is REPLACE_ONE else 2.0
         found = calibrate_online(problem, replace(claim, neighbours=neighbours))
-        shares.append(worth.share_of_choices(moved / found.lambda_, problem.horizon - 1, claim))
-    yield _share(subject, shares)
+        # one vector for another moves sums up or down by the width, or only one way
+        moved = 4.0 if neighbours is guarantees.REPLACE_ONE else 2.0
+        yield moved / found.lambda_, problem.horizon - 1, claim
 
 
-def _corners(claims: _Claims, subject: str) -> Iterator[Check]:
-    shares = []
+def _corners(claims: _Claims) -> _Choices:
     for claim, private in product(claims, linear_programs.PRIVATE):
         found = linear_programs.calibrate_constraints(
             (50, 4), claim, private, width=2.0, violated=12, reach=3.0, size=2.0, rounds=30
         )
-        moved = found.eta * 3.0 / found.s / found.sensitivity
-        shares.append(worth.share_of_choices(moved, found.rounds, claim))
-    yield _share(subject, shares)
+        yield found.eta * 3.0 / found.s / found.sensitivity, found.rounds, claim
 
 
 def _conversions(epsilon: float, subject: str) -> Iterator[Check]:
@@ -196,7 +174,7 @@ def _losses(_: float, subject: str) -> Iterator[Check]:
             ("curvature", loss.slope, loss.curvature_bound),
         ):
             found = float(np.abs(of(margins + _STEP) - of(margins - _STEP)).max()) / (2 * _STEP)
-            stated = f"{subject}, {label(loss)}: largest {what} over what it states"
+            stated = f"{subject}, {checks.label(loss)}: largest {what} over what it states"
             yield Check("noise", stated, found / most, 1 + _BY_STEPS)
 
 

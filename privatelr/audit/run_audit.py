@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spen
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace
+from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
 from privatelr.types import FloatArray
 
 _FEWER = 10
@@ -140,19 +140,14 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
     Laplace noise, so that the smallest stands for all.
     """
     spends: tuple[Spend, ...] = (ALL_FOR_COEFFICIENTS, "inference")
-    for spend in spends:
-        for loss in losses:
-            for placement, kind in MECHANISMS:
-                for claim in checks.claims_of_size(epsilon):
-                    if not isinstance(claim, kind):
-                        continue
-                    usual = Request(claim, placement, None, "free", "keep", spend)
-                    if not isinstance(claim, ApproxDP):
-                        yield usual, loss
-                        continue
-                    yield replace(usual, kinds=(GaussianNoise,)), loss
-                    if claim.delta == checks.SMALLEST_DELTA:
-                        yield replace(usual, kinds=(SphericalLaplace, BlockLaplace)), loss
+    claims = checks.claims_of_size(epsilon)
+    for spend, loss, (placement, kind), claim in product(spends, losses, MECHANISMS, claims):
+        kinds: list[tuple[type[NoiseLaw], ...]] = [()] if isinstance(claim, kind) else []
+        if kinds and isinstance(claim, ApproxDP):
+            smallest = claim.delta == checks.SMALLEST_DELTA
+            kinds = [(GaussianNoise,), *[(SphericalLaplace, BlockLaplace)] * smallest]
+        for some in kinds:
+            yield Request(claim, placement, None, "free", "keep", spend, some), loss
 
 
 def audit_one(

@@ -64,19 +64,28 @@ def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
 
 def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
     """Share of a claim that noise spends on hiding a vector that moves so far."""
-    match noise, target:
-        case SphericalLaplace(), PureDP() | ApproxDP():
-            return moved * noise.rate / target.epsilon
-        case BlockLaplace(), PureDP() | ApproxDP():
+    match noise:
+        case SphericalLaplace():
+            return _share_of(target, moved * noise.rate, 0.0)
+        case BlockLaplace():
             roots = [1.0 if b.norm == "l2" else math.sqrt(b.size) for b in noise.blocks]
             widest = max(root / b.bound for root, b in zip(roots, noise.blocks, strict=True))
-            return moved * noise.rate * widest / target.epsilon
-        case GaussianNoise(), ZCDP():
-            return (moved / noise.sd) ** 2 / 2 / target.rho
-        case SphericalLaplace(), ZCDP():
-            return rho_of_pure(moved * noise.rate) / target.rho
-        case GaussianNoise(), ApproxDP():
-            return float(_delta(target.epsilon, moved / noise.sd) / target.delta)
+            return _share_of(target, moved * noise.rate * widest, 0.0)
+        case GaussianNoise():
+            return _share_of(target, 0.0, moved / noise.sd)
+    return math.inf
+
+
+def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
+    """Share of a claim that a pure release and a Gaussian one of this mu spend together."""
+    match target:
+        case PureDP() | ApproxDP() if mu == 0:
+            return epsilon / target.epsilon
+        case ZCDP():
+            pure = rho_of_pure(epsilon) if epsilon > 0 else 0.0
+            return (pure + mu * mu / 2) / target.rho
+        case ApproxDP() if epsilon <= target.epsilon:
+            return float(_delta(target.epsilon - epsilon, mu) / target.delta)
     return math.inf
 
 
@@ -170,14 +179,7 @@ def _share_of_tilt(calibration: Calibration) -> float:
     epsilon = epsilon_of_laplace(problem, noise)
     if isinstance(shield, SphericalLaplace):
         epsilon, mu = epsilon + apart * shield.rate, 0.0
-    match target:
-        case PureDP() | ApproxDP() if mu == 0:
-            return epsilon / target.epsilon
-        case ZCDP():
-            return (rho_of_pure(epsilon) + mu * mu / 2) / target.rho
-        case ApproxDP() if epsilon <= target.epsilon:
-            return float(_delta(target.epsilon - epsilon, mu) / target.delta)
-    return math.inf
+    return _share_of(target, epsilon, mu)
 
 
 def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:

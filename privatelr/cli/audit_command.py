@@ -13,6 +13,7 @@ from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from privatelr.audit import audit_table, checks, mutations, run_audit
+    from privatelr.cli.options import Parser
 else:
     audit_table = lazy_import("privatelr.audit.audit_table")
     run_audit = lazy_import("privatelr.audit.run_audit")
@@ -68,12 +69,9 @@ def _audit(chosen: argparse.Namespace) -> int:
     def report(found: audit_table.Row | checks.Check) -> None:
         if isinstance(found, audit_table.Row):
             rows.append(found)
-            bought = " with inference" if found.buys == "inference" else ""
-            what = f"{found.placement}, {found.loss}, {found.claim}{bought}"
         else:
             others.append(found)
-            what = f"{found.part}, {found.subject}"
-        print(f"audited: {what}: {found.verdict}", file=sys.stderr)
+        print(f"audited: {found.title}: {found.verdict}", file=sys.stderr)
 
     effort, status = checks.FULL if chosen.full else checks.QUICK, DONE
     try:

@@ -1,5 +1,6 @@
 """The checks of an audit: exact lengths, shares of claims, scripts, and what is not installed."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from broken_mechanisms import calibrated
 
-from privatelr.audit import peers
+from privatelr.audit import peers, worth
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.designs import (
     KINDS,
@@ -18,6 +19,7 @@ from privatelr.audit.designs import (
     read_as_a_fit,
 )
 from privatelr.audit.enumeration.plays import follows
+from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.worth import epsilon_of_gaussian, share_of_choices, share_spent
 from privatelr.numerics import LOSSES
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
@@ -111,6 +113,15 @@ def test_a_share_of_choices_is_that_of_exact_composition():
     assert share_of_choices(0.1, 10, PureDP(1.0)) == pytest.approx(1)
     # one choice with a delta is worth no more than without, and hardly less
     assert 0.9 < share_of_choices(1.0, 1, ApproxDP(1.0, 1e-9)) <= 1
+
+
+def test_a_share_without_a_number_is_a_violation(monkeypatch):
+    """Whatever the other shares are, and wherever it stands among them."""
+    shares = itertools.cycle([0.5, math.nan, 0.5])
+    monkeypatch.setattr(worth, "share_spent", lambda calibration: next(shares))
+    (found,) = audit_noise(1.0, "output, rho = 0.5")
+    assert math.isnan(found.found)
+    assert found.verdict == "VIOLATION"
 
 
 # -- scripts --------------------------------------------------------------------------------------

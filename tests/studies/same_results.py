@@ -53,7 +53,6 @@ VIEWS = [
         "card('html')",
         "calibration",
         "release.coef",
-        "repr(fit)",
     ),
     *("tidy()", "tidy(conf_int=True)", "tidy(exponentiate=True)", "odds_ratios", "privacy_sd"),
     *("conf_int()", "confint(simultaneous=True, parm='age')", "confint(mode='plug-in')", "bse"),

@@ -19,8 +19,6 @@ from privatelr.audit.mutations.planted import (
     SIMPLEX,
     TABLES,
     Mutation,
-    Swap,
-    in_place_of,
     list_bug,
     noise,
     nothing,
@@ -33,7 +31,7 @@ from privatelr.mechanisms.linear_programs import (
     lp_calibration,
     lp_rounds,
 )
-from privatelr.mechanisms.online import PrivateFTRL, online_calibration
+from privatelr.mechanisms.online import OnlineProblem, PrivateFTRL, online_calibration
 from privatelr.mechanisms.simplex import number_of_draws, simplex_calibration, simplex_release
 from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
@@ -71,19 +69,15 @@ def _(honest: Any, made: Any) -> ExponentialMechanism:
     return ExponentialMechanism(made.eta, made.sensitivity)
 
 
-def _gumbels_halved() -> Iterable[Swap]:
-    yield from in_place_of(
-        (Gumbel, "transform"), lambda honest, *given: [number / 2 for number in honest(*given)]
-    )
-
+@bug("Gumbel numbers are half as large", None, CHOICES)
+def _() -> Iterable[Any]:
     def near(honest: Any, leading: Any) -> tuple[FloatArray, FloatArray]:
         numbers, errors = honest(leading)
         return numbers / 2, errors
 
-    yield from in_place_of((Gumbel, "near"), near)
+    yield (Gumbel, "transform"), lambda honest, *given: [x / 2 for x in honest(*given)]
+    yield (Gumbel, "near"), near
 
-
-OF_CHOICES.append(Mutation("Gumbel numbers are half as large", _gumbels_halved, (CHOICES,)))
 
 # -- columns and corners ------------------------------------------------------------------------
 
@@ -117,10 +111,8 @@ def _(honest: Any, *given: Any, reach: float, **named: Any) -> Any:
 
 # -- experts ------------------------------------------------------------------------------------
 
-_MOVED = (online_calibration.OnlineProblem, "moved_steps")
 
-
-@bug("a replaced loss costs as a zeroed one", _MOVED, _EXPERTS)
+@bug("a replaced loss costs as a zeroed one", (OnlineProblem, "moved_steps"), _EXPERTS)
 def _(honest: Any, problem: Any) -> Any:
     return problem.steps
 

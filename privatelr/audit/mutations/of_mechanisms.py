@@ -16,8 +16,6 @@ from privatelr.audit.mutations.planted import (
     RELEASES,
     Look,
     Mutation,
-    Swap,
-    in_place_of,
     list_bug,
     noise,
     row,
@@ -50,12 +48,10 @@ def registered(
     """As `bug`, of a part of a row of the table of mechanisms."""
 
     def plant(change: _Change) -> _Change:
-        def swaps() -> Iterable[Swap]:
-            honest = registry.MECHANISMS[placement, kind]
-            changed = partial(change, getattr(honest, part))
-            yield Swap(registry.MECHANISMS, (placement, kind), replace(honest, **{part: changed}))
+        @bug(name, (registry.MECHANISMS, (placement, kind)), *looks)
+        def _(honest: Any) -> Any:
+            return replace(honest, **{part: partial(change, getattr(honest, part))})
 
-        OF_MECHANISMS.append(Mutation(name, swaps, looks))
         return change
 
     return plant
@@ -156,13 +152,9 @@ def _(honest: Any, rate: float, problem: Problem) -> float:
 bug("the curvature costs nothing under the one-log bound", pure.curvature_cost, _PURE)(times(0.0))
 
 
-OF_MECHANISMS.append(
-    Mutation(
-        "the first order is forgotten in rho",
-        lambda: [Swap(gaussian_objective, "FIRST_ORDER", 0.0)],
-        (_ZCDP,),
-    )
-)
+@bug("the first order is forgotten in rho", None, _ZCDP)
+def _() -> Iterable[Any]:
+    yield (gaussian_objective, "FIRST_ORDER"), 0.0
 
 
 @bug("the profile of a Gaussian is that of a smaller mu", laws.log_delta, _SMALL_DELTA)
@@ -263,15 +255,14 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     return [one * law.sd] * law.dimension
 
 
-def _drawn_once() -> Iterable[Swap]:
+@bug("a law is drawn from once and for all", None, DRAWS)
+def _() -> Iterable[Any]:
     kept: dict[Any, Any] = {}
-    return in_place_of(
-        (laws.SystemRandomness, "draw"),
-        lambda honest, source, law: kept.setdefault(law, honest(source, law)),
-    )
 
+    def drawn(honest: Any, source: Any, law: Any) -> Any:
+        return kept.setdefault(law, honest(source, law))
 
-OF_MECHANISMS.append(Mutation("a law is drawn from once and for all", _drawn_once, (DRAWS,)))
+    yield (laws.SystemRandomness, "draw"), drawn
 
 
 @bug("moments take their noise from the coefficients", registry.draw_all, RELEASES)
@@ -332,18 +323,16 @@ def _(honest: Any, given: Objective, *others: Any) -> FloatArray:
     return w
 
 
-def _tilt_halved() -> Iterable[Swap]:
+@bug("half of the tilt is applied", None, RELEASES)
+def _() -> Iterable[Any]:
+    def objective(honest: Any, rows: Any, loss: Any, lambda_: float, tilt: FloatArray) -> Any:
+        return honest(rows, loss, lambda_, tilt / 2)
+
     def minimum(honest: Any, given: Any, solver: Any, tau: float, enclose: Any, *_: Any) -> Any:
         return honest(given, solver, tau, lambda bits: [ball / 2 for ball in enclose(bits)], None)
 
-    yield from in_place_of(
-        (perturbation, "Objective"),
-        lambda honest, rows, loss, lambda_, tilt: honest(rows, loss, lambda_, tilt / 2),
-    )
-    yield from in_place_of(_MINIMUM, minimum)
-
-
-OF_MECHANISMS.append(Mutation("half of the tilt is applied", _tilt_halved, (RELEASES,)))
+    yield (perturbation, "Objective"), objective
+    yield _MINIMUM, minimum
 
 
 @registered("one class gets a constant", "release", RELEASES)

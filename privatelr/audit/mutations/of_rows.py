@@ -13,15 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from privatelr import model_data
-from privatelr.audit.mutations.planted import (
-    FRONT,
-    Mutation,
-    Swap,
-    in_place_of,
-    list_bug,
-    nothing,
-    rows,
-)
+from privatelr.audit.mutations.planted import FRONT, Mutation, list_bug, nothing, rows
 from privatelr.design import formula_design, plan_columns
 from privatelr.numerics.rows import DenseRows, RowBounds, Work, entries, row_bounds, sparse_rows
 from privatelr.types import FloatArray, RowLimit
@@ -35,13 +27,11 @@ def _(honest: Any, limit: RowLimit) -> float:
     return limit.bound * (1 + 2.0**-50)
 
 
-def _trusted() -> Iterable[Swap]:
+@bug("rows are not shortened", None, FRONT, rows("frame"))
+def _trusted() -> Iterable[Any]:
     """Rows are taken as they are, if their numbers are finite."""
-    yield from in_place_of((row_bounds, "_shortened"), lambda honest, x, bound: x)
-    yield from in_place_of((RowBounds, "_kept"), lambda honest, held, x: np.isfinite(x).all(axis=1))
-
-
-OF_ROWS.append(Mutation("rows are not shortened", _trusted, (FRONT, rows("frame"))))
+    yield (row_bounds, "_shortened"), lambda honest, x, bound: x
+    yield (RowBounds, "_kept"), lambda honest, held, x: np.isfinite(x).all(axis=1)
 
 
 bug("sparse rows are not shortened", (sparse_rows, "_shorten"), rows("wide factor"))(nothing)
@@ -83,13 +73,9 @@ class _Unsummed(sparse.csr_array):  # type: ignore[misc]
         """Leave them as they are."""
 
 
-OF_ROWS.append(
-    Mutation(
-        "entries that a sparse matrix stores in parts are not added up",
-        lambda: [Swap(sparse_rows, "sparse", SimpleNamespace(csr_array=_Unsummed))],
-        (rows("sparse matrix"),),
-    )
-)
+@bug("entries that a sparse matrix stores in parts are not added up", None, rows("sparse matrix"))
+def _() -> Iterable[Any]:
+    yield (sparse_rows, "sparse"), SimpleNamespace(csr_array=_Unsummed)
 
 
 @bug(
@@ -118,16 +104,14 @@ def _(honest: Any, held: RowBounds, covariates: FloatArray, *others: Any) -> Any
     return honest(replace(held, bound=longest), covariates, *others)
 
 
-def _blocks_not_held() -> Iterable[Swap]:
-    yield from in_place_of(
-        (formula_design.DesignSpec, "blocks"),
-        lambda honest, spec: tuple(replace(b, bound=b.bound / 2) for b in honest(spec)),
-    )
-    yield from in_place_of((row_bounds, "held_in_blocks"), lambda honest, x, blocks: x)
-    yield from in_place_of((RowBounds, "_kept"), lambda honest, held, x: np.zeros(len(x), bool))
+@bug("rows leave the blocks of their noise", None, rows("frame"))
+def _() -> Iterable[Any]:
+    def halved(honest: Any, spec: Any) -> Any:
+        return tuple(replace(block, bound=block.bound / 2) for block in honest(spec))
 
-
-OF_ROWS.append(Mutation("rows leave the blocks of their noise", _blocks_not_held, (rows("frame"),)))
+    yield (formula_design.DesignSpec, "blocks"), halved
+    yield (row_bounds, "held_in_blocks"), lambda honest, x, blocks: x
+    yield (RowBounds, "_kept"), lambda honest, held, x: np.zeros(len(x), bool)
 
 
 bug("columns without bounds have no length of their own", row_bounds.together_of, rows("frame"))(
@@ -142,7 +126,8 @@ bug(
 )(nothing)
 
 
-def _interactions_trusted() -> Iterable[Swap]:
+@bug("the range of an interaction is too small, and rows are trusted", None, rows("frame"))
+def _() -> Iterable[Any]:
     """A row is taken to be as long as its declared terms say, which forget an interaction."""
 
     def plan(honest: Any, formula: Any, variables: Any) -> Any:
@@ -154,16 +139,7 @@ def _interactions_trusted() -> Iterable[Swap]:
         return factors, replace(columns, terms=terms)
 
     yield from _trusted()
-    yield from in_place_of(plan_columns, plan)
-
-
-OF_ROWS.append(
-    Mutation(
-        "the range of an interaction is too small, and rows are trusted",
-        _interactions_trusted,
-        (rows("frame"),),
-    )
-)
+    yield plan_columns, plan
 
 
 @bug("records with a missing value are dropped", (model_data, "read_design"), rows("frame"))

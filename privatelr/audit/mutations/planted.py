@@ -12,17 +12,9 @@ from unittest import mock
 
 import numpy as np
 
+from privatelr.audit import checks
 from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import DIFFERS, Row
-from privatelr.audit.checks import (
-    INTERCEPT_AND_SLOPE,
-    OK,
-    VIOLATION,
-    Check,
-    Effort,
-    Setting,
-    could_not,
-)
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_cases import audit_simplex
@@ -35,7 +27,7 @@ from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP
 from privatelr.types import Placement
 
-CAUGHT = (VIOLATION, DIFFERS)
+CAUGHT = (checks.VIOLATION, DIFFERS)
 """Verdicts on what an audit has seen."""
 _SEED = 20_240_229
 _Change = TypeVar("_Change", bound=Callable[..., Any])
@@ -48,8 +40,8 @@ class Swap:
     Attributes
     ----------
     owner : module, class or dict
-    name : str or key
-    value
+    name : str or key of a dict
+    value : object
     """
 
     owner: Any
@@ -62,7 +54,7 @@ class Look:
     """A part of the audit: its name, and what it looks at with which random numbers."""
 
     name: str
-    work: Callable[[np.random.Generator], Iterable[Check | Row]]
+    work: Callable[[np.random.Generator], Iterable[checks.Check | Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +99,15 @@ def everywhere(function: Any, value: Any) -> list[Swap]:
     ]
 
 
-def in_place_of(place: Any, change: Callable[..., Any]) -> list[Swap]:
+def in_place_of(place: Any, change: Any) -> list[Swap]:
     """Swaps that call `change` where the package calls something else, which it gets first.
 
-    A place is a function, which is swapped everywhere, or a pair of a module or class and a name.
+    A place is a function, which is swapped everywhere, or a pair of a module, class or dict and a
+    name. What a dict holds is changed once, and what is not called is a new value itself.
     """
     owner, name = place if isinstance(place, tuple) else (None, "")
+    if isinstance(owner, dict):
+        return [Swap(owner, name, change(owner[name]))]
     honest = inspect.getattr_static(owner, name) if owner else place
     inner = getattr(honest, "fget", getattr(honest, "__func__", honest))
 
@@ -120,17 +115,25 @@ def in_place_of(place: Any, change: Callable[..., Any]) -> list[Swap]:
         return change(inner, *given, **named)
 
     kind = type(honest)
-    value = kind(changed) if kind in (property, classmethod, staticmethod) else changed
+    value: Any = kind(changed) if kind in (property, classmethod, staticmethod) else changed
+    value = value if callable(change) else change
     return [Swap(owner, name, value)] if owner else everywhere(honest, value)
 
 
 def list_bug(
     bugs: list[Mutation], name: str, place: Any, *looks: Look
 ) -> Callable[[_Change], _Change]:
-    """A decorator of what `in_place_of` calls: lists it as a bug of this name."""
+    """A decorator of what `in_place_of` calls: lists it as a bug of this name.
+
+    Without a place, what is decorated yields places and changes.
+    """
 
     def plant(change: _Change) -> _Change:
-        bugs.append(Mutation(name, lambda: in_place_of(place, change), looks))
+        def swaps() -> Iterator[Swap]:
+            for where, what in [(place, change)] if place else change():
+                yield from in_place_of(where, what)
+
+        bugs.append(Mutation(name, swaps, looks))
         return change
 
     return plant
@@ -163,13 +166,10 @@ def wrongs(look: Look) -> Iterator[tuple[str, str]]:
     """All that a look finds wrong: what was looked at, and the verdict."""
     try:
         for found in look.work(np.random.default_rng(_SEED)):
-            if isinstance(found, Row) and found.verdict != OK:
-                bought = " with inference" if found.buys == "inference" else ""
-                yield f"{found.placement}, {found.loss}, {found.claim}{bought}", found.verdict
-            elif isinstance(found, Check) and not found.holds:
-                yield f"{found.part}, {found.subject}", found.verdict
+            if not found.holds:
+                yield found.title, found.verdict
     except Exception as failure:  # with a bug in the package anything may happen
-        yield look.name, could_not(failure)
+        yield look.name, checks.could_not(failure)
 
 
 def times(factor: float) -> Callable[..., Any]:
@@ -183,7 +183,9 @@ def nothing(*given: Any, **named: Any) -> None:
 
 # -- the parts of the audit -----------------------------------------------------------------------
 
-_BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 2_000, 1, 250)
+_BRIEF = checks.Effort(
+    (checks.Setting(), checks.Setting(12.0, 4.0, checks.INTERCEPT_AND_SLOPE)), 0, 2_000, 1, 250
+)
 _ALPHA = 1e-6
 
 
