@@ -36,9 +36,10 @@ from privatelr.audit.sampling.distribution_tests import (
     audit_draws,
     audit_releases,
     joint_pvalue,
+    release_both_many,
+    release_many,
     release_pvalue,
 )
-from privatelr.audit.sampling.draws import release_both_many, release_many
 from privatelr.audit.settings import QUICK, calibrate_in, plan_in
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration

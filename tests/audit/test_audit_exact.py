@@ -280,7 +280,7 @@ def test_the_integrated_profile_is_the_known_one_where_the_loss_is_gaussian():
     calibration = bare(calibrated(ApproxDP(1.0, 1e-6)), noise=noise)
     pair = deep_pair(calibration)
     mu = float(np.linalg.norm(pair.new - pair.old)) / noise.sd
-    law = loss_law(pair, calibration.problem, noise, rng())
+    law = loss_law(pair, calibration, rng())
     for epsilon in (0.1, 1.0, 2.0):
         assert law.delta(epsilon, 0.0) == pytest.approx(math.exp(log_delta(epsilon, mu)), rel=0.02)
         both = math.exp(log_delta(epsilon, math.hypot(mu, 0.3)))

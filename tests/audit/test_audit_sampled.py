@@ -29,7 +29,7 @@ from privatelr.audit.density.pairs import pinned_boundary
 from privatelr.audit.density.search import deep_pair
 from privatelr.audit.run_audit import sample
 from privatelr.audit.sampling import lower_bounds
-from privatelr.audit.sampling.draws import release_many
+from privatelr.audit.sampling.distribution_tests import release_many
 from privatelr.audit.sampling.outputs import Outputs, gather, observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.numerics import Huber, SoftplusHinge

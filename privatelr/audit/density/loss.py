@@ -24,7 +24,7 @@ from privatelr.audit.density.exact import (
     query_distance,
     telling_margins,
 )
-from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law, shift_law
+from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
 from privatelr.audit.density.pairs import Pair
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem, StagedCalibration
@@ -218,7 +218,7 @@ def _laws(
     pair: Pair, calibration: Calibration, moments: MomentsCalibration | None = None
 ) -> list[PrivacyLossDistribution]:
     """Laws of the loss of the coefficients both ways round, with the mu of the moments there."""
-    problem, noise, rng = calibration.problem, calibration.noise, np.random.default_rng(SEED)
+    rng = np.random.default_rng(SEED)
 
     def mu_of_moments(w: FloatArray) -> FloatArray:
         assert moments is not None
@@ -230,26 +230,31 @@ def _laws(
         return np.zeros(len(w))
 
     beside = None if moments is None else mu_of_moments
-    if calibration.placement == "objective":
-        ways = (pair, pair.swapped())
-        return [loss_law(way, problem, noise, rng, beside) for way in ways]
-    first, second = centres(pair, problem)
-    shift = second - first
-    length = float(np.linalg.norm(shift))
-    shift = shift * (1 + calibration.distance / length) if length > 0 else shift
-    ends = ((first, shift), (second, -shift))
-    return [shift_law(centre, moved, noise, rng, beside) for centre, moved in ends]
+    return [loss_law(way, calibration, rng, beside) for way in (pair, pair.swapped())]
 
 
 def _loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
     """What the laws of the loss of the tilt, either way round, show of a mechanism."""
     claim, mu = calibration.target, _shield_ratio(calibration)
+    tilt, found = _largest(laws, claim), _largest(laws, claim, mu)
+    return PrivacyLoss(claim, found, tilt, _rest(claim, mu), found - tilt)
+
+
+def _largest(
+    laws: list[PrivacyLossDistribution], claim: Guarantee, mu: float = 0.0, off: float = 0.0
+) -> float:
+    """What the laws show of a claim, with a further Gaussian release of ratio `mu`.
+
+    What is certain to come `off` epsilon changes a delta alone.
+    """
     if isinstance(claim, ApproxDP):
-        found, tilt = (max(law.delta(claim.epsilon, m) for law in laws) for m in (mu, 0.0))
-        return PrivacyLoss(claim, found, tilt, claim.delta, found - tilt)
-    shield = mu * mu / 2
-    tilt = max(law.rho() for law in laws)
-    return PrivacyLoss(claim, tilt + shield, tilt, claimed_number(claim) - shield, shield)
+        return max(law.delta(claim.epsilon - off, mu) for law in laws)
+    return max(law.rho() for law in laws) + mu * mu / 2
+
+
+def _rest(claim: Guarantee, mu: float) -> float:
+    """What a further Gaussian release of ratio `mu` leaves of a rho; a delta stays whole."""
+    return claimed_number(claim) - (0.0 if isinstance(claim, ApproxDP) else mu * mu / 2)
 
 
 def _shield_ratio(calibration: Calibration) -> float:
@@ -347,22 +352,13 @@ def _profile_of_both(pair: Pair, plan: StagedCalibration) -> PrivacyLoss:
     laws = _laws(pair, coefficients, moments)
     first = [law.first() for law in laws]
     if coefficients.placement == "output" or isinstance(coefficients.proven, PureDP):
-        alone = loss_of(pair, coefficients)
-        mu, certain = 0.0, alone.shield
+        alone, mu = loss_of(pair, coefficients), 0.0
+        off = alone.shield
     else:
-        alone = _loss_of_laws(first, coefficients)
-        mu, certain = _shield_ratio(coefficients), 0.0
+        alone, mu, off = _loss_of_laws(first, coefficients), _shield_ratio(coefficients), 0.0
     parts = alone, moments_loss(pair, moments)
-    if isinstance(claim, ApproxDP):
-        rest_of = claim.epsilon - certain
-        further = parts[1].found if isinstance(moments.proven, PureDP) else 0.0
-        tilt = max(law.delta(claim.epsilon, 0.0) for law in first)
-        both = max(law.delta(rest_of, mu) for law in first)
-        found = max(law.delta(rest_of - further, mu) for law in laws)
-        rest = claim.delta
-    else:
-        tilt = max(law.rho() for law in first)
-        both = tilt + mu * mu / 2
-        found = max(law.rho() for law in laws) + mu * mu / 2
-        rest = claimed_number(coefficients.target) - mu * mu / 2
+    further = parts[1].found if isinstance(moments.proven, PureDP) else 0.0
+    tilt, both = _largest(first, claim), _largest(first, claim, mu, off)
+    found = _largest(laws, claim, mu, off + further)
+    rest = _rest(claim if isinstance(claim, ApproxDP) else coefficients.target, mu)
     return PrivacyLoss(claim, found, tilt, rest, both - tilt, moments=found - both, parts=parts)

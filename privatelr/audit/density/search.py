@@ -118,9 +118,7 @@ def privacy_loss(
     return loss_at(pair, calibration, at) if plan is None else joint_loss_at(pair, plan, at)
 
 
-def _read_subject(
-    subject: Any,
-) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
+def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
     """The fit, if it is one; the plan, if it buys moments; the calibration of the coefficients."""
     match subject:
         case FitRecord(calibration=calibration):

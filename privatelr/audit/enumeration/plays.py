@@ -222,7 +222,7 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
             OnlineProblem(3, 5, 0.0, 1.0, neighbours), PureDP(epsilon, neighbours)
         )
         table = rng.integers(2, size=(5, 3, 3)).astype(np.float64)
-        losses = partial(_losses_of_table, table)
+        losses = partial(_losses_against, table[0, 0], table[:, :, None].repeat(3, axis=2))
         play = partial(_play_experts, made, losses)
         missed = follows(play, partial(_exponents_of_experts, made, losses), (3, 5), rng)
         yield _followed(f"experts, {name}", missed)
@@ -233,11 +233,6 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     sums = wild._sums / wild.calibration.problem.steps
     wildest = float(np.maximum(sums - 1.0, -sums).max(initial=0.0))
     yield Check(PART, "experts: how far wild losses move a sum, over the range", wildest)
-
-
-def _losses_of_table(table: FloatArray, past: list[int]) -> FloatArray:
-    """Losses of the round after a path: they depend on the choice before."""
-    return np.asarray(table[len(past), past[-1] if past else 0])
 
 
 def _play_experts(made: OnlineCalibration, losses: Exponents, script: Script) -> list[int]:
@@ -278,7 +273,7 @@ def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> It
 
 
 def _losses_against(first: FloatArray, table: FloatArray, past: list[int]) -> FloatArray:
-    """Losses of an adversary: the first vector is the record, the others answer the choices."""
+    """Losses of an adversary: after the first, they answer the last and the first choice."""
     return np.asarray(table[len(past), past[-1], past[0]] if past else first)
 
 
@@ -317,10 +312,7 @@ def _corners_of(
 
 
 def _exponents_of_corners(
-    corners: programs.Corners,
-    b: FloatArray,
-    made: programs.ConstraintCalibration,
-    past: list[int],
+    corners: programs.Corners, b: FloatArray, made: programs.ConstraintCalibration, past: list[int]
 ) -> FloatArray:
     held = programs.held_bounds(b, corners, made.width)
     slack = np.zeros(len(held))

@@ -1,5 +1,8 @@
 """Whether real releases are those that the audit reasons about: in law, and digit by digit.
 
+Modelled releases are made many at once, in doubles. Their noise comes from the recipe of its law,
+as a real release's does, or from the definition of the law.
+
 The law of a release can hide a small slip from any sample. With noise that the audit puts in, the
 release is one vector, and it is there or it is not: the exact minimiser of the tilted sum, and the
 moments at it.
@@ -20,7 +23,6 @@ from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label
 from privatelr.audit.density.exact import minimisers, moments_of, query
 from privatelr.audit.density.pairs import SignedRows, signed_rows
-from privatelr.audit.sampling.draws import draw_by_definition, release_both_many, release_many
 from privatelr.mechanisms import Facts, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import Calibration, calibrate_moments
 from privatelr.numerics import LOSSES, Loss
@@ -36,8 +38,9 @@ from privatelr.privacy.noise import (
     RandomVector,
     SphericalLaplace,
     SystemRandomness,
+    draw_many,
 )
-from privatelr.types import Block, FloatArray, Placement
+from privatelr.types import Block, FloatArray, Placement, parts_of
 
 PART = "release"
 _RECORDS, _RECORDS_MANY = 40, 400
@@ -51,8 +54,73 @@ _APART = (Block(1, 0.5), Block(1, 1.0, "l2"), Block(1, 1.0))
 _CLOSE = 1e-8
 """The part of the size of a minimiser that the audit's own doubles lose."""
 
+Sampler = Callable[[NoiseLaw, int, np.random.Generator], FloatArray]
+"""Draws ``(count, dimension)`` of a law."""
 Views = Callable[[StagedCalibration, SignedRows, FloatArray, FloatArray], list[FloatArray]]
 """Numbers ``(count,)`` of releases ``(count, k)``, beside those of reference, that are compared."""
+
+
+# -- modelled releases, many at once ----------------------------------------------------------
+
+
+def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
+    """As `draw_many`, by the definition of the law and NumPy's samplers, not by its recipe."""
+    match law:
+        case SphericalLaplace():
+            direction = rng.standard_normal((count, law.dimension))
+            length = rng.gamma(law.dimension, 1 / law.rate, (count, 1))
+            return np.asarray(length * direction / np.linalg.norm(direction, axis=1)[:, None])
+        case GaussianNoise():
+            return law.sd * rng.standard_normal((count, law.dimension))
+        case BlockLaplace():
+            reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
+            unit = np.empty((count, law.dimension))
+            for part in parts_of(law.blocks):
+                # uniform in the ball of radius one of the norm of the part
+                if part.norm == "l1":
+                    sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
+                    within = rng.choice(np.array([-1.0, 1.0]), sizes.shape) * sizes
+                else:
+                    within = rng.standard_normal((count, part.size))
+                    within /= np.linalg.norm(within, axis=1)[:, None]
+                    within *= rng.random((count, 1)) ** (1 / part.size)
+                unit[:, part.columns] = part.bound * within
+            return np.asarray(reach * unit)
+    return draw_many(law, count, rng)
+
+
+def release_many(
+    calibration: Calibration,
+    data: SignedRows,
+    count: int,
+    rng: np.random.Generator,
+    sampler: Sampler = draw_many,
+) -> FloatArray:
+    """Independent releases ``(count, d)`` on one dataset."""
+    problem = calibration.problem
+    noise = sampler(calibration.noise, count, rng)
+    if calibration.placement == "objective":
+        w = minimisers(data, problem, noise) + sampler(calibration.shield, count, rng)
+    else:
+        w = minimisers(data, problem, np.zeros((1, problem.d))) + noise
+    return np.asarray(np.round(w / calibration.grid) * calibration.grid)
+
+
+def release_both_many(
+    plan: StagedCalibration,
+    data: SignedRows,
+    count: int,
+    rng: np.random.Generator,
+    sampler: Sampler = draw_many,
+) -> FloatArray:
+    """Independent releases ``(count, d + d (d + 1))`` of coefficients and moments at them."""
+    moments = moments_of(plan)
+    w = release_many(plan.coefficients, data, count, rng, sampler)
+    values = query(data, moments, w) + sampler(moments.noise, count, rng)
+    return np.hstack([w, np.round(values / moments.grid) * moments.grid])
+
+
+# -- real releases, in law --------------------------------------------------------------------
 
 
 def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
@@ -70,9 +138,6 @@ def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
 
 def _facts(rows: DenseRows, loss: Loss) -> Facts:
     return Facts(rows.n, rows.d, loss, rows.radius, rows.blocks)
-
-
-# -- in law -----------------------------------------------------------------------------------
 
 
 def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
@@ -220,32 +285,23 @@ def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Recorded:
+@dataclass(frozen=True, eq=False)
+class _Recorded(SystemRandomness):
     """Randomness that keeps what it gave."""
 
-    source: SystemRandomness
     given: list[tuple[RandomVector, Draw]] = field(default_factory=list)
 
     def draw(self, recipe: RandomVector) -> Draw:
         """A draw of the operating system, written down."""
-        self.given.append((recipe, self.source.draw(recipe)))
+        self.given.append((recipe, super().draw(recipe)))
         return self.given[-1][1]
-
-    @property
-    def is_secret(self) -> bool:
-        return True
-
-    def uniforms(self, count: int) -> FloatArray:
-        """None are asked for by a release."""
-        raise NotImplementedError
 
 
 def _fresh(epsilon: float) -> Iterator[Check]:
     """Each law of a plan is drawn from once, and that draw is used."""
     request = Request(PureDP(epsilon), "objective", None, "free", "keep", "inference")
     plan = mechanisms.calibrate_all(request, Facts(40, 2, LOSSES["logistic"], 1.0))
-    recorded = _Recorded(SystemRandomness())
+    recorded = _Recorded()
     draws = draw_all(plan, recorded)
     used = [
         (plan.coefficients.noise, draws.noise),
