@@ -35,7 +35,6 @@ from privatelr.audit.recalculation.recomputed import audit_noise
 from privatelr.audit.sampling.distribution_tests import (
     audit_draws,
     audit_releases,
-    joint_pvalue,
     release_both_many,
     release_many,
     release_pvalue,
@@ -254,7 +253,7 @@ def _audit_both(
         attained=max(found.loss.parts[0].ratio for _, found in findings),
         where=f"{setting}, {worst.family}",
         sampled=max(sample_both(subject, trials, alpha, rng) for _ in range(effort.seeds)),
-        differs=joint_pvalue(request, loss, releases, rng),
+        differs=release_pvalue(request, loss, releases, rng),
         moments=max(found.loss.parts[1].ratio for _, found in findings),
     )
 

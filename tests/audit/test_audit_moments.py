@@ -53,9 +53,9 @@ from privatelr.audit.run_audit import sample_both
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
     draw_by_definition,
-    joint_pvalue,
     release_both_many,
     release_many,
+    release_pvalue,
 )
 from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
@@ -564,7 +564,7 @@ def test_moments_at_the_minimiser_have_no_such_sensitivity():
 
 def pvalue(target=TARGETS[0], placement="objective", count=60, loss=LOGISTIC, seed=3):
     request = Request(target, placement, None, "free", "keep", "inference", kinds_of(target))
-    return joint_pvalue(request, loss, count, rng(seed))
+    return release_pvalue(request, loss, count, rng(seed))
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

@@ -16,14 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.density.exact import (
-    Charge,
-    centres,
-    likelihood_ratio,
-    moments_of,
-    query_distance,
-    telling_margins,
-)
+from privatelr.audit.density import exact
+from privatelr.audit.density.exact import Charge
 from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
 from privatelr.audit.density.pairs import Pair
 from privatelr.errors import GuaranteeError
@@ -134,20 +128,22 @@ def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = N
     """
     claim, problem = calibration.proven, calibration.problem
     if calibration.placement == "output":
-        first, second = centres(pair, problem)
+        first, second = exact.centres(pair, problem)
         distance = float(np.linalg.norm(first - second)) + calibration.distance
         found = shown(calibration.noise, claim, distance)
         return PrivacyLoss(claim, found, found, claimed_number(claim))
     if not isinstance(claim, PureDP):
         return _loss_of_laws(_laws(pair, calibration), calibration)
     starts = [*([] if outputs is None else [outputs]), _places(pair, calibration)]
-    ways = [(likelihood_ratio(calibration, way),) for way in (pair, pair.swapped())]
+    ways = [(exact.likelihood_ratio(calibration, way),) for way in (pair, pair.swapped())]
     return _with_shield(calibration, *_climb(ways, starts, problem))
 
 
 def loss_at(pair: Pair, calibration: Calibration, w: FloatArray) -> PrivacyLoss:
     """The loss of objective perturbation under a pure claim at one output, either way round."""
-    return _with_shield(calibration, abs(float(likelihood_ratio(calibration, pair)(w[None])[0])), w)
+    return _with_shield(
+        calibration, abs(float(exact.likelihood_ratio(calibration, pair)(w[None])[0])), w
+    )
 
 
 def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
@@ -202,7 +198,7 @@ def _places(pair: Pair, calibration: Calibration) -> FloatArray:
     records: a large intercept with a slope that makes up for it.
     """
     d, rng = pair.d, np.random.default_rng(SEED)
-    middles = centres(pair, calibration.problem)
+    middles = exact.centres(pair, calibration.problem)
     directions = [*rng.standard_normal((60, d)), *middles]
     if d > 1:
         basis = np.linalg.qr(np.column_stack([pair.old, pair.new, np.eye(d)]))[0]
@@ -222,7 +218,7 @@ def _laws(
 
     def mu_of_moments(w: FloatArray) -> FloatArray:
         assert moments is not None
-        distance = query_distance(pair, moments, w) / moments.noise.scale
+        distance = exact.query_distance(pair, moments, w) / moments.noise.scale
         if isinstance(moments.noise, GaussianNoise):
             return distance
         if isinstance(moments.target, ZCDP):  # the Gaussian of as large a rho
@@ -274,15 +270,15 @@ def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
     Exact for that w: noise that does not depend on the data shows a change of the query by its
     length alone. The w matters through the margins of the two records only.
     """
-    margins, back = telling_margins(pair, calibration)
+    margins, back = exact.telling_margins(pair, calibration)
 
     def below(at: FloatArray) -> float:
-        return -float(query_distance(pair, calibration, (at @ back)[None])[0])
+        return -float(exact.query_distance(pair, calibration, (at @ back)[None])[0])
 
-    start = margins[int(np.argmax(query_distance(pair, calibration, margins @ back)))]
+    start = margins[int(np.argmax(exact.query_distance(pair, calibration, margins @ back)))]
     found = optimize.minimize(below, start, method="Nelder-Mead", options={"maxiter": 100})
     w = np.asarray(found.x @ back)
-    claim, distance = calibration.proven, float(query_distance(pair, calibration, w[None])[0])
+    claim, distance = calibration.proven, float(exact.query_distance(pair, calibration, w[None])[0])
     largest = shown(calibration.noise, claim, distance)
     return PrivacyLoss(claim, largest, largest, claimed_number(claim), output=w)
 
@@ -301,17 +297,17 @@ def joint_loss_of(
     part is also held to its own claim, and so under the other guarantees: the ledger composes
     the parts.
     """
-    coefficients, moments = plan.coefficients, moments_of(plan)
+    coefficients, moments = plan.coefficients, exact.moments_of(plan)
     if not isinstance(plan.proven, PureDP):
         return _profile_of_both(pair, plan)
     parts = loss_of(pair, coefficients, outputs), moments_loss(pair, moments)
     starts = [part.output[None] for part in parts if part.output is not None]
     starts += [] if outputs is None else [outputs]
-    margins, back = telling_margins(pair, moments)
+    margins, back = exact.telling_margins(pair, moments)
     starts.append(margins @ back)
     if coefficients.placement == "output":
         # noise on a minimiser shows most far out on the line through the two
-        first, second = centres(pair, coefficients.problem)
+        first, second = exact.centres(pair, coefficients.problem)
         steps = 10.0 ** np.arange(-2.0, 4.0)[:, None] * (first - second)
         starts += [first[None], second[None], first + steps, second - steps]
     starts.append(_places(pair, coefficients))
@@ -323,7 +319,7 @@ def joint_loss_at(
     pair: Pair, plan: StagedCalibration, w: FloatArray, parts: tuple[PrivacyLoss, ...] = ()
 ) -> PrivacyLoss:
     """The loss of a release of both under a pure claim at one w, the worse way round."""
-    moments = moments_of(plan)
+    moments = exact.moments_of(plan)
     parts = parts or (loss_of(pair, plan.coefficients), moments_loss(pair, moments))
     ways = (_charges(way, plan) for way in (pair, pair.swapped()))
     charges = [[float(charge(w[None])[0]) for charge in way] for way in ways]
@@ -334,12 +330,15 @@ def joint_loss_at(
 
 def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
     """What the coefficients add, and what the moments do at their worst values for each w."""
-    calibration, moments = plan.coefficients, moments_of(plan)
-    ratio, unit = likelihood_ratio(calibration, pair), shown(moments.noise, moments.proven, 1.0)
+    calibration, moments = plan.coefficients, exact.moments_of(plan)
+    ratio, unit = (
+        exact.likelihood_ratio(calibration, pair),
+        shown(moments.noise, moments.proven, 1.0),
+    )
     inexact = 0.0
     if calibration.placement == "output":
         inexact = shown(calibration.noise, calibration.proven, calibration.distance)
-    return lambda w: ratio(w) + inexact, lambda w: unit * query_distance(pair, moments, w)
+    return lambda w: ratio(w) + inexact, lambda w: unit * exact.query_distance(pair, moments, w)
 
 
 def _profile_of_both(pair: Pair, plan: StagedCalibration) -> PrivacyLoss:
@@ -348,7 +347,7 @@ def _profile_of_both(pair: Pair, plan: StagedCalibration) -> PrivacyLoss:
     What one of the two is proven to show at most, under a claim of its own that is pure, comes
     off epsilon.
     """
-    claim, coefficients, moments = plan.target, plan.coefficients, moments_of(plan)
+    claim, coefficients, moments = plan.target, plan.coefficients, exact.moments_of(plan)
     laws = _laws(pair, coefficients, moments)
     first = [law.first() for law in laws]
     if coefficients.placement == "output" or isinstance(coefficients.proven, PureDP):

@@ -19,13 +19,7 @@ from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import log_chances_of, loss_of_outcomes, nearest_dense
 from privatelr.audit.enumeration.tiny_cases import exact_minimiser
 from privatelr.mechanisms import linear_programs as programs
-from privatelr.mechanisms.online import (
-    OnlineCalibration,
-    OnlineProblem,
-    PrivateFTRL,
-    calibrate_online,
-)
-from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, minimiser_logs
+from privatelr.mechanisms import online, simplex
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import NEIGHBOURS, ZERO_OUT, Promise, PureDP
@@ -192,10 +186,10 @@ def _exponents_of_columns(
 
 def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     for loss in LOSSES.values():
-        facts = SimplexFacts(_RECORDS, 2, 1.0, 0.7, loss)
-        made = calibrate_simplex(facts, PureDP(epsilon), "auto", 2)
+        facts = simplex.SimplexFacts(_RECORDS, 2, 1.0, 0.7, loss)
+        made = simplex.calibrate_simplex(facts, PureDP(epsilon), "auto", 2)
         rows = _random_rows(rng)
-        ours, exact = minimiser_logs(rows, made), exact_minimiser(rows, made.problem)
+        ours, exact = simplex.minimiser_logs(rows, made), exact_minimiser(rows, made.problem)
         apart = float(np.ptp(ours - exact))
         most = _SAME + 2 * made.tolerance / made.problem.penalty
         yield Check(PART, f"simplex, {loss.name}: distance to the exact minimum", apart, most)
@@ -204,10 +198,10 @@ def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
 # -- experts ------------------------------------------------------------------------------------
 
 
-class _Scripted(PrivateFTRL):
+class _Scripted(online.PrivateFTRL):
     """A play whose choices are scripted."""
 
-    def __init__(self, calibration: OnlineCalibration, script: Script) -> None:
+    def __init__(self, calibration: online.OnlineCalibration, script: Script) -> None:
         self._begin(calibration, None)
         self._entry = None
         self._script = script
@@ -218,8 +212,8 @@ class _Scripted(PrivateFTRL):
 
 def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     for name, neighbours in NEIGHBOURS.items():
-        made = calibrate_online(
-            OnlineProblem(3, 5, 0.0, 1.0, neighbours), PureDP(epsilon, neighbours)
+        made = online.calibrate_online(
+            online.OnlineProblem(3, 5, 0.0, 1.0, neighbours), PureDP(epsilon, neighbours)
         )
         table = rng.integers(2, size=(5, 3, 3)).astype(np.float64)
         losses = partial(_losses_against, table[0, 0], table[:, :, None].repeat(3, axis=2))
@@ -227,7 +221,7 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         missed = follows(play, partial(_exponents_of_experts, made, losses), (3, 5), rng)
         yield _followed(f"experts, {name}", missed)
     # by how much sums leave what one round of losses in the range can make of them; 0 is right
-    wild = PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
+    wild = online.PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
     wild.predict()
     wild.update(_WILD)
     sums = wild._sums / wild.calibration.problem.steps
@@ -235,7 +229,7 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     yield Check(PART, "experts: how far wild losses move a sum, over the range", wildest)
 
 
-def _play_experts(made: OnlineCalibration, losses: Exponents, script: Script) -> list[int]:
+def _play_experts(made: online.OnlineCalibration, losses: Exponents, script: Script) -> list[int]:
     """The choices of a play; none if a round that is asked twice answers twice."""
     run, path = _Scripted(made, script), list[int]()
     for _ in range(5):
@@ -247,7 +241,7 @@ def _play_experts(made: OnlineCalibration, losses: Exponents, script: Script) ->
 
 
 def _exponents_of_experts(
-    made: OnlineCalibration, losses: Exponents, past: list[int]
+    made: online.OnlineCalibration, losses: Exponents, past: list[int]
 ) -> FloatArray:
     sums = np.zeros(made.problem.n_experts)
     for turn in range(len(past)):
@@ -257,8 +251,8 @@ def _exponents_of_experts(
 
 def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> Iterator[Check]:
     for name, neighbours in NEIGHBOURS.items():
-        problem = OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, neighbours)
-        made = calibrate_online(problem, replace(claim, neighbours=neighbours))
+        problem = online.OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, neighbours)
+        made = online.calibrate_online(problem, replace(claim, neighbours=neighbours))
         other = np.zeros(2) if neighbours is ZERO_OUT else np.array([0.0, 1.0])
         worst = 0.0
         for case in range(cases):

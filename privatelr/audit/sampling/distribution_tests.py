@@ -11,7 +11,7 @@ moments at it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -56,8 +56,6 @@ _CLOSE = 1e-8
 
 Sampler = Callable[[NoiseLaw, int, np.random.Generator], FloatArray]
 """Draws ``(count, dimension)`` of a law."""
-Views = Callable[[StagedCalibration, SignedRows, FloatArray, FloatArray], list[FloatArray]]
-"""Numbers ``(count,)`` of releases ``(count, k)``, beside those of reference, that are compared."""
 
 
 # -- modelled releases, many at once ----------------------------------------------------------
@@ -113,9 +111,13 @@ def release_both_many(
     rng: np.random.Generator,
     sampler: Sampler = draw_many,
 ) -> FloatArray:
-    """Independent releases ``(count, d + d (d + 1))`` of coefficients and moments at them."""
-    moments = moments_of(plan)
-    w = release_many(plan.coefficients, data, count, rng, sampler)
+    """Independent releases ``(count, d + d (d + 1))`` of coefficients and moments at them.
+
+    ``(count, d)`` of a plan that buys no moments.
+    """
+    w, moments = release_many(plan.coefficients, data, count, rng, sampler), plan.moments
+    if moments is None:
+        return w
     values = query(data, moments, w) + sampler(moments.noise, count, rng)
     return np.hstack([w, np.round(values / moments.grid) * moments.grid])
 
@@ -145,44 +147,19 @@ def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Gene
 
     Draws releases of small datasets with noise of the operating system, as a user does: of rows
     in a ball and in blocks, of one class only, and with records that cannot be used. Compares
-    each coordinate and the distance from the middle with `release_many` (Kolmogorov and
-    Smirnov). Returns the smallest p-value times the number of comparisons.
+    them with modelled ones (Kolmogorov and Smirnov): each coefficient, and the distance from the
+    middle; of a request that buys moments what they differ by from their query at the released
+    coefficients, and whether that noise goes with itself or with the coefficients. Returns the
+    smallest p-value times the number of comparisons.
 
     Parameters
     ----------
     count : int
         Releases of each dataset.
     """
-    return _pvalue(_views, small_datasets(rng), request, loss, count, rng)
-
-
-def joint_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
-    """`release_pvalue` for a request that buys moments with the coefficients.
-
-    What is compared is each coefficient, what the moments differ by from their query at the
-    released coefficients, and whether that noise goes with itself or with the coefficients.
-    """
-    # Two records more, each so often that w shows in the moments beside their noise. One has
-    # nearly always the same label, where the logistic loss bends unevenly, and one either label
-    # as often, where the Huber loss has no bend but near by. Moments that are computed elsewhere
-    # than at the released w differ there.
-    half = np.arange(_RECORDS_MANY // 2)
-    x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)
-    y = np.where(np.concatenate([half % 20 > 0, half % 2 > 0]), 1.0, -1.0)
-    datasets = chain(small_datasets(rng), [DenseRows(x, y, bound=1.0, intercept=None)])
-    return _pvalue(_views_of_both, datasets, request, loss, count, rng)
-
-
-def _pvalue(
-    views: Views,
-    datasets: Iterable[DenseRows],
-    request: Request,
-    loss: Loss,
-    count: int,
-    rng: np.random.Generator,
-) -> float:
     pvalues: list[float] = []
-    for rows in datasets:
+    further = [_two_records()] if request.spend == "inference" else []
+    for rows in chain(small_datasets(rng), further):
         plan = mechanisms.calibrate_all(request, _facts(rows, loss))
         released = []
         for _ in range(count):
@@ -190,30 +167,37 @@ def _pvalue(
             found = mechanisms.release_all(rows, plan, noise, Newton())
             released.append([*found.coef, *(found.moments.values if found.moments else ())])
         data, many = signed_rows(rows.x, rows.y), min(_MODELLED * count, _MOST)
-        if plan.moments is None:
-            modelled = release_many(plan.coefficients, data, many, rng, draw_by_definition)
-        else:
-            modelled = release_both_many(plan, data, many, rng, draw_by_definition)
-        sides = (views(plan, data, side, modelled) for side in (np.array(released), modelled))
-        pvalues += _same_law(*sides)
+        modelled = release_both_many(plan, data, many, rng, draw_by_definition)
+        pvalues += _same_law(
+            *(_views(plan, data, side, modelled) for side in (np.array(released), modelled))
+        )
     return min(1.0, len(pvalues) * min(pvalues))
+
+
+def _two_records() -> DenseRows:
+    """Two records, each so often that w shows in the moments beside their noise.
+
+    One has nearly always the same label, where the logistic loss bends unevenly, and one either
+    label as often, where the Huber loss has no bend but near by. Moments that are computed
+    elsewhere than at the released w differ there.
+    """
+    half = np.arange(_RECORDS_MANY // 2)
+    x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)
+    y = np.where(np.concatenate([half % 20 > 0, half % 2 > 0]), 1.0, -1.0)
+    return DenseRows(x, y, bound=1.0, intercept=None)
 
 
 def _views(
     plan: StagedCalibration, data: SignedRows, releases: FloatArray, reference: FloatArray
 ) -> list[FloatArray]:
-    middle = np.median(reference, axis=0)
-    return [*releases.T, np.linalg.norm(releases - middle, axis=1)]
-
-
-def _views_of_both(
-    plan: StagedCalibration, data: SignedRows, releases: FloatArray, reference: FloatArray
-) -> list[FloatArray]:
-    """Numbers whose laws would show a slip in the noise or in the query."""
-    moments, d = moments_of(plan), plan.coefficients.problem.d
-    w, centre = releases[:, :d], np.median(reference[:, :d], axis=0)
-    spread = (w - centre) / np.median(np.abs(reference[:, :d] - centre), axis=0)
-    noise = (releases[:, d:] - query(data, moments, w)) / moments.noise.scale
+    """Numbers ``(count,)`` whose laws would show a slip in the noise or in the query."""
+    d = plan.coefficients.problem.d
+    w, middles = releases[:, :d], reference[:, :d]
+    centre = np.median(middles, axis=0)
+    if plan.moments is None:
+        return [*w.T, np.linalg.norm(w - centre, axis=1)]
+    spread = (w - centre) / np.median(np.abs(middles - centre), axis=0)
+    noise = (releases[:, d:] - query(data, plan.moments, w)) / plan.moments.noise.scale
     bend, steep = np.hsplit(noise, 2)
     along = [np.diagonal(mechanisms.matrix_of(part), axis1=1, axis2=2) for part in (bend, steep)]
     return [
