@@ -241,7 +241,7 @@ def _largest(
 ) -> float:
     """What the laws show of a claim, with a further Gaussian release of ratio `mu`.
 
-    What is certain to come `off` epsilon changes a delta alone.
+    A delta is that at the epsilon of the claim less `off`, which other parts take from it.
     """
     if isinstance(claim, ApproxDP):
         return max(law.delta(claim.epsilon - off, mu) for law in laws)

@@ -104,16 +104,14 @@ def privacy_loss(
         raise ArgumentError(
             f"data and neighbour of shape ({pair.n}, {pair.d}): takes n={n} and d={d}."
         )
-    if output is None:
+    at = None if output is None else _read_output(output, calibration, (plan or calibration).proven)
+    if at is None:
         return (
             losses.loss_of(pair, calibration) if plan is None else losses.joint_loss_of(pair, plan)
         )
-    at = _read_output(output, calibration, (plan or calibration).proven)
-    return (
-        losses.loss_at(pair, calibration, at)
-        if plan is None
-        else losses.joint_loss_at(pair, plan, at)
-    )
+    if plan is None:
+        return losses.loss_at(pair, calibration, at)
+    return losses.joint_loss_at(pair, plan, at)
 
 
 def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
@@ -204,17 +202,13 @@ def search(
     are each the worst that was met, the moments also on records at a right angle.
     """
     _, plan, calibration = _read_subject(subject)
-    findings = [
-        Finding(
-            calibration,
-            pair,
-            losses.joint_loss_of(pair, plan, outputs)
-            if plan
-            else losses.loss_of(pair, calibration, outputs),
-            family,
-        )
-        for family, pair, outputs in _candidates(calibration, plan, rng, random_pairs)
-    ]
+    findings = []
+    for family, pair, outputs in _candidates(calibration, plan, rng, random_pairs):
+        if plan is None:
+            loss = losses.loss_of(pair, calibration, outputs)
+        else:
+            loss = losses.joint_loss_of(pair, plan, outputs)
+        findings.append(Finding(calibration, pair, loss, family))
     worst = max(findings, key=lambda found: _ratio(found.loss))
     if plan is None:
         return worst
