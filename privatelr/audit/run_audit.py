@@ -28,11 +28,10 @@ from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
 from privatelr.audit.fits import audit_front, audit_tables
 from privatelr.audit.peers import audit_peers
 from privatelr.audit.recomputed import audit_noise
-from privatelr.audit.sampling import draws
+from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
     audit_draws,
     audit_releases,
-    joint_pvalue,
     release_pvalue,
 )
 from privatelr.errors import ArgumentError, require_number, show
@@ -165,7 +164,6 @@ def audit_one(
     if isinstance(claim, ApproxDP) and SphericalLaplace in request.kinds:
         claim = PureDP(claim.epsilon, claim.neighbours)
     trials = -(-effort.trials // fewer)
-    pvalue = joint_pvalue if both else release_pvalue
     return Row(
         placement=request.placement,
         loss=checks.label(loss),
@@ -175,7 +173,7 @@ def audit_one(
         attained=max(each.parts[0].ratio if both else each.tilt_ratio for each in losses),
         where=f"{setting}, {worst.family}",
         sampled=max(sample(subject, trials, alpha, rng) for _ in range(effort.seeds)),
-        differs=pvalue(request, loss, -(-effort.releases // fewer), rng),
+        differs=release_pvalue(request, loss, -(-effort.releases // fewer), rng),
         moments=max(each.parts[1].ratio for each in losses) if both else math.nan,
     )
 
@@ -193,12 +191,12 @@ def sample(
     release: Callable[..., FloatArray]
     if isinstance(subject, StagedCalibration):
         pair = usual_pair(subject.coefficients, WIDER)[0]
-        release = partial(draws.release_both_many, subject)
+        release = partial(distribution_tests.release_both_many, subject)
         score = exact.likelihood_ratio_of_both(subject, pair)
     else:
         deep = subject.problem.d > 1
         pair = deep_pair(subject) if deep else straight_pair(subject, 0.0)[0]
-        release = partial(draws.release_many, subject)
+        release = partial(distribution_tests.release_many, subject)
         score = exact.likelihood_ratio(subject, pair)
     first, second = (release(side, trials, rng) for side in (pair.first(), pair.second()))
     return checks.sampled_bound(subject.proven, first, second, alpha, score)

@@ -181,8 +181,6 @@ _KDD_COLUMNS = (
     "connection",
 )
 _COD_RNA_COLUMNS = ("energy", "length", "A1", "U1", "C1", "A2", "U2", "C2")
-FETCHED = ("adult", "cod_rna", "kddcup99")
-"""Names under which `load_schema` knows the tables of this module."""
 
 
 @suggests_arguments

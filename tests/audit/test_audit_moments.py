@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from broken_mechanisms import (
     LOGISTIC,
+    bare,
+    calibrated,
     curvature_alone_paid,
     kinds_of,
     moments_for_add_or_remove,
@@ -24,6 +26,7 @@ from privatelr import audit, dplr, dpsvm
 from privatelr.audit.audit_table import Row
 from privatelr.audit.checks import label
 from privatelr.audit.density.exact import (
+    centres,
     gradient,
     hessian,
     likelihood_ratio_of_both,
@@ -34,7 +37,7 @@ from privatelr.audit.density.exact import (
     query_distance,
 )
 from privatelr.audit.density.loss import joint_loss_at, joint_loss_of, moments_loss
-from privatelr.audit.density.loss_profile import PrivacyLossDistribution, shift_law
+from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
 from privatelr.audit.density.pairs import (
     RIGHT,
     WIDER,
@@ -45,11 +48,15 @@ from privatelr.audit.density.pairs import (
     signed_rows,
     usual_pair,
 )
-from privatelr.audit.density.search import search
+from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.run_audit import sample
 from privatelr.audit.sampling import distribution_tests
-from privatelr.audit.sampling.distribution_tests import joint_pvalue
-from privatelr.audit.sampling.draws import draw_by_definition, release_both_many, release_many
+from privatelr.audit.sampling.distribution_tests import (
+    draw_by_definition,
+    release_both_many,
+    release_many,
+    release_pvalue,
+)
 from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms import Facts, Request, matrix_of, mean_moments, registry
@@ -261,13 +268,15 @@ def test_crossed_records_have_their_margin_at_the_output():
 
 def test_gaussian_releases_that_follow_each_other_compose_exactly():
     """A normal loss, and then a Gaussian release whatever came out: one of the hypotenuse."""
-    noise, shift = GaussianNoise(2, 2.0), np.array([0.6, -0.8])
-    mu, follows = 0.5, 0.7
+    honest = calibrated(ZCDP(0.5), placement="output")
+    pair, mu, follows = deep_pair(honest), 0.5, 0.7
+    shift = np.linalg.norm(np.subtract(*centres(pair, honest.problem))) + honest.distance
+    calibration = bare(honest, noise=GaussianNoise(2, shift / mu))
 
     def beside(w):
         return np.full(len(w), follows)
 
-    law = shift_law(np.zeros(2), shift, noise, rng(), beside)
+    law = loss_law(pair, calibration, rng(), beside)
     whole = math.hypot(mu, follows)
     for epsilon in (0.1, 1.0, 2.5):
         exact = math.exp(log_delta(epsilon, whole))
@@ -555,7 +564,7 @@ def test_moments_at_the_minimiser_have_no_such_sensitivity():
 
 def pvalue(target=TARGETS[0], placement="objective", count=60, loss=LOGISTIC, seed=3):
     request = Request(target, placement, None, "free", "keep", "inference", kinds_of(target))
-    return joint_pvalue(request, loss, count, rng(seed))
+    return release_pvalue(request, loss, count, rng(seed))
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

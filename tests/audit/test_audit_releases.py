@@ -7,7 +7,7 @@ import pytest
 from broken_mechanisms import kinds_of
 from scipy import optimize
 
-from privatelr import ZCDP, ApproxDP, PureDP
+from privatelr import ZCDP, ApproxDP, PureDP, mechanisms
 from privatelr.audit.checks import label
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import release_pvalue
@@ -111,3 +111,17 @@ def test_block_noise_that_is_too_small_is_seen(monkeypatch):
 def test_honest_releases_pass(placement, kind):
     for loss in (LOGISTIC, Huber(0.01)):
         assert pvalue(placement, kind, 40, loss) > 1e-6
+
+
+def test_moments_that_are_not_numbers_are_a_violation(monkeypatch):
+    honest = mechanisms.release_moments
+
+    def release(rows, coef, calibration, noise):
+        found = honest(rows, coef, calibration, noise)
+        return replace(found, values=np.full_like(found.values, np.nan))
+
+    monkeypatch.setattr(mechanisms, "release_moments", release)
+    monkeypatch.setattr(distribution_tests, "LOSSES", {"huber": Huber(), "logistic": LOGISTIC})
+    found = distribution_tests.audit_releases(np.random.default_rng(3), 1.0)
+    verdicts = [check.verdict for check in found if check.subject.startswith("moments")]
+    assert verdicts == ["VIOLATION"] * 2

@@ -16,15 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.density.exact import (
-    Charge,
-    centres,
-    likelihood_ratio,
-    moments_of,
-    query_distance,
-    telling_margins,
-)
-from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law, shift_law
+from privatelr.audit.density import exact
+from privatelr.audit.density.exact import Charge
+from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
 from privatelr.audit.density.pairs import Pair
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem, StagedCalibration
@@ -134,20 +128,22 @@ def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = N
     """
     claim, problem = calibration.proven, calibration.problem
     if calibration.placement == "output":
-        first, second = centres(pair, problem)
+        first, second = exact.centres(pair, problem)
         distance = float(np.linalg.norm(first - second)) + calibration.distance
         found = shown(calibration.noise, claim, distance)
         return PrivacyLoss(claim, found, found, claimed_number(claim))
     if not isinstance(claim, PureDP):
         return _loss_of_laws(_laws(pair, calibration), calibration)
     starts = [*([] if outputs is None else [outputs]), _places(pair, calibration)]
-    ways = [(likelihood_ratio(calibration, way),) for way in (pair, pair.swapped())]
+    ways = [(exact.likelihood_ratio(calibration, way),) for way in (pair, pair.swapped())]
     return _with_shield(calibration, *_climb(ways, starts, problem))
 
 
 def loss_at(pair: Pair, calibration: Calibration, w: FloatArray) -> PrivacyLoss:
     """The loss of objective perturbation under a pure claim at one output, either way round."""
-    return _with_shield(calibration, abs(float(likelihood_ratio(calibration, pair)(w[None])[0])), w)
+    return _with_shield(
+        calibration, abs(float(exact.likelihood_ratio(calibration, pair)(w[None])[0])), w
+    )
 
 
 def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
@@ -202,7 +198,7 @@ def _places(pair: Pair, calibration: Calibration) -> FloatArray:
     records: a large intercept with a slope that makes up for it.
     """
     d, rng = pair.d, np.random.default_rng(SEED)
-    middles = centres(pair, calibration.problem)
+    middles = exact.centres(pair, calibration.problem)
     directions = [*rng.standard_normal((60, d)), *middles]
     if d > 1:
         basis = np.linalg.qr(np.column_stack([pair.old, pair.new, np.eye(d)]))[0]
@@ -218,11 +214,11 @@ def _laws(
     pair: Pair, calibration: Calibration, moments: MomentsCalibration | None = None
 ) -> list[PrivacyLossDistribution]:
     """Laws of the loss of the coefficients both ways round, with the mu of the moments there."""
-    problem, noise, rng = calibration.problem, calibration.noise, np.random.default_rng(SEED)
+    rng = np.random.default_rng(SEED)
 
     def mu_of_moments(w: FloatArray) -> FloatArray:
         assert moments is not None
-        distance = query_distance(pair, moments, w) / moments.noise.scale
+        distance = exact.query_distance(pair, moments, w) / moments.noise.scale
         if isinstance(moments.noise, GaussianNoise):
             return distance
         if isinstance(moments.target, ZCDP):  # the Gaussian of as large a rho
@@ -230,26 +226,31 @@ def _laws(
         return np.zeros(len(w))
 
     beside = None if moments is None else mu_of_moments
-    if calibration.placement == "objective":
-        ways = (pair, pair.swapped())
-        return [loss_law(way, problem, noise, rng, beside) for way in ways]
-    first, second = centres(pair, problem)
-    shift = second - first
-    length = float(np.linalg.norm(shift))
-    shift = shift * (1 + calibration.distance / length) if length > 0 else shift
-    ends = ((first, shift), (second, -shift))
-    return [shift_law(centre, moved, noise, rng, beside) for centre, moved in ends]
+    return [loss_law(way, calibration, rng, beside) for way in (pair, pair.swapped())]
 
 
 def _loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
     """What the laws of the loss of the tilt, either way round, show of a mechanism."""
     claim, mu = calibration.target, _shield_ratio(calibration)
+    tilt, found = _largest(laws, claim), _largest(laws, claim, mu)
+    return PrivacyLoss(claim, found, tilt, _rest(claim, mu), found - tilt)
+
+
+def _largest(
+    laws: list[PrivacyLossDistribution], claim: Guarantee, mu: float = 0.0, off: float = 0.0
+) -> float:
+    """What the laws show of a claim, with a further Gaussian release of ratio `mu`.
+
+    A delta is that at the epsilon of the claim less `off`, which other parts take from it.
+    """
     if isinstance(claim, ApproxDP):
-        found, tilt = (max(law.delta(claim.epsilon, m) for law in laws) for m in (mu, 0.0))
-        return PrivacyLoss(claim, found, tilt, claim.delta, found - tilt)
-    shield = mu * mu / 2
-    tilt = max(law.rho() for law in laws)
-    return PrivacyLoss(claim, tilt + shield, tilt, claimed_number(claim) - shield, shield)
+        return max(law.delta(claim.epsilon - off, mu) for law in laws)
+    return max(law.rho() for law in laws) + mu * mu / 2
+
+
+def _rest(claim: Guarantee, mu: float) -> float:
+    """What a further Gaussian release of ratio `mu` leaves of a rho; a delta stays whole."""
+    return claimed_number(claim) - (0.0 if isinstance(claim, ApproxDP) else mu * mu / 2)
 
 
 def _shield_ratio(calibration: Calibration) -> float:
@@ -269,15 +270,15 @@ def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
     Exact for that w: noise that does not depend on the data shows a change of the query by its
     length alone. The w matters through the margins of the two records only.
     """
-    margins, back = telling_margins(pair, calibration)
+    margins, back = exact.telling_margins(pair, calibration)
 
     def below(at: FloatArray) -> float:
-        return -float(query_distance(pair, calibration, (at @ back)[None])[0])
+        return -float(exact.query_distance(pair, calibration, (at @ back)[None])[0])
 
-    start = margins[int(np.argmax(query_distance(pair, calibration, margins @ back)))]
+    start = margins[int(np.argmax(exact.query_distance(pair, calibration, margins @ back)))]
     found = optimize.minimize(below, start, method="Nelder-Mead", options={"maxiter": 100})
     w = np.asarray(found.x @ back)
-    claim, distance = calibration.proven, float(query_distance(pair, calibration, w[None])[0])
+    claim, distance = calibration.proven, float(exact.query_distance(pair, calibration, w[None])[0])
     largest = shown(calibration.noise, claim, distance)
     return PrivacyLoss(claim, largest, largest, claimed_number(claim), output=w)
 
@@ -296,17 +297,17 @@ def joint_loss_of(
     part is also held to its own claim, and so under the other guarantees: the ledger composes
     the parts.
     """
-    coefficients, moments = plan.coefficients, moments_of(plan)
+    coefficients, moments = plan.coefficients, exact.moments_of(plan)
     if not isinstance(plan.proven, PureDP):
         return _profile_of_both(pair, plan)
     parts = loss_of(pair, coefficients, outputs), moments_loss(pair, moments)
     starts = [part.output[None] for part in parts if part.output is not None]
     starts += [] if outputs is None else [outputs]
-    margins, back = telling_margins(pair, moments)
+    margins, back = exact.telling_margins(pair, moments)
     starts.append(margins @ back)
     if coefficients.placement == "output":
         # noise on a minimiser shows most far out on the line through the two
-        first, second = centres(pair, coefficients.problem)
+        first, second = exact.centres(pair, coefficients.problem)
         steps = 10.0 ** np.arange(-2.0, 4.0)[:, None] * (first - second)
         starts += [first[None], second[None], first + steps, second - steps]
     starts.append(_places(pair, coefficients))
@@ -318,7 +319,7 @@ def joint_loss_at(
     pair: Pair, plan: StagedCalibration, w: FloatArray, parts: tuple[PrivacyLoss, ...] = ()
 ) -> PrivacyLoss:
     """The loss of a release of both under a pure claim at one w, the worse way round."""
-    moments = moments_of(plan)
+    moments = exact.moments_of(plan)
     parts = parts or (loss_of(pair, plan.coefficients), moments_loss(pair, moments))
     ways = (_charges(way, plan) for way in (pair, pair.swapped()))
     charges = [[float(charge(w[None])[0]) for charge in way] for way in ways]
@@ -329,12 +330,15 @@ def joint_loss_at(
 
 def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
     """What the coefficients add, and what the moments do at their worst values for each w."""
-    calibration, moments = plan.coefficients, moments_of(plan)
-    ratio, unit = likelihood_ratio(calibration, pair), shown(moments.noise, moments.proven, 1.0)
+    calibration, moments = plan.coefficients, exact.moments_of(plan)
+    ratio, unit = (
+        exact.likelihood_ratio(calibration, pair),
+        shown(moments.noise, moments.proven, 1.0),
+    )
     inexact = 0.0
     if calibration.placement == "output":
         inexact = shown(calibration.noise, calibration.proven, calibration.distance)
-    return lambda w: ratio(w) + inexact, lambda w: unit * query_distance(pair, moments, w)
+    return lambda w: ratio(w) + inexact, lambda w: unit * exact.query_distance(pair, moments, w)
 
 
 def _profile_of_both(pair: Pair, plan: StagedCalibration) -> PrivacyLoss:
@@ -343,26 +347,17 @@ def _profile_of_both(pair: Pair, plan: StagedCalibration) -> PrivacyLoss:
     What one of the two is proven to show at most, under a claim of its own that is pure, comes
     off epsilon.
     """
-    claim, coefficients, moments = plan.target, plan.coefficients, moments_of(plan)
+    claim, coefficients, moments = plan.target, plan.coefficients, exact.moments_of(plan)
     laws = _laws(pair, coefficients, moments)
     first = [law.first() for law in laws]
     if coefficients.placement == "output" or isinstance(coefficients.proven, PureDP):
-        alone = loss_of(pair, coefficients)
-        mu, certain = 0.0, alone.shield
+        alone, mu = loss_of(pair, coefficients), 0.0
+        off = alone.shield
     else:
-        alone = _loss_of_laws(first, coefficients)
-        mu, certain = _shield_ratio(coefficients), 0.0
+        alone, mu, off = _loss_of_laws(first, coefficients), _shield_ratio(coefficients), 0.0
     parts = alone, moments_loss(pair, moments)
-    if isinstance(claim, ApproxDP):
-        rest_of = claim.epsilon - certain
-        further = parts[1].found if isinstance(moments.proven, PureDP) else 0.0
-        tilt = max(law.delta(claim.epsilon, 0.0) for law in first)
-        both = max(law.delta(rest_of, mu) for law in first)
-        found = max(law.delta(rest_of - further, mu) for law in laws)
-        rest = claim.delta
-    else:
-        tilt = max(law.rho() for law in first)
-        both = tilt + mu * mu / 2
-        found = max(law.rho() for law in laws) + mu * mu / 2
-        rest = claimed_number(coefficients.target) - mu * mu / 2
+    further = parts[1].found if isinstance(moments.proven, PureDP) else 0.0
+    tilt, both = _largest(first, claim), _largest(first, claim, mu, off)
+    found = _largest(laws, claim, mu, off + further)
+    rest = _rest(claim if isinstance(claim, ApproxDP) else coefficients.target, mu)
     return PrivacyLoss(claim, found, tilt, rest, both - tilt, moments=found - both, parts=parts)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from privatelr.audit.density.exact import log_ratios, minimisers, tilt_losses
+from privatelr.audit.density.exact import centres, log_ratios, minimisers, tilt_losses
 from privatelr.audit.density.pairs import Pair
-from privatelr.mechanisms import Problem
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, draw_many
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.privacy.noise import GaussianNoise, draw_many
 from privatelr.types import FloatArray
 
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
@@ -102,54 +102,41 @@ Released = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def loss_law(
-    pair: Pair,
-    problem: Problem,
-    noise: NoiseLaw,
-    rng: np.random.Generator,
-    beside: Beside | None = None,
+    pair: Pair, calibration: Calibration, rng: np.random.Generator, beside: Beside | None = None
 ) -> PrivacyLossDistribution:
-    """Law of the loss of the tilted minimiser, old record over new, under the first dataset."""
+    """Law of the loss of coefficients, old record over new, under the first dataset.
 
-    def released(tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        w = minimisers(pair.first(), problem, tilts)
-        return w, tilt_losses(pair, problem, noise, w)
+    Of the tilted minimiser without its shield; or of noise on a minimiser, which the neighbour has
+    shifted, and the inexactness of both has shifted further.
+    """
+    problem, noise = calibration.problem, calibration.noise
+    if calibration.placement == "objective":
+
+        def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+            w = minimisers(pair.first(), problem, drawn)
+            return w, tilt_losses(pair, problem, noise, w)
+
+    else:
+        first, second = centres(pair, problem)
+        length = float(np.linalg.norm(second - first))
+        shift = (second - first) * (1 + calibration.distance / length if length > 0 else 1.0)
+
+        def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return first + drawn, log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
 
     if not isinstance(noise, GaussianNoise):
-        return _drawn(released, noise, rng, beside)
-    w = minimisers(pair.first(), problem, noise.sd * rng.standard_normal((200, pair.d)))
+        w, losses = released(draw_many(noise, _DRAWS, rng))
+        weights, follows = np.full(_DRAWS, 1 / _DRAWS), None if beside is None else beside(w)
+        return PrivacyLossDistribution(losses, weights, 1 / math.sqrt(_DRAWS), follows)
+    if calibration.placement == "output":
+        furthest = float(np.linalg.norm(shift)) / noise.sd
+        return _integrated(released, noise, -shift, furthest, rng, beside)
+    w, _ = released(noise.sd * rng.standard_normal((200, pair.d)))
     slope = problem.loss.slope
     change = slope(w @ pair.new)[:, None] * pair.new - slope(w @ pair.old)[:, None] * pair.old
     # a divergence of order a weighs losses as they are a shifts of 2 m further out
     furthest = 2 * problem.loss.slope_bound * problem.radius / noise.sd
     return _integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
-
-
-def shift_law(
-    centre: FloatArray,
-    shift: FloatArray,
-    noise: NoiseLaw,
-    rng: np.random.Generator,
-    beside: Beside | None = None,
-) -> PrivacyLossDistribution:
-    """Law of the loss of noise on a centre ``(d,)`` that the neighbour has shifted."""
-
-    def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return centre + drawn, log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
-
-    if not isinstance(noise, GaussianNoise):
-        return _drawn(released, noise, rng, beside)
-    furthest = float(np.linalg.norm(shift)) / noise.sd
-    return _integrated(released, noise, -shift, furthest, rng, beside)
-
-
-def _drawn(
-    released: Released, noise: NoiseLaw, rng: np.random.Generator, beside: Beside | None
-) -> PrivacyLossDistribution:
-    """The law from draws of the noise."""
-    w, losses = released(draw_many(noise, _DRAWS, rng))
-    follows = None if beside is None else beside(w)
-    weights, error = np.full(_DRAWS, 1 / _DRAWS), 1 / math.sqrt(_DRAWS)
-    return PrivacyLossDistribution(losses, weights, error, follows)
 
 
 def _integrated(

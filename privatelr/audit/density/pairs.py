@@ -215,11 +215,7 @@ def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray
 
 
 def opposed_pair(
-    calibration: Calibration,
-    *,
-    old: float,
-    new: float,
-    turns: float = 0.0,
+    calibration: Calibration, *, old: float, new: float, turns: float = 0.0
 ) -> tuple[Pair, FloatArray]:
     """Neighbours that point opposite ways and yet are both on the wrong side; and an output.
 

@@ -10,17 +10,9 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.density import pairs
-from privatelr.audit.density.exact import margin_at, margins_of_most, moments_of
-from privatelr.audit.density.loss import (
-    PrivacyLoss,
-    joint_loss_at,
-    joint_loss_of,
-    loss_at,
-    loss_of,
-    moments_loss,
-    no_claim,
-)
+from privatelr.audit.density import exact, pairs
+from privatelr.audit.density import loss as losses
+from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair, SignedRows
 from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
 from privatelr.design import read_design
@@ -94,7 +86,7 @@ def privacy_loss(
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
     if isinstance(subject, FitRecord | SelectedRecord) and not subject.guarantee.is_private:
-        raise no_claim(subject.guarantee)
+        raise losses.no_claim(subject.guarantee)
     if isinstance(subject, SelectedRecord):
         if output is not None:
             raise ArgumentError("output: takes None beside a fit that chose columns.")
@@ -112,15 +104,17 @@ def privacy_loss(
         raise ArgumentError(
             f"data and neighbour of shape ({pair.n}, {pair.d}): takes n={n} and d={d}."
         )
-    if output is None:
-        return loss_of(pair, calibration) if plan is None else joint_loss_of(pair, plan)
-    at = _read_output(output, calibration, (plan or calibration).proven)
-    return loss_at(pair, calibration, at) if plan is None else joint_loss_at(pair, plan, at)
+    at = None if output is None else _read_output(output, calibration, (plan or calibration).proven)
+    if at is None:
+        return (
+            losses.loss_of(pair, calibration) if plan is None else losses.joint_loss_of(pair, plan)
+        )
+    if plan is None:
+        return losses.loss_at(pair, calibration, at)
+    return losses.joint_loss_at(pair, plan, at)
 
 
-def _read_subject(
-    subject: Any,
-) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
+def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
     """The fit, if it is one; the plan, if it buys moments; the calibration of the coefficients."""
     match subject:
         case FitRecord(calibration=calibration):
@@ -208,19 +202,19 @@ def search(
     are each the worst that was met, the moments also on records at a right angle.
     """
     _, plan, calibration = _read_subject(subject)
-    findings = [
-        Finding(
-            calibration,
-            pair,
-            joint_loss_of(pair, plan, outputs) if plan else loss_of(pair, calibration, outputs),
-            family,
-        )
-        for family, pair, outputs in _candidates(calibration, plan, rng, random_pairs)
-    ]
+    findings = []
+    for family, pair, outputs in _candidates(calibration, plan, rng, random_pairs):
+        if plan is None:
+            loss = losses.loss_of(pair, calibration, outputs)
+        else:
+            loss = losses.joint_loss_of(pair, plan, outputs)
+        findings.append(Finding(calibration, pair, loss, family))
     worst = max(findings, key=lambda found: _ratio(found.loss))
     if plan is None:
         return worst
-    right = moments_loss(pairs.usual_pair(calibration, pairs.RIGHT)[0], moments_of(plan))
+    right = losses.moments_loss(
+        pairs.usual_pair(calibration, pairs.RIGHT)[0], exact.moments_of(plan)
+    )
     coefficients, moments = zip(*(found.loss.parts for found in findings), strict=True)
     parts = max(coefficients, key=_ratio), max(*moments, right, key=_ratio)
     return replace(worst, loss=replace(worst.loss, parts=parts))
@@ -268,7 +262,7 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
     if not isinstance(noise, GaussianNoise):
         # slopes and curvatures together make the loss of a Laplace tilt largest
         charge = -noise.log_density(pairs.longest_row(calibration))
-        old, new = margins_of_most(loss, charge, problem.kappa)
+        old, new = exact.margins_of_most(loss, charge, problem.kappa)
         pair, w = pairs.straight_pair(calibration, old)
         yield "straight", pair, w[None]
         if not is_flat:
@@ -280,8 +274,8 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
     epsilon = target.epsilon if isinstance(target, ApproxDP) else 0.0
     turns = max(2.0, (epsilon * noise.sd**2 / reach - 2 * reach) / (2 * reach))
     yield "straight", pairs.straight_pair(calibration, 0.0, turns)[0], None
-    for old in (margin_at(loss, share) for share in _SHARES if not is_flat):
-        new = min(old, margin_at(loss, _STEEP))
+    for old in (exact.margin_at(loss, share) for share in _SHARES if not is_flat):
+        new = min(old, exact.margin_at(loss, _STEEP))
         yield "opposed", pairs.opposed_pair(calibration, old=old, new=new, turns=turns)[0], None
 
 
@@ -291,5 +285,5 @@ def deep_pair(calibration: Calibration) -> Pair:
     moves = 2.0 * problem.loss.slope_bound * problem.radius
     if calibration.placement == "objective":
         moves = 12.0 * math.sqrt(float(calibration.noise.variances.max()))
-    margin = margin_at(problem.loss, _STEEP) - problem.kappa * moves / problem.radius
+    margin = exact.margin_at(problem.loss, _STEEP) - problem.kappa * moves / problem.radius
     return pairs.opposed_pair(calibration, old=margin, new=margin)[0]

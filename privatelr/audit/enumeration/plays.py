@@ -19,14 +19,7 @@ from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import log_chances_of, loss_of_outcomes, nearest_dense
 from privatelr.audit.enumeration.tiny_cases import exact_minimiser
 from privatelr.mechanisms import linear_programs as programs
-from privatelr.mechanisms.online import (
-    OnlineCalibration,
-    OnlineProblem,
-    PrivateFTRL,
-    calibrate_online,
-    opening_state,
-)
-from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, minimiser_logs
+from privatelr.mechanisms import online, simplex
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import NEIGHBOURS, ZERO_OUT, Promise, PureDP
@@ -193,10 +186,10 @@ def _exponents_of_columns(
 
 def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     for loss in LOSSES.values():
-        facts = SimplexFacts(_RECORDS, 2, 1.0, 0.7, loss)
-        made = calibrate_simplex(facts, PureDP(epsilon), "auto", 2)
+        facts = simplex.SimplexFacts(_RECORDS, 2, 1.0, 0.7, loss)
+        made = simplex.calibrate_simplex(facts, PureDP(epsilon), "auto", 2)
         rows = _random_rows(rng)
-        ours, exact = minimiser_logs(rows, made), exact_minimiser(rows, made.problem)
+        ours, exact = simplex.minimiser_logs(rows, made), exact_minimiser(rows, made.problem)
         apart = float(np.ptp(ours - exact))
         most = _SAME + 2 * made.tolerance / made.problem.penalty
         yield Check(PART, f"simplex, {loss.name}: distance to the exact minimum", apart, most)
@@ -205,11 +198,11 @@ def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
 # -- experts ------------------------------------------------------------------------------------
 
 
-class _Scripted(PrivateFTRL):
+class _Scripted(online.PrivateFTRL):
     """A play whose choices are scripted."""
 
-    def __init__(self, calibration: OnlineCalibration, script: Script) -> None:
-        self._go_on(opening_state(calibration))
+    def __init__(self, calibration: online.OnlineCalibration, script: Script) -> None:
+        self._go_on(online.opening_state(calibration))
         self._script = script
 
     def _randomness(self) -> Randomness:
@@ -218,16 +211,16 @@ class _Scripted(PrivateFTRL):
 
 def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     for name, neighbours in NEIGHBOURS.items():
-        made = calibrate_online(
-            OnlineProblem(3, 5, 0.0, 1.0, neighbours), PureDP(epsilon, neighbours)
+        made = online.calibrate_online(
+            online.OnlineProblem(3, 5, 0.0, 1.0, neighbours), PureDP(epsilon, neighbours)
         )
         table = rng.integers(2, size=(5, 3, 3)).astype(np.float64)
-        losses = partial(_losses_of_table, table)
+        losses = partial(_losses_against, table[0, 0], table[:, :, None].repeat(3, axis=2))
         play = partial(_play_experts, made, losses)
         missed = follows(play, partial(_exponents_of_experts, made, losses), (3, 5), rng)
         yield _followed(f"experts, {name}", missed)
     # by how much sums leave what one round of losses in the range can make of them; 0 is right
-    wild = PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
+    wild = online.PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
     wild.predict()
     wild.update(_WILD)
     sums = wild._state.sums / wild.calibration.problem.steps
@@ -235,12 +228,7 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     yield Check(PART, "experts: how far wild losses move a sum, over the range", wildest)
 
 
-def _losses_of_table(table: FloatArray, past: list[int]) -> FloatArray:
-    """Losses of the round after a path: they depend on the choice before."""
-    return np.asarray(table[len(past), past[-1] if past else 0])
-
-
-def _play_experts(made: OnlineCalibration, losses: Exponents, script: Script) -> list[int]:
+def _play_experts(made: online.OnlineCalibration, losses: Exponents, script: Script) -> list[int]:
     """The choices of a play; none if a round that is asked twice answers twice."""
     run, path = _Scripted(made, script), list[int]()
     for _ in range(5):
@@ -252,7 +240,7 @@ def _play_experts(made: OnlineCalibration, losses: Exponents, script: Script) ->
 
 
 def _exponents_of_experts(
-    made: OnlineCalibration, losses: Exponents, past: list[int]
+    made: online.OnlineCalibration, losses: Exponents, past: list[int]
 ) -> FloatArray:
     sums = np.zeros(made.problem.n_experts)
     for turn in range(len(past)):
@@ -262,8 +250,8 @@ def _exponents_of_experts(
 
 def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> Iterator[Check]:
     for name, neighbours in NEIGHBOURS.items():
-        problem = OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, neighbours)
-        made = calibrate_online(problem, replace(claim, neighbours=neighbours))
+        problem = online.OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, neighbours)
+        made = online.calibrate_online(problem, replace(claim, neighbours=neighbours))
         other = np.zeros(2) if neighbours is ZERO_OUT else np.array([0.0, 1.0])
         worst = 0.0
         for case in range(cases):
@@ -278,7 +266,7 @@ def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> It
 
 
 def _losses_against(first: FloatArray, table: FloatArray, past: list[int]) -> FloatArray:
-    """Losses of an adversary: the first vector is the record, the others answer the choices."""
+    """Losses of an adversary: after the first, they answer the last and the first choice."""
     return np.asarray(table[len(past), past[-1], past[0]] if past else first)
 
 
@@ -317,10 +305,7 @@ def _corners_of(
 
 
 def _exponents_of_corners(
-    corners: programs.Corners,
-    b: FloatArray,
-    made: programs.ConstraintCalibration,
-    past: list[int],
+    corners: programs.Corners, b: FloatArray, made: programs.ConstraintCalibration, past: list[int]
 ) -> FloatArray:
     held = programs.held_bounds(b, corners, made.width)
     slack = np.zeros(len(held))

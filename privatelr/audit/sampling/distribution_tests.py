@@ -1,5 +1,8 @@
 """Whether real releases are those that the audit reasons about: in law, and digit by digit.
 
+Modelled releases are made many at once, in doubles. Their noise comes from the recipe of its law,
+as a real release's does, or from the definition of the law.
+
 The law of a release can hide a small slip from any sample. With noise that the audit puts in, the
 release is one vector, and it is there or it is not: the exact minimiser of the tilted sum, and the
 moments at it.
@@ -8,7 +11,7 @@ moments at it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -20,7 +23,6 @@ from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label
 from privatelr.audit.density.exact import minimisers, moments_of, query
 from privatelr.audit.density.pairs import SignedRows, signed_rows
-from privatelr.audit.sampling.draws import draw_by_definition, release_both_many, release_many
 from privatelr.mechanisms import Facts, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import Calibration, calibrate_moments
 from privatelr.numerics import LOSSES, Loss
@@ -36,8 +38,9 @@ from privatelr.privacy.noise import (
     RandomVector,
     SphericalLaplace,
     SystemRandomness,
+    draw_many,
 )
-from privatelr.types import Block, FloatArray, Placement
+from privatelr.types import Block, FloatArray, Placement, parts_of
 
 PART = "release"
 _RECORDS, _RECORDS_MANY = 40, 400
@@ -51,8 +54,75 @@ _APART = (Block(1, 0.5), Block(1, 1.0, "l2"), Block(1, 1.0))
 _CLOSE = 1e-8
 """The part of the size of a minimiser that the audit's own doubles lose."""
 
-Views = Callable[[StagedCalibration, SignedRows, FloatArray, FloatArray], list[FloatArray]]
-"""Numbers ``(count,)`` of releases ``(count, k)``, beside those of reference, that are compared."""
+Sampler = Callable[[NoiseLaw, int, np.random.Generator], FloatArray]
+"""Draws ``(count, dimension)`` of a law."""
+
+
+# -- modelled releases, many at once ----------------------------------------------------------
+
+
+def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
+    """As `draw_many`, by the definition of the law and NumPy's samplers, not by its recipe."""
+    match law:
+        case SphericalLaplace():
+            direction = rng.standard_normal((count, law.dimension))
+            length = rng.gamma(law.dimension, 1 / law.rate, (count, 1))
+            return np.asarray(length * direction / np.linalg.norm(direction, axis=1)[:, None])
+        case GaussianNoise():
+            return law.sd * rng.standard_normal((count, law.dimension))
+        case BlockLaplace():
+            reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
+            unit = np.empty((count, law.dimension))
+            for part in parts_of(law.blocks):
+                # uniform in the ball of radius one of the norm of the part
+                if part.norm == "l1":
+                    sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
+                    within = rng.choice(np.array([-1.0, 1.0]), sizes.shape) * sizes
+                else:
+                    within = rng.standard_normal((count, part.size))
+                    within /= np.linalg.norm(within, axis=1)[:, None]
+                    within *= rng.random((count, 1)) ** (1 / part.size)
+                unit[:, part.columns] = part.bound * within
+            return np.asarray(reach * unit)
+    return draw_many(law, count, rng)
+
+
+def release_many(
+    calibration: Calibration,
+    data: SignedRows,
+    count: int,
+    rng: np.random.Generator,
+    sampler: Sampler = draw_many,
+) -> FloatArray:
+    """Independent releases ``(count, d)`` on one dataset."""
+    problem = calibration.problem
+    noise = sampler(calibration.noise, count, rng)
+    if calibration.placement == "objective":
+        w = minimisers(data, problem, noise) + sampler(calibration.shield, count, rng)
+    else:
+        w = minimisers(data, problem, np.zeros((1, problem.d))) + noise
+    return np.asarray(np.round(w / calibration.grid) * calibration.grid)
+
+
+def release_both_many(
+    plan: StagedCalibration,
+    data: SignedRows,
+    count: int,
+    rng: np.random.Generator,
+    sampler: Sampler = draw_many,
+) -> FloatArray:
+    """Independent releases ``(count, d + d (d + 1))`` of coefficients and moments at them.
+
+    ``(count, d)`` of a plan that buys no moments.
+    """
+    w, moments = release_many(plan.coefficients, data, count, rng, sampler), plan.moments
+    if moments is None:
+        return w
+    values = query(data, moments, w) + sampler(moments.noise, count, rng)
+    return np.hstack([w, np.round(values / moments.grid) * moments.grid])
+
+
+# -- real releases, in law --------------------------------------------------------------------
 
 
 def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
@@ -72,52 +142,24 @@ def _facts(rows: DenseRows, loss: Loss) -> Facts:
     return Facts(rows.n, rows.d, loss, rows.radius, rows.blocks)
 
 
-# -- in law -----------------------------------------------------------------------------------
-
-
 def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
     """Evidence that the releases of the package differ from those that are audited.
 
     Draws releases of small datasets with noise of the operating system, as a user does: of rows
     in a ball and in blocks, of one class only, and with records that cannot be used. Compares
-    each coordinate and the distance from the middle with `release_many` (Kolmogorov and
-    Smirnov). Returns the smallest p-value times the number of comparisons.
+    them with modelled ones (Kolmogorov and Smirnov): each coefficient, and the distance from the
+    middle; of a request that buys moments what they differ by from their query at the released
+    coefficients, and whether that noise goes with itself or with the coefficients. Returns the
+    smallest p-value times the number of comparisons.
 
     Parameters
     ----------
     count : int
         Releases of each dataset.
     """
-    return _pvalue(_views, small_datasets(rng), request, loss, count, rng)
-
-
-def joint_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
-    """`release_pvalue` for a request that buys moments with the coefficients.
-
-    What is compared is each coefficient, what the moments differ by from their query at the
-    released coefficients, and whether that noise goes with itself or with the coefficients.
-    """
-    # Two records more, each so often that w shows in the moments beside their noise. One has
-    # nearly always the same label, where the logistic loss bends unevenly, and one either label
-    # as often, where the Huber loss has no bend but near by. Moments that are computed elsewhere
-    # than at the released w differ there.
-    half = np.arange(_RECORDS_MANY // 2)
-    x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)
-    y = np.where(np.concatenate([half % 20 > 0, half % 2 > 0]), 1.0, -1.0)
-    datasets = chain(small_datasets(rng), [DenseRows(x, y, bound=1.0, intercept=None)])
-    return _pvalue(_views_of_both, datasets, request, loss, count, rng)
-
-
-def _pvalue(
-    views: Views,
-    datasets: Iterable[DenseRows],
-    request: Request,
-    loss: Loss,
-    count: int,
-    rng: np.random.Generator,
-) -> float:
     pvalues: list[float] = []
-    for rows in datasets:
+    further = [_two_records()] if request.spend == "inference" else []
+    for rows in chain(small_datasets(rng), further):
         plan = mechanisms.calibrate_all(request, _facts(rows, loss))
         released = []
         for _ in range(count):
@@ -125,30 +167,37 @@ def _pvalue(
             found = mechanisms.release_all(rows, plan, noise, Newton())
             released.append([*found.coef, *(found.moments.values if found.moments else ())])
         data, many = signed_rows(rows.x, rows.y), min(_MODELLED * count, _MOST)
-        if plan.moments is None:
-            modelled = release_many(plan.coefficients, data, many, rng, draw_by_definition)
-        else:
-            modelled = release_both_many(plan, data, many, rng, draw_by_definition)
-        sides = (views(plan, data, side, modelled) for side in (np.array(released), modelled))
-        pvalues += _same_law(*sides)
+        modelled = release_both_many(plan, data, many, rng, draw_by_definition)
+        pvalues += _same_law(
+            *(_views(plan, data, side, modelled) for side in (np.array(released), modelled))
+        )
     return min(1.0, len(pvalues) * min(pvalues))
+
+
+def _two_records() -> DenseRows:
+    """Two records, each so often that w shows in the moments beside their noise.
+
+    One has nearly always the same label, where the logistic loss bends unevenly, and one either
+    label as often, where the Huber loss has no bend but near by. Moments that are computed
+    elsewhere than at the released w differ there.
+    """
+    half = np.arange(_RECORDS_MANY // 2)
+    x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)
+    y = np.where(np.concatenate([half % 20 > 0, half % 2 > 0]), 1.0, -1.0)
+    return DenseRows(x, y, bound=1.0, intercept=None)
 
 
 def _views(
     plan: StagedCalibration, data: SignedRows, releases: FloatArray, reference: FloatArray
 ) -> list[FloatArray]:
-    middle = np.median(reference, axis=0)
-    return [*releases.T, np.linalg.norm(releases - middle, axis=1)]
-
-
-def _views_of_both(
-    plan: StagedCalibration, data: SignedRows, releases: FloatArray, reference: FloatArray
-) -> list[FloatArray]:
-    """Numbers whose laws would show a slip in the noise or in the query."""
-    moments, d = moments_of(plan), plan.coefficients.problem.d
-    w, centre = releases[:, :d], np.median(reference[:, :d], axis=0)
-    spread = (w - centre) / np.median(np.abs(reference[:, :d] - centre), axis=0)
-    noise = (releases[:, d:] - query(data, moments, w)) / moments.noise.scale
+    """Numbers ``(count,)`` whose laws would show a slip in the noise or in the query."""
+    d = plan.coefficients.problem.d
+    w, middles = releases[:, :d], reference[:, :d]
+    centre = np.median(middles, axis=0)
+    if plan.moments is None:
+        return [*w.T, np.linalg.norm(w - centre, axis=1)]
+    spread = (w - centre) / np.median(np.abs(middles - centre), axis=0)
+    noise = (releases[:, d:] - query(data, plan.moments, w)) / plan.moments.noise.scale
     bend, steep = np.hsplit(noise, 2)
     along = [np.diagonal(mechanisms.matrix_of(part), axis1=1, axis2=2) for part in (bend, steep)]
     return [
@@ -220,32 +269,23 @@ def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Recorded:
+@dataclass(frozen=True, eq=False)
+class _Recorded(SystemRandomness):
     """Randomness that keeps what it gave."""
 
-    source: SystemRandomness
     given: list[tuple[RandomVector, Draw]] = field(default_factory=list)
 
     def draw(self, recipe: RandomVector) -> Draw:
         """A draw of the operating system, written down."""
-        self.given.append((recipe, self.source.draw(recipe)))
+        self.given.append((recipe, super().draw(recipe)))
         return self.given[-1][1]
-
-    @property
-    def is_secret(self) -> bool:
-        return True
-
-    def uniforms(self, count: int) -> FloatArray:
-        """None are asked for by a release."""
-        raise NotImplementedError
 
 
 def _fresh(epsilon: float) -> Iterator[Check]:
     """Each law of a plan is drawn from once, and that draw is used."""
     request = Request(PureDP(epsilon), "objective", None, "free", "keep", "inference")
     plan = mechanisms.calibrate_all(request, Facts(40, 2, LOSSES["logistic"], 1.0))
-    recorded = _Recorded(SystemRandomness())
+    recorded = _Recorded()
     draws = draw_all(plan, recorded)
     used = [
         (plan.coefficients.noise, draws.noise),

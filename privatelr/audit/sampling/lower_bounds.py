@@ -14,15 +14,8 @@ import numpy as np
 from scipy import special
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.sampling.outputs import (
-    Mechanism,
-    Outputs,
-    Score,
-    gather,
-    learn,
-    observe,
-    require_outputs,
-)
+from privatelr.audit.sampling import outputs
+from privatelr.audit.sampling.outputs import Mechanism, Outputs, Score
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.types import FloatArray
 
@@ -126,10 +119,10 @@ def run_both(
     if not (rng is None or isinstance(rng, np.random.Generator)):
         raise ArgumentError(f"rng={show(rng)}: rng takes None or a numpy Generator.")
     source = np.random.default_rng() if rng is None else rng
-    first = observe(mechanism, data, int(number), source)
-    second = observe(mechanism, neighbour, int(number), source)
-    require_outputs(first, second)
-    return gather(first, second)
+    first = outputs.observe(mechanism, data, int(number), source)
+    second = outputs.observe(mechanism, neighbour, int(number), source)
+    outputs.require_outputs(first, second)
+    return outputs.gather(first, second)
 
 
 @suggests_arguments
@@ -175,7 +168,7 @@ def _bound(
 ) -> float:
     require_number(ArgumentError, "alpha", alpha, "a number between 0 and 1", above=0, at_most=0.5)
     half = (len(first) // 2, len(second) // 2)
-    learned = learn(first.take(slice(half[0])), second.take(slice(half[1])), known)
+    learned = outputs.learn(first.take(slice(half[0])), second.take(slice(half[1])), known)
     scores = learned(first), learned(second)
     choosing = [side[:cut] for side, cut in zip(scores, half, strict=True)]
     held = [side[cut:] for side, cut in zip(scores, half, strict=True)]
