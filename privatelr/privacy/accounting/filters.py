@@ -157,15 +157,10 @@ def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
     """
     if not entries:
         return 0.0
-    match rule:
-        case Sums():
-            return _by_sums(entries, delta)
-        case Renyi():
-            by_sums = _by_sums(entries, kept_delta(rule, delta))
-            return min(by_sums, _by_divergence(rule, entries, delta))
-        case DeclaredPrices(prices=plan):
-            # a plan is spent as a whole: which part of it is used may have been chosen by results
-            return math.inf if unused(rule, entries) is None else _composed(plan, delta)
+    if isinstance(rule, DeclaredPrices):
+        # a plan is spent as a whole: which part of it is used may have been chosen by results
+        return math.inf if unused(rule, entries) is None else _composed(rule.prices, delta)
+    return min(_by_sums(entries, kept_delta(rule, delta)), _by_divergence(rule, entries, delta))
 
 
 def has_room(rule: Rule, entries: Sequence[Entry], epsilon: float, delta: float) -> bool:
@@ -184,7 +179,7 @@ def pure_left(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delt
     """About the largest pure epsilon, from 0, that still fits into a budget beside the entries."""
     used = _by_sums(entries, kept_delta(rule, delta))
     rest = at_most(exact(epsilon) - exact(used)) if math.isfinite(used) else 0.0
-    divergence = epsilon - _by_divergence(rule, entries, delta) if isinstance(rule, Renyi) else 0.0
+    divergence = epsilon - _by_divergence(rule, entries, delta)
     if not isinstance(rule, Renyi) or divergence <= 0:
         return max(rest, 0.0)
     # the pure epsilon that has this divergence, from below
@@ -222,10 +217,9 @@ def _by_sums(entries: Sequence[Entry], delta: float) -> float:
 def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delta: float) -> float:
     """How much of what a budget holds is used, by the account that has more left; 1 is all."""
     share = _by_sums(entries, kept_delta(rule, delta)) / epsilon
-    if isinstance(rule, Renyi):
-        none = _by_divergence(rule, [], delta)
-        if none < epsilon:
-            share = min(share, (_by_divergence(rule, entries, delta) - none) / (epsilon - none))
+    none = _by_divergence(rule, [], delta)
+    if none < epsilon:
+        share = min(share, (_by_divergence(rule, entries, delta) - none) / (epsilon - none))
     return share
 
 
@@ -234,10 +228,12 @@ def kept_delta(rule: Rule | None, delta: float) -> float:
     return at_most(exact(delta) * exact(rule.kept)) if isinstance(rule, Renyi) else delta
 
 
-def _by_divergence(rule: Renyi, entries: Sequence[Entry], delta: float) -> float:
+def _by_divergence(rule: Sums | Renyi, entries: Sequence[Entry], delta: float) -> float:
     """Epsilon by the divergence of one order, with what the kept shares leave of delta."""
+    if isinstance(rule, Sums) or delta <= 0:
+        return math.inf
     total = bounds.composition(event_counts(entries))
-    if delta <= 0 or total.lost > exact(kept_delta(rule, delta)):
+    if total.lost > exact(kept_delta(rule, delta)):
         return math.inf
     converted = conversion_cost(np.array([rule.excess]), _converted(delta, rule.kept))
     return bounds.renyi_at(total, 1 + rule.excess) + float(converted[0])

@@ -288,8 +288,8 @@ class Ledger(Account):
     def __exit__(self, *_: object) -> None:
         with _LOCK.held():
             del _ACTIVE[-1 - _ACTIVE[::-1].index(self)]  # the innermost of its blocks
-            if not _ACTIVE and not _is_below():
-                os.environ.pop(_MARK, None)
+            if not _ACTIVE and os.environ.get(_MARK) == str(os.getpid()):
+                del os.environ[_MARK]
 
     def __copy__(self) -> Ledger:
         return self
@@ -358,7 +358,8 @@ def account_with(ledger: Account | None) -> Account | None:
 
     A ledger whose block is open is charged once, and only for the part that is given, if one is.
     """
-    if _is_below():  # whatever this process opens or names, the block above would go unpaid
+    if os.environ.get(_MARK) not in (None, str(os.getpid())):
+        # another process started this one inside a block of its own, which would go unpaid
         return _OpenBlocks()
     places = {} if ledger is None else dict(ledger.places)
     for active in _ACTIVE:
@@ -368,11 +369,6 @@ def account_with(ledger: Account | None) -> Account | None:
     if len(places) > 1:
         return _OpenBlocks(*places.items())
     return next(iter(places), None)
-
-
-def _is_below() -> bool:
-    """Whether another process started this one inside a block of its own."""
-    return os.environ.get(_MARK) not in (None, str(os.getpid()))
 
 
 def _require_kept(ledger: Ledger) -> None:
