@@ -157,7 +157,7 @@ def _patience() -> float:
 
 
 def _state(dask_scheduler: Any) -> tuple[int, int, int]:
-    """Workers, and tasks that are done and that are left, of everybody who uses a scheduler."""
+    """Workers of a scheduler, and tasks that are done and that are left, of all its users."""
     left = len(dask_scheduler.queued) + len(dask_scheduler.unrunnable)
     left += sum(len(worker.processing) for worker in dask_scheduler.workers.values())
     return len(dask_scheduler.workers), max(len(dask_scheduler.tasks) - left, 0), left

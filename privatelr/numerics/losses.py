@@ -100,10 +100,11 @@ def _softplus(z: FloatArray) -> FloatArray:
 class Logistic(Loss):
     """``log(1 + exp(-z))``: slope in [-1, 0], curvature ``s (1 - s)`` at slope ``-s``."""
 
-    name = "logistic"
-    title = "logistic regression"
-    curvature_bound = 0.25
-    joint_factor = 1.0
+    name: str = "logistic"
+    title: str = "logistic regression"
+    slope_bound: float = 1.0
+    curvature_bound: float = 0.25
+    joint_factor: float | None = 1.0
     probability = staticmethod(_expit)
 
     def value(self, margin: FloatArray) -> FloatArray:

@@ -1,5 +1,7 @@
 """Law 23: every registered loss states its own constants, and they are tested."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from broken_mechanisms import AUDITED_LOSSES, claiming
@@ -53,11 +55,16 @@ def test_law(loss):
         check_epsilon(loss, analysis)
 
 
+@dataclass(frozen=True)
+class Careless(Logistic):
+    pass
+
+
 @pytest.mark.parametrize("field", ["slope_bound", "curvature_bound", "joint_factor"])
 @pytest.mark.parametrize("factor", [0.5, 0.97, 1.03])
 def test_planted_constants_are_caught(field, factor):
     with pytest.raises(AssertionError):
-        check_constants(claiming(Logistic(), **{field: factor * getattr(Logistic(), field)}))
+        check_constants(Careless(**{field: factor * getattr(Logistic(), field)}))
 
 
 @pytest.mark.parametrize("field", ["slope_bound", "curvature_bound", "joint_factor"])
@@ -91,4 +98,4 @@ def test_a_planted_constant_of_a_hinge_breaks_the_guarantee(loss, field, analysi
 def test_a_planted_constant_breaks_the_guarantee(field, analysis):
     """The root of the missing factor in others' losses of several classes."""
     with pytest.raises(AssertionError):
-        check_epsilon(claiming(Logistic(), **{field: 0.5 * getattr(Logistic(), field)}), analysis)
+        check_epsilon(Careless(**{field: 0.5 * getattr(Logistic(), field)}), analysis)

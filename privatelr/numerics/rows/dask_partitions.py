@@ -74,7 +74,7 @@ def task(function: Callable[..., Any], name: str, place: tuple[int, ...], *given
 def tree_sum(nodes: Sequence[Any], name: str) -> Any:
     """A node that adds up tuples: a term goes through the logarithm to base 2 of additions.
 
-    Who adds what to what is fixed, so the sum does not depend on who is done first.
+    The order of additions is fixed, so the sum does not depend on which task is done first.
     """
     level = 0
     while len(nodes) > 1:
