@@ -18,7 +18,6 @@ from privatelr.mechanisms import (
     registry,
     rounded_sum,
 )
-from privatelr.mechanisms import moments_release as second
 from privatelr.numerics import Objective, gradient_of, value_and_gradient
 from privatelr.numerics.solve import certified_minimum
 from privatelr.privacy import PureDP
@@ -241,7 +240,7 @@ def _grid_of_data() -> Iterable[Swap]:
 
 
 def _scores_not_averaged() -> Iterable[Swap]:
-    honest = second.mean_moments
+    honest = perturbation.mean_moments
 
     def mean(rows: Any, coef: FloatArray, calibration: Any) -> FloatArray:
         found = honest(rows, coef, calibration)
@@ -252,18 +251,18 @@ def _scores_not_averaged() -> Iterable[Swap]:
 
 
 def _elsewhere() -> Iterable[Swap]:
-    honest = second.mean_moments
+    honest = perturbation.mean_moments
     yield from everywhere(honest, lambda rows, coef, made: honest(rows, 0 * coef, made))
 
 
 def _one_noise_for_both() -> Iterable[Swap]:
-    honest = rounded_sum
+    honest = perturbation.release_moments
 
-    def rounded(centre: Any, drawn: Any, grid: float) -> FloatArray:
+    def released(rows: Any, coef: FloatArray, made: Any, drawn: Any) -> Any:
         half = np.hsplit(drawn.nearest(), 2)[0]
-        return honest(centre, FloatDraw(np.concatenate([half, half])), grid)
+        return honest(rows, coef, made, FloatDraw(np.concatenate([half, half])))
 
-    yield Swap(second, "rounded_sum", rounded)
+    yield from everywhere(honest, released)
 
 
 OF_RELEASES = (
