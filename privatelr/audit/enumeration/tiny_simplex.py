@@ -17,6 +17,7 @@ from privatelr.errors import ArgumentError
 from privatelr.mechanisms.simplex import (
     SimplexCalibration,
     SimplexFacts,
+    SimplexProblem,
     calibrate_simplex,
     minimiser_logs,
     release_simplex,
@@ -132,7 +133,7 @@ def log_chances(histograms: IntArray, log_theta: FloatArray) -> FloatArray:
     return np.asarray(ways + histograms @ log_theta)
 
 
-def exact_minimiser(rows: EntryRows, problem: SimplexFacts) -> FloatArray:
+def exact_minimiser(rows: EntryRows, problem: SimplexProblem) -> FloatArray:
     """Log theta ``(2 d,)`` of a small case, from the definition alone.
 
     Newton's method on the KKT conditions in ``log theta``, with a step of mirror descent where
@@ -159,7 +160,7 @@ def exact_minimiser(rows: EntryRows, problem: SimplexFacts) -> FloatArray:
     return np.asarray(logs)
 
 
-def _conditions(logs: FloatArray, both: FloatArray, problem: SimplexFacts) -> FloatArray:
+def _conditions(logs: FloatArray, both: FloatArray, problem: SimplexProblem) -> FloatArray:
     slopes = problem.loss.slope(both @ np.exp(logs))
     return np.asarray(slopes @ both + problem.penalty * logs)
 

@@ -26,7 +26,7 @@ _STABILITY_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class SimplexFacts:
+class SimplexProblem:
     """Public facts about a fit, and its penalty once that is chosen.
 
     Attributes
@@ -87,9 +87,13 @@ class SimplexFacts:
         """The penalty of the sum form: ``n lambda_``."""
         return self.n * self.lambda_
 
-    def with_lambda(self, lambda_: float) -> SimplexFacts:
+    def with_lambda(self, lambda_: float) -> SimplexProblem:
         """The same facts with this penalty."""
         return replace(self, lambda_=lambda_)
+
+
+SimplexFacts = SimplexProblem
+"""A problem by the name that it has while no penalty is chosen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from privatelr.mechanisms.linear_programs import (
 from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
 from privatelr.mechanisms.simplex import (
     SimplexCalibration,
-    SimplexFacts,
+    SimplexProblem,
     Stability,
     stability_of,
     tolerance_of,
@@ -112,7 +112,7 @@ def _restore_simplex(entry: entries.SimplexEntry, target: Guarantee) -> SimplexC
     if plain != (entry.draws == 0):
         raise ReleaseFileError("calibration.draws takes 0 without a guarantee, and only then")
     loss = restore_loss(entry.loss, "calibration.loss")
-    problem = SimplexFacts(entry.n, entry.d, entry.x_bound, entry.radius, loss, entry.lambda_)
+    problem = SimplexProblem(entry.n, entry.d, entry.x_bound, entry.radius, loss, entry.lambda_)
     found = SimplexCalibration(
         problem,
         target,
