@@ -1,18 +1,16 @@
 """Where promise meets data: calibrate from public facts, draw once, release."""
 
-from privatelr.mechanisms.moments_release import (
-    Moments,
-    matrix_of,
-    mean_moments,
-    release_moments,
-    vector_of,
-)
 from privatelr.mechanisms.perturbation import (
     Draws,
+    Moments,
     Release,
     distance_from,
     draw,
+    matrix_of,
+    mean_moments,
+    release_moments,
     rounded_sum,
+    vector_of,
 )
 from privatelr.mechanisms.problem import Facts, Problem
 from privatelr.mechanisms.registry import (

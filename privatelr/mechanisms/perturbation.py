@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,21 +15,51 @@ from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.numerics import Objective, value_and_gradient
+from privatelr.numerics.rows import gram, row_products
 from privatelr.numerics.solve import Solver, certificate, certified_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import MANY, BlockwiseDraw, Draw, FloatDraw, Randomness
-from privatelr.types import FloatArray, Rows
+from privatelr.types import FloatArray, IntArray, Rows
 
 if TYPE_CHECKING:
     import flint
-
-    from privatelr.mechanisms.moments_release import Moments
 else:
     flint = lazy_import("flint")
 
 _ROUNDED_UP = 1 + 1e-6
 """Factor above what the length of any vector in memory can lose to rounding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Paid for, and free to publish: two noisy matrices at the released coefficients w.
+
+    Attributes
+    ----------
+    values : ndarray of shape (d (d + 1),), read-only
+        ``(svec H, eta svec S)`` with noise, where H is the mean of ``l'' x x'`` and S the mean of
+        ``l'^2 x x'``, without penalty; see `MomentsCalibration`. Raw: neither matrix need be
+        positive definite.
+    calibration : MomentsCalibration
+        What was paid, and the law of the noise.
+    """
+
+    values: FloatArray
+    calibration: MomentsCalibration
+
+    def __post_init__(self) -> None:
+        self.values.flags.writeable = False
+
+    @property
+    def curvature(self) -> FloatArray:
+        """Noisy H ``(d, d)``, scaled units."""
+        return matrix_of(self.values[: len(self.values) // 2])
+
+    @property
+    def scores(self) -> FloatArray:
+        """Noisy S ``(d, d)``, scaled units."""
+        return matrix_of(self.values[len(self.values) // 2 :]) / self.calibration.balance
 
 
 @suggests_arguments
@@ -138,17 +169,21 @@ def require_match(rows: Rows, calibration: Calibration | MomentsCalibration) -> 
         )
 
 
-def release_tilted_minimiser(
+def release_minimiser(
     rows: Rows, calibration: Calibration, draws: Draws, solver: Solver
 ) -> Release:
-    """Minimise ``J(w) + b.w / n`` to a certified gradient, shield the result, release it.
+    """Minimise the objective to a certified gradient, with noise in it or on its minimum; release.
+
+    Objective perturbation minimises ``J(w) + b.w / n`` and shields the result; output
+    perturbation minimises J and adds the noise.
 
     Parameters
     ----------
     rows : Rows
     calibration : Calibration
     draws : Draws
-        Of ``calibration.noise``, the tilt b in the sum form, and of ``calibration.shield``.
+        Of ``calibration.noise``, the tilt b in the sum form or what is added, and of
+        ``calibration.shield``.
     solver : Solver
         Where it stops short, a slower method goes on; the result is the same to tau.
 
@@ -159,12 +194,14 @@ def release_tilted_minimiser(
     and memory.
     """
     require_match(rows, calibration)
-    problem = calibration.problem
-    tilt = draws.noise.nearest() / problem.n
-    objective = Objective(rows, problem.loss, problem.lambda_, tilt)
-    known = draws.noise.enclose, distance_from(draws.noise)
+    problem, tilt, added = calibration.problem, draws.noise, draws.shield
+    if calibration.placement == "output":
+        tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
+    # the solver gets an array of its own, since it may write into it
+    objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n)
+    known = tilt.enclose, distance_from(tilt)
     minimum = certified_minimum(objective, solver, calibration.tau, *known)
-    coef = rounded_sum(minimum, draws.shield, calibration.grid)
+    coef = rounded_sum(minimum, added, calibration.grid)
     return Release(coef, calibration.target, calibration)
 
 
@@ -196,26 +233,68 @@ def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: So
     return Release(w, calibration.target, calibration)
 
 
-def release_noisy_minimiser(
-    rows: Rows, calibration: Calibration, draws: Draws, solver: Solver
-) -> Release:
-    """Minimise J to a certified gradient, add a draw of ``calibration.noise``, release the sum.
+# -- moments --------------------------------------------------------------------------------------
+
+
+def vector_of(matrices: FloatArray) -> FloatArray:
+    """Svec ``(..., d (d + 1) / 2)`` of symmetric ``(..., d, d)``: lengths are Frobenius norms."""
+    rows, columns, weights = _triangle(matrices.shape[-1])
+    return np.asarray(matrices[..., rows, columns] * weights)
+
+
+def matrix_of(vectors: FloatArray) -> FloatArray:
+    """The symmetric matrices ``(..., d, d)`` of svecs ``(..., d (d + 1) / 2)``."""
+    d = round((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
+    rows, columns, weights = _triangle(d)
+    found = np.empty((*vectors.shape[:-1], d, d))
+    found[..., rows, columns] = found[..., columns, rows] = vectors / weights
+    return found
+
+
+@lru_cache(maxsize=16)
+def _triangle(d: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Places of the upper triangle, by rows, and what svec multiplies them by."""
+    rows, columns = np.triu_indices(d)
+    return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))
+
+
+def release_moments(
+    rows: Rows, coef: FloatArray, calibration: MomentsCalibration, noise: Draw
+) -> Moments:
+    """Fold both matrices in one pass over the rows, add the noise, round, release.
+
+    Parameters
+    ----------
+    rows : Rows
+    coef : ndarray of shape (d,)
+        What was released before, on the same rows.
+    calibration : MomentsCalibration
+    noise : Draw
+        Of ``calibration.noise``.
 
     Notes
     -----
-    **Privacy.** *Covered*: the coefficients, by ``calibration.target``. *Neighbours*: replace
-    one record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: time
-    and memory.
+    **Privacy.** *Covered*: the matrices, by ``calibration.target``, whatever `coef` is as long
+    as it was paid for. *Neighbours*: replace one record. *Assumed public*: everything in
+    ``calibration.problem``. *Not covered*: time and memory.
     """
     require_match(rows, calibration)
-    problem = calibration.problem
-    objective = Objective(rows, problem.loss, problem.lambda_, np.zeros(problem.d))
+    values = mean_moments(rows, coef, calibration)
+    if calibration.grid > 0:
+        values = rounded_sum(values, noise, calibration.grid)
+    return Moments(values, calibration)
 
-    def no_tilt(precision: int) -> list[flint.arb]:
-        return [flint.arb(0)] * problem.d
 
-    zero = FloatDraw(objective.tilt.copy())  # a solver may write into the other
-    distance = distance_from(zero)
-    minimum = certified_minimum(objective, solver, calibration.tau, no_tilt, distance)
-    coef = rounded_sum(minimum, draws.noise, calibration.grid)
-    return Release(coef, calibration.target, calibration)
+def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) -> FloatArray:
+    """``(svec H, eta svec S)`` of the rows themselves, which nothing protects."""
+    loss = calibration.problem.loss
+
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        # each margin by itself, so that no record changes what another one adds
+        margin = y * row_products(x, coef)
+        used = y * y
+        return gram(x, loss.curvature(margin) * used), gram(x, loss.slope(margin) ** 2 * used)
+
+    curvature, scores = rows.fold(kernel)
+    weighted = [vector_of(curvature), calibration.balance * vector_of(scores)]
+    return np.concatenate(weighted) / rows.n

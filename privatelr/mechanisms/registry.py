@@ -14,21 +14,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import perturbation
 from privatelr.mechanisms.calibration import (
     Calibration,
     MomentsCalibration,
     calibrate_moments,
-    lambda_rules,
-    proven,
-)
-from privatelr.mechanisms.calibration.calibrate import (
     calibrate_objective,
     calibrate_output,
     calibrate_plain,
+    lambda_rules,
+    proven,
 )
-from privatelr.mechanisms.moments_release import release_moments
-from privatelr.mechanisms.perturbation import Draws, Release, draw
+from privatelr.mechanisms.perturbation import (
+    Draws,
+    Release,
+    draw,
+    release_minimiser,
+    release_moments,
+    release_plain,
+)
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request, divide, is_usual
 from privatelr.numerics.solve import Solver
@@ -46,14 +49,14 @@ class Mechanism:
 
 
 MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
-    ("objective", PureDP): Mechanism(calibrate_objective, perturbation.release_tilted_minimiser),
-    ("objective", ZCDP): Mechanism(calibrate_objective, perturbation.release_tilted_minimiser),
-    ("objective", ApproxDP): Mechanism(calibrate_objective, perturbation.release_tilted_minimiser),
-    ("output", PureDP): Mechanism(calibrate_output, perturbation.release_noisy_minimiser),
-    ("output", ZCDP): Mechanism(calibrate_output, perturbation.release_noisy_minimiser),
-    ("output", ApproxDP): Mechanism(calibrate_output, perturbation.release_noisy_minimiser),
-    ("objective", NonPrivate): Mechanism(calibrate_plain, perturbation.release_plain),
-    ("output", NonPrivate): Mechanism(calibrate_plain, perturbation.release_plain),
+    ("objective", PureDP): Mechanism(calibrate_objective, release_minimiser),
+    ("objective", ZCDP): Mechanism(calibrate_objective, release_minimiser),
+    ("objective", ApproxDP): Mechanism(calibrate_objective, release_minimiser),
+    ("output", PureDP): Mechanism(calibrate_output, release_minimiser),
+    ("output", ZCDP): Mechanism(calibrate_output, release_minimiser),
+    ("output", ApproxDP): Mechanism(calibrate_output, release_minimiser),
+    ("objective", NonPrivate): Mechanism(calibrate_plain, release_plain),
+    ("output", NonPrivate): Mechanism(calibrate_plain, release_plain),
 }
 
 

@@ -11,8 +11,9 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
+from privatelr import privacy
 from privatelr.errors import (
     ArgumentError,
     GuaranteeError,
@@ -25,17 +26,6 @@ from privatelr.errors import (
 from privatelr.mechanisms.calibration.lambda_rules import LAMBDA_RULES, LambdaRule, SmallLambda
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
 from privatelr.numerics import Loss
-from privatelr.privacy import (
-    NEIGHBOURS,
-    REPLACE_ONE,
-    ApproxDP,
-    Guarantee,
-    Neighbours,
-    NonPrivate,
-    Promise,
-    PureDP,
-    exact,
-)
 from privatelr.privacy.accounting import split
 from privatelr.types import Placement
 
@@ -43,9 +33,9 @@ USUAL_DELTA = 1e-6
 """The delta of a request that names none; no warning is given of it while it is below ``1/n``."""
 
 
-def _doubts(target: Guarantee, n: int) -> tuple[str, str] | None:
+def _doubts(target: privacy.Guarantee, n: int) -> tuple[str, str] | None:
     """What a delta is not below, and what to take, if one random record might be published."""
-    if not isinstance(target, ApproxDP):
+    if not isinstance(target, privacy.ApproxDP):
         return None
     delta = target.delta
     if delta < 1 / n and delta * n < 1:  # for the double nearest to 1/n may be on either side
@@ -54,18 +44,18 @@ def _doubts(target: Guarantee, n: int) -> tuple[str, str] | None:
     return f"1/n = {1 / n:.3g}", f"count as private; take {far_below:g}, or less."
 
 
-def require_below_one_record(target: Guarantee, n: int) -> None:
+def require_below_one_record(target: privacy.Guarantee, n: int) -> None:
     """Refuse a delta under which one random record might be published."""
-    if isinstance(target, ApproxDP) and (doubts := _doubts(target, n)):
+    if isinstance(target, privacy.ApproxDP) and (doubts := _doubts(target, n)):
         raise GuaranteeError(
             f"delta={target.delta:g}: delta takes a number below {doubts[0]}, because at 1/n "
             f"publishing one random record would {doubts[1]}"
         )
 
 
-def warn_of_one_record(target: Guarantee, n: int, stacklevel: int) -> None:
+def warn_of_one_record(target: privacy.Guarantee, n: int, stacklevel: int) -> None:
     """Say so where one random record might be published."""
-    if isinstance(target, ApproxDP) and (doubts := _doubts(target, n)):
+    if isinstance(target, privacy.ApproxDP) and (doubts := _doubts(target, n)):
         warnings.warn(
             f"delta={target.delta:g} is not below {doubts[0]}, where publishing one random record "
             f"would {doubts[1]}",
@@ -74,9 +64,9 @@ def warn_of_one_record(target: Guarantee, n: int, stacklevel: int) -> None:
         )
 
 
-def warn_of_large_delta(target: Guarantee, n: int, stacklevel: int) -> None:
+def warn_of_large_delta(target: privacy.Guarantee, n: int, stacklevel: int) -> None:
     """Say so where the promise has more than a small chance to say nothing."""
-    if isinstance(target, ApproxDP) and target.delta > max(n**-1.5, USUAL_DELTA):
+    if isinstance(target, privacy.ApproxDP) and target.delta > max(n**-1.5, USUAL_DELTA):
         warnings.warn(
             f"delta={target.delta:g} is above n**-1.5 = {n**-1.5:.3g}; delta is the chance that "
             "the promise says nothing, so take it far below 1/n.",
@@ -122,12 +112,14 @@ def read_spend(spend: Any) -> Spend:
     nearly = are_floats and abs(sum(shares.values()) - 1) <= _NEARLY
     if rest is not None and nearly and 0 < rest < 1:
         # decimals of 2/3 and 1/3 nearly add up: the first share is made the rest
-        shares["coefficients"] = float(1 - exact(rest))
-    split(NonPrivate(), shares)  # refuses what are no shares
+        shares["coefficients"] = float(1 - privacy.exact(rest))
+    split(privacy.NonPrivate(), shares)  # refuses what are no shares
     return tuple(shares.items())
 
 
-def divide(target: Guarantee, spend: Spend, loss: Loss) -> tuple[Guarantee, Guarantee | None]:
+def divide(
+    target: privacy.Guarantee, spend: Spend, loss: Loss
+) -> tuple[privacy.Guarantee, privacy.Guarantee | None]:
     """The parts of a target for the coefficients and, if requested, for the moments.
 
     They add up to it (`privatelr.privacy.split`).
@@ -137,13 +129,13 @@ def divide(target: Guarantee, spend: Spend, loss: Loss) -> tuple[Guarantee, Guar
     return parts["coefficients"], parts.get("inference")
 
 
-def usual_shares(target: Guarantee, loss: Loss) -> dict[str, float]:
+def usual_shares(target: privacy.Guarantee, loss: Loss) -> dict[str, float]:
     """Shares that give the shortest intervals in the studies of inference.md 4.5 and 9.
 
     Under pure epsilon a loss without a joint bound has steeper curvature, so that its moments
     take more noise, and half of the price.
     """
-    if not isinstance(target, PureDP | NonPrivate):
+    if not isinstance(target, privacy.PureDP | privacy.NonPrivate):
         return {"coefficients": 0.7, "inference": 0.3}
     if loss.joint_factor is None:
         return {"coefficients": 0.5, "inference": 0.5}
@@ -170,7 +162,7 @@ class Request:
     to choose from, so that an audit reaches each.
     """
 
-    target: Guarantee
+    target: privacy.Guarantee
     placement: Placement
     analysis: Analysis | None
     lambda_: float | LambdaRule
@@ -195,18 +187,12 @@ def read_request(
         )
     if analysis is not None:
         analysis = require_choice(GuaranteeError, "analysis", analysis, ANALYSES)
-    small = ("increase", "keep")
-    return Request(
-        target=read_target(eps, delta),
-        placement="objective" if op else "output",
-        analysis=cast("Analysis | None", analysis),
-        lambda_=_read_lambda(lambda_),
-        on_small_lambda=cast(
-            "SmallLambda",
-            require_choice(GuaranteeError, "on_small_lambda", on_small_lambda, small),
-        ),
-        spend=read_spend(spend),
+    small: Any = require_choice(
+        GuaranteeError, "on_small_lambda", on_small_lambda, ("increase", "keep")
     )
+    placement: Placement = "objective" if op else "output"
+    target, penalty = read_target(eps, delta), _read_lambda(lambda_)
+    return Request(target, placement, analysis, penalty, small, read_spend(spend))
 
 
 def read_target(
@@ -216,8 +202,8 @@ def read_target(
     *,
     name: str = "eps",
     plain: str = "the plain fit",
-    neighbours: Neighbours = REPLACE_ONE,
-) -> Guarantee:
+    neighbours: privacy.Neighbours = privacy.REPLACE_ONE,
+) -> privacy.Guarantee:
     """The guarantee that ``eps`` and ``delta`` ask for; ``eps=0`` asks for none.
 
     A guarantee itself may stand in the place of ``eps``: ``eps=ZCDP(0.1)``.
@@ -242,14 +228,14 @@ def read_target(
         label = name if field == "epsilon" else field
         return require_number(GuaranteeError, label, value, said, at_least=low, at_most=high)
 
-    if usual is not None and isinstance(eps, NonPrivate):
+    if usual is not None and isinstance(eps, privacy.NonPrivate):
         return replace(eps, neighbours=neighbours)
-    if isinstance(eps, Promise):
+    if isinstance(eps, privacy.Promise):
         beside = 0 if usual is not None and delta == usual else delta
         said = f"0 beside a guarantee as {name}"
         require_number(GuaranteeError, "delta", beside, said, at_least=0, at_most=0)
         if eps.neighbours is not neighbours:
-            names = {one: word for word, one in NEIGHBOURS.items()}
+            names = {one: word for word, one in privacy.NEIGHBOURS.items()}
             raise GuaranteeError(
                 f"{name}: takes a guarantee about neighbours that {neighbours.value}, which are "
                 f"{names[neighbours]!r}; the one that is given is about {names[eps.neighbours]!r}."
@@ -260,18 +246,18 @@ def read_target(
         return eps
     excess = 0.0 if _is(delta, 0) else number("delta", delta)
     if _is(eps, 0) or (usual is not None and _is(eps, math.inf)):
-        return NonPrivate(f"none: {name}={abs(float(eps)):g} asks for {plain}", neighbours)
+        return privacy.NonPrivate(f"none: {name}={abs(float(eps)):g} asks for {plain}", neighbours)
     epsilon = number("epsilon", eps)
     if excess == 0:
-        return PureDP(epsilon, neighbours)
-    return ApproxDP(epsilon, excess, neighbours)
+        return privacy.PureDP(epsilon, neighbours)
+    return privacy.ApproxDP(epsilon, excess, neighbours)
 
 
 def _is(value: Any, number: float) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and value == number
 
 
-def is_usual(target: Guarantee) -> bool:
+def is_usual(target: privacy.Guarantee) -> bool:
     """Whether a target is one that formulas here were checked for."""
     return all(low <= getattr(target, field, low) <= high for field, (low, high) in _RANGES.items())
 

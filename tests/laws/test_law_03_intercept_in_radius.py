@@ -72,4 +72,4 @@ def test_a_calibration_for_shorter_rows_is_refused(loss):
     small = calibrate(read_request(1.0, 0, None, None, True, None, "increase"), facts)
     rows = read_design(fit.spec, frame, DenseRows).rows
     with pytest.raises(ValueError, match="longer than the radius"):
-        perturbation.release_tilted_minimiser(rows, small, np.zeros(rows.d), Newton())
+        perturbation.release_minimiser(rows, small, np.zeros(rows.d), Newton())

@@ -124,9 +124,7 @@ def test_planted_output_noise_is_caught(monkeypatch, name):
 
     def meagre(rows, calibration, draws, solver):
         less = FloatDraw(0.9 * draws.noise.nearest())
-        return perturbation.release_noisy_minimiser(
-            rows, calibration, replace(draws, noise=less), solver
-        )
+        return perturbation.release_minimiser(rows, calibration, replace(draws, noise=less), solver)
 
     key = ("output", PureDP)
     monkeypatch.setitem(MECHANISMS, key, Mechanism(MECHANISMS[key].calibrate, meagre))
@@ -142,7 +140,7 @@ def test_planted_bug_is_caught(monkeypatch, name):
         problem = replace(calibration.problem, lambda_=calibration.lambda_ / rows.n)
         broken = replace(calibration, problem=problem)
         return replace(
-            objective.release_tilted_minimiser(rows, broken, draws, solver), calibration=calibration
+            objective.release_minimiser(rows, broken, draws, solver), calibration=calibration
         )
 
     key = ("objective", PureDP)

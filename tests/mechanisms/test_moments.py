@@ -9,7 +9,6 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privatelr.mechanisms.moments_release
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Newton, NonPrivate, PureDP
 from privatelr.mechanisms import (
     Facts,
@@ -121,7 +120,7 @@ def test_the_means_are_those_of_single_records(loss, n, d, unusable):
 
 def test_a_planted_mean_over_usable_rows_is_caught(monkeypatch):
     """It would tell how many rows are unusable."""
-    honest = privatelr.mechanisms.moments_release.mean_moments
+    honest = mean_moments
 
     def learned(rows, coef, calibration):
         return honest(rows, coef, calibration) * rows.n / np.count_nonzero(rows.y)
@@ -158,13 +157,13 @@ def test_the_release_is_the_mean_and_the_noise_on_the_grid(target, loss, n, d):
 
 
 def test_planted_noise_on_the_curvature_alone_is_caught(monkeypatch):
-    honest = privatelr.mechanisms.moments_release.rounded_sum
+    honest = release_moments
 
-    def half(centre, noise, grid):
-        silent = np.where(np.arange(len(centre)) < len(centre) // 2, noise.noise, 0.0)
-        return honest(centre, Injected(silent), grid)
+    def half(rows, coef, calibration, noise):
+        silent = np.where(np.arange(len(noise.noise)) < len(noise.noise) // 2, noise.noise, 0.0)
+        return honest(rows, coef, calibration, Injected(silent))
 
-    monkeypatch.setattr(privatelr.mechanisms.moments_release, "rounded_sum", half)
+    monkeypatch.setitem(globals(), "release_moments", half)
     with pytest.raises(AssertionError):
         test_the_release_is_the_mean_and_the_noise_on_the_grid(PureDP(0.7), "logistic", 50, 2)
 

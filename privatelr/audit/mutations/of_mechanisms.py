@@ -21,7 +21,7 @@ from privatelr.audit.mutations.planted import (
     row,
     times,
 )
-from privatelr.mechanisms import Problem, moments_release, perturbation, registry
+from privatelr.mechanisms import Problem, perturbation, registry
 from privatelr.mechanisms.calibration import (
     Calibration,
     gaussian_objective,
@@ -364,19 +364,19 @@ def _(honest: Any, centre: Any, drawn: Any, grid: float) -> FloatArray:
 # -- moments ------------------------------------------------------------------------------------
 
 
-@bug("scores are summed, and not averaged", moments_release.mean_moments, RELEASES)
+@bug("scores are summed, and not averaged", perturbation.mean_moments, RELEASES)
 def _(honest: Any, rows: Any, *others: Any) -> FloatArray:
     found: FloatArray = honest(rows, *others)
     found[len(found) // 2 :] *= rows.n
     return found
 
 
-@bug("moments are taken elsewhere", moments_release.mean_moments, RELEASES)
+@bug("moments are taken elsewhere", perturbation.mean_moments, RELEASES)
 def _(honest: Any, rows: Any, coef: FloatArray, calibration: Any) -> Any:
     return honest(rows, 0 * coef, calibration)
 
 
-@bug("both matrices get one noise", (moments_release, "rounded_sum"), RELEASES)
-def _(honest: Any, centre: Any, drawn: Any, grid: float) -> Any:
+@bug("both matrices get one noise", perturbation.release_moments, RELEASES)
+def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any) -> Any:
     half = np.hsplit(drawn.nearest(), 2)[0]
-    return honest(centre, laws.FloatDraw(np.concatenate([half, half])), grid)
+    return honest(rows, coef, made, laws.FloatDraw(np.concatenate([half, half])))

@@ -1,6 +1,12 @@
 """Every privacy formula of the package; a function in here takes public facts, never data."""
 
-from privatelr.mechanisms.calibration.calibration_record import Alternative, Calibration
+from privatelr.mechanisms.calibration.calibration_record import (
+    Alternative,
+    Calibration,
+    calibrate_objective,
+    calibrate_output,
+    calibrate_plain,
+)
 from privatelr.mechanisms.calibration.lambda_rules import (
     LAMBDA_RULES,
     expected_excess,

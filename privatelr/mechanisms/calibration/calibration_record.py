@@ -1,31 +1,28 @@
-"""A mechanism with all its numbers, how it reads, and its page."""
+"""A mechanism with all its numbers: from a request and public facts, and as it reads."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
+from privatelr import privacy
 from privatelr.arguments import suggests_arguments
-from privatelr.mechanisms.calibration.proven_noise import (
-    output_sensitivity,
-    relative_rate,
-    tilt_epsilon,
-)
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration import proven_noise, pure
+from privatelr.mechanisms.calibration.lambda_rules import require_tilt, settle_lambda
 from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import Request
 from privatelr.page_model import FactList, Heading, Piece, as_html
-from privatelr.privacy import (
-    ZCDP,
-    ApproxDP,
-    Event,
-    GaussianEvent,
-    Guarantee,
-    Neighbours,
-    NonPrivate,
-    PureDP,
-    TiltEvent,
+from privatelr.privacy.noise import (
+    GaussianNoise,
+    NoiseLaw,
+    NoNoise,
+    gaussian_epsilon,
+    mean_square,
+    shortest,
 )
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, gaussian_epsilon
 from privatelr.types import Placement
 
 
@@ -75,7 +72,7 @@ class Calibration:
     """
 
     problem: Problem
-    target: Guarantee
+    target: privacy.Guarantee
     placement: Placement
     analysis: str
     noise: NoiseLaw
@@ -98,7 +95,7 @@ class Calibration:
         return f"{self.analysis} bound"
 
     @property
-    def proven(self) -> Guarantee:
+    def proven(self) -> privacy.Guarantee:
         """What the noise is proven to give: pure epsilon where (epsilon, delta) met Laplace noise.
 
         This is what a ledger composes and what an audit tries to break; it implies the target.
@@ -117,15 +114,15 @@ class Calibration:
         NaN under zCDP, which has no epsilon, and 0 for the plain fit.
         """
         target, problem, noise = self.target, self.problem, self.noise
-        if isinstance(target, ZCDP | NonPrivate):
+        if isinstance(target, privacy.ZCDP | privacy.NonPrivate):
             return math.nan if target.is_private else 0.0
         if self.placement == "output":
             return target.epsilon
         beside = self.distance / self.shield.scale
-        if isinstance(target, ApproxDP) and isinstance(noise, GaussianNoise):
+        if isinstance(target, privacy.ApproxDP) and isinstance(noise, GaussianNoise):
             mu = math.hypot(2 * (problem.reach / noise.scale), beside)
             return min(target.epsilon, gaussian_epsilon(mu, target.delta))
-        tilt = 2 * problem.loss.slope_bound * relative_rate(noise, problem)
+        tilt = 2 * problem.loss.slope_bound * proven_noise.relative_rate(noise, problem)
         return min(target.epsilon, tilt + beside)
 
     @property
@@ -143,20 +140,24 @@ class Calibration:
         return math.hypot(self.noise.lipschitz_sd / self.problem.penalty, shield)
 
     @property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[privacy.Event, ...]:
         """What a ledger composes for this release."""
         target, problem, noise = self.proven, self.problem, self.noise
-        if isinstance(target, PureDP | NonPrivate):
-            return (target,) if isinstance(target, PureDP) else ()
+        if isinstance(target, privacy.PureDP | privacy.NonPrivate):
+            return (target,) if isinstance(target, privacy.PureDP) else ()
         if self.placement == "output":
-            return (event_of(noise, output_sensitivity(problem, self.tau), target.neighbours),)
-        shield = GaussianEvent(self.distance / self.shield.scale, target.neighbours)
+            return (
+                event_of(
+                    noise, proven_noise.output_sensitivity(problem, self.tau), target.neighbours
+                ),
+            )
+        shield = privacy.GaussianEvent(self.distance / self.shield.scale, target.neighbours)
         if not isinstance(noise, GaussianNoise):
-            spent = tilt_epsilon(noise, problem, self.analysis)
-            return (PureDP(spent, target.neighbours), shield)
+            spent = proven_noise.tilt_epsilon(noise, problem, self.analysis)
+            return (privacy.PureDP(spent, target.neighbours), shield)
         m, loss = problem.reach / noise.scale, problem.loss
         bend = problem.kappa, loss.curvature_bound, loss.joint_factor
-        return (TiltEvent(m, *bend, target.neighbours), shield)
+        return (privacy.TiltEvent(m, *bend, target.neighbours), shield)
 
     def __repr__(self) -> str:
         return f"<Calibration: {self._title}, {self.target}>"
@@ -222,20 +223,117 @@ class Calibration:
         return facts_html(self._title, facts, heading, FactList(others))
 
 
-def proven_by(noise: NoiseLaw, target: Guarantee) -> Guarantee:
+def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
     """The target, or the pure guarantee of its epsilon if that is what the noise was made for."""
-    if isinstance(target, ApproxDP) and not isinstance(noise, GaussianNoise):
-        return PureDP(target.epsilon, target.neighbours)
+    if isinstance(target, privacy.ApproxDP) and not isinstance(noise, GaussianNoise):
+        return privacy.PureDP(target.epsilon, target.neighbours)
     return target
 
 
-def event_of(noise: NoiseLaw, reach: float, neighbours: Neighbours) -> Event:
+def event_of(noise: NoiseLaw, reach: float, neighbours: privacy.Neighbours) -> privacy.Event:
     """What a ledger composes for spherical noise that hides a vector moved by `reach`."""
     if isinstance(noise, GaussianNoise):
-        return GaussianEvent(reach / noise.sd, neighbours)
-    return PureDP(reach / noise.scale, neighbours)
+        return privacy.GaussianEvent(reach / noise.sd, neighbours)
+    return privacy.PureDP(reach / noise.scale, neighbours)
 
 
 def facts_html(title: str, facts: Sequence[tuple[str, str]], *below: Piece) -> str:
     """A title above a table of labels and sentences."""
     return as_html([Heading(title), FactList(facts), *below])
+
+
+# -- from a request and public facts --------------------------------------------------------------
+
+_SAME = 1e-3
+"""Relative difference in size below which two kinds of noise count as the same."""
+
+
+def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
+    """Objective perturbation under any target; lambda is raised or refused as requested."""
+    target = cast("privacy.Promise", request.target)
+    analysis = pure.proven(request.analysis, problem.loss)
+    settled = settle_lambda(problem, target, analysis, request.on_small_lambda)
+    if settled is not problem:
+        lambda_origin = f"raised from {problem.lambda_:.6g}, which is too small for this target"
+    noise = require_tilt(settled, target, analysis, request.kinds)
+    tau = proven_noise.certified_norm(settled, noise)
+    shield = proven_noise.shield_for(settled, target, analysis, noise, tau)
+    return Calibration(
+        problem=settled,
+        target=target,
+        placement="objective",
+        analysis=analysis,
+        noise=noise,
+        shield=shield,
+        tau=tau,
+        grid=proven_noise.grid_for(shield),
+        lambda_origin=lambda_origin,
+        alternatives=tuple(_other_tilts(settled, target, analysis, noise)),
+    )
+
+
+def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
+    """Output perturbation under any target; needs no condition but lambda above 0."""
+    if problem.lambda_ <= 0:
+        raise GuaranteeError(
+            "lambda_=0: output perturbation takes lambda_ above 0, since the minimiser of an "
+            "unpenalised fit can move without limit."
+        )
+    target, nothing = cast("privacy.Promise", request.target), NoNoise(problem.d)
+    tau = proven_noise.certified_norm(problem, nothing)
+    reach = proven_noise.output_sensitivity(problem, tau)
+    laws = proven_noise.laws_hiding(reach, problem.d, target)
+    noise = proven_noise.require_law(laws, target, request.kinds)
+    by_profile = isinstance(target, privacy.ApproxDP) and isinstance(noise, GaussianNoise)
+    return Calibration(
+        problem=problem,
+        target=target,
+        placement="output",
+        analysis="analytic" if by_profile else "sensitivity",
+        noise=noise,
+        shield=nothing,
+        tau=tau,
+        grid=proven_noise.grid_for(noise),
+        lambda_origin=lambda_origin,
+        alternatives=tuple(_others(laws, noise)),
+    )
+
+
+def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
+    """No noise at all: the penalised fit itself."""
+    nothing, target, placement = NoNoise(problem.d), request.target, request.placement
+    return Calibration(
+        problem, target, placement, "none", nothing, nothing, 0.0, 0.0, lambda_origin
+    )
+
+
+def _other_tilts(
+    problem: Problem, target: privacy.Promise, chosen: pure.Analysis, noise: NoiseLaw
+) -> Iterator[Alternative]:
+    """Other shapes of noise under the same bound, then the same shape under other bounds."""
+    laws = proven_noise.candidates(problem, target, chosen)
+    yield from _others(laws, noise)
+    may_be_gaussian = isinstance(target, privacy.ZCDP | privacy.ApproxDP)
+    if may_be_gaussian and not any(isinstance(law, GaussianNoise) for law in laws):
+        yield Alternative("Gaussian noise", math.inf)
+    for analysis in pure.ANALYSES:
+        unproven = analysis == "joint" and problem.loss.joint_factor is None
+        # R's bound is about pure epsilon
+        other_noise = isinstance(target, privacy.ApproxDP) or isinstance(noise, GaussianNoise)
+        unproven |= other_noise and analysis == "cms11"
+        if analysis != chosen and not unproven:
+            law = shortest(proven_noise.candidates(problem, target, analysis))
+            ratio = _ratio(law, noise) if law else math.inf
+            if not math.isclose(ratio, 1.0, rel_tol=_SAME):
+                yield Alternative(f"analysis={analysis!r}", ratio)
+
+
+def _others(laws: list[NoiseLaw], noise: NoiseLaw) -> Iterator[Alternative]:
+    """Laws of other kinds than the chosen one."""
+    for law in laws:
+        if type(law) is not type(noise):
+            yield Alternative(f"{law.title} noise", _ratio(law, noise))
+
+
+def _ratio(law: NoiseLaw, chosen: NoiseLaw) -> float:
+    return math.sqrt(mean_square(law) / mean_square(chosen))

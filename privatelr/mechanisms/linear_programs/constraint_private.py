@@ -342,15 +342,9 @@ def constraint_private_lp(
     else:
         corners = private_corners(rows, scale, value, ratios)
     target = read_target(eps, delta, USUAL_DELTA)
+    sizes = {"reach": corners.reach, "size": corners.size}
     calibration = calibrate_constraints(
-        rows.shape,
-        target,
-        private,
-        width=width,
-        violated=violated,
-        reach=corners.reach,
-        size=corners.size,
-        rounds=rounds,
+        rows.shape, target, private, width=width, violated=violated, rounds=rounds, **sizes
     )
     if private == "bounds":
         require_width(corners, calibration.width)

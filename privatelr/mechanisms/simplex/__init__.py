@@ -3,6 +3,7 @@
 from privatelr.mechanisms.simplex.number_of_draws import (
     MOST_DRAWS,
     SimplexFacts,
+    SimplexProblem,
     Stability,
     affordable_draws,
     draws_for_epsilon,

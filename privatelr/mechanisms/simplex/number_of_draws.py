@@ -13,20 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from privatelr import privacy
 from privatelr.errors import GuaranteeError, NoRelease, require_number, show
 from privatelr.numerics import Loss
 from privatelr.numerics.solve.entropic import smallest_tolerance
-from privatelr.privacy import (
-    ORDERS,
-    REPLACE_ONE,
-    ZCDP,
-    ApproxDP,
-    Neighbours,
-    Promise,
-    epsilon_of_curve,
-    renyi_divergence,
-    renyi_of_draw,
-)
 from privatelr.types import FloatArray
 
 _SLOPE_ERROR = 1e-9
@@ -36,7 +26,7 @@ _STABILITY_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class SimplexFacts:
+class SimplexProblem:
     """Public facts about a fit, and its penalty once that is chosen.
 
     Attributes
@@ -97,9 +87,13 @@ class SimplexFacts:
         """The penalty of the sum form: ``n lambda_``."""
         return self.n * self.lambda_
 
-    def with_lambda(self, lambda_: float) -> SimplexFacts:
+    def with_lambda(self, lambda_: float) -> SimplexProblem:
         """The same facts with this penalty."""
         return replace(self, lambda_=lambda_)
+
+
+SimplexFacts = SimplexProblem
+"""A problem by the name that it has while no penalty is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +126,7 @@ def simplex_stability(
     curvature_bound: float,
     width: float,
     slack: float = 0.0,
-    neighbours: Neighbours = REPLACE_ONE,
+    neighbours: privacy.Neighbours = privacy.REPLACE_ONE,
 ) -> Stability:
     """Stability of ``argmin (1/n) sum_i loss_i(<x_i, theta>) + lambda sum theta_k log theta_k``.
 
@@ -180,7 +174,7 @@ def simplex_stability(
     most ``(1 + sqrt(1 + kappa)) / 2``. All bounds are integrated over t. The slack adds to g
     the difference of two linear terms, of range ``2 slack`` at most.
     """
-    if neighbours is not REPLACE_ONE:
+    if neighbours is not privacy.REPLACE_ONE:
         raise GuaranteeError("neighbours: simplex_stability takes REPLACE_ONE, n being public.")
     above, least = "a finite number above 0", "a finite number from 0"
     require_number(GuaranteeError, "n", n, "an integer from 1", at_least=1)
@@ -231,7 +225,7 @@ def stability_of(problem: SimplexFacts) -> Stability:
 
 @lru_cache(maxsize=16)  # of public facts; the search for a number of draws asks again and again
 def _curve(stability: Stability) -> FloatArray:
-    return renyi_of_draw(stability.largest, stability.width, stability.sd, ORDERS)
+    return privacy.renyi_of_draw(stability.largest, stability.width, stability.sd, privacy.ORDERS)
 
 
 def epsilon_for_draws(draws: int, stability: Stability, delta: float = 0.0) -> float:
@@ -240,7 +234,7 @@ def epsilon_for_draws(draws: int, stability: Stability, delta: float = 0.0) -> f
     pure = draws * stability.largest * (1 + _ROUNDING)
     if not delta > 0:
         return pure
-    return min(pure, epsilon_of_curve(draws * _curve(stability), delta))
+    return min(pure, privacy.epsilon_of_curve(draws * _curve(stability), delta))
 
 
 def draws_for_epsilon(epsilon: float, stability: Stability, delta: float = 0.0) -> int:
@@ -252,12 +246,12 @@ def draws_for_epsilon(epsilon: float, stability: Stability, delta: float = 0.0) 
     return _most(lambda draws: epsilon_for_draws(draws, stability, delta) <= epsilon)
 
 
-def affordable_draws(target: Promise, stability: Stability) -> int:
+def affordable_draws(target: privacy.Promise, stability: Stability) -> int:
     """The most draws that keep a guarantee, up to 1,000,000; 0 if not one does."""
-    if isinstance(target, ZCDP):
+    if isinstance(target, privacy.ZCDP):
         rho, each = target.rho, rho_of_draw(stability)
         return _most(lambda draws: draws * each * (1 + _ROUNDING) <= rho)
-    delta = target.delta if isinstance(target, ApproxDP) else 0.0
+    delta = target.delta if isinstance(target, privacy.ApproxDP) else 0.0
     return draws_for_epsilon(target.epsilon, stability, delta)
 
 
@@ -275,11 +269,11 @@ def _most(fits: Callable[[int], bool]) -> int:
 
 def rho_of_draw(stability: Stability) -> float:
     """The zCDP of one draw."""
-    found = renyi_divergence.rho_of_draw(stability.largest, stability.width, stability.sd)
+    found = privacy.renyi_divergence.rho_of_draw(stability.largest, stability.width, stability.sd)
     return found * (1 + _ROUNDING)
 
 
-def min_lambda(facts: SimplexFacts, target: Promise, draws: int = 1) -> float:
+def min_lambda(facts: SimplexFacts, target: privacy.Promise, draws: int = 1) -> float:
     """Smallest lambda of the mean objective at which so many draws are affordable, rounded up.
 
     Raises
@@ -308,7 +302,7 @@ def min_lambda(facts: SimplexFacts, target: Promise, draws: int = 1) -> float:
     return high
 
 
-def suggest_lambda(facts: SimplexFacts, target: Promise) -> float:
+def suggest_lambda(facts: SimplexFacts, target: privacy.Promise) -> float:
     """The lambda that balances a bound on what the entropy costs with one on what drawing does.
 
     ``lambda log(2 d) + min(c W**2 / (8 m), L W / (2 sqrt(m)))`` for m affordable draws. A
@@ -323,7 +317,7 @@ def suggest_lambda(facts: SimplexFacts, target: Promise) -> float:
     return float(finer[least_risk(facts, target, finer)])
 
 
-def least_risk(facts: SimplexFacts, target: Promise, grid: FloatArray) -> int:
+def least_risk(facts: SimplexFacts, target: privacy.Promise, grid: FloatArray) -> int:
     """Position of the lambda with the smallest bound on the risk."""
     slope, curvature, width = facts.slope_bound, facts.loss.curvature_bound, facts.width
     risks = np.full(len(grid), math.inf)
@@ -335,7 +329,7 @@ def least_risk(facts: SimplexFacts, target: Promise, grid: FloatArray) -> int:
     return int(np.argmin(risks))
 
 
-def refuse(facts: SimplexFacts, target: Promise, lambda_: float) -> NoRelease:
+def refuse(facts: SimplexFacts, target: privacy.Promise, lambda_: float) -> NoRelease:
     """What to raise where not one draw is affordable."""
     least = min_lambda(facts, target)
     shown = f"{least:.6g}"

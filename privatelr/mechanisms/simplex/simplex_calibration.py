@@ -5,20 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from privatelr import privacy
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
 from privatelr.mechanisms.simplex import number_of_draws as afford
 from privatelr.mechanisms.simplex.number_of_draws import SimplexFacts, Stability
 from privatelr.numerics import describe
-from privatelr.privacy import (
-    ZCDP,
-    ApproxDP,
-    Event,
-    Guarantee,
-    NonPrivate,
-    SimplexDrawEvent,
-)
 from privatelr.privacy.accounting import in_agreement
 
 
@@ -43,7 +36,7 @@ class SimplexCalibration:
     """
 
     problem: SimplexFacts
-    target: Guarantee
+    target: privacy.Guarantee
     draws: int
     stability: Stability | None
     tolerance: float
@@ -60,13 +53,13 @@ class SimplexCalibration:
         return self.problem.radius
 
     @property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[privacy.Event, ...]:
         """What a ledger composes; nothing if it is far below what was promised."""
         target, bounds = self.target, self.stability
-        if bounds is None or isinstance(target, NonPrivate):
+        if bounds is None or isinstance(target, privacy.NonPrivate):
             return ()
         sizes = (bounds.largest, bounds.width, bounds.sd)
-        event = SimplexDrawEvent(*sizes, times=self.draws, neighbours=target.neighbours)
+        event = privacy.SimplexDrawEvent(*sizes, times=self.draws, neighbours=target.neighbours)
         return in_agreement(target, (event,))
 
     @property
@@ -79,9 +72,9 @@ class SimplexCalibration:
         bounds = self.stability
         if bounds is None:
             return 0.0
-        if isinstance(self.target, ZCDP):
+        if isinstance(self.target, privacy.ZCDP):
             return self.draws * afford.rho_of_draw(bounds)
-        delta = self.target.delta if isinstance(self.target, ApproxDP) else 0.0
+        delta = self.target.delta if isinstance(self.target, privacy.ApproxDP) else 0.0
         return afford.epsilon_for_draws(self.draws, bounds, delta)
 
     @property
@@ -95,7 +88,7 @@ class SimplexCalibration:
         ]
         if self.stability is None:
             return (*lines, ("Draws", "none: the minimiser itself, which nothing protects"))
-        unit = "rho" if isinstance(self.target, ZCDP) else "epsilon"
+        unit = "rho" if isinstance(self.target, privacy.ZCDP) else "epsilon"
         each = f"worth {problem.radius / self.draws:.6g}"
         drawn = f"{self.draws} signed columns, with replacement, {each} each"
         if self.draws == 1:
@@ -125,7 +118,7 @@ class SimplexCalibration:
 
 
 def calibrate_simplex(
-    facts: SimplexFacts, target: Guarantee, lambda_: Any = "auto", draws: Any = "auto"
+    facts: SimplexFacts, target: privacy.Guarantee, lambda_: Any = "auto", draws: Any = "auto"
 ) -> SimplexCalibration:
     """Lambda and the number of draws for a guarantee, from public facts.
 
@@ -153,9 +146,9 @@ def calibrate_simplex(
     if chosen is not None:
         takes = "'auto' or a finite number above 0"
         chosen = require_number(GuaranteeError, "lambda_", chosen, takes, above=0)
-    if not isinstance(target, Guarantee):
+    if not isinstance(target, privacy.Guarantee):
         raise GuaranteeError(f"target={show(target)}: target takes a guarantee.")
-    if isinstance(target, NonPrivate) and counted is not None:
+    if isinstance(target, privacy.NonPrivate) and counted is not None:
         raise GuaranteeError(
             f"draws={counted}: without a guarantee the minimiser itself is released; leave draws."
         )
@@ -164,7 +157,7 @@ def calibrate_simplex(
         chosen, origin = _choose_lambda(facts, target, counted)
     problem = facts.with_lambda(chosen)
     tolerance = afford.tolerance_of(problem)
-    if isinstance(target, NonPrivate):
+    if isinstance(target, privacy.NonPrivate):
         return SimplexCalibration(problem, target, 0, None, tolerance, origin)
     bounds = afford.stability_of(problem)
     most = afford.affordable_draws(target, bounds)
@@ -183,9 +176,11 @@ def _given(value: Any) -> Any:
     return None if isinstance(value, str) and value == "auto" else value
 
 
-def _choose_lambda(facts: SimplexFacts, target: Guarantee, draws: int | None) -> tuple[float, str]:
+def _choose_lambda(
+    facts: SimplexFacts, target: privacy.Guarantee, draws: int | None
+) -> tuple[float, str]:
     """The lambda that is used where none is given, and where that comes from."""
-    if isinstance(target, NonPrivate):
+    if isinstance(target, privacy.NonPrivate):
         return PLAIN_LAMBDA, "the default"
     if draws is not None:
         return afford.min_lambda(facts, target, draws), "the smallest for these draws"

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -46,14 +46,11 @@ class Uniforms:
     """Independent numbers uniform on (0, 1)."""
 
     dimension: int
+    signs: ClassVar[int] = 0
 
     @property
     def uniforms(self) -> int:
         return self.dimension
-
-    @property
-    def signs(self) -> int:
-        return 0
 
     def transform(
         self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
