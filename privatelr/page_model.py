@@ -57,7 +57,7 @@ class Indented:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Sentences that nobody should miss."""
+    """Sentences that have to be seen first."""
 
     text: str
 
