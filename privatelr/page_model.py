@@ -57,7 +57,7 @@ class Indented:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Sentences that nobody should miss."""
+    """Sentences that have to be seen first."""
 
     text: str
 
@@ -81,6 +81,7 @@ class FactList:
     """Labels, and a sentence for each."""
 
     rows: Sequence[tuple[str, str]]
+    titles: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Listing:
     In text a column is no wider than `limits` says, and the first takes what is left.
     """
 
-    headers: Sequence[str]
+    titles: Sequence[str]
     rows: Sequence[Sequence[str]]
     limits: Sequence[int] = ()
 
@@ -120,6 +121,11 @@ class Table:
     legend: str = ""
 
     @property
+    def titles(self) -> tuple[str, ...]:
+        """The header of the names, which is empty, before the others."""
+        return ("", *self.headers)
+
+    @property
     def rows(self) -> list[tuple[str, ...]]:
         """Each name before its cells."""
         return [(name, *cells) for name, cells in zip(self.names, self.cells, strict=True)]
@@ -141,11 +147,7 @@ Piece = str | Heading | Indented | Alarm | Bullets | Code | Grid | NotPrivate
 
 def as_text(page: Iterable[Piece]) -> str:
     """The page in at most 79 columns."""
-    return "\n".join(_text(page))
-
-
-def _text(page: Iterable[Piece]) -> list[str]:
-    return [line for piece in page for line in as_lines(piece)]
+    return "\n".join(line for piece in page for line in as_lines(piece))
 
 
 def as_lines(piece: Piece) -> list[str]:
@@ -165,7 +167,7 @@ def as_lines(piece: Piece) -> list[str]:
         case Table():
             return _table_lines(piece)
         case NotPrivate(pieces):
-            return [_RULE, *_text(pieces)]
+            return [_RULE, *(line for inner in pieces for line in as_lines(inner))]
     return _wrapped(piece.text)
 
 
@@ -192,7 +194,7 @@ def _table_lines(table: Table) -> list[str]:
         widths = [size + gap for size in needed]
         stub = min(longest, WIDTH - sum(widths))
     lines = []
-    for name, *cells in (("", *table.headers), *table.rows):
+    for name, *cells in (table.titles, *table.rows):
         label = shorten(name, _LONGEST_NAME) if table.width is not None else name
         if len(label) > stub:
             lines.append(shorten(label, WIDTH))
@@ -210,17 +212,17 @@ def shorten(text: str, longest: int) -> str:
 
 
 def _listing_lines(listing: Listing) -> list[str]:
-    shown = [listing.headers, *listing.rows]
+    shown = [listing.titles, *listing.rows]
     columns = zip(*(row for row in shown if len(row) > 1), strict=True)
     sizes = [max(map(len, column)) for column in columns]
     sizes = list(map(min, sizes, listing.limits)) if listing.limits else sizes
     sizes[0] = min(sizes[0], WIDTH - 2 * len(sizes) - sum(sizes[1:]))
-    cut = (map(_cut, row, sizes) if len(row) > 1 else row for row in shown)
-    return [f"  {'  '.join(row)}".rstrip() for row in cut]
 
+    def cut(text: str, width: int) -> str:
+        return text.ljust(width) if len(text) <= width else f"{text[: width - 3]}..."
 
-def _cut(text: str, width: int) -> str:
-    return text.ljust(width) if len(text) <= width else f"{text[: width - 3]}..."
+    rows = (map(cut, row, sizes) if len(row) > 1 else row for row in shown)
+    return [f"  {'  '.join(row)}".rstrip() for row in rows]
 
 
 # -- Markdown ----------------------------------------------------------------------------------
@@ -244,10 +246,10 @@ def _markdown(piece: Piece, first: bool) -> str:
             fence = "`" * max(3, longest + 1)
             return f"{fence}\n{text}\n{fence}"
         case FactList() | Listing() | Table():
-            headers = _headers(piece) or ("", "")
-            lines = [headers, *piece.rows]
-            piped = [f"| {' | '.join(map(_escaped, line))} |" for line in lines]
-            return "\n".join([piped[0], f"| {' | '.join(['---'] * len(headers))} |", *piped[1:]])
+            titles = piece.titles or ("", "")
+            top, *rows = (map(_escaped, line) for line in (titles, *piece.rows))
+            lines = (top, ["---"] * len(titles), *rows)
+            return "\n".join(f"| {' | '.join(line)} |" for line in lines)
         case NotPrivate(pieces):
             return as_markdown([Alarm("not private"), *pieces])
         case Indented(text) | str(text):
@@ -301,30 +303,23 @@ def _marked_up(piece: Piece, first: bool, markup: tuple[str, str, str]) -> str:
             return f"<p>{html.escape(text)}</p>" if text else ""
 
 
-def _headers(table: Grid) -> Sequence[str]:
-    if isinstance(table, Table):
-        return ("", *table.headers)
-    return table.headers if isinstance(table, Listing) else ()
-
-
 def _html_table(table: Grid) -> str:
-    headers, drawings, legend = _headers(table), [""] * len(table.rows), ""
-    others = _LEFT
+    drawings, legend, others = [""] * len(table.rows), "", _LEFT
     if isinstance(table, Table):
         others = _RIGHT
         drawings = [f"<td>{drawn}</td>" for drawn in table.drawings] or drawings
         legend = f"<figcaption>{html.escape(table.legend)}</figcaption>" if table.legend else ""
+
+    def as_row(row: Sequence[str], name: str, tag: str) -> str:
+        first, *rest = map(html.escape, row)
+        span = "" if rest else f" colspan='{len(table.titles)}'"
+        cells = "".join(f"<{tag} style='{others}'>{cell}</{tag}>" for cell in rest)
+        return f"<{name}{span} style='{_LEFT}'>{first}</{name}>{cells}"
+
     name = "td" if isinstance(table, Listing) else "th"
-    head = f"<thead><tr>{_html_row(headers, 'th', 'th', others)}</tr></thead>" if headers else ""
+    head = f"<thead><tr>{as_row(table.titles, 'th', 'th')}</tr></thead>" if table.titles else ""
     body = "".join(
-        f"<tr>{_html_row(row, name, 'td', others, len(headers))}{drawn}</tr>"
+        f"<tr>{as_row(row, name, 'td')}{drawn}</tr>"
         for row, drawn in zip(table.rows, drawings, strict=True)
     )
     return f"<table>{head}<tbody>{body}</tbody></table>{legend}"
-
-
-def _html_row(row: Sequence[str], name: str, tag: str, style: str, across: int = 0) -> str:
-    first, *rest = map(html.escape, row)
-    span = "" if rest else f" colspan='{across}'"
-    cells = "".join(f"<{tag} style='{style}'>{cell}</{tag}>" for cell in rest)
-    return f"<{name}{span} style='{_LEFT}'>{first}</{name}>{cells}"

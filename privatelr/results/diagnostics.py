@@ -138,7 +138,7 @@ class DataCounts(NeverSaved):
 class Diagnostics(NeverSaved):
     """Not private: exact functions of the training data, to be looked at and not published.
 
-    They are worked out when somebody looks; until then the scores are held.
+    They are worked out when they are first asked for; until then the scores are held.
 
     Attributes
     ----------

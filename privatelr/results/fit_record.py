@@ -149,7 +149,7 @@ class ModelRecord(ABC):
         Raises
         ------
         ArgumentError
-            If `key` is no private Ed25519 key.
+            If `key` is not a private Ed25519 key.
         MissingDependencyError
             If there is a key, and `cryptography` is not installed (``privatelr[signatures]``).
         GuaranteeError

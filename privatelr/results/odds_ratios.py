@@ -93,7 +93,7 @@ def typical_length(lengths: FloatArray, spans: FloatArray, levels: BoolArray) ->
 def odds_units(logs: FloatArray, sd: FloatArray, spans: FloatArray) -> FloatArray:
     """Divisors ``(m,)`` of the logarithms of odds ratios that no reader could use as they are.
 
-    One that is near to 0 for what it is uncertain by, `sd`, is no matter of units and stays.
+    One that is near to 0 for what it is uncertain by, `sd`, stays: units are not the reason.
     """
     sizes, around = np.abs(logs), np.fmax(np.abs(logs), sd)
     large = sizes > _LARGEST_LOG

@@ -92,7 +92,7 @@ def test_predictions_without_zeros_are_those_with_them(monkeypatch, model, type_
     alone = [fit.predict(frame.iloc[[row]], type=type_).iloc[0] for row in range(30)]
     np.testing.assert_array_equal(alone, found.to_numpy()[:30])
     asked = []
-    monkeypatch.setattr(predict_module, "worth_sparse", lambda spec: asked.append(spec))
+    monkeypatch.setattr(predict_module.design, "worth_sparse", lambda spec: asked.append(spec))
     pd.testing.assert_series_equal(fit.predict(frame, type=type_), found, rtol=1e-12)
     assert asked
     assert 0 < found.isna().mean() < 1
