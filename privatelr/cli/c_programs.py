@@ -270,14 +270,7 @@ def svmsimple(arguments: Sequence[str] | None = None) -> int:
 def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
     parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
     add_options(parser, program.name)
-
-    def run() -> int:
-        chosen, unknown = parser.parse_known_args(arguments)
-        if unknown:
-            parser.refuse(unknown)
-        return _run(program, chosen)
-
-    return run_safely(program.name, run)
+    return run_safely(program.name, lambda: _run(program, parser.parse_args(arguments)))
 
 
 def _run(program: CProgram, chosen: argparse.Namespace) -> int:

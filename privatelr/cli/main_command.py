@@ -36,11 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser, commands = parsers()
-    chosen, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        meant = commands.choices[chosen.command] if chosen.command else parser
-        meant.refuse(unknown)
+    parser, _ = parsers()
+    chosen = parser.parse_args(arguments)
     if chosen.command is None:
         parser.print_help()
         return DONE

@@ -13,7 +13,6 @@ from privatelr.cli.model_commands import read_arguments
 from privatelr.cli.options import Parser, add_command, given, read_declarations
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.table_files import by_levels, open_table
-from privatelr.datasets import load_schema
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize
 from privatelr.lazy_import import lazy_import
@@ -86,10 +85,7 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     found = read_arguments(chosen)
     if chosen.model == "svm":
         found.setdefault("loss", "huber")
-    schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
-    listed = [name for name, _ in (*chosen.bounds, *chosen.levels)]
-    names = [*schema.get("bounds", ()), *schema.get("levels", ()), *listed]
-    found |= read_declarations(chosen, names) | given(chosen, "balance", "spread", "c_index")
+    found |= read_declarations(chosen) | given(chosen, "balance", "spread", "c_index")
     if chosen.pilot is not None:
         found["pilot"] = _read_pilot(chosen, found["levels"])
     return found
@@ -98,7 +94,7 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
 def _read_pilot(chosen: argparse.Namespace, levels: dict[str, Any]) -> pd.DataFrame:
     """The columns of a public table that are declared or named; types as they are declared."""
     mentioned = {token.text for token in tokenize(chosen.formula) if token.is_name}
-    with open_table(chosen.pilot, None) as table:
+    with open_table(chosen.pilot) as table:
         wanted = {
             name: by_levels(name, levels.get(name))
             for name in table.names

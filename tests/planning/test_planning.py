@@ -139,7 +139,7 @@ def weighted(outlook):
     """Rows, labels and shares of the made-up records."""
     population, scale = outlook.study.population, outlook.study.spec.intercept
     labels = population.rows[:, 0] / scale
-    return population.rows * labels[:, None], labels, population.shares
+    return population.rows * labels[:, None], labels, population.counts
 
 
 def test_made_up_records_are_what_was_guessed():
