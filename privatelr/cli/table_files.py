@@ -179,11 +179,11 @@ class CsvTable:
     def read(self, wanted: Mapping[str, DeclaredColumn]) -> tuple[pd.DataFrame, dict[str, Reading]]:
         """The wanted columns, and how each was read."""
         found: dict[str, Any] = {name: [] for name in wanted}
-        sinks = []
+        places, sinks = {name: index for index, name in enumerate(self._header)}, []
         for name, how in wanted.items():
             if how.levels or how.reading == "numbers":
                 found[name] = array("l" if how.levels else "d")
-            sinks.append((self._header.index(name), self._parser(how), found[name].append))
+            sinks.append((places[name], self._parser(how), found[name].append))
         width = len(self._header)
         for line_number, line in self._lines:
             cells = self._cells(line_number, line)
@@ -198,11 +198,9 @@ class CsvTable:
     def _cells(self, line_number: int, line: str) -> list[str]:
         if '"' not in line:
             return [cell.strip() for cell in line.split(self._separator)]
+        how: Any = {"delimiter": self._separator, "strict": True, "skipinitialspace": True}
         try:
-            reader = csv.reader(
-                [line], delimiter=self._separator, strict=True, skipinitialspace=True
-            )
-            return [cell.strip() for cell in next(reader)]
+            return [cell.strip() for cell in next(csv.reader([line], **how))]
         except csv.Error:
             what = "a quote is not closed on its line, or something follows it"
             raise wrong_line(self._shown, line_number, what) from None
