@@ -193,7 +193,7 @@ def test_a_long_pilot_is_used_in_part():
     spec = planned_for(spend=None).study.spec
     whole, part = (population_of(spec, Guesses(), patients(n)) for n in (20_000, 30_000))
     assert len(whole.rows) == len(part.rows) == 2 * 20_000
-    np.testing.assert_allclose(part.shares @ part.rows, whole.shares @ whole.rows, atol=0.03)
+    np.testing.assert_allclose(part.counts @ part.rows, whole.counts @ whole.rows, atol=0.03)
 
 
 # -- needed n, needed epsilon -------------------------------------------------------------------
