@@ -1,4 +1,4 @@
-"""The command ``privatelr``: its parser, and its subcommands ``demo``.
+"""The command ``privatelr``: its parser, and its subcommand ``demo``.
 
 A module of commands has ``add_commands(commands)``. Each of its parsers has a default ``run``:
 a function that takes the parsed arguments, prints, and returns an exit status. Errors are

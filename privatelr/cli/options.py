@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(WRONG)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The words that are known; others are complained about, with the option that is near."""
+        """Refuse words that stand for nothing, and name the option that is near."""
         found, unknown = super().parse_known_args(args, namespace)
         if not unknown:
             return found, unknown
@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _reader(expected: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
-    """A function that reads an option: what it cannot read is not what is `expected`."""
+    """Make a function refuse, as `argparse` wants it, a text that it cannot read."""
 
     def decorate(read: Callable[[str], Any]) -> Callable[[str], Any]:
         def checked(text: str) -> Any:

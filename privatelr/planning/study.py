@@ -232,7 +232,7 @@ def _positive_shares(x: FloatArray, guesses: Guesses) -> FloatArray:
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Where a rising function crosses 0, by halving: the end at which it is not below."""
+    """Where a rising function crosses 0, found by halving; it is not below 0 there."""
     for _ in range(60):
         middle = (low + high) / 2
         if rising(middle) < 0:
