@@ -12,7 +12,6 @@ from privatelr.errors import SchemaError
 from privatelr.model_data import read_in_memory
 from privatelr.results import DataCheck, DataCounts
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
-from privatelr.types import Rows
 
 
 @suggests_arguments
@@ -67,13 +66,8 @@ def check(
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         rows, tally = source.rows(spec, bar=False)
-        negative, positive = _classes(rows)
+        _, label = rows.scores(np.zeros(rows.d))
     found = None if tally is None else totals(tally)
+    negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
     counts = DataCounts(rows.n, negative, positive, spec.response, spec.variables, found)
     return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.typed, schema)))
-
-
-def _classes(rows: Rows) -> tuple[int, int]:
-    """Usable rows of either class."""
-    _, label = rows.scores(np.zeros(rows.d))
-    return int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))

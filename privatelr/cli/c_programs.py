@@ -270,14 +270,7 @@ def svmsimple(arguments: Sequence[str] | None = None) -> int:
 def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
     parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
     add_options(parser, program.name)
-
-    def run() -> int:
-        chosen, unknown = parser.parse_known_args(arguments)
-        if unknown:
-            parser.refuse(unknown)
-        return _run(program, chosen)
-
-    return run_safely(program.name, run)
+    return run_safely(program.name, lambda: _run(program, parser.parse_args(arguments)))
 
 
 def _run(program: CProgram, chosen: argparse.Namespace) -> int:
@@ -322,14 +315,13 @@ def _record(program: CProgram, result: Result, seed: int | None) -> dict[str, An
     """The content of the lines and the public facts; numbers as they are, NaN as null."""
     header = result.header
     private = [line.wanted.private and seed is None for line in result.lines]
+    facts = {"n": header.n, "d": header.d, "lambda": header.lambda_, "eps": header.epsilon}
+    bend = {} if header.h is None else {"h": header.h}
     return {
         "program": program.name,
-        "n": header.n,
-        "d": header.d,
-        "lambda": header.lambda_,
-        "eps": header.epsilon,
+        **facts,
         "eps_prime": result.epsilon_prime,
-        **({} if header.h is None else {"h": header.h}),
+        **bend,
         "eps_total": None if seed is not None else header.epsilon * sum(private),
         "lines": [
             {

@@ -51,8 +51,8 @@ def reserved(path: str | None, force: bool) -> Iterator[None]:
 def _hold(sign: Path) -> int | None:
     """The descriptor of a locked file, or `BlockingIOError` if another process holds it.
 
-    The file of a process that was killed is in no one's way. Without locks (on Windows) there is
-    none, and a file is still not replaced, but found at the end.
+    The file of a process that was killed does not hinder another. Without locks (on Windows)
+    there is none, and a file is still not replaced, but found at the end.
     """
     while has_file_locks():
         held = os.open(sign, os.O_RDONLY | os.O_CREAT, 0o644)

@@ -1,4 +1,4 @@
-"""The command ``privatelr``: its parser, and its subcommands ``demo``.
+"""The command ``privatelr``: its parser, and its subcommand ``demo``.
 
 A module of commands has ``add_commands(commands)``. Each of its parsers has a default ``run``:
 a function that takes the parsed arguments, prints, and returns an exit status. Errors are
@@ -36,11 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser, commands = parsers()
-    chosen, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        meant = commands.choices[chosen.command] if chosen.command else parser
-        meant.refuse(unknown)
+    parser, _ = parsers()
+    chosen = parser.parse_args(arguments)
     if chosen.command is None:
         parser.print_help()
         return DONE

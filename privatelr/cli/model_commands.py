@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from privatelr.cli import files, outcomes
-from privatelr.cli.options import Parser, add_command, given, read_declarations, text_options
+from privatelr.cli.options import TEXT, Parser, add_command, given, read_declarations
 from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, in_shell, say
 from privatelr.cli.table_files import by_levels, by_variable, describe, open_table
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
@@ -198,7 +198,7 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str, Any]]:
     """The formula without ``.``, the columns that it names, and what is declared about them."""
-    with open_table(chosen.data, **text_options(chosen)) as table:
+    with open_table(chosen.data, **given(chosen, *TEXT)) as table:
         # refuse a dot for far too many columns without reading a formula of them
         tokens = tokenize(chosen.formula)
         undotted = len(table.names) - len({token.text for token in tokens if token.is_name})
@@ -228,7 +228,7 @@ def predict(chosen: argparse.Namespace) -> int:
     with files.reserved(chosen.out, chosen.force):
         model = files.read_model(chosen.model)
         variables, reads = model.spec.variables, model.spec.formula.covariates
-        with open_table(chosen.data, **text_options(chosen)) as table:
+        with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
             # without covariates there are still records to count
             first = {table.names[0]: by_levels(table.names[0], None)}

@@ -40,8 +40,11 @@ class Parser(argparse.ArgumentParser):
         say(self.prog.split()[0], f"{message.rstrip('.')} (see {self.prog} --help).")
         raise SystemExit(WRONG)
 
-    def refuse(self, unknown: Sequence[str]) -> Never:
-        """Complain about words that stand for nothing, with the option that is near."""
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse words that stand for nothing, and name the option that is near."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if not unknown:
+            return found, unknown
         known = [option for action in self._actions for option in action.option_strings]
         option = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
         bare = {name.lstrip("-"): name for name in known}
@@ -58,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _reader(expected: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
-    """A function that reads an option: what it cannot read is not what is `expected`."""
+    """Make a function refuse, as `argparse` wants it, a text that it cannot read."""
 
     def decorate(read: Callable[[str], Any]) -> Callable[[str], Any]:
         def checked(text: str) -> Any:
@@ -130,6 +133,8 @@ def _levels(text: str) -> tuple[str, list[str]]:
     return name.strip(), [level.strip() for level in levels]
 
 
+TEXT = ("separator", "decimal", "encoding")
+"""The options that say how a text file is written."""
 _TEXT = "--separator --decimal --encoding"
 _DECLARED = (
     "what is public about the table",
@@ -308,18 +313,15 @@ def given(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def text_options(chosen: argparse.Namespace) -> dict[str, Any]:
-    """What `open_table` is told about a text file."""
-    return {name: getattr(chosen, name) for name in ("separator", "decimal", "encoding")}
-
-
-def read_declarations(chosen: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+def read_declarations(
+    chosen: argparse.Namespace, names: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Keywords for `dplr`: the schema file, and over it the options.
 
     Raises
     ------
     SchemaError
-        If something is declared about a column that is not among `names`.
+        If there are `names` of columns, and something is declared about another.
     """
     schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
     declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
@@ -329,6 +331,8 @@ def read_declarations(chosen: argparse.Namespace, names: Sequence[str]) -> dict[
             declared[here][name] = value
     declared |= given(chosen, "row_norm", "intercept_scale")
     declare_schema(**declared)
+    if names is None:
+        return declared
     known = frozenset(names)
     for argument in ("bounds", "levels"):
         for name in declared[argument]:

@@ -189,7 +189,7 @@ def say(program: str, sentence: object) -> None:
     """One line on standard error."""
     if sys.stderr is None:  # print would take standard output instead
         return
-    with suppress(OSError):  # the reader has closed it and does not want to know
+    with suppress(OSError):  # its reader has closed it
         print(f"{program}: {' '.join(in_shell(sentence).split())}", file=sys.stderr)
 
 

@@ -7,13 +7,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from privatelr.cli.model_commands import read_arguments
 from privatelr.cli.options import Parser, add_command, given, read_declarations
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.table_files import by_levels, open_table
-from privatelr.datasets import load_schema
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize
 from privatelr.lazy_import import lazy_import
@@ -82,29 +79,19 @@ def plan_study(chosen: argparse.Namespace) -> int:
 
 
 def _read(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Keywords of `plan`."""
+    """Keywords of `plan`; of a pilot the columns that are declared or named."""
     found = read_arguments(chosen)
     if chosen.model == "svm":
         found.setdefault("loss", "huber")
-    schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
-    listed = [name for name, _ in (*chosen.bounds, *chosen.levels)]
-    names = [*schema.get("bounds", ()), *schema.get("levels", ()), *listed]
-    found |= read_declarations(chosen, names) | given(chosen, "balance", "spread", "c_index")
-    if chosen.pilot is not None:
-        found["pilot"] = _read_pilot(chosen, found["levels"])
+    found |= read_declarations(chosen) | given(chosen, "balance", "spread", "c_index")
+    if chosen.pilot is None:
+        return found
+    levels = found["levels"]
+    named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
+    with open_table(chosen.pilot) as table:  # types are as they are declared
+        names = [name for name in table.names if name in named]
+        found["pilot"], _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
     return found
-
-
-def _read_pilot(chosen: argparse.Namespace, levels: dict[str, Any]) -> pd.DataFrame:
-    """The columns of a public table that are declared or named; types as they are declared."""
-    mentioned = {token.text for token in tokenize(chosen.formula) if token.is_name}
-    with open_table(chosen.pilot, None) as table:
-        wanted = {
-            name: by_levels(name, levels.get(name))
-            for name in table.names
-            if name in mentioned or name in levels
-        }
-        return table.read(wanted)[0]
 
 
 def _needed(outlook: StudyPlan, width: float, term: str | None) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def describe(readings: Mapping[str, Reading], numbers_note: str) -> str:
 @contextmanager
 def open_table(
     path: str,
-    separator: str | None,
+    separator: str | None = None,
     *,
     decimal: str | None = None,
     encoding: str | None = None,
@@ -158,6 +158,11 @@ class CsvTable:
     ) -> None:
         self._shown, self._separator = shown, separator
         self._number = number if decimal == "." else _comma_number
+        self._parsers: dict[Reading, Callable[[str], Any]] = {
+            "numbers": self._number,
+            "text": str,
+            "true or false": lambda cell: _TRUTH.get(cell.lower()),
+        }
         self._lines = text_lines(stream, shown, encoding)
         header = next(self._lines, None)
         if header is None:
@@ -173,11 +178,12 @@ class CsvTable:
 
     def read(self, wanted: Mapping[str, DeclaredColumn]) -> tuple[pd.DataFrame, dict[str, Reading]]:
         """The wanted columns, and how each was read."""
-        found = {name: _storage(how) for name, how in wanted.items()}
-        places = {name: index for index, name in enumerate(self._header)}
-        sinks = [
-            (places[name], self._parser(how), found[name].append) for name, how in wanted.items()
-        ]
+        found: dict[str, Any] = {name: [] for name in wanted}
+        places, sinks = {name: index for index, name in enumerate(self._header)}, []
+        for name, how in wanted.items():
+            if how.levels or how.reading == "numbers":
+                found[name] = array("l" if how.levels else "d")
+            sinks.append((places[name], self._parser(how), found[name].append))
         width = len(self._header)
         for line_number, line in self._lines:
             cells = self._cells(line_number, line)
@@ -192,11 +198,9 @@ class CsvTable:
     def _cells(self, line_number: int, line: str) -> list[str]:
         if '"' not in line:
             return [cell.strip() for cell in line.split(self._separator)]
+        how: Any = {"delimiter": self._separator, "strict": True, "skipinitialspace": True}
         try:
-            reader = csv.reader(
-                [line], delimiter=self._separator, strict=True, skipinitialspace=True
-            )
-            return [cell.strip() for cell in next(reader)]
+            return [cell.strip() for cell in next(csv.reader([line], **how))]
         except csv.Error:
             what = "a quote is not closed on its line, or something follows it"
             raise wrong_line(self._shown, line_number, what) from None
@@ -206,9 +210,7 @@ class CsvTable:
 
         The place of a missing value is -1, and that of anything else is after all levels.
         """
-        parse: Callable[[str], Any] = str
-        if how.reading != "text":
-            parse = self._number if how.reading == "numbers" else _truth
+        parse = self._parsers[how.reading]
         if not how.levels:
             return parse
         position: dict[Any, int] = {level: index for index, level in enumerate(how.levels)}
@@ -232,16 +234,6 @@ def number(cell: str) -> float:
 def _comma_number(cell: str) -> float:
     """As `number` with a decimal comma; a point could stand between thousands."""
     return math.nan if "." in cell else number(cell.replace(",", "."))
-
-
-def _truth(cell: str) -> bool | None:
-    return _TRUTH.get(cell.lower())
-
-
-def _storage(how: DeclaredColumn) -> Any:
-    if how.levels:
-        return array("l")
-    return array("d") if how.reading == "numbers" else []
 
 
 def _typed(how: DeclaredColumn, found: Any) -> Any:

@@ -9,20 +9,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from privatelr import privacy
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import USUAL_DELTA, Request, usual_shares
 from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, intervals, simulate
 from privatelr.planning.study import Study, rows_of
-from privatelr.privacy import (
-    ZCDP,
-    ApproxDP,
-    Guarantee,
-    NonPrivate,
-    PureDP,
-    pure_within,
-    to_approximate,
-    to_zcdp,
-)
 from privatelr.types import FloatArray, Placement
 
 _SHARES = (0.5, 0.65, 0.8)
@@ -155,35 +146,35 @@ def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
             yield f"shares {share:g} and {rest:g}", replace(request, spend=shares)
     for rule in ("auto", "free"):
         yield f"lambda by the rule {rule!r}", replace(request, lambda_=rule)
-    plain = NonPrivate("none: for comparison")
+    plain = privacy.NonPrivate("none: for comparison")
     yield "no privacy, the same lambda", replace(request, target=plain, lambda_=sim.problem.lambda_)
 
 
-def _other_targets(target: Guarantee) -> Iterator[tuple[str, Guarantee]]:
+def _other_targets(target: privacy.Guarantee) -> Iterator[tuple[str, privacy.Guarantee]]:
     """Promises of about the same strength, in other currencies."""
     match target:
-        case PureDP(epsilon=epsilon):
-            yield f"delta = {USUAL_DELTA:g}", ApproxDP(epsilon, USUAL_DELTA)
-            rho = to_zcdp(target).rho
-            yield f"rho = {rho:.3g}", ZCDP(rho)
-        case ApproxDP(epsilon=epsilon):
+        case privacy.PureDP(epsilon=epsilon):
+            yield f"delta = {USUAL_DELTA:g}", privacy.ApproxDP(epsilon, USUAL_DELTA)
+            rho = privacy.to_zcdp(target).rho
+            yield f"rho = {rho:.3g}", privacy.ZCDP(rho)
+        case privacy.ApproxDP(epsilon=epsilon):
             if epsilon > 0:
-                yield "delta = 0", PureDP(epsilon)
+                yield "delta = 0", privacy.PureDP(epsilon)
                 rho = _rho_within(target)
-                yield f"rho = {rho:.3g}", ZCDP(rho)
-        case ZCDP(rho=rho):
-            pure = PureDP(pure_within(rho))
+                yield f"rho = {rho:.3g}", privacy.ZCDP(rho)
+        case privacy.ZCDP(rho=rho):
+            pure = privacy.PureDP(privacy.pure_within(rho))
             yield f"epsilon = {pure.epsilon:.3g}", pure
-            implied = to_approximate(target, USUAL_DELTA)
+            implied = privacy.to_approximate(target, USUAL_DELTA)
             yield f"epsilon = {implied.epsilon:.3g}, delta = {USUAL_DELTA:g}", implied
 
 
-def _rho_within(target: ApproxDP) -> float:
+def _rho_within(target: privacy.ApproxDP) -> float:
     """The largest rho that implies a target, nearly."""
     low, high = 1e-12, 1e5
     for _ in range(80):
         middle = math.sqrt(low * high)
-        if to_approximate(ZCDP(middle), target.delta).epsilon <= target.epsilon:
+        if privacy.to_approximate(privacy.ZCDP(middle), target.delta).epsilon <= target.epsilon:
             low = middle
         else:
             high = middle

@@ -13,18 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privatelr import inference
+from privatelr import inference, mechanisms
 from privatelr.audit.density.exact import hessian, minimisers
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.inference import PUBLIC_SEED, Mode
-from privatelr.mechanisms import (
-    Moments,
-    Problem,
-    Release,
-    StagedCalibration,
-    calibrate_all,
-    vector_of,
-)
 from privatelr.planning.study import Study
 from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray
@@ -103,20 +95,20 @@ class Simulator:
         H there, penalty included.
     """
 
-    stages: StagedCalibration
+    stages: mechanisms.StagedCalibration
     data: SignedRows
     units: FloatArray
     centre: FloatArray
     curvature: FloatArray
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> mechanisms.Problem:
         return self.stages.coefficients.problem
 
 
 def simulate(study: Study) -> Simulator:
     """Calibrate as a fit would, and minimise without noise."""
-    stages = calibrate_all(study.request, study.facts)
+    stages = mechanisms.calibrate_all(study.request, study.facts)
     problem, data = stages.coefficients.problem, study.records
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
     curvature = hessian(data, problem, centre)[0] / problem.n
@@ -212,7 +204,7 @@ def nonconservative_share(sim: Simulator) -> float:
     return float(np.mean([not inference.quality(release).is_fragile for release in _releases(sim)]))
 
 
-def _log_plug_in(releases: Sequence[Release], contrasts: FloatArray) -> FloatArray:
+def _log_plug_in(releases: Sequence[mechanisms.Release], contrasts: FloatArray) -> FloatArray:
     """Log standard errors ``(k, m)``, the noise in the released matrices being ignored."""
     one, *_ = evidence = [inference.evidence_of(release) for release in releases]
     found = [inference.plug_in(moments) for moments in evidence]
@@ -225,22 +217,20 @@ def _log_plug_in(releases: Sequence[Release], contrasts: FloatArray) -> FloatArr
     return np.asarray(np.log(np.maximum(sampling + privacy, _SMALLEST)) / 2)
 
 
-def _releases(sim: Simulator) -> list[Release]:
+def _releases(sim: Simulator) -> list[mechanisms.Release]:
     """Simulated releases, in pairs whose noise is opposite."""
     calibration, moments = sim.stages.coefficients, sim.stages.moments
     assert moments is not None
     problem, rng = sim.problem, np.random.default_rng(PUBLIC_SEED)
-    noise = _opposite(calibration.noise, rng)
-    if calibration.placement == "objective":
-        w = minimisers(sim.data, problem, noise)
-    else:
-        w = sim.centre + noise
+    noise, is_tilt = _opposite(calibration.noise, rng), calibration.placement == "objective"
+    w = minimisers(sim.data, problem, noise) if is_tilt else sim.centre + noise
     bare = hessian(sim.data, problem, w) / problem.n - problem.lambda_ * np.eye(problem.d)
-    exact = np.hstack([vector_of(bare), moments.balance * vector_of(_scores(sim, w))])
-    values = exact + _opposite(moments.noise, rng)
+    scores = moments.balance * mechanisms.vector_of(_scores(sim, w))
+    values = np.hstack([mechanisms.vector_of(bare), scores]) + _opposite(moments.noise, rng)
+    noisy = [mechanisms.Moments(value, moments) for value in values]
     return [
-        Release(coef, sim.stages.target, calibration, moments=Moments(value, moments))
-        for coef, value in zip(w, values, strict=True)
+        mechanisms.Release(coef, sim.stages.target, calibration, moments=one)
+        for coef, one in zip(w, noisy, strict=True)
     ]
 
 

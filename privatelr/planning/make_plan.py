@@ -9,21 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from privatelr import errors
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, plan_design
-from privatelr.errors import (
-    ArgumentError,
-    FormulaError,
-    SchemaError,
-    nearest,
-    require_choice,
-    require_number,
-    show,
-)
+from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
 from privatelr.numerics import LOSSES, find_hinge, find_loss
-from privatelr.planning.forecast import errors, intervals, simulate
+from privatelr.planning import forecast
 from privatelr.planning.needed_records import EACH, LARGEST_N
 from privatelr.planning.study import Study, assumptions_of, population_of, read_guesses
 from privatelr.planning.study_plan import StudyPlan
@@ -41,7 +34,7 @@ def generic_design(d: Any, schema: Schema) -> DesignSpec:
     """An intercept and ``d - 1`` numeric covariates whose rows are limited in length only."""
     if not 1 <= d <= LARGEST_D:
         raise FormulaError(
-            f"formula={show(d)}: a number of design columns takes a whole number from 1 to "
+            f"formula={errors.show(d)}: a number of design columns takes a whole number from 1 to "
             f"{LARGEST_D}, the intercept included."
         )
     for argument, declared in (("bounds", schema.bounds), ("levels", schema.levels)):
@@ -75,7 +68,7 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}
     for name in mentioned:
         if name not in (*empty, *responses):
-            other = nearest(name, [name for name in empty if name not in mentioned])
+            other = errors.nearest(name, [name for name in empty if name not in mentioned])
             hint = f"; {other!r} is declared, did you mean {name!r}?" if other else "."
             raise SchemaError(
                 f"formula: nothing says what {name!r} holds, and a plan reads no data; declare "
@@ -94,8 +87,8 @@ def _names(text: str) -> list[str]:
     """Names in a formula, but for functions, their keywords, and ``.``."""
     if not isinstance(text, str):
         raise FormulaError(
-            f'formula={show(text)}: a plan takes a formula such as "y ~ age + dose", or the number '
-            "of design columns."
+            f'formula={errors.show(text)}: a plan takes a formula such as "y ~ age + dose", or the '
+            "number of design columns."
         )
     tokens = tokenize(text)
     names = [
@@ -190,12 +183,12 @@ def plan(
     guesses = read_guesses(balance=balance, spread=spread, c_index=c_index)
     records = None if pilot is None else _read_pilot(pilot)
     takes = f"a whole number from 1 to {LARGEST_N:.0e}"
-    size = require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
+    size = errors.require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
     if size != int(size):
-        raise ArgumentError(f"n={show(n)}: n takes {takes}.")
-    require_choice(ArgumentError, "loss", loss, tuple(LOSSES))
+        raise ArgumentError(f"n={errors.show(n)}: n takes {takes}.")
+    errors.require_choice(ArgumentError, "loss", loss, tuple(LOSSES))
     if loss == "logistic" and h is not None:
-        raise ArgumentError(f"h={show(h)}: h goes with loss='huber' and loss='softplus'.")
+        raise ArgumentError(f"h={errors.show(h)}: h goes with loss='huber' and loss='softplus'.")
     usual = _USUAL_H if h is None else h
     chosen = find_loss(loss) if loss == "logistic" else find_hinge(loss, usual)
     warn_of_one_record(request.target, int(size), stacklevel=3)
@@ -206,14 +199,12 @@ def plan(
     else:
         spec = formula_design(formula, schema, records)
     study = Study(spec, chosen, request, int(size), population_of(spec, guesses, records))
-    sim = simulate(study)
-    return StudyPlan(
-        study,
-        sim.stages,
-        errors(sim),
-        None if sim.stages.moments is None else intervals(sim, range(len(study.terms)), EACH),
-        assumptions_of(spec, guesses, records),
-    )
+    sim = forecast.simulate(study)
+    intervals = None
+    if sim.stages.moments is not None:
+        intervals = forecast.intervals(sim, range(len(study.terms)), EACH)
+    assumptions = assumptions_of(spec, guesses, records)
+    return StudyPlan(study, sim.stages, forecast.errors(sim), intervals, assumptions)
 
 
 def _read_pilot(pilot: Any) -> pd.DataFrame:

@@ -11,16 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from privatelr import errors
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, Variable, read_design
-from privatelr.errors import (
-    ArgumentError,
-    GuaranteeError,
-    SchemaError,
-    or_meant,
-    require_number,
-    show,
-)
+from privatelr.errors import ArgumentError, GuaranteeError, SchemaError
 from privatelr.inference import PUBLIC_SEED
 from privatelr.mechanisms import Facts, Request
 from privatelr.numerics import Loss
@@ -71,39 +65,24 @@ class Guesses:
 
 def read_guesses(**given: Any) -> Guesses:
     """Check what is guessed; raises `ArgumentError`."""
-    found = {}
     for name, (low, high, words) in _GUESSES.items():
-        takes = words.format(f"{low:g}", f"{high:g}")
-        value = given[name]
-        found[name] = require_number(ArgumentError, name, value, takes, at_least=low, at_most=high)
-    return Guesses(**found)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Population:
-    """Signed design rows and how common each is.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (k, d)
-        ``y x``.
-    shares : ndarray of shape (k,)
-        They add up to 1.
-    """
-
-    rows: FloatArray
-    shares: FloatArray
+        takes, limits = words.format(f"{low:g}", f"{high:g}"), {"at_least": low, "at_most": high}
+        given[name] = errors.require_number(ArgumentError, name, given[name], takes, **limits)
+    return Guesses(**given)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """All that a forecast is made from; nothing in it is private."""
+    """All that a forecast is made from; nothing in it is private.
+
+    Its population is made-up rows ``y x``, whose counts are shares: they add up to 1.
+    """
 
     spec: DesignSpec
     loss: Loss
     request: Request
     n: int
-    population: Population
+    population: SignedRows
 
     @property
     def facts(self) -> Facts:
@@ -114,7 +93,7 @@ class Study:
     @property
     def records(self) -> SignedRows:
         """As many made-up records as the study has, in the shares of the population."""
-        return SignedRows(self.population.rows, self.n * self.population.shares)
+        return replace(self.population, counts=self.n * self.population.counts)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -127,8 +106,8 @@ def rows_of(study: Study, term: Any) -> list[int]:
     if term is None:
         return list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
     if term not in study.terms:
-        listed, end = ", ".join(map(repr, study.terms)), or_meant(term, study.terms)
-        raise ArgumentError(f"term={show(term)}: term takes one of {listed}{end}")
+        listed, end = ", ".join(map(repr, study.terms)), errors.or_meant(term, study.terms)
+        raise ArgumentError(f"term={errors.show(term)}: term takes one of {listed}{end}")
     return [study.terms.index(term)]
 
 
@@ -149,7 +128,7 @@ def at_price(study: Study, price: float) -> Study:
     return replace(study, request=replace(study.request, target=replace(target, **changed)))
 
 
-def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None) -> Population:
+def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None) -> SignedRows:
     """Records by the guesses, or those of a public pilot.
 
     Made-up columns are independent and spread as guessed. Of a long pilot a part is drawn by a
@@ -181,10 +160,10 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
             "levels, and none missing."
         )
     if not missing:
-        return Population(rows.x * rows.y[:, None], np.full(rows.n, 1 / rows.n))
+        return SignedRows(rows.x * rows.y[:, None], np.full(rows.n, 1 / rows.n))
     positive = _positive_shares(rows.x, guesses)
     shares = np.concatenate([positive, 1 - positive]) / rows.n
-    return Population(np.concatenate([rows.x, -rows.x]), shares)
+    return SignedRows(np.concatenate([rows.x, -rows.x]), shares)
 
 
 def _columns(spec: DesignSpec, spread: float) -> pd.DataFrame:
@@ -253,7 +232,7 @@ def _positive_shares(x: FloatArray, guesses: Guesses) -> FloatArray:
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Where a rising function crosses 0, by halving: the end at which it is not below."""
+    """Where a rising function crosses 0, found by halving; it is not below 0 there."""
     for _ in range(60):
         middle = (low + high) / 2
         if rising(middle) < 0:

@@ -210,13 +210,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_CLOSING = "No data were read: all numbers follow from the arguments and these assumptions."
-_BESIDE = (
-    "Alternatives: privacy sd and width are multiples of the plan's, over the covariates. Promises "
-    "with another epsilon, delta or rho are not equally strong."
-)
-
-
 def _page(plan: StudyPlan) -> list[Piece]:
     """The plan, what else could be planned, and what both rest on."""
     return [
@@ -228,12 +221,13 @@ def _page(plan: StudyPlan) -> list[Piece]:
         _coefficients(plan),
         *_notes(plan),
         "",
-        _BESIDE,
+        "Alternatives: privacy sd and width are multiples of the plan's, over the covariates. "
+        "Promises with another epsilon, delta or rho are not equally strong.",
         _alternatives(plan),
         "",
         "Assumed:",
         Bullets(plan.assumptions),
-        _CLOSING,
+        "No data were read: all numbers follow from the arguments and these assumptions.",
     ]
 
 
@@ -276,19 +270,15 @@ def _coefficients(plan: StudyPlan) -> Table:
 
 def _alternatives(plan: StudyPlan) -> Table:
     rows = alternatives(plan.study)
-    cells = tuple(
-        (
-            f"{row.lambda_:.3g}",
-            _multiple(row.privacy_sd),
-            _multiple(row.width),
-            f"{row.kept:.2f}",
-            row.mode or "-",
-        )
-        for row in rows
-    )
     names = tuple(f"{'*' if row.is_chosen else ' '} {row.title}" for row in rows)
-    headers = ("lambda", "privacy sd", "width", "kept", "intervals")
-    return Table(names, headers, cells)
+    columns = {
+        "lambda": [f"{row.lambda_:.3g}" for row in rows],
+        "privacy sd": [_multiple(row.privacy_sd) for row in rows],
+        "width": [_multiple(row.width) for row in rows],
+        "kept": [f"{row.kept:.2f}" for row in rows],
+        "intervals": [row.mode or "-" for row in rows],
+    }
+    return Table(names, tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 
 def _notes(plan: StudyPlan) -> list[str]:

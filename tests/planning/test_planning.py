@@ -139,7 +139,7 @@ def weighted(outlook):
     """Rows, labels and shares of the made-up records."""
     population, scale = outlook.study.population, outlook.study.spec.intercept
     labels = population.rows[:, 0] / scale
-    return population.rows * labels[:, None], labels, population.shares
+    return population.rows * labels[:, None], labels, population.counts
 
 
 def test_made_up_records_are_what_was_guessed():
@@ -193,7 +193,7 @@ def test_a_long_pilot_is_used_in_part():
     spec = planned_for(spend=None).study.spec
     whole, part = (population_of(spec, Guesses(), patients(n)) for n in (20_000, 30_000))
     assert len(whole.rows) == len(part.rows) == 2 * 20_000
-    np.testing.assert_allclose(part.shares @ part.rows, whole.shares @ whole.rows, atol=0.03)
+    np.testing.assert_allclose(part.counts @ part.rows, whole.counts @ whole.rows, atol=0.03)
 
 
 # -- needed n, needed epsilon -------------------------------------------------------------------
