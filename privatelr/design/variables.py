@@ -131,9 +131,7 @@ def require_content(name: str, content: Content, levels: Collection[Hashable]) -
 
 
 def read_variable(
-    variable: Variable,
-    series: pd.Series[Any] | np.ndarray[Any, Any],
-    tally: Tally | None = None,
+    variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any], tally: Tally | None = None
 ) -> tuple[FloatArray | ObjectArray, BoolArray]:
     """Values and validity of a column, each of shape ``(n,)``.
 
