@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -159,8 +159,7 @@ class DesignSpec:
         return np.asarray(units.toarray() if sparse.issparse(units) else units)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Design:
+class Design(NamedTuple):
     """Bounded rows and the specification that made them.
 
     `tally` counts what was not read as it is, where anything was counted; it is not private.
