@@ -13,39 +13,27 @@ from privatelr.errors import CallError, nearest
 
 Called = TypeVar("Called", bound="Callable[..., Any]")
 
-_SAME = {
-    "accountant": "ledger",
-    "alpha": "lambda_",
-    "budget": "eps",
-    "categories": "levels",
-    "cutoff": "threshold",
-    "data_norm": "row_norm",
-    "df": "data",
-    "eps": "epsilon",
+_CALLED = {
+    "bounds": "limits ranges",
+    "data": "df",
+    "do_scale": "standardize",
+    "eps": "budget epsilon",
     "epsilon": "eps",
-    "inference": "spend",
-    "l2": "lambda_",
-    "lam": "lambda_",
-    "limits": "bounds",
-    "max_iter": "solver",
-    "maxit": "solver",
-    "method": "solver",
-    "nobs": "n",
-    "norm": "row_norm",
-    "outcome": "target",
-    "penalty": "lambda_",
-    "random_state": "seed",
-    "ranges": "bounds",
-    "reg": "lambda_",
-    "response": "target",
-    "rng": "seed",
-    "se": "spend",
-    "standardize": "do_scale",
-    "tol": "solver",
+    "lambda_": "alpha l2 lam penalty reg",
+    "ledger": "accountant",
+    "levels": "categories",
+    "n": "nobs",
+    "row_norm": "data_norm norm",
+    "seed": "random_state rng",
+    "solver": "max_iter maxit method tol",
+    "spend": "inference se",
+    "target": "outcome response",
+    "threshold": "cutoff",
 }
-"""Arguments of other packages, and what they are called here."""
+"""Arguments, and what other packages call them."""
+SAME = {other: one for one, others in _CALLED.items() for other in others.split()}
 _ONE_RECORD = "every record counts once and is protected by itself"
-_NOTES = {
+NOTES = {
     "C": "for the C of scikit-learn lambda_ is 1 / (C n)",
     "cluster": _ONE_RECORD,
     "data": "it takes the number of records, and never the data",
@@ -119,12 +107,12 @@ def _checked(function: Any, title: str, implied: int) -> Any:
 
 def _hint(name: str, known: Collection[str]) -> str:
     """What may be meant by an argument that is none, to the end of the sentence."""
-    meant = _SAME.get(name.casefold())
+    meant = SAME.get(name.casefold())
     if meant in known:
         return f"did you mean {meant}?"
-    if name in _NOTES and ("lambda_" in known or "lambda_" not in _NOTES[name]):
-        return f"{_NOTES[name]}."
-    elsewhere = {other: one for other, one in _SAME.items() if one in known}
+    if name in NOTES and ("lambda_" in known or "lambda_" not in NOTES[name]):
+        return f"{NOTES[name]}."
+    elsewhere = {other: one for other, one in SAME.items() if one in known}
     close = nearest(name, [*known, *elsewhere])
     close = elsewhere.get(close or "", close)
     return f"did you mean {close}?" if close else f"it takes {', '.join(known) or 'no arguments'}."

@@ -23,7 +23,7 @@ from privatelr import (
     plan,
     scaled,
 )
-from privatelr.arguments import _NOTES, _SAME, suggests_arguments
+from privatelr.arguments import NOTES, SAME, suggests_arguments
 from privatelr.errors import CallError
 
 FITS = (dplr, dpsvm, dplpsvm, dpsimplex)
@@ -154,13 +154,13 @@ def test_nothing_is_charged():
 
 def test_rows_of_the_tables_are_needed_and_apply():
     parameters = {call: inspect.signature(call).parameters for call in CALLS.values()}
-    assert set(_SAME.values()) <= set().union(*parameters.values())
-    assert not set(_SAME) & set(_NOTES)
-    for name in {*_SAME, *_NOTES}:
+    assert set(SAME.values()) <= set().union(*parameters.values())
+    assert not set(SAME) & set(NOTES)
+    for name in {*SAME, *NOTES}:
         without = [call for call, held in parameters.items() if not {name, "options"} & {*held}]
         assert without, name
         said = {message(call, **{name: 1}) for call in without}
-        assert any(_NOTES.get(name, f"did you mean {_SAME.get(name)}?") in one for one in said)
+        assert any(NOTES.get(name, f"did you mean {SAME.get(name)}?") in one for one in said)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

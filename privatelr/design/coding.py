@@ -19,14 +19,7 @@ from scipy import sparse
 
 from privatelr.design.variables import Variable, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula import (
-    EVERYTHING,
-    Expression,
-    Interval,
-    contrasts_of,
-    interval,
-    require_base,
-)
+from privatelr.formula import EVERYTHING, Expression, Interval, contrasts_of, interval, require_base
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +157,7 @@ def _coded(factor: Factor, contrasted: bool, without_zeros: bool) -> tuple[list[
 
 
 def _grid(
-    term: Sequence[int],
-    factors: Sequence[Factor],
-    matrices: Mapping[int, Any],
-    without_zeros: bool,
+    term: Sequence[int], factors: Sequence[Factor], matrices: Mapping[int, Any], without_zeros: bool
 ) -> Any:
     """The product of coded factors over all combinations of the levels of a term."""
     categorical = [index for index in term if factors[index].levels]

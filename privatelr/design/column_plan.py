@@ -96,10 +96,7 @@ def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArra
 
 
 def fill(
-    design: FloatArray,
-    term: Term,
-    numbers: Mapping[int, FloatArray],
-    codes: Mapping[int, IntArray],
+    design: FloatArray, term: Term, numbers: Mapping[int, FloatArray], codes: Mapping[int, IntArray]
 ) -> None:
     """Write the columns of a term into a raw design ``(n, d)``.
 

@@ -16,7 +16,7 @@ import pandas as pd
 from privatelr.design.formula_design import Design, DesignSpec, FrameReader
 from privatelr.errors import SchemaError
 from privatelr.sources import as_frame, dispatch, is_dask
-from privatelr.sources import dask_collections as lazy
+from privatelr.sources import dask_collections as of_dask
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ class DaskTable:
     def lengths(self) -> tuple[int, ...]:
         """Records of each partition."""
         if "lengths" not in self._counted:
-            counts = [lazy.lengths_of(collection) for collection in self.collections]
+            counts = [of_dask.lengths_of(collection) for collection in self.collections]
             if counts[0] != counts[-1]:
                 raise SchemaError(
                     f"y has {sum(counts[0])} values and X has {sum(counts[-1])} rows, or other "
@@ -60,22 +60,22 @@ class DaskTable:
         from dask.delayed import delayed
 
         if len(self.collections) == 1:
-            return lazy.partitions(lazy.chosen(self.collections[0], names))
-        both = zip(*map(lazy.partitions, self.collections), strict=True)
+            return of_dask.partitions(of_dask.chosen(self.collections[0], names))
+        both = zip(*map(of_dask.partitions, self.collections), strict=True)
         return [delayed(_pair, pure=False)(y, x) for y, x in both]
 
 
 def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple[str, DaskTable]:
     """Formula and table of a call of which an argument is a Dask collection; see `dispatch`."""
-    given = tuple(lazy.whole_rows(data) for data in (first, second) if is_dask(data))
+    given = tuple(of_dask.whole_rows(data) for data in (first, second) if is_dask(data))
     if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
         held, split = ("X", "y") if is_dask(first) else ("y", "X")
         raise SchemaError(
             f"{held} is in memory and {split} is a Dask collection: a fit of (y, X) takes two of "
             "a kind, such as dask.array.from_array(y, chunks=X.chunks[0])."
         )
-    formula, typed = dispatch(lazy.empty(first), lazy.empty(second), target)
-    typed = typed.assign(**{name: typed[name].astype(object) for name in lazy.unlisted(typed)})
+    formula, typed = dispatch(of_dask.empty(first), of_dask.empty(second), target)
+    typed = typed.assign(**{name: typed[name].astype(object) for name in of_dask.unlisted(typed)})
     return formula, DaskTable(typed, _aligned(given))
 
 
@@ -148,9 +148,11 @@ def _aligned(given: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(given) < 2:
         return given
     y, x = given
-    if lazy.is_array(y) and lazy.is_array(x) and y.shape[0] == x.shape[0]:  # NaN equals nothing
+    if (
+        of_dask.is_array(y) and of_dask.is_array(x) and y.shape[0] == x.shape[0]
+    ):  # NaN equals nothing
         y = y.rechunk({0: x.chunks[0]})
-    parts = [data.numblocks[0] if lazy.is_array(data) else data.npartitions for data in (y, x)]
+    parts = [data.numblocks[0] if of_dask.is_array(data) else data.npartitions for data in (y, x)]
     if parts[0] != parts[1]:
         raise SchemaError(
             f"y has {parts[0]} partitions and X has {parts[1]}: a fit of (y, X) takes partitions "

@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -42,15 +42,7 @@ from privatelr.design.variables import (
 from privatelr.errors import FormulaError
 from privatelr.formula import Formula, evaluate
 from privatelr.sources import RowSlice, Schema, Tally, as_piece, columns_of, side_by_side, tally_of
-from privatelr.types import (
-    Block,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    RowLimit,
-    Rows,
-    RowsBackend,
-)
+from privatelr.types import Block, BoolArray, FloatArray, IntArray, RowLimit, Rows, RowsBackend
 
 _SPARSE = 0.1
 """Share of entries that are not zero, below which rows are held without their zeros."""
@@ -167,11 +159,10 @@ class DesignSpec:
         return np.asarray(units.toarray() if sparse.issparse(units) else units)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Design:
+class Design(NamedTuple):
     """Bounded rows and the specification that made them.
 
-    `tally` counts what was not read as it is, where anybody counted; it is not private.
+    `tally` counts what was not read as it is, where anything was counted; it is not private.
     """
 
     rows: Rows
@@ -201,18 +192,9 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
     bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
     if unbounded and schema.row_norm is None:
         require_boundable(variables, factors)
-    return DesignSpec(
-        formula=formula,
-        variables=variables,
-        response=response,
-        factors=factors,
-        columns=columns,
-        bound=bound,
-        bound_source=source,
-        unbounded=unbounded,
-        intercept=schema.intercept_scale if columns.has_intercept else None,
-        unbounded_norm=unbounded_norm,
-    )
+    intercept = schema.intercept_scale if columns.has_intercept else None
+    made = (formula, variables, response, factors, columns, bound, source, unbounded, intercept)
+    return DesignSpec(*made, unbounded_norm=unbounded_norm)
 
 
 def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> Design:
@@ -277,7 +259,7 @@ def read_labelled(
 ) -> tuple[FloatArray, FloatArray]:
     """Covariates ``(n, p)`` in scaled units, not yet bounded, and labels ``(n,)`` of -1 and 1.
 
-    A row that cannot be used is missing or infinite in one of its covariates at least; whoever
+    A row that cannot be used is missing or infinite in one of its covariates at least; what
     bounds rows makes it a row of zeros.
     """
     covariates, usable, values = _covariates(spec, frame, spec.formula.variables)

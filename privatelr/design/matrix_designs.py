@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr.design.coding import INTERCEPT
+from privatelr.design.coding import INTERCEPT, Factor
 from privatelr.design.response import Response, labels, plan_response
 from privatelr.design.variables import Variable, as_numbers, describe_variables, read_values
 from privatelr.errors import FormulaError, SchemaError, show
@@ -34,12 +34,8 @@ from privatelr.sources import (
 )
 from privatelr.types import Block, FloatArray, RowLimit
 
-if TYPE_CHECKING:
-    from privatelr.design.coding import Factor
-
-
 LARGEST = 1.0
-"""Size beyond which an entry is cut off."""
+"""Size beyond which an entry is cut off; length to which rows are held where none is declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +77,7 @@ class NumberedColumns:
 class NumberedSpec:
     """What is public about a matrix of numbered columns and its response.
 
-    It answers what a `DesignSpec` is asked by whoever reads coefficients.
+    It answers what a `DesignSpec` is asked by what reads coefficients.
 
     Attributes
     ----------
@@ -100,6 +96,7 @@ class NumberedSpec:
     response: Response
     columns: NumberedColumns
     intercept: float
+    scaled_by_data: ClassVar[bool] = False
 
     @property
     def p(self) -> int:
@@ -115,10 +112,6 @@ class NumberedSpec:
     def unbounded(self) -> tuple[str, ...]:
         """Terms without a declared range: the matrix."""
         return (f"the {self.p} columns of X",)
-
-    @property
-    def scaled_by_data(self) -> bool:
-        return False
 
     def user_map(self) -> Any:
         """Sparse matrix ``(d, d)`` that takes design coefficients to the units of the matrix."""
@@ -174,24 +167,17 @@ def as_matrix(spec: NumberedSpec, data: Any) -> Any:
     """A matrix to predict for ``(n, p)``, sparse, of the columns that the fit was of."""
     if sparse.issparse(data) and data.ndim != 2:
         raise SchemaError(f"data of shape {data.shape}: a sparse matrix takes two dimensions.")
-    given = validated_sparse(data) if sparse.issparse(data) else _dense(data)
+    if sparse.issparse(data):
+        given = validated_sparse(data)
+    else:  # entries that are no number are NaN
+        frame = as_frame(data)
+        given = np.empty(frame.shape)
+        for index, name in enumerate(frame.columns):
+            given[:, index] = as_numbers(frame[name])
     rows = sparse.csr_array(given, dtype=np.float64)
     if rows.shape[1] != spec.p:
         raise SchemaError(f"data of {rows.shape[1]} columns: the fit was of {spec.p} columns.")
     return rows
-
-
-def _dense(data: Any) -> FloatArray:
-    """Entries of an array or a frame, NaN where they are no number."""
-    frame = as_frame(data)
-    found = np.empty(frame.shape)
-    for index, name in enumerate(frame.columns):
-        found[:, index] = as_numbers(frame[name])
-    return found
-
-
-_NORM = 1.0
-"""Length that rows are held to where no length is declared."""
 
 
 def read_matrix_source(first: Any, second: Any, target: Any) -> tuple[str, pd.DataFrame, Any]:
@@ -219,27 +205,15 @@ class NormBoundedMatrix(NumberedSpec):
     """
 
     bound: float
+    bound_source: ClassVar[Literal["row_norm"]] = "row_norm"
+    blocks: ClassVar[tuple[Block, ...]] = ()
+    factors: ClassVar[tuple[Factor, ...]] = ()
+    projection: ClassVar[None] = None
 
     @property
     def radius(self) -> float:
         """R, the largest length of a design row, the intercept entry included."""
         return RowLimit(self.bound, self.intercept).radius
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return ()
-
-    @property
-    def factors(self) -> tuple[Factor, ...]:
-        return ()
-
-    @property
-    def bound_source(self) -> Literal["row_norm"]:
-        return "row_norm"
-
-    @property
-    def projection(self) -> None:
-        return None
 
 
 def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> NormBoundedMatrix:
@@ -258,7 +232,7 @@ def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> Norm
             f"bounds or levels of {extra[0]!r}: the columns of a matrix are bounded by row_norm= "
             "alone."
         )
-    bound = _NORM if schema.row_norm is None else schema.row_norm
+    bound = LARGEST if schema.row_norm is None else schema.row_norm
     return NormBoundedMatrix(*describe_numbered(name, column, p, schema), bound)
 
 

@@ -70,7 +70,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     if levels and (logical or variable is not None):
         if variable is not None:
             require_content(variable.name, variable.content, levels)
-        return Response(expression, "factor", _factor_classes(expression.label, levels), levels)
+        return Response(expression, "factor", _classes(expression.label, levels), levels)
     if expression.is_coded or (variable is not None and variable.kind == "text"):
         missing = None if variable is None else remedy(variable, "first, second", "0, 1")
         raise SchemaError(
@@ -113,10 +113,8 @@ def _keeps_zero_and_one(node: Node) -> bool:
     return node.kind == "column" or is_truth(node)
 
 
-def _factor_classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
-    numeric = all(
-        isinstance(level, int | float) and not isinstance(level, bool) for level in levels
-    )
+def _classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
+    numeric = all(type(level) in (int, float) for level in levels)
     if numeric and len(levels) != 2:
         raise SchemaError(
             f"response {name!r}: a numeric response takes two values, and this one "

@@ -131,9 +131,7 @@ def require_content(name: str, content: Content, levels: Collection[Hashable]) -
 
 
 def read_variable(
-    variable: Variable,
-    series: pd.Series[Any] | np.ndarray[Any, Any],
-    tally: Tally | None = None,
+    variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any], tally: Tally | None = None
 ) -> tuple[FloatArray | ObjectArray, BoolArray]:
     """Values and validity of a column, each of shape ``(n,)``.
 
@@ -157,10 +155,11 @@ def read_variable(
             return series.astype(np.float64), np.ones(len(series), dtype=bool)
         series = pd.Series(series)
     if variable.kind == "text":
-        found, valid = _texts(_objects(series))
-        if tally is not None:
-            missing = len(valid) - int(np.count_nonzero(valid))
-            count(tally, variable.name, Unread(missing=missing))
+        objects = _objects(series)  # constants stay, and an empty text is in the place of others
+        found = np.fromiter(map(constant, objects), dtype=object, count=len(objects))
+        valid = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
+        found[~valid] = ""
+        count(tally, variable.name, Unread(missing=int(np.count_nonzero(~valid))))
         return found, valid
     coded, valid = _read_levels(variable, series, tally)
     if variable.kind == "logical":
@@ -245,10 +244,8 @@ def stand_in(variable: Variable) -> float:
 
 def as_numbers(series: pd.Series[Any] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Numbers ``(n,)``, NaN for what is none; those of an array as they are, doubles or shorter."""
-    return series if isinstance(series, np.ndarray) else _numbers(series)
-
-
-def _numbers(series: pd.Series[Any]) -> FloatArray:
+    if isinstance(series, np.ndarray):
+        return series
     if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype):
         if pd.api.types.is_complex_dtype(series.dtype):
             return np.full(len(series), np.nan)
@@ -270,14 +267,6 @@ def _objects(series: pd.Series[Any]) -> ObjectArray:
     return found
 
 
-def _texts(objects: ObjectArray) -> tuple[ObjectArray, BoolArray]:
-    """Constants as they are, and an empty text in the place of anything else."""
-    found = np.fromiter(map(constant, objects), dtype=object, count=len(objects))
-    valid = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
-    found[~valid] = ""
-    return found, valid
-
-
 def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
     """Position of each value among `levels`, -1 where it is none of them."""
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -288,16 +277,13 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
     if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
         with suppress(Exception):  # of text that cannot be encoded; the same is found below
             return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
-    position = {_as_stored(level, series.dtype): index for index, level in enumerate(levels)}
+    dtype = series.dtype  # a column of short floats holds another number for 0.1
+    short = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
+    stored = (dtype.type(v).item() if short and isinstance(v, float) else v for v in levels)
+    position = {level: index for index, level in enumerate(stored)}
     values = _objects(series)
     known = (position.get(constant(value), -1) for value in values)  # None is no level
     return np.fromiter(known, dtype=np.intp, count=len(values))
-
-
-def _as_stored(level: Hashable, dtype: Any) -> Hashable:
-    """A level as a column of short floats holds it: 0.1 is another number there."""
-    short = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
-    return dtype.type(level).item() if short and isinstance(level, float) else level
 
 
 def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable, ...]) -> IntArray:

@@ -60,24 +60,6 @@ class Formula:
         return tuple(dict.fromkeys((*self.response.names, *self.covariates)))
 
 
-def _balanced_sum(text: str) -> str:
-    """Bracket a sum of terms by halves.
-
-    formulaic reads the same terms, but does not copy all of them at each plus sign.
-    """
-    first, *others = text.split(" + ")
-    if not all(_PRODUCT.fullmatch(term) for term in others):
-        return text
-    return f"{first} + {_halved(others)}" if others else first
-
-
-def _halved(terms: Sequence[str]) -> str:
-    if len(terms) == 1:
-        return terms[0]
-    middle = len(terms) // 2
-    return f"({_halved(terms[:middle])} + {_halved(terms[middle:])})"
-
-
 def parse_formula(text: str, columns: Sequence[str]) -> Formula:
     """Read an R formula for a frame with these column names.
 
@@ -137,10 +119,9 @@ def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
         total = [Token("quoted", others[0])]
         for name in others[1:]:
             total += [Token("operator", "+"), Token("quoted", name)]
-        alone = all(
-            neighbour.is_operator("+", "-")
-            for neighbour in [*tokens[max(index - 1, 0) : index], *tokens[index + 1 : index + 2]]
-        ) and not (index and tokens[index - 1].is_operator("-"))
+        before, after = tokens[max(index - 1, 0) : index], tokens[index + 1 : index + 2]
+        alone = all(one.is_operator("+") for one in before)
+        alone = alone and all(one.is_operator("+", "-") for one in after)
         expanded += total if alone else [Token("operator", "("), *total, Token("operator", ")")]
     return expanded
 
@@ -152,37 +133,45 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
     parts: list[str] = []  # a text that grows is copied again and again
     index = 0
     while index < len(tokens):
-        token = tokens[index]
-        after = index + 1
-        calls = after < len(tokens) and tokens[after].is_operator("(")
+        token, start, stop = tokens[index], index, index + 1
+        index += 1
         if token.is_operator("{"):
-            after = closing_index(tokens, index) + 1
-            parts.append(_factor(tokens[index + 1 : after - 1], factors, keys))
-        elif token.is_name:
-            after = closing_index(tokens, after) + 1 if calls else after
-            parts.append(_factor(tokens[index:after], factors, keys))
+            index = closing_index(tokens, start) + 1
+            start, stop = start + 1, index - 1
+        elif token.is_name and index < len(tokens) and tokens[index].is_operator("("):
+            index = stop = closing_index(tokens, index) + 1
+        if token.is_name or token.is_operator("{"):
+            factor = tokens[start:stop]
+            label = spell(factor)
+            if label not in keys:
+                keys[label] = f"`\ue000{len(factors)}\ue001`"  # private-use characters
+                factors.append(parse_expression(factor, term=label))
+                if not factors[-1].names:
+                    raise FormulaError(f"formula: the term {label!r} reads no column.")
+            parts.append(keys[label])
         elif token.kind == "number":
-            parts.append(_number(tokens, index))
+            parts.append(_number(tokens, start))
+        elif token.is_operator(*_ALGEBRA):
+            parts.append(f" {token.text} ")
+        elif token.is_operator("%in%"):
+            raise FormulaError("formula: %in% does not join terms; write a:b for b nested in a.")
+        elif token.is_operator(*_COMPARISONS):
+            raise FormulaError(
+                f"formula: {token.text!r} cannot combine terms; wrap a comparison, as in "
+                "I(x > 3.2)."
+            )
         else:
-            parts.append(_algebra(token))
-        index = after
+            raise FormulaError(f"formula: {token.text} is not a term of a model.")
     return "".join(parts), factors
-
-
-def _factor(tokens: Sequence[Token], factors: list[Expression], keys: dict[str, str]) -> str:
-    label = spell(tokens)
-    if label not in keys:
-        keys[label] = f"`\ue000{len(factors)}\ue001`"  # private-use characters frame a number
-        factors.append(parse_expression(tokens, term=label))
-        if not factors[-1].names:
-            raise FormulaError(f"formula: the term {label!r} reads no column.")
-    return keys[label]
 
 
 def _expand_terms(algebra: str, text: str) -> tuple[tuple[tuple[int, ...], ...], list[int]]:
     """Resolve the algebra to terms, and number anew the factors that are left in them."""
+    first, *others = algebra.split(" + ")
+    if others and all(_PRODUCT.fullmatch(term) for term in others):
+        algebra = f"{first} + {_halved(others)}"
     try:
-        resolved = list(SimpleFormula.from_spec(_balanced_sum(algebra)))
+        resolved = list(SimpleFormula.from_spec(algebra))
     except (FormulaicError, ValueError, TypeError, AttributeError):
         raise FormulaError(
             f"formula {text!r}: the right-hand side takes terms joined by + - : * / and ^."
@@ -191,6 +180,14 @@ def _expand_terms(algebra: str, text: str) -> tuple[tuple[tuple[int, ...], ...],
     kept = sorted({index for term in terms for index in term})
     new = {index: position for position, index in enumerate(kept)}
     return tuple(tuple(new[index] for index in term) for term in terms), kept
+
+
+def _halved(terms: Sequence[str]) -> str:
+    """Bracket a sum of terms by halves: formulaic copies all of them at each plus sign."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return f"({_halved(terms[:middle])} + {_halved(terms[middle:])})"
 
 
 def _number(tokens: Sequence[Token], index: int) -> str:
@@ -219,18 +216,6 @@ def _number(tokens: Sequence[Token], index: int) -> str:
             "whole right-hand side, not inside brackets."
         )
     return text
-
-
-def _algebra(token: Token) -> str:
-    if token.is_operator("%in%"):
-        raise FormulaError("formula: %in% does not join terms; write a:b for b nested in a.")
-    if token.is_operator(*_ALGEBRA):
-        return f" {token.text} "
-    if token.is_operator(*_COMPARISONS):
-        raise FormulaError(
-            f"formula: {token.text!r} cannot combine terms; wrap a comparison, as in I(x > 3.2)."
-        )
-    raise FormulaError(f"formula: {token.text} is not a term of a model.")
 
 
 def _require_columns(expression: Expression, columns: Collection[str]) -> None:

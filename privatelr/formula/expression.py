@@ -16,28 +16,14 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr.errors import FormulaError
-from privatelr.formula.functions import (
-    ARITHMETIC,
-    COMPARISONS,
-    CONTRASTS,
-    EVERYTHING,
-    INFIX,
-    LOGIC,
-    MEMBERSHIPS,
-    PREFIX,
-    ROW_FUNCTIONS,
-    TREATMENT,
-    Contrast,
-    Interval,
-    RowFunction,
-    refuse_call,
-)
+from privatelr.formula import functions
+from privatelr.formula.functions import EVERYTHING, Contrast, Interval
 from privatelr.formula.parser import Node, Token, parse, spell
 from privatelr.types import FloatArray
 
 _LONGEST = 500
 _CODING = ("C", "factor", "as.factor")
-_TRUTHS = {"!", *LOGIC, *COMPARISONS, *MEMBERSHIPS}
+_TRUTHS = {"!", *functions.LOGIC, *functions.COMPARISONS, *functions.MEMBERSHIPS}
 _BASES = {"base", "reference"}
 """Words of R and patsy for the level that others are compared with."""
 
@@ -110,7 +96,7 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
         )
     try:
         whole = parse(tokens) if tokens else Node("list")
-    except (SyntaxError, ValueError, MemoryError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise FormulaError(f"formula: cannot read the expression {label[:60]!r}.") from None
     node = whole
     while node.name == "I" and node.kind == "call" and len(node.args) == 1:
@@ -172,9 +158,9 @@ def _contrast(call: Node, label: str) -> Contrast | None:
         return None
     node, name = nodes[0], nodes[0].name
     if (node.kind, name) == ("call", "Treatment"):  # patsy's name
-        name = TREATMENT
+        name = functions.TREATMENT
     try:
-        if name not in CONTRASTS or node.kind not in ("call", "column"):
+        if name not in functions.CONTRASTS or node.kind not in ("call", "column"):
             raise ValueError
         given = [_constant_or_list(argument) for argument in node.args]
         named = {key: _constant_or_list(argument) for key, argument in node.keywords.items()}
@@ -183,7 +169,7 @@ def _contrast(call: Node, label: str) -> Contrast | None:
             f"formula: {label!r} takes a contrast such as contr.sum, contr.treatment('b') or "
             "Treatment('b') after the column, with constants only."
         ) from None
-    if name == TREATMENT:
+    if name == functions.TREATMENT:
         given += [named.pop(key) for key in [*named] if key in _BASES]
     words = [*map(repr, given), *(f"{key}={value!r}" for key, value in named.items())]
     text = f"{name}({', '.join(words)})" if node.kind == "call" else name
@@ -211,7 +197,7 @@ def _check(node: Node, label: str, term: str, variable: str) -> None:
                     f"formula: {term!r} computes with {str(value)[:20]!r}, which is not a finite "
                     "number; a text goes into a comparison, as in x == 'a'."
                 )
-        case Node("infix", name) if name in MEMBERSHIPS:
+        case Node("infix", name) if name in functions.MEMBERSHIPS:
             constants(children[1], term)
             children = children[:1]
         case Node("infix", "==" | "!="):
@@ -219,13 +205,13 @@ def _check(node: Node, label: str, term: str, variable: str) -> None:
         case Node("call", name) if name in _CODING and children:
             children = children[:1]
         case Node("call", name) if row_function(node) is None and (name, len(children)) != ("I", 1):
-            if name in ROW_FUNCTIONS:
+            if name in functions.ROW_FUNCTIONS:
                 given = len(children) + len(node.keywords)
                 raise FormulaError(
                     f"formula: {term!r} calls {name} with {given} arguments; here it takes "
-                    f"{ROW_FUNCTIONS[name].arity}, without keywords."
+                    f"{functions.ROW_FUNCTIONS[name].arity}, without keywords."
                 )
-            raise refuse_call(name or label, term, variable)
+            raise functions.refuse_call(name or label, term, variable)
         case Node("list"):
             raise FormulaError(
                 f"formula: {term!r} holds something other than columns, constants, arithmetic, "
@@ -235,11 +221,11 @@ def _check(node: Node, label: str, term: str, variable: str) -> None:
         _check(child, label, term, variable)
 
 
-def row_function(node: Node) -> RowFunction | None:
+def row_function(node: Node) -> functions.RowFunction | None:
     """The row of a table that an operator or a call is, if it has the right arguments."""
     if node.kind != "call":
-        return (PREFIX if node.kind == "prefix" else INFIX)[node.name]
-    function = ROW_FUNCTIONS.get(node.name)
+        return (functions.PREFIX if node.kind == "prefix" else functions.INFIX)[node.name]
+    function = functions.ROW_FUNCTIONS.get(node.name)
     fits = function is not None and len(node.args) == function.arity and not node.keywords
     return function if fits else None
 
@@ -260,10 +246,10 @@ def _value(node: Node, columns: Mapping[str, Any]) -> Any:
             return float(value) if isinstance(value, int | float) else value
         case Node("column", name):
             return np.asarray(columns[name])
-        case Node("infix", name, (column, options)) if name in MEMBERSHIPS:
-            return MEMBERSHIPS[name].value(_value(column, columns), constants(options, ""))
-        case Node("infix", name, (left, right)) if name in COMPARISONS:
-            return COMPARISONS[name].value(_value(left, columns), _value(right, columns))
+        case Node("infix", name, (left, right)) if name in functions.MEMBERSHIPS:
+            return functions.INFIX[name].value(_value(left, columns), constants(right, ""))
+        case Node("infix", name, (left, right)) if name in functions.COMPARISONS:
+            return functions.INFIX[name].value(_value(left, columns), _value(right, columns))
     function = row_function(node)
     if function is None:  # I(...)
         return _value(node.args[0], columns)
@@ -290,7 +276,7 @@ def _range(node: Node, bounds: Mapping[str, Interval]) -> Interval:
             return (float(value), float(value)) if number else EVERYTHING
         case Node("column", name):
             return bounds.get(name, EVERYTHING)
-        case Node("infix", name) if name not in ARITHMETIC:
+        case Node("infix", name) if name not in functions.ARITHMETIC:
             return (0.0, 1.0)
     function = row_function(node)
     if function is None:  # I(...)

@@ -345,7 +345,12 @@ def _matrix(matrix: Any, values: Any, names: Sequence[str]) -> Hypotheses:
             f"{len(rows)} rows of the matrix."
         )
     numbers = np.broadcast_to(given, len(rows))
-    labels = [_spelled(row, index, names) for index, row in enumerate(rows)]
+    labels = []
+    for index, row in enumerate(rows):  # in words, or by its number where the words are many
+        pairs = [(name, weight) for name, weight in zip(names, row, strict=True) if weight]
+        weights = [(f"{weight:g}*" if weight != 1 else "") + name for name, weight in pairs]
+        text = " + ".join(weights).replace("+ -", "- ")
+        labels.append(text if len(text) <= _LONGEST else f"row {index + 1}")
     return _joined(matrix, list(zip(labels, rows, map(float, numbers), strict=True)))
 
 
@@ -358,14 +363,3 @@ def _numbers(value: Any, shape: tuple[int, ...] | None, what: str) -> FloatArray
         wanted = "finite numbers" if shape is None or shape == () else f"{shape[0]} finite numbers"
         raise ArgumentError(f"hypotheses: {what} takes {wanted}, not {show(value)}.")
     return found
-
-
-def _spelled(row: FloatArray, index: int, names: Sequence[str]) -> str:
-    """A row of a matrix in words, or by its number where the words are many."""
-    terms = [
-        name if weight == 1 else f"{weight:g}*{name}"
-        for name, weight in zip(names, row, strict=True)
-        if weight != 0
-    ]
-    text = " + ".join(terms).replace("+ -", "- ")
-    return text if len(text) <= _LONGEST else f"row {index + 1}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -27,18 +28,15 @@ def columns_apart(frame: Any) -> Any:
     pandas lays columns of one type side by side, and then copies them once more to put them in
     order; what is read column by column is better left as Arrow holds it.
     """
-    try:
+    with suppress(AttributeError, ImportError, TypeError):
         from dask.dataframe.dask_expr import new_collection
         from dask.dataframe.dask_expr.io.parquet import ReadParquet
-    except ImportError:
-        return frame
-    try:
+
         expression = frame.expr
         for files in list(expression.find_operations(ReadParquet)):
             expression = expression.substitute(files, _apart(files))
         return new_collection(expression)
-    except (AttributeError, ImportError, TypeError):
-        return frame
+    return frame
 
 
 def _apart(files: Any) -> Any:
@@ -76,13 +74,11 @@ def objects_kept(frame: Any) -> Any:
     of one record. Cells are read by this package one by one. Only what stands between the frame
     and where it came from is changed, and nothing that its user computes with it.
     """
-    try:
+    with suppress(AttributeError, ImportError, TypeError):
         from dask.dataframe.dask_expr import new_collection
         from dask.dataframe.dask_expr._expr import ArrowStringConversion, Projection
         from dask.dataframe.dask_expr.io.io import FromPandas
-    except ImportError:
-        return frame
-    try:
+
         expression = source = frame.expr
         while isinstance(source, Projection):
             source = source.frame
@@ -91,8 +87,6 @@ def objects_kept(frame: Any) -> Any:
         if isinstance(source, FromPandas) and source.pyarrow_strings_enabled:
             kept = source.substitute_parameters({"pyarrow_strings_enabled": False})
             return new_collection(expression.substitute(source, kept))
-    except (AttributeError, ImportError, TypeError):
-        pass
     return frame
 
 
@@ -132,7 +126,7 @@ def whole_rows(data: Any) -> Any:
 
 
 def unlisted(frame: pd.DataFrame) -> list[str]:
-    """Columns of categories that nobody looked up; their levels have to be declared."""
+    """Columns of categories that were not looked up; their levels have to be declared."""
     return [
         str(name)
         for name in frame.columns
@@ -174,20 +168,22 @@ def lengths_of(data: Any) -> tuple[int, ...]:
         if all(size == size for size in data.chunks[0]):
             return tuple(int(size) for size in data.chunks[0])
     elif data.ndim == 2:
-        data = data[[min(data.columns, key=lambda name: _width(data.dtypes[name]))]]
+        # along a short column: bytes of a value, of which texts and objects have many
+        types = pd.api.types
+        widths = {
+            name: getattr(dtype, "itemsize", 8)
+            if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)
+            else 64
+            for name, dtype in data.dtypes.items()
+        }
+        data = data[[min(widths, key=lambda name: widths[name])]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
     with redact_errors("the records of a partition could not be counted"):
         return tuple(int(count) for count in evaluated(counts))
 
 
-def _width(dtype: Any) -> int:
-    """Bytes of a value, so that records are counted along a short column."""
-    numeric = pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
-    return int(getattr(dtype, "itemsize", 8)) if numeric else 64
-
-
 def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:
-    """What a function says of each row of a table: a collection that nobody computed yet.
+    """What a function says of each row of a table: a collection that is not computed yet.
 
     Parameters
     ----------
