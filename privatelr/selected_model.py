@@ -17,8 +17,7 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
 )
 from privatelr.mechanisms.linear_programs.lp_rounds import release_program
 from privatelr.mechanisms.simplex.number_of_draws import SimplexFacts
-from privatelr.mechanisms.simplex.simplex_calibration import calibrate_simplex
-from privatelr.mechanisms.simplex.simplex_release import release_simplex
+from privatelr.mechanisms.simplex.simplex_release import calibrate_simplex, release_simplex
 from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee

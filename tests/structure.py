@@ -51,13 +51,17 @@ def journey(call):
     depth, deepest, functions, types = 0, 0, set(), set()
     ours = str(PACKAGE)
 
+    def record(made):
+        if getattr(made, "__module__", "").startswith("privatelr"):
+            types.add(made.__name__)
+
     def watch(frame, event, _):
         nonlocal depth, deepest
         code = frame.f_code
-        if event == "call" and code.co_name in ("__init__", "__post_init__", "__new__"):
-            made = type(frame.f_locals.get(code.co_varnames[0]))
-            if made.__module__.startswith("privatelr"):
-                types.add(made.__name__)
+        if event == "call" and "_cls" in frame.f_locals:  # a named tuple is made
+            record(frame.f_locals["_cls"])
+        elif event == "call" and code.co_name in ("__init__", "__post_init__", "__new__"):
+            record(type(frame.f_locals.get(code.co_varnames[0])))
         if not code.co_filename.startswith(ours) or code.co_name.startswith("<"):
             return
         if event == "call":

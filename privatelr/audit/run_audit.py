@@ -26,8 +26,7 @@ from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
 from privatelr.audit.fits import audit_front, audit_tables
-from privatelr.audit.peers import audit_peers
-from privatelr.audit.recomputed import audit_noise
+from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
     audit_draws,

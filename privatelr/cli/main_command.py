@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 
 from privatelr import __version__
-from privatelr.cli import audit_command, c_programs, model_commands, plan_command
+from privatelr.cli import audit_command, c_programs, model_commands
 from privatelr.cli.options import Parser, add_command
 from privatelr.cli.outcomes import DONE, STATUSES, in_shell, run_safely
 from privatelr.datasets import load_dataset, load_schema
@@ -69,7 +69,6 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
         f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at eps=1, and '
         "print the summary.\n\n\nexample:\n  privatelr demo",
     )
-    plan_command.add_commands(commands)
     model_commands.add_commands(commands)
     c_programs.add_commands(commands)
     audit_command.add_commands(commands)

@@ -1,4 +1,4 @@
-"""The commands ``fit``, ``check``, ``predict`` and ``card``, which make a model or use it."""
+"""The commands ``plan``, ``check``, ``fit``, ``predict`` and ``card``: a model and its use."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ import io
 import json
 import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from privatelr.cli import files, outcomes
 from privatelr.cli.options import TEXT, Parser, add_command, given, read_declarations
-from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, in_shell, say
+from privatelr.cli.outcomes import (
+    DONE,
+    STATUSES,
+    InputError,
+    NotWrittenError,
+    OutputError,
+    in_shell,
+    say,
+)
 from privatelr.cli.table_files import by_levels, by_variable, describe, open_table
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.formula import Token, parse_formula, tokenize
@@ -29,6 +38,13 @@ if TYPE_CHECKING:
     from privatelr import checking
 else:
     checking = lazy_import("privatelr.checking")
+if TYPE_CHECKING:
+    from privatelr.audit import audit_table
+    from privatelr.planning import make_plan
+    from privatelr.planning.study_plan import StudyPlan
+else:
+    make_plan = lazy_import("privatelr.planning.make_plan")
+    audit_table = lazy_import("privatelr.audit.audit_table")
 
 _MOST_VARIABLES = 2000
 _LIMIT = (
@@ -109,7 +125,9 @@ example:
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add the four to the subcommands."""
+    """Add the five to the subcommands."""
+    line = "plan a study: noise, standard errors and widths before there is a table"
+    add_command(commands, "plan", plan_study, line, _PLAN)
     line = "count, locally and not privately, what a fit would use of a table"
     add_command(commands, "check", check, line, _CHECK)
     line = "fit a private model to a CSV or Parquet file"
@@ -266,3 +284,89 @@ def _deliver(text: str, chosen: argparse.Namespace) -> None:
         sys.stdout.write(complete)
     else:
         files.write(chosen.out, complete.encode(), chosen.force)
+
+
+_PLAN = f"""\
+Plan a private study before any data is touched: the noise, standard errors, and the
+length of 95% intervals that "privatelr fit ... --spend inference" will give, beside
+other promises, mechanisms and penalties.
+
+No data is read. Every covariate of the formula takes --bounds or --levels; the
+response need not be declared. Where FORMULA is a whole number, it is the number of
+columns of a design that nothing is known of, its intercept included.
+
+What is not public has to be guessed: --balance, --spread and --c-index, or a public
+--pilot, a table of records like those of the study. Never give the data of the study
+as a pilot: a plan protects nothing.
+
+
+examples:
+  privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \\
+      --levels famhist=Absent,Present --width 0.1 --term age
+  privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
+
+{STATUSES}"""
+
+
+def plan_study(chosen: argparse.Namespace) -> int:
+    """Plan, search, draw, print."""
+    if chosen.term is not None and chosen.width is None and chosen.plot is None:
+        raise ArgumentError("--term goes with --width or --plot.")
+    arguments = _read(chosen)
+    if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
+        raise OutputError(f"--plot {chosen.plot!r}: the file exists, and plan replaces none.")
+    text = chosen.formula
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
+    needed = {} if chosen.width is None else _needed(outlook, chosen.width, chosen.term)
+    if chosen.plot is not None:
+        _draw(outlook, chosen.term, chosen.plot)
+    if chosen.json:
+        found = json.loads(outlook.to_json())
+        print(json.dumps({**found, "needed": needed} if needed else found, indent=1))
+        return DONE
+    print(in_shell(outlook))
+    if needed:
+        term = "every covariate" if chosen.term is None else chosen.term
+        print(in_shell(f"\nFor 95% intervals of {term} up to {chosen.width:g} long:"))
+        for name in ("n", "eps"):
+            found = needed[name]
+            print(in_shell(f"  {needed[f'no_{name}'] if found is None else f'{name} = {found:,}'}"))
+    return DONE
+
+
+def _read(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Keywords of `plan`; of a pilot the columns that are declared or named."""
+    found = read_arguments(chosen)
+    if chosen.model == "svm":
+        found.setdefault("loss", "huber")
+    found |= read_declarations(chosen) | given(chosen, "balance", "spread", "c_index")
+    if chosen.pilot is None:
+        return found
+    levels = found["levels"]
+    named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
+    with open_table(chosen.pilot) as table:  # types are as they are declared
+        names = [name for name in table.names if name in named]
+        found["pilot"], _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
+    return found
+
+
+def _needed(outlook: StudyPlan, width: float, term: str | None) -> dict[str, Any]:
+    """What an interval of this length takes; a sentence where nothing suffices."""
+    found: dict[str, Any] = {"width": width, "term": term}
+    for name, search in (("n", outlook.needed_n), ("eps", outlook.needed_eps)):
+        try:
+            found[name] = search(width, term)
+        except GuaranteeError as refusal:
+            found[name], found[f"no_{name}"] = None, str(refusal)
+    return found
+
+
+def _draw(outlook: StudyPlan, term: str | None, path: str) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    outlook.plot(term, ax=figure.subplots())
+    figure.savefig(path, dpi=150)

@@ -23,9 +23,8 @@ from typing import IO, Any, Literal
 import numpy as np
 import pandas as pd
 
-from privatelr.cli.files import open_to_read
+from privatelr.cli.files import LONGEST_LINE, UTF8, open_to_read, text_lines, unpacked, wrong_line
 from privatelr.cli.outcomes import InputError
-from privatelr.cli.text_lines import LONGEST_LINE, UTF8, text_lines, unpacked, wrong_line
 from privatelr.design import Variable
 from privatelr.errors import MissingDependencyError, SchemaError, show
 

@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
     from privatelr.inference import question
     from privatelr.results import fit_tables
-    from privatelr.results import hypotheses as contrasts
-    from privatelr.results.hypotheses import WaldTest
+    from privatelr.results.fit_tables import WaldTest
     from privatelr.results.pages import forest, summary
     from privatelr.results.pages.summary import FitSummary
 else:
     question = lazy_import("privatelr.inference.question")
     fit_tables = lazy_import("privatelr.results.fit_tables")
-    contrasts = lazy_import("privatelr.results.hypotheses")
     forest = lazy_import("privatelr.results.pages.forest")
     summary = lazy_import("privatelr.results.pages.summary")
 
@@ -169,7 +167,7 @@ class Fit(FitRecord):
         WaldTest
             Prints as a sentence; it has ``statistic``, ``df`` and ``p_value``.
         """
-        return contrasts.wald_test(self, hypotheses, mode=mode, target=target)
+        return fit_tables.wald_test(self, hypotheses, mode=mode, target=target)
 
     def contrasts(
         self,
@@ -201,7 +199,7 @@ class Fit(FitRecord):
             and privacy_sd, statistic, p_value, conf_low, conf_high.
         """
         asked = question.Question(level, mode, target, method, simultaneous, covariates)
-        return contrasts.contrasts(self, hypotheses, asked)
+        return fit_tables.contrasts(self, hypotheses, asked)
 
     def t_test(
         self, hypotheses: Any, *, alpha: float | None = None, **options: Any

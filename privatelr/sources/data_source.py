@@ -13,8 +13,14 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
-from privatelr.sources.arrow_frames import from_foreign, require_distinct
-from privatelr.sources.columns import as_column, constant_column, is_plain, of_array
+from privatelr.sources.columns import (
+    as_column,
+    constant_column,
+    from_foreign,
+    is_plain,
+    of_array,
+    require_distinct,
+)
 
 
 def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:

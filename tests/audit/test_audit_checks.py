@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from broken_mechanisms import calibrated
 
-from privatelr.audit import peers, worth
+from privatelr.audit import recomputed, worth
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.designs import (
     KINDS,
@@ -151,8 +151,8 @@ def test_a_script_is_followed_by_the_right_scores_only():
 
 
 def test_what_is_not_installed_is_said_and_not_wrong(monkeypatch):
-    monkeypatch.setattr(peers, "find_spec", lambda name: None)
-    found = list(peers.audit_peers())
+    monkeypatch.setattr(recomputed, "find_spec", lambda name: None)
+    found = list(recomputed.audit_peers())
     assert [check.verdict for check in found] == ["not installed"] * 2
     assert all(check.holds for check in found)
 
@@ -160,9 +160,9 @@ def test_what_is_not_installed_is_said_and_not_wrong(monkeypatch):
 def test_another_number_than_that_of_a_library_is_a_violation(monkeypatch):
     pytest.importorskip("dp_accounting", reason="needs the extra [audit]")
     pytest.importorskip("opendp", reason="needs the extra [audit]")
-    assert all(check.holds for check in peers.audit_peers())
-    honest = peers.laws_hiding
-    monkeypatch.setattr(peers, "laws_hiding", lambda far, d, goal: honest(0.9 * far, d, goal))
-    wrong = [check.subject for check in peers.audit_peers() if not check.holds]
+    assert all(check.holds for check in recomputed.audit_peers())
+    honest = recomputed.laws_hiding
+    monkeypatch.setattr(recomputed, "laws_hiding", lambda far, d, goal: honest(0.9 * far, d, goal))
+    wrong = [check.subject for check in recomputed.audit_peers() if not check.holds]
     assert len(wrong) >= 6
     assert {subject.split(":")[0] for subject in wrong} == {"dp-accounting", "OpenDP"}

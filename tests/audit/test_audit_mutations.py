@@ -63,7 +63,7 @@ def test_a_function_is_swapped_wherever_it_is_known():
     names = {swap.owner.__name__ for swap in everywhere(proven_noise.laws_hiding, None)}
     home = "privatelr.mechanisms.calibration"
     assert names >= {f"{home}.proven_noise", f"{home}.moment_noise"}
-    assert "privatelr.audit.peers" in names
+    assert "privatelr.audit.recomputed" in names
 
 
 def harmless():

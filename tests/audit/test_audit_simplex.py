@@ -25,7 +25,7 @@ from privatelr.mechanisms.simplex import (
     release_simplex,
     stability_of,
 )
-from privatelr.mechanisms.simplex import simplex_calibration as calibration
+from privatelr.mechanisms.simplex import simplex_release as calibration
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ApproxDP, PureDP

@@ -10,7 +10,7 @@ import statsmodels.formula.api as smf
 
 from privatelr import ArgumentError, dplr
 from privatelr.results.equations import Vocabulary, read_hypotheses, vocabulary_of
-from privatelr.results.hypotheses import WaldTest
+from privatelr.results.fit_tables import WaldTest
 
 RACES = ["white", "black", "other"]
 PUBLIC = {"bounds": {"age": (15, 45)}, "levels": {"race": RACES, "smoke": ["no", "yes"]}}

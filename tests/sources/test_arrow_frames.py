@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import privatelr.numerics.rows.dense_rows as rows_module
-import privatelr.sources.arrow_frames as foreign
+import privatelr.sources.columns as foreign
 from privatelr import SchemaError, dplr
 from privatelr.design import plan_design, read_design
 from privatelr.formula import parse_formula

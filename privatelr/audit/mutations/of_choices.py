@@ -32,7 +32,7 @@ from privatelr.mechanisms.linear_programs import (
     lp_rounds,
 )
 from privatelr.mechanisms.online import OnlineProblem, PrivateFTRL, online_calibration
-from privatelr.mechanisms.simplex import number_of_draws, simplex_calibration, simplex_release
+from privatelr.mechanisms.simplex import number_of_draws, simplex_release
 from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import accounting, renyi_divergence
@@ -145,7 +145,7 @@ def _(honest: Any, given: Any, loss: Any, radius: float, penalty: float, start: 
     return honest(given, loss, radius, penalty / 2, start)
 
 
-@bug("four draws are made for one", simplex_calibration.calibrate_simplex, SIMPLEX)
+@bug("four draws are made for one", simplex_release.calibrate_simplex, SIMPLEX)
 def _(honest: Any, *given: Any, **named: Any) -> Any:
     found = honest(*given, **named)
     return replace(found, draws=4 * found.draws)

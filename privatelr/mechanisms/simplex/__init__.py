@@ -15,9 +15,10 @@ from privatelr.mechanisms.simplex.number_of_draws import (
     suggest_lambda,
     tolerance_of,
 )
-from privatelr.mechanisms.simplex.simplex_calibration import SimplexCalibration, calibrate_simplex
 from privatelr.mechanisms.simplex.simplex_release import (
+    SimplexCalibration,
     Uniforms,
+    calibrate_simplex,
     draw_histogram,
     ends_of,
     minimiser_logs,
