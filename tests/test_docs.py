@@ -49,6 +49,7 @@ print("loss    0.934 of 1: ok at 1e-06")
 ```
 
 ```python
+from pathlib import Path
 
 Path("counted.txt").write_text("one\\ntwo\\n")
 ```

@@ -135,7 +135,7 @@ class DenseRows(TableRows):
         bounds = RowBounds(**limits)
         self._set(*bounds.hold(covariates, labels), bounds)
 
-    def _set(self, x: FloatArray, y: FloatArray, limits: RowBounds | TableRows) -> DenseRows:
+    def _set(self, x: FloatArray, y: FloatArray, limits: RowBounds) -> DenseRows:
         x = np.ascontiguousarray(x)  # kernels read it by rows
         x.flags.writeable = y.flags.writeable = False
         return self._put(x, y, limits.radius, limits.blocks)
@@ -199,7 +199,8 @@ class DenseRows(TableRows):
 
     def with_table(self, x: FloatArray, y: FloatArray) -> DenseRows:
         """Rows under the same bounds: of these, or of others that were held to them."""
-        return object.__new__(type(self))._set(x, y, self)
+        x.flags.writeable = y.flags.writeable = False
+        return object.__new__(type(self))._put(x, y, self.radius, self.blocks)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""
