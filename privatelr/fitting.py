@@ -15,9 +15,10 @@ import numpy as np
 from privatelr.design import project, projection_width, scale_by_data, warn_of_doubts
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
 from privatelr.mechanisms import require_below_one_record, warn_of_large_delta, warn_of_one_record
+from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.numerics import Loss, label
 from privatelr.privacy import Event, Guarantee, void
-from privatelr.privacy.accounting import Account, Entry, account_with
+from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import diagnose, read_threshold
 from privatelr.sources import Schema, Tally
@@ -90,27 +91,9 @@ def read_options(
     projection_width(rp_dim, 1)
     shown = int(verbose) if isinstance(verbose, bool) else verbose
     verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
-    randomness = _read_randomness(seed)
-    if ledger is not None and not isinstance(ledger, Account):
-        raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
-    # those in whose blocks the call stands are charged, too
-    account = account_with(ledger)
+    account, replayed = read_account(ledger), read_seed(seed, "noise", "fit", stacklevel=5)
+    randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Options(randomness, account, int(verbosity), threshold, do_scale, rp_dim)
-
-
-def _read_randomness(seed: Any) -> Randomness:
-    """The system's randomness, or for a seed what can be replayed and voids the guarantee."""
-    if seed is None:
-        return SystemRandomness()
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
-    warnings.warn(
-        f"seed={seed}: the noise can be replayed, so this fit has no privacy; leave seed=None for "
-        "a release.",
-        PrivacyWarning,
-        stacklevel=5,
-    )
-    return SeededRandomness(int(seed))
 
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:

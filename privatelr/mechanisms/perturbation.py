@@ -14,6 +14,7 @@ from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.mechanisms.problem import require_shape
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import gram, row_products
 from privatelr.numerics.solve import Solver, certificate, certified_minimum
@@ -153,11 +154,7 @@ def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: flo
 def require_match(rows: Rows, calibration: Calibration | MomentsCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
-    if rows.n != problem.n or rows.d != problem.d:
-        raise GuaranteeError(
-            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
-            f"d={problem.d}."
-        )
+    require_shape(rows, problem)
     if rows.radius > problem.radius:
         raise GuaranteeError(
             f"rows of radius {rows.radius:g} are longer than the radius {problem.radius:g} that "

@@ -17,6 +17,7 @@ import numpy as np
 
 from privatelr.cells import number
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, require_number, show
+from privatelr.mechanisms.problem import require_shape
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import Event, Guarantee, void
 from privatelr.privacy.accounting import Account, Entry, account_with
@@ -111,11 +112,7 @@ class Selections:
 def require_match(rows: EntryRows, calibration: SelectionCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
-    if rows.n != problem.n or rows.d != problem.d:
-        raise GuaranteeError(
-            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
-            f"d={problem.d}."
-        )
+    require_shape(rows, problem)
     if rows.x_bound > problem.x_bound:
         raise GuaranteeError(
             f"rows with entries up to {rows.x_bound:g} are beyond x_bound={problem.x_bound:g}, "
@@ -203,17 +200,17 @@ def read_account(ledger: Any) -> Account | None:
     return account_with(ledger)
 
 
-def read_seed(seed: Any, what: str) -> int | None:
-    """A seed, which makes what follows of no worth, as its caller's caller is told."""
+def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int | None:
+    """A seed, under which what is replayed has no privacy; the user's call is warned."""
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
     warnings.warn(
-        f"seed={seed}: the choices can be replayed, so this {what} has no privacy; leave seed=None "
-        "for a release.",
+        f"seed={seed}: the {replayed} can be replayed, so this {what} has no privacy; leave "
+        "seed=None for a release.",
         PrivacyWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )
     return int(seed)
 

@@ -335,7 +335,7 @@ def constraint_private_lp(
     require_choice(ArgumentError, "private", private, PRIVATE)
     rows, bounds, costs = read_program(a, b, c, private)
     value = require_number(ArgumentError, "opt", opt, "a number above 0", above=0)
-    account, seeded = read_account(ledger), read_seed(seed, "solution")
+    account, seeded = read_account(ledger), read_seed(seed, "choices", "solution")
     scale = value / costs
     if private == "bounds":
         corners = public_corners(rows, scale)

@@ -116,7 +116,7 @@ class PrivateFTRL:
         account = read_account(ledger)
         problem = read_problem(n_experts, horizon, loss_range, neighbours)
         calibration = calibrate_online(problem, read_promise(epsilon, delta, problem))
-        self._go_on(state_file.opening_state(calibration, read_seed(seed, "play")))
+        self._go_on(state_file.opening_state(calibration, read_seed(seed, "choices", "play")))
         if account is not None:
             self._state.entry = account.charge(self.guarantee, calibration.events, _LABEL)
 
