@@ -55,8 +55,9 @@ def test_planted_bug_in_the_rows_is_caught(monkeypatch):
     original = DenseRows._set
 
     def understated(self, x, y, limits):
-        original(self, x, y, limits)
-        object.__setattr__(self, "radius", limits.bound)
+        made = original(self, x, y, limits)
+        object.__setattr__(made, "radius", limits.bound)
+        return made
 
     monkeypatch.setattr(DesignSpec, "radius", property(lambda self: self.bound))
     monkeypatch.setattr(DenseRows, "_set", understated)
