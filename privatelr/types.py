@@ -23,17 +23,17 @@ Kernel = Callable[[FloatArray, FloatArray], tuple[Any, ...]]
 """What is computed of one block of rows ``(m, d)`` and labels ``(m,)``; results are summed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowLimit:
-    """How long a row may be: its covariates, and the constant of its intercept column if any."""
+def row_radius(bound: float, intercept: float | None) -> float:
+    """R, rounded up so that no admissible row is longer.
 
-    bound: float
-    intercept: float | None
-
-    @property
-    def radius(self) -> float:
-        """R, rounded up so that no admissible row is longer."""
-        return math.nextafter(math.hypot(self.bound, self.intercept or 0.0), math.inf)
+    Parameters
+    ----------
+    bound : float
+        Largest length of the covariates of a row.
+    intercept : float or None
+        Constant of the intercept column; None for no such column.
+    """
+    return math.nextafter(math.hypot(bound, intercept or 0.0), math.inf)
 
 
 BlockNorm = Literal["l1", "l2"]

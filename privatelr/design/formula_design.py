@@ -42,7 +42,7 @@ from privatelr.design.variables import (
 from privatelr.errors import FormulaError
 from privatelr.formula import Formula, evaluate
 from privatelr.sources import RowSlice, Schema, Tally, as_piece, columns_of, side_by_side, tally_of
-from privatelr.types import Block, BoolArray, FloatArray, IntArray, RowLimit, Rows, RowsBackend
+from privatelr.types import Block, BoolArray, FloatArray, IntArray, Rows, RowsBackend, row_radius
 
 _SPARSE = 0.1
 """Share of entries that are not zero, below which rows are held without their zeros."""
@@ -106,7 +106,7 @@ class DesignSpec:
     @property
     def radius(self) -> float:
         """R, the largest length of a design row, the intercept entry included."""
-        return RowLimit(self.bound, self.intercept).radius
+        return row_radius(self.bound, self.intercept)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
