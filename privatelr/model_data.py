@@ -91,8 +91,8 @@ class FrameData:
             What was not read as it is, which is not private; a Dask collection is not counted.
         """
         if not worth_sparse(spec):
-            design = read_design(spec, self.typed, DenseRows)
-            return design.rows, design.tally
+            tally = Tally()
+            return read_design(spec, self.typed, DenseRows, tally), tally
         piece = _counted(self, spec)
         return _sparse_rows(spec, *read_sparse(spec, piece)), piece.tally
 
@@ -157,7 +157,7 @@ class DaskData(FrameData):
         return False
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return read_dask_design(spec, self.table, DaskRows, bar=bar).rows, None
+        return read_dask_design(spec, self.table, DaskRows, bar=bar), None
 
 
 def read_data(first: Any, second: Any, target: Any) -> FrameData:

@@ -58,7 +58,7 @@ def svm(frame=None, **options):
 
 
 def rows_of(fit, frame):
-    return read_design(fit.spec, frame, DenseRows).rows
+    return read_design(fit.spec, frame, DenseRows)
 
 
 # -- the same front door -----------------------------------------------------------------------

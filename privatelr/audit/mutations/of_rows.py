@@ -143,9 +143,9 @@ def _() -> Iterable[Any]:
 
 
 @bug("records with a missing value are dropped", (model_data, "read_design"), rows("frame"))
-def _(honest: Any, spec: Any, frame: Any, backend: Any) -> Any:
+def _(honest: Any, spec: Any, frame: Any, *others: Any) -> Any:
     used = list(spec.formula.variables)
-    return honest(spec, frame[frame[used].notna().all(axis=1)], backend)
+    return honest(spec, frame[frame[used].notna().all(axis=1)], *others)
 
 
 @bug("missing values become means of the others", formula_design.read_labelled, rows("frame"))
