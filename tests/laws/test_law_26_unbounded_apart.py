@@ -87,8 +87,8 @@ def check_within(spec, rows):
         entries = [Fraction(entry) for entry in row.tolist()]
         assert sum(entry**2 for entry in entries) <= Fraction(spec.radius) ** 2
         if ball is not None:
-            square = sum(entries[column] ** 2 for column in ball.columns)
-            assert square <= Fraction(ball.bound) ** 2
+            columns, bound = ball
+            assert sum(entries[column] ** 2 for column in columns) <= Fraction(bound) ** 2
         start = 0
         for block in spec.blocks:
             size = sum(map(abs, entries[start : start + block.size]))
@@ -120,8 +120,8 @@ def test_no_row_is_beyond_its_length_or_its_blocks(plan, records):
 def test_bounded_columns_are_those_of_a_design_without_the_others(plan, records):
     """To what rounding may take: whatever values the unbounded columns hold."""
     spec, frame = planned(*plan), table(records)
-    ball = euclidean_part(spec.blocks)
-    others = np.setdiff1d(np.arange(spec.d), ball.columns)
+    columns, _ = euclidean_part(spec.blocks)
+    others = np.setdiff1d(np.arange(spec.d), columns)
     calm = frame.assign(dose=frame["dose"].where(~np.isfinite(frame["dose"]), 0.0))
     calm["u"] = calm["u"].where(~np.isfinite(calm["u"]), 0.0)
     rows, expected = dense_rows(spec, frame), dense_rows(spec, calm)

@@ -116,7 +116,7 @@ def together_of(blocks: tuple[Block, ...], intercept: float | None) -> Together 
     An intercept is the first column of the blocks, and none of the covariates.
     """
     part = euclidean_part(blocks)
-    return None if part is None else (part.columns - (intercept is not None), part.bound)
+    return None if part is None else (part[0] - (intercept is not None), part[1])
 
 
 # --- bounding -------------------------------------------------------------------------------
