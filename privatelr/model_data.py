@@ -75,7 +75,7 @@ class FrameData:
     def require_plain(self, *, do_scale: bool, rp_dim: int) -> None:
         """Refuse what R does with a frame for data that is none; raises `ArgumentError`."""
 
-    def require_scores(self, rule: str | None) -> bool:
+    def require_scores(self, cut: float | str) -> bool:
         """Whether every record is scored; refuses a rule that learns from scores where not."""
         return True
 
@@ -146,12 +146,12 @@ class DaskData(FrameData):
                 "do_scale=True takes data in memory; declare bounds= for a Dask collection."
             )
 
-    def require_scores(self, rule: str | None) -> bool:
+    def require_scores(self, cut: float | str) -> bool:
         if len(self) <= MOST_SCORED:
             return True
-        if rule is not None:
+        if isinstance(cut, str):
             raise ArgumentError(
-                f"threshold={rule!r}: it is learned from the score of every record, of which a "
+                f"threshold={cut!r}: it is learned from the score of every record, of which a "
                 f"Dask collection may have {MOST_SCORED}; threshold takes a number here."
             )
         return False

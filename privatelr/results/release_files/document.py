@@ -75,7 +75,7 @@ def content_hash(document: dict[str, Any]) -> str:
 
 def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     """A fit as a document that has no hash yet."""
-    release, learned, guarantee = fit.release, fit.threshold.rule, fit.guarantee
+    release, cut, guarantee = fit.release, fit.threshold, fit.guarantee
     choices = inference = None
     if isinstance(release, Selections):
         chosen = np.flatnonzero(release.counts)
@@ -116,8 +116,10 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
                 user_units=[_finite(value) for value in estimates],
                 design_units=release.coef.tolist(),
             ),
-            threshold=entries.ThresholdEntry(
-                rule=learned or "fixed", value=None if learned else fit.threshold.value
+            threshold=(
+                entries.ThresholdEntry(rule=cut, value=None)
+                if isinstance(cut, str)
+                else entries.ThresholdEntry(rule="fixed", value=cut)
             ),
             sha256="",
             signature=None,
