@@ -108,7 +108,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     cut = read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
-    scored, n = data.require_scores(cut.rule), len(data)  # Dask counts its records from here on
+    scored, n = data.require_scores(cut), len(data)  # Dask counts its records from here on
     if method.by_entries:
         require_below_one_record(method.target, n)
         warn_of_large_delta(method.target, n, stacklevel=4)

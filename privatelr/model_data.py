@@ -75,7 +75,7 @@ class FrameData:
     def require_plain(self, *, do_scale: bool, rp_dim: int) -> None:
         """Refuse what R does with a frame for data that is none; raises `ArgumentError`."""
 
-    def require_scores(self, rule: str | None) -> bool:
+    def require_scores(self, cut: float | str) -> bool:
         """Whether every record is scored; refuses a rule that learns from scores where not."""
         return True
 
@@ -91,8 +91,8 @@ class FrameData:
             What was not read as it is, which is not private; a Dask collection is not counted.
         """
         if not worth_sparse(spec):
-            design = read_design(spec, self.typed, DenseRows)
-            return design.rows, design.tally
+            tally = Tally()
+            return read_design(spec, self.typed, DenseRows, tally), tally
         piece = _counted(self, spec)
         return _sparse_rows(spec, *read_sparse(spec, piece)), piece.tally
 
@@ -146,18 +146,18 @@ class DaskData(FrameData):
                 "do_scale=True takes data in memory; declare bounds= for a Dask collection."
             )
 
-    def require_scores(self, rule: str | None) -> bool:
+    def require_scores(self, cut: float | str) -> bool:
         if len(self) <= MOST_SCORED:
             return True
-        if rule is not None:
+        if isinstance(cut, str):
             raise ArgumentError(
-                f"threshold={rule!r}: it is learned from the score of every record, of which a "
+                f"threshold={cut!r}: it is learned from the score of every record, of which a "
                 f"Dask collection may have {MOST_SCORED}; threshold takes a number here."
             )
         return False
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return read_dask_design(spec, self.table, DaskRows, bar=bar).rows, None
+        return read_dask_design(spec, self.table, DaskRows, bar=bar), None
 
 
 def read_data(first: Any, second: Any, target: Any) -> FrameData:

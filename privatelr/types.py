@@ -23,17 +23,17 @@ Kernel = Callable[[FloatArray, FloatArray], tuple[Any, ...]]
 """What is computed of one block of rows ``(m, d)`` and labels ``(m,)``; results are summed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowLimit:
-    """How long a row may be: its covariates, and the constant of its intercept column if any."""
+def row_radius(bound: float, intercept: float | None) -> float:
+    """R, rounded up so that no admissible row is longer.
 
-    bound: float
-    intercept: float | None
-
-    @property
-    def radius(self) -> float:
-        """R, rounded up so that no admissible row is longer."""
-        return math.nextafter(math.hypot(self.bound, self.intercept or 0.0), math.inf)
+    Parameters
+    ----------
+    bound : float
+        Largest length of the covariates of a row.
+    intercept : float or None
+        Constant of the intercept column; None for no such column.
+    """
+    return math.nextafter(math.hypot(bound, intercept or 0.0), math.inf)
 
 
 BlockNorm = Literal["l1", "l2"]
@@ -59,21 +59,10 @@ class Block:
     norm: BlockNorm = "l1"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """Columns whose entries have one bound: a block, or all blocks under "l2" together."""
+def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
+    """The parts of a row that have one bound each, and the columns of each.
 
-    columns: IntArray
-    bound: float
-    norm: BlockNorm
-
-    @property
-    def size(self) -> int:
-        return len(self.columns)
-
-
-def parts_of(blocks: Sequence[Block]) -> tuple[Part, ...]:
-    """The parts of a row: its blocks under "l1" in order, then those under "l2" as one.
+    They are the blocks under "l1" in order, and then those under "l2" as one.
 
     Raises
     ------
@@ -85,20 +74,22 @@ def parts_of(blocks: Sequence[Block]) -> tuple[Part, ...]:
     found, round_columns, bounds = [], [], set()
     for block, columns in zip(blocks, ranges, strict=True):
         if block.norm == "l1":
-            found.append(Part(columns, block.bound, "l1"))
+            found.append((columns, block))
         else:
             round_columns.append(columns)
             bounds.add(block.bound)
     if len(bounds) > 1:
         raise ValueError(f"blocks={blocks}: those under 'l2' take one bound for all of them.")
     if round_columns:
-        found.append(Part(np.concatenate(round_columns), bounds.pop(), "l2"))
+        together = np.concatenate(round_columns)
+        found.append((together, Block(len(together), bounds.pop(), "l2")))
     return tuple(found)
 
 
-def euclidean_part(blocks: Sequence[Block]) -> Part | None:
-    """The columns whose length has a bound of its own, if there are any."""
-    return next((part for part in parts_of(blocks) if part.norm == "l2"), None)
+def euclidean_part(blocks: Sequence[Block]) -> tuple[IntArray, float] | None:
+    """The columns whose length has a bound of its own, if there are any, and that bound."""
+    parts = parts_of(blocks)
+    return next(((columns, part.bound) for columns, part in parts if part.norm == "l2"), None)
 
 
 class Rows(Protocol):

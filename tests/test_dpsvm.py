@@ -58,7 +58,7 @@ def svm(frame=None, **options):
 
 
 def rows_of(fit, frame):
-    return read_design(fit.spec, frame, DenseRows).rows
+    return read_design(fit.spec, frame, DenseRows)
 
 
 # -- the same front door -----------------------------------------------------------------------
@@ -471,9 +471,9 @@ def test_other_predictions_are_refused(type):
 
 def test_thresholds_are_margins():
     frame = clinic(n=80)
-    assert svm(frame).threshold.value == 0.0
+    assert svm(frame).threshold == 0.0
     given = svm(frame, threshold=-1.5)
-    assert given.threshold.value == -1.5
+    assert given.threshold == -1.5
     np.testing.assert_array_equal(given.predict(frame) == 1, given.predict(frame, "margins") > -1.5)
     for wrong in (math.nan, math.inf, "best", None, True):
         with pytest.raises(ArgumentError, match="threshold takes a margin, which is a number"):

@@ -40,14 +40,15 @@ def frame_of(case):
     return unit.astype({"Species": iris["Species"].dtype})
 
 
-def rows_of(case):
+def design_of(case):
     frame = frame_of(case)
     if case["args"].get("do.scale"):
         with pytest.warns(PrivacyWarning):
             frame = scaled(case["formula"], frame).data
     formula = parse_formula(case["formula"], list(frame.columns))
     schema = declare_schema(row_norm=20.0, intercept_scale=1.0)
-    return read_design(plan_design(formula, frame, schema), frame, DenseRows)
+    spec = plan_design(formula, frame, schema)
+    return spec, read_design(spec, frame, DenseRows)
 
 
 def calibration_of(case, facts):
@@ -69,7 +70,7 @@ def noise_scale(calibration):
 
 def objective_of(case):
     """The tilted objective of a case, and what is added to its minimiser."""
-    rows = rows_of(case).rows
+    _, rows = design_of(case)
     calibration = calibration_of(case, Facts(rows.n, rows.d, LOSS, 1.0))
     noise = np.array(case["noise"] or np.zeros(rows.d)) * noise_scale(calibration)
     tilted = calibration.placement == "objective"
@@ -79,8 +80,8 @@ def objective_of(case):
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_case(case):
-    design = rows_of(case)
-    assert list(design.spec.columns.names) == case["coef_names"]
+    spec, rows = design_of(case)
+    assert list(spec.columns.names) == case["coef_names"]
     objective, added = objective_of(case)
     assert objective.lambda_ == pytest.approx(case["lambda"], rel=1e-12)
     coef = Newton()(objective).w + added
@@ -91,9 +92,9 @@ def test_case(case):
         assert value_and_gradient(objective, coef)[0] < at_r - 0.01
         return
     np.testing.assert_allclose(coef, case["coef"], atol=1e-6)
-    link = linear_predictor(design.rows.x, coef)
+    link = linear_predictor(rows.x, coef)
     np.testing.assert_allclose(LOSS.probability(link)[:10], case["prob"], atol=1e-6)
-    assert c_index(link, design.rows.y > 0) == pytest.approx(case["cindex"], abs=1e-12)
+    assert c_index(link, rows.y > 0) == pytest.approx(case["cindex"], abs=1e-12)
 
 
 @pytest.mark.parametrize("case", PLAIN, ids=[case["id"] for case in PLAIN])
@@ -122,9 +123,9 @@ def test_plain_fits_through_the_front_door(case):
 
 def test_a_learned_threshold_is_at_least_as_good_as_r():
     case = REFERENCE["cases"]["youden"]
-    design = rows_of(case)
-    probability = LOSS.probability(linear_predictor(design.rows.x, np.array(case["coef"])))
-    positive = design.rows.y > 0
+    _, rows = design_of(case)
+    probability = LOSS.probability(linear_predictor(rows.x, np.array(case["coef"])))
+    positive = rows.y > 0
     curve = roc_curve(probability, positive)
     called = probability > case["threshold"]
     r_youden = called[positive].mean() - called[~positive].mean()

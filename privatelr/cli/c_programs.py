@@ -34,13 +34,14 @@ from privatelr.numerics.rows import DenseRows, row_lengths
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
-from privatelr.types import FloatArray, Placement, RowLimit
+from privatelr.types import FloatArray, Placement, row_radius
 
 SMALLEST_EPSILON_PRIME = 1e-4
 """The least eps' of the published programs: with less of it, the noise is of no use."""
 STRICT_LENGTH = 1 + 1e-6
 """Length of a row from which ``--strict`` refuses it."""
-_LIMIT = RowLimit(1.0, None)
+_BOUND = 1.0
+"""Largest length of a row, which has no intercept column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def run_program(
     """
     header, pieces = read_header(stream, program.numbers)
     loss = Logistic() if header.h is None else Huber(header.h)
-    facts = Facts(header.n, header.d, loss, _LIMIT.radius)
+    facts = Facts(header.n, header.d, loss, row_radius(_BOUND, None))
     problem = facts.with_lambda(header.lambda_)
     left = header.epsilon - 2 * curvature_cost(problem)
     if OBJECTIVE in wanted and left < SMALLEST_EPSILON_PRIME:
@@ -157,7 +158,7 @@ def run_program(
     with np.errstate(all="ignore"):  # an overflow is a fact about the data
         if longest < math.inf:
             _require_short(features, header, longest)
-        rows = DenseRows(features, labels, bound=_LIMIT.bound, intercept=_LIMIT.intercept)
+        rows = DenseRows(features, labels, bound=_BOUND, intercept=None)
         del features, labels  # as large as the rows
         for model, request, calibration in zip(wanted, requests, calibrations, strict=True):
             release = find_mechanism(request).release

@@ -4,7 +4,6 @@ from privatelr.design.coding import INTERCEPT, Factor, plan_factor
 from privatelr.design.column_plan import fill
 from privatelr.design.dask_design import DaskTable, read_dask_design, read_dask_source
 from privatelr.design.formula_design import (
-    Design,
     DesignSpec,
     plan_design,
     read_covariates,

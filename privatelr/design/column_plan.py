@@ -16,7 +16,7 @@ from scipy import sparse
 from privatelr.design.coding import Factor
 from privatelr.design.terms import Columns, Term
 from privatelr.design.variables import Variable, as_numbers, stand_in
-from privatelr.sources import RowSlice, Unread, beyond, count
+from privatelr.sources import RowSlice, beyond, count
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 Stretch = tuple[int, tuple[str, ...], FloatArray]
@@ -84,13 +84,13 @@ def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArra
         here = np.isfinite(table[index])
         table[index, ~here] = instead[index]
         valid = valid & here
-        count(piece.tally, names[index], Unread(missing=int(np.count_nonzero(~here))))
+        count(piece.tally, names[index], missing=int(np.count_nonzero(~here)))
     within = finite & (low <= least) & (most <= high)
     if not within.all():
         if piece.tally is not None:
             for index in np.flatnonzero(~within):
                 clipped = beyond(table[index], float(low[index, 0]), float(high[index, 0]))
-                count(piece.tally, names[index], Unread(clipped=clipped))
+                count(piece.tally, names[index], clipped=clipped)
         np.minimum(np.maximum(table, low, out=table), high, out=table)
     return valid
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pandas as pd
 
-from privatelr.design.formula_design import Design, DesignSpec, FrameReader
+from privatelr.design.formula_design import DesignSpec, FrameReader
 from privatelr.errors import SchemaError
 from privatelr.sources import as_frame, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
+from privatelr.types import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -81,7 +82,7 @@ def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple
 
 def read_dask_design(
     spec: DesignSpec, table: DaskTable, backend: Any, *, bar: bool = False
-) -> Design:
+) -> Rows:
     """Read the rows of a table under a plan, as `read_design` reads those of a frame.
 
     Parameters
@@ -103,14 +104,14 @@ def read_dask_design(
         for part, length in zip(table.parts(spec.formula.variables), table.lengths, strict=True)
         if length > 0
     ]
-    rows = backend.of(
+    rows: Rows = backend.of(
         PartitionReader(spec, tuple(part for part, _ in filled), tuple(n for _, n in filled), bar),
         bound=spec.bound,
         intercept=spec.intercept,
         projection=spec.projection,
         blocks=spec.blocks,
     )
-    return Design(rows, spec)
+    return rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ from privatelr.design.variables import (
 from privatelr.errors import FormulaError
 from privatelr.formula import Formula, evaluate
 from privatelr.sources import RowSlice, Schema, Tally, as_piece, columns_of, side_by_side, tally_of
-from privatelr.types import Block, BoolArray, FloatArray, IntArray, RowLimit, Rows, RowsBackend
+from privatelr.types import Block, BoolArray, FloatArray, IntArray, Rows, RowsBackend, row_radius
 
 _SPARSE = 0.1
 """Share of entries that are not zero, below which rows are held without their zeros."""
@@ -106,7 +106,7 @@ class DesignSpec:
     @property
     def radius(self) -> float:
         """R, the largest length of a design row, the intercept entry included."""
-        return RowLimit(self.bound, self.intercept).radius
+        return row_radius(self.bound, self.intercept)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -159,17 +159,6 @@ class DesignSpec:
         return np.asarray(units.toarray() if sparse.issparse(units) else units)
 
 
-class Design(NamedTuple):
-    """Bounded rows and the specification that made them.
-
-    `tally` counts what was not read as it is, where anything was counted; it is not private.
-    """
-
-    rows: Rows
-    spec: DesignSpec
-    tally: Tally | None = None
-
-
 def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> DesignSpec:
     """Describe the design of a formula from names, types and declarations.
 
@@ -197,13 +186,17 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
     return DesignSpec(*made, unbounded_norm=unbounded_norm)
 
 
-def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> Design:
+def read_design(
+    spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend, tally: Tally | None = None
+) -> Rows:
     """Read the rows of a frame under a plan.
 
     Parameters
     ----------
     backend
         Makes bounded rows of what a `Reader` reads.
+    tally
+        Takes what is not read as it is, which is not private.
 
     Notes
     -----
@@ -211,15 +204,13 @@ def read_design(spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend) -> 
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
-    reader = FrameReader(spec, frame)
-    rows = backend.of(
-        reader,
+    return backend.of(
+        FrameReader(spec, frame, tally),
         bound=spec.bound,
         intercept=spec.intercept,
         projection=spec.projection,
         blocks=spec.blocks,
     )
-    return Design(rows, spec, reader.tally)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -228,7 +219,7 @@ class FrameReader:
 
     spec: DesignSpec
     frame: pd.DataFrame
-    tally: Tally = field(default_factory=Tally)
+    tally: Tally | None = None
     _whole: RowSlice = field(init=False)
 
     def __post_init__(self) -> None:

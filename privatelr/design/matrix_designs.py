@@ -32,7 +32,7 @@ from privatelr.sources import (
     tally_of,
     validated_sparse,
 )
-from privatelr.types import Block, FloatArray, RowLimit
+from privatelr.types import Block, FloatArray, row_radius
 
 LARGEST = 1.0
 """Size beyond which an entry is cut off; length to which rows are held where none is declared."""
@@ -213,7 +213,7 @@ class NormBoundedMatrix(NumberedSpec):
     @property
     def radius(self) -> float:
         """R, the largest length of a design row, the intercept entry included."""
-        return RowLimit(self.bound, self.intercept).radius
+        return row_radius(self.bound, self.intercept)
 
 
 def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> NormBoundedMatrix:

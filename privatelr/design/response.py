@@ -12,7 +12,7 @@ from privatelr.design.type_checks import foreign_constants
 from privatelr.design.variables import level_codes, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import Expression, Node, evaluate, is_truth
-from privatelr.sources import Tally, Unread, count
+from privatelr.sources import Tally, count
 from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def labels(
         if tally is not None and name is not None:
             # what is missing stands as the middle of (0, 1), if it does not stand as 0
             odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
-            count(tally, name, Unread(undeclared=int(odd)))
+            count(tally, name, undeclared=int(odd))
         return np.where(positive, 1.0, -1.0), usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)

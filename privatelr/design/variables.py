@@ -18,7 +18,7 @@ import pandas as pd
 from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
-from privatelr.sources import RowSlice, Schema, Tally, Unread, as_piece, beyond, count, unknown
+from privatelr.sources import RowSlice, Schema, Tally, as_piece, beyond, count, unknown
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
@@ -147,7 +147,7 @@ def read_variable(
         held = np.where(valid, values, stand_in(variable))
         if tally is not None:
             missing = len(valid) - int(np.count_nonzero(valid))
-            count(tally, variable.name, Unread(missing, clipped=beyond(held, low, high)))
+            count(tally, variable.name, missing=missing, clipped=beyond(held, low, high))
         np.minimum(np.maximum(held, low, out=held), high, out=held)
         return held, valid
     if isinstance(series, np.ndarray):
@@ -159,7 +159,7 @@ def read_variable(
         found = np.fromiter(map(constant, objects), dtype=object, count=len(objects))
         valid = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
         found[~valid] = ""
-        count(tally, variable.name, Unread(missing=int(np.count_nonzero(~valid))))
+        count(tally, variable.name, missing=int(np.count_nonzero(~valid)))
         return found, valid
     coded, valid = _read_levels(variable, series, tally)
     if variable.kind == "logical":
@@ -232,7 +232,8 @@ def _read_levels(
     coded = Coded(_codes(column, variable.levels), variable.levels)
     known = coded.codes >= 0
     if tally is not None:
-        count(tally, variable.name, unknown(column, known))
+        missing, undeclared = unknown(column, known)
+        count(tally, variable.name, missing=missing, undeclared=undeclared)
     return coded, known
 
 

@@ -152,7 +152,7 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
     # usable values for a response whose labels are not looked at
     blank = [spec.variables[name] for name in missing]
     usable = {v.name: [v.levels[0] if v.levels else v.bounds[0]] * len(frame) for v in blank}
-    rows = read_design(spec, frame.assign(**usable), DenseRows).rows
+    rows = read_design(spec, frame.assign(**usable), DenseRows)
     assert isinstance(rows, DenseRows)
     if pilot is not None and not np.any(rows.y):
         raise ArgumentError(

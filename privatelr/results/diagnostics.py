@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from privatelr.design import Response, Variable
 from privatelr.errors import GuaranteeError
 from privatelr.page_model import Piece
 from privatelr.results.predict import scale_of, score
-from privatelr.sources import Tally, Unread, totals
+from privatelr.sources import Tally, totals
 from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 _HEADERS = ("usable", "missing", "outside bounds", "undeclared")
@@ -63,7 +64,7 @@ class DataCounts(NeverSaved):
     positive: int
     response: Response
     variables: Mapping[str, Variable]
-    unread: Mapping[str, Unread] | None
+    unread: Mapping[str, Counter[str]] | None
 
     @property
     def zero_rows(self) -> int:
@@ -85,14 +86,14 @@ class DataCounts(NeverSaved):
 
     def row(self, name: str) -> tuple[int, int, int | None, int | None]:
         """Of a variable the numbers of the table; None for one that it cannot have."""
-        found, variable = (self.unread or {}).get(name, Unread()), self.variables[name]
+        found, variable = (self.unread or {}).get(name, Counter()), self.variables[name]
         is_bounded = variable.kind == "numeric" and variable.is_bounded
         is_coded = self.response.kind == "binary" and self.response.expression.column == name
         return (
-            self.n - found.missing - found.undeclared,
-            found.missing,
-            found.clipped if is_bounded else None,
-            found.undeclared if variable.levels or is_coded else None,
+            self.n - found["missing"] - found["undeclared"],
+            found["missing"],
+            found["clipped"] if is_bounded else None,
+            found["undeclared"] if variable.levels or is_coded else None,
         )
 
     def sentence(self) -> str:

@@ -61,8 +61,8 @@ class ModelRecord(ABC):
     release : Release or Selections
         Coefficients in scaled units, in which bounded variables go from -1 to 1; guarantee,
         calibration.
-    threshold : Threshold
-        What splits ``predict(type="classes")``.
+    threshold : float or str
+        A number, or the rule by which one is learned, that splits ``predict(type="classes")``.
     origin : Origin, optional
         Of a fit that was read from a file: who signed it, what was recomputed when it was read,
         and what is only stated. None of a fit that was made here.

@@ -98,20 +98,16 @@ def score(loss: Loss, link: FloatArray) -> FloatArray:
     return link if loss.probability is None else loss.probability(link)
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """A public `value`, or a `rule` whose value is among the diagnostics instead."""
-
-    value: float
-    rule: ThresholdRule | None = None
+Threshold: TypeAlias = float | ThresholdRule
+"""A public number, or a rule whose number is among the diagnostics."""
 
 
 def read_threshold(threshold: Any, loss: Loss) -> Threshold:
     """Check the argument ``threshold`` of `dplr`."""
     fixed = scale_of(loss).fixed
     if isinstance(threshold, str) and threshold in ("fixed", "youden", "topleft"):
-        return Threshold(fixed, None if threshold == "fixed" else cast("ThresholdRule", threshold))
-    return Threshold(_number(threshold, loss, f", 'fixed' ({fixed:g}), 'youden' or 'topleft'"))
+        return fixed if threshold == "fixed" else cast("ThresholdRule", threshold)
+    return _number(threshold, loss, f", 'fixed' ({fixed:g}), 'youden' or 'topleft'")
 
 
 def _number(threshold: Any, loss: Loss, others: str = "") -> float:
@@ -125,20 +121,25 @@ def predict(
     fit: ModelRecord, data: Any, type: str | None, threshold: float | None
 ) -> pd.Series[Any]:
     """Predict each row of `data`; see `Fit.predict`."""
-    kind, cut, rule = _kind(type, fit), np.nan, fit.threshold.rule
-    if kind == "classes" and threshold is not None:
-        cut = _number(threshold, fit.loss)
-    elif kind == "classes" and rule is None:
-        cut = fit.threshold.value
-    elif kind == "classes" and rule is not None:
-        if not fit.has_diagnostics:
-            raise GuaranteeError(
-                f"threshold={rule!r} was learned from the training data and is not kept in a saved "
-                f"fit; pass predict(..., threshold={fit.threshold.value:g}) or another public "
-                "number."
-            )
-        cut = fit.diagnostics.threshold(rule)
+    kind = _kind(type, fit)
+    cut = _cut(fit, threshold) if kind == "classes" else np.nan
     return _over_parts(partial(_predicted, fit, kind, cut, is_dask(data)), fit, data)
+
+
+def _cut(fit: ModelRecord, threshold: float | None) -> float:
+    """What splits classes: the number that is asked for, or that of the fit."""
+    if threshold is not None:
+        return _number(threshold, fit.loss)
+    rule = fit.threshold
+    if not isinstance(rule, str):
+        return rule
+    if not fit.has_diagnostics:
+        raise GuaranteeError(
+            f"threshold={rule!r} was learned from the training data and is not kept in a saved "
+            f"fit; pass predict(..., threshold={scale_of(fit.loss).fixed:g}) or another public "
+            "number."
+        )
+    return fit.diagnostics.threshold(rule)
 
 
 def _over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:

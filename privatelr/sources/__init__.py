@@ -3,7 +3,6 @@
 from privatelr.sources.columns import (
     RowSlice,
     Tally,
-    Unread,
     as_piece,
     beyond,
     columns_of,

@@ -9,9 +9,10 @@ said by `bounds` and `levels`.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -121,36 +122,30 @@ def _of_masked(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> pd.S
     return pd.Series(objects, dtype=object)
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """Values of a column that were not read as they are: what became of them, and of how many."""
-
-    missing: int = 0
-    clipped: int = 0
-    undeclared: int = 0
-
-
-Tally = list[tuple[str, Unread]]
+Tally = list[tuple[str, Counter[str]]]
 """What was not read as it is, by column and piece of a table: exact, and not private.
 
+How many values were "missing", "clipped" or "undeclared".
 It is counted where values are read, because a second look would cost as much as the first, and is
 shown to those who hold the data and ask. Pieces may be read side by side: a list is appended to in
 one step, which threads cannot break.
 """
 
 
-def count(tally: Tally | None, name: str, found: Unread) -> None:
+def count(
+    tally: Tally | None, name: str, *, missing: int = 0, clipped: int = 0, undeclared: int = 0
+) -> None:
     """Count values of one piece of a column, if anything is counted."""
-    if tally is not None and found != Unread():
+    if tally is not None and (missing or clipped or undeclared):
+        found = Counter(missing=missing, clipped=clipped, undeclared=undeclared)
         tally.append((name, found))
 
 
-def totals(tally: Tally) -> dict[str, Unread]:
+def totals(tally: Tally) -> dict[str, Counter[str]]:
     """The sums, for columns that have any."""
-    sums: dict[str, Unread] = {}
+    sums: dict[str, Counter[str]] = {}
     for name, found in tally:
-        pairs = zip(astuple(sums.get(name, Unread())), astuple(found), strict=True)
-        sums[name] = Unread(*map(sum, pairs))
+        sums.setdefault(name, Counter()).update(found)
     return sums
 
 
@@ -160,18 +155,18 @@ def beyond(values: FloatArray, low: float, high: float) -> int:
         return int(np.count_nonzero((values < low) | (values > high)))
 
 
-def unknown(column: pd.Series[Any], known: BoolArray) -> Unread:
-    """Values that are none of the levels: missing ones, and those that nobody declared."""
+def unknown(column: pd.Series[Any], known: BoolArray) -> tuple[int, int]:
+    """How many values are none of the levels: missing ones, and those that nobody declared."""
     several = len(known) - int(np.count_nonzero(known))
     if several == 0:
-        return Unread()
+        return 0, 0
     others, missing = column[~known], 0
     if others.dtype == object:  # pandas would compare each cell with itself, by its own code
         missing = sum(map(is_missing, others.to_numpy()))
     else:
         with suppress(Exception):  # of another library's type, which says nothing of its own
             missing = int(np.count_nonzero(np.asarray(others.isna(), dtype=bool)))
-    return Unread(missing=missing, undeclared=several - missing)
+    return missing, several - missing
 
 
 _PLAIN = "fiub"

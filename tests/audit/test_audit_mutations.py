@@ -10,7 +10,7 @@ from privatelr.audit.mutations import MUTATIONS
 from privatelr.audit.mutations.planted import Look, Mutation, Swap, everywhere, planted
 from privatelr.mechanisms import MECHANISMS
 from privatelr.mechanisms.calibration import proven_noise
-from privatelr.types import RowLimit
+from privatelr.numerics.rows import RowBounds
 
 ALL = 30
 """Bugs that there have to be at least."""
@@ -52,10 +52,10 @@ def held(swap):
 
 
 def test_a_bug_is_taken_out_again_where_the_audit_fails():
-    honest = RowLimit.radius
-    with pytest.raises(ZeroDivisionError), planted([Swap(RowLimit, "radius", 3)]):
+    honest = RowBounds.radius
+    with pytest.raises(ZeroDivisionError), planted([Swap(RowBounds, "radius", 3)]):
         raise ZeroDivisionError
-    assert RowLimit.radius is honest
+    assert RowBounds.radius is honest
     assert ("objective", int) not in MECHANISMS
 
 

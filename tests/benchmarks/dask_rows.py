@@ -112,7 +112,7 @@ def measure(folder: Path, p: int, memory: str, site: Site, once: bool) -> dict[s
     n = len(table)
     marks.append(time.perf_counter())
     with dask.config.set({"privatelr.memory": "64GiB" if memory == "kept" else "0"}):
-        rows = read_dask_design(spec, table, DaskRows).rows
+        rows = read_dask_design(spec, table, DaskRows)
     objective = Objective(rows, find_loss("logistic"), 1e-4, np.zeros(rows.d))
     w = np.full(rows.d, 0.1)
     value_and_gradient(objective, w)  # waits for what is kept

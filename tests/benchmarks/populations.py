@@ -19,7 +19,7 @@ from scipy import signal, special
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
-from privatelr.types import Block, RowLimit
+from privatelr.types import Block, row_radius
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ class Population:
 
     @property
     def radius(self) -> float:
-        return RowLimit(self.bound, self.intercept).radius
+        return row_radius(self.bound, self.intercept)
 
     def rows(self, chosen: FloatArray | slice = slice(None)) -> DenseRows:
         """Bounded rows of some records."""

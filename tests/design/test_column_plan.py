@@ -41,12 +41,12 @@ def plan(text, frame=FRAME):
 def check_rows(monkeypatch, text):
     """Rows by pieces of any length, on any number of threads, are those of one row at a time."""
     spec = plan(text)
-    alone = [read_design(spec, FRAME[i : i + 1], DenseRows).rows for i in range(N)]
+    alone = [read_design(spec, FRAME[i : i + 1], DenseRows) for i in range(N)]
     for piece in (2**13, 200, 72):
         monkeypatch.setattr(rows_module, "_PIECE", piece)
         for limit in (1, 2):
             with threads(limit):
-                rows = read_design(spec, FRAME, DenseRows).rows
+                rows = read_design(spec, FRAME, DenseRows)
             x, y = np.concatenate([row.x for row in alone]), np.concatenate([r.y for r in alone])
             np.testing.assert_array_equal(rows.x.view(np.int64), x.view(np.int64))
             np.testing.assert_array_equal(rows.y, y)
@@ -79,7 +79,7 @@ def test_columns_are_what_terms_make_of_them(text):
 def test_the_response_keeps_its_units():
     """It may be a covariate too, which is in other units."""
     spec = plan("a > 0.5 ~ a + b")
-    rows = read_design(spec, FRAME, DenseRows).rows
+    rows = read_design(spec, FRAME, DenseRows)
     usable = rows.y != 0
     np.testing.assert_array_equal(rows.y[usable] > 0, FRAME["a"][usable] > 0.5)
     assert [names for _, names, _ in spec.straight[0]] == [("b",)]

@@ -45,7 +45,7 @@ def plan(terms, frame=FRAME, bounds=BOUNDS, levels=LEVELS, **schema):
 
 
 def rows(spec, frame=FRAME):
-    return read_design(spec, frame, DenseRows).rows
+    return read_design(spec, frame, DenseRows)
 
 
 # ---- how long a row can be, term by term

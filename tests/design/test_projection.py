@@ -54,7 +54,7 @@ def test_rows_are_bounded_again_after_it():
     thin = project(spec, directions(1))
     covariates, _, _ = read_covariates(thin, FRAME, thin.formula.covariates)
     assert np.abs(covariates).max() > 0.5  # otherwise the next line proves nothing
-    made = read_design(thin, FRAME, DenseRows).rows.x
+    made = read_design(thin, FRAME, DenseRows).x
     assert np.abs(made[:, 1]).max() <= 0.5
     assert np.linalg.norm(made, axis=1).max() <= thin.radius
 
@@ -66,7 +66,7 @@ def test_rows_are_shortened_before_it_as_well():
     wild = FRAME.assign(**{name: 1e6 * FRAME[name] for name in "abcdef"})
     plain = bounded_rows(read_covariates(spec, wild, spec.formula.covariates)[0], spec.bound, None)
     expected = bounded_rows(plain @ thin.projection, spec.bound, spec.intercept)
-    np.testing.assert_allclose(read_design(thin, wild, DenseRows).rows.x, expected, rtol=1e-9)
+    np.testing.assert_allclose(read_design(thin, wild, DenseRows).x, expected, rtol=1e-9)
 
 
 def test_prediction_applies_the_projection_of_the_fit():
@@ -74,7 +74,7 @@ def test_prediction_applies_the_projection_of_the_fit():
     assert fit.release.coef.shape == (3,)
     link = fit.predict(FRAME, type="link")
     raw = np.column_stack([np.ones(40), FRAME[list("abcdef")]])
-    made = read_design(fit.spec, FRAME, DenseRows).rows.x
+    made = read_design(fit.spec, FRAME, DenseRows).x
     np.testing.assert_allclose(link, made @ fit.release.coef, atol=1e-12)
     inside = np.linalg.norm(made[:, 1:], axis=1) < fit.spec.bound * (1 - 1e-9)
     assert inside.any()

@@ -66,7 +66,7 @@ FORMULAS = [
 def test_the_same_rows(formula, row_norm):
     frame = people()
     spec = planned(formula, frame, row_norm=row_norm)
-    dense = read_design(spec, frame, DenseRows).rows
+    dense = read_design(spec, frame, DenseRows)
     held = sparsely(spec, frame)
     assert isinstance(held, SparseRows)
     np.testing.assert_allclose(held.x.toarray(), dense.x, rtol=1e-9, atol=1e-14)
@@ -77,7 +77,7 @@ def test_the_same_rows(formula, row_norm):
 def test_a_term_that_is_not_defined_leaves_a_row_of_zeros():
     frame = people()
     spec = planned("y ~ city + log(dose)", frame, bounds={}, row_norm=0.7)
-    dense, held = read_design(spec, frame, DenseRows).rows, sparsely(spec, frame)
+    dense, held = read_design(spec, frame, DenseRows), sparsely(spec, frame)
     undefined = (frame["dose"] <= 0).to_numpy()
     assert undefined.sum() > 50
     assert (held.y[undefined] == 0).all()
@@ -96,7 +96,7 @@ def test_no_zero_is_held():
 def test_the_same_fit():
     frame = people(3000)
     spec = planned("y ~ age + city + smoker", frame)
-    rows = read_design(spec, frame, DenseRows).rows, sparsely(spec, frame)
+    rows = read_design(spec, frame, DenseRows), sparsely(spec, frame)
     a, b = (Newton()(Objective(r, LOSSES["logistic"], 1e-3, np.zeros(spec.d))).w for r in rows)
     np.testing.assert_allclose(a, b, atol=1e-10)
 

@@ -55,7 +55,7 @@ def raw(formula, frame=TABLE):
 
 
 def responses(formula, frame, **schema):
-    return read_design(plan(formula, frame, **schema), frame, DenseRows).rows.y
+    return read_design(plan(formula, frame, **schema), frame, DenseRows).y
 
 
 # ---- names of columns and expansion of the dot
@@ -416,7 +416,7 @@ TOKENS += [
 def test_any_right_hand_side_is_planned_or_refused_in_our_words(tokens):
     with contextlib.suppress(PrivateLRError):
         spec = plan(f"y ~ {' '.join(tokens)}", TABLE, row_norm=1.0)
-        made = read_design(spec, TABLE, DenseRows).rows
+        made = read_design(spec, TABLE, DenseRows)
         assert made.x.shape == (N, len(spec.columns.names))
 
 

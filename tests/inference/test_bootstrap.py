@@ -38,7 +38,7 @@ def frame_of(size, seed):
 
 REFERENCE = frame_of(250, 1)
 SPEC = plan_design(parse_formula(FORMULA, list(REFERENCE.columns)), REFERENCE, SCHEMA)
-ROWS = read_design(SPEC, REFERENCE, DenseRows).rows.x
+ROWS = read_design(SPEC, REFERENCE, DenseRows).x
 COVARIATES, _, _ = read_covariates(SPEC, REFERENCE, SPEC.formula.covariates)
 CHANCE = special.expit(ROWS @ EFFECTS)
 

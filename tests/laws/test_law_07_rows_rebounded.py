@@ -30,7 +30,7 @@ def check_lengths(formula, bounds, rp_dim):
     shares = []
     for _ in range(2 if rp_dim else 1):  # one plane may happen to be far from all long rows
         fit = dplr(formula, clinic(), levels=LEVELS, bounds=bounds, rp_dim=rp_dim)
-        longest = np.linalg.norm(read_design(fit.spec, frame, DenseRows).rows.x, axis=1).max()
+        longest = np.linalg.norm(read_design(fit.spec, frame, DenseRows).x, axis=1).max()
         limit = fit.calibration.problem.radius
         assert longest <= limit
         shares.append(longest / limit)
@@ -58,7 +58,7 @@ def test_projection_alone_would_lengthen_rows():
     frame = pd.DataFrame(np.eye(20), columns=[f"x{i}" for i in range(20)]).assign(y=0)
     spec = dplr("y ~ .", frame).spec
     projected = project(spec, np.random.default_rng(0).standard_normal((20, 5)))
-    rows = read_design(projected, frame, DenseRows).rows
+    rows = read_design(projected, frame, DenseRows)
     assert np.linalg.norm(np.eye(20) @ projected.projection, axis=1).max() > 1
     assert np.linalg.norm(rows.x, axis=1).max() <= rows.radius
 

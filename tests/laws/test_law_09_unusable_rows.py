@@ -36,11 +36,11 @@ def check_zero_row(column, value, **options):
             pd.Series([v if np.isscalar(v) else None for v in bad["y"]]), errors="coerce"
         )
     fit = fit_clinic(bad, **options)
-    rows = read_design(fit.spec, bad, DenseRows).rows
+    rows = read_design(fit.spec, bad, DenseRows)
     assert rows.n == fit.nobs == len(frame)
     np.testing.assert_array_equal(rows.x[3], 0.0)
     kept = np.arange(len(frame)) != 3
-    clean = read_design(fit.spec, frame, DenseRows).rows
+    clean = read_design(fit.spec, frame, DenseRows)
     np.testing.assert_array_equal(rows.x[kept], clean.x[kept])
     assert len(fit.predict(bad)) == len(bad)
 

@@ -43,7 +43,7 @@ def test_planted_bug_is_caught(model):
     """The Hessian of the data, unpaid, as in dp-statsmodels."""
 
     def from_hessian(fit, frame):
-        rows = read_design(fit.spec, frame, DenseRows).rows
+        rows = read_design(fit.spec, frame, DenseRows)
         problem = fit.calibration.problem
         objective = Objective(rows, problem.loss, problem.lambda_, np.zeros(rows.d))
         curvature = rows.n * hessian(objective, fit.release.coef)
@@ -56,7 +56,7 @@ def test_planted_bug_is_caught(model):
 def released(frame, count=300, **options):
     """A fit, and the coefficients of many releases under its calibration."""
     fit = fit_clinic(frame, lambda_=0.5, **options)
-    rows = read_design(fit.spec, frame, DenseRows).rows
+    rows = read_design(fit.spec, frame, DenseRows)
     calibration = fit.calibration
     release = MECHANISMS[calibration.placement, type(calibration.target)].release
     found = [

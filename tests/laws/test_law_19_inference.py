@@ -120,7 +120,7 @@ def spread_over_said(model=dplr, scale=1.0, **options):
     """Spread of many releases on one frame, over the part of the noise that one of them says."""
     frame = trial(2000)
     fit = drawn(fit_clinic, frame, model=model, spend=MOST_FOR_INFERENCE, **options)
-    rows, calibration = read_design(fit.spec, frame, DenseRows).rows, fit.calibration
+    rows, calibration = read_design(fit.spec, frame, DenseRows), fit.calibration
     release = MECHANISMS[calibration.placement, type(calibration.target)].release
     randomness = SeededRandomness(5)
     found = [

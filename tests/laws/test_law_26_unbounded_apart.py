@@ -72,7 +72,7 @@ def mixed(spec):
 
 
 def dense_rows(spec, frame):
-    return read_design(spec, frame, DenseRows).rows.x
+    return read_design(spec, frame, DenseRows).x
 
 
 def sparse_rows(spec, frame):
@@ -87,8 +87,8 @@ def check_within(spec, rows):
         entries = [Fraction(entry) for entry in row.tolist()]
         assert sum(entry**2 for entry in entries) <= Fraction(spec.radius) ** 2
         if ball is not None:
-            square = sum(entries[column] ** 2 for column in ball.columns)
-            assert square <= Fraction(ball.bound) ** 2
+            columns, bound = ball
+            assert sum(entries[column] ** 2 for column in columns) <= Fraction(bound) ** 2
         start = 0
         for block in spec.blocks:
             size = sum(map(abs, entries[start : start + block.size]))
@@ -120,8 +120,8 @@ def test_no_row_is_beyond_its_length_or_its_blocks(plan, records):
 def test_bounded_columns_are_those_of_a_design_without_the_others(plan, records):
     """To what rounding may take: whatever values the unbounded columns hold."""
     spec, frame = planned(*plan), table(records)
-    ball = euclidean_part(spec.blocks)
-    others = np.setdiff1d(np.arange(spec.d), ball.columns)
+    columns, _ = euclidean_part(spec.blocks)
+    others = np.setdiff1d(np.arange(spec.d), columns)
     calm = frame.assign(dose=frame["dose"].where(~np.isfinite(frame["dose"]), 0.0))
     calm["u"] = calm["u"].where(~np.isfinite(calm["u"]), 0.0)
     rows, expected = dense_rows(spec, frame), dense_rows(spec, calm)
@@ -138,9 +138,9 @@ def test_partitions_give_the_same_rows():
     spec = planned(["u", "age", "site:dose", "smoker"], row_norm=2.0)
     text, data = read_dask_source("y ~ age", dd.from_pandas(frame, npartitions=3), None)
     assert text == "y ~ age"
-    parts = read_dask_design(spec, data, DaskRows, bar=False).rows
+    parts = read_dask_design(spec, data, DaskRows, bar=False)
     (found,) = parts.fold(lambda x, y: (x.T @ x,))
-    expected = read_design(spec, frame, DenseRows).rows
+    expected = read_design(spec, frame, DenseRows)
     np.testing.assert_allclose(found, expected.x.T @ expected.x, rtol=1e-12, atol=1e-14)
     assert (parts.radius, parts.blocks) == (expected.radius, expected.blocks)
 
@@ -150,7 +150,7 @@ def test_a_prediction_shortens_as_the_fit_did():
     fit = dplr("y ~ u + age + dose:smoker", frame, bounds=BOUNDS, levels={"smoker": ["no", "yes"]})
     assert fit.spec.unbounded == ("u", "dose:smoker")
     link = fit.predict(frame, type="link").to_numpy()
-    rows = read_design(fit.spec, frame, DenseRows).rows.x
+    rows = read_design(fit.spec, frame, DenseRows).x
     np.testing.assert_allclose(rows @ fit.release.coef, link, rtol=1e-9, atol=1e-12)
     for at in range(len(frame)):
         assert fit.predict(frame[at : at + 1], type="link").iloc[0] == link[at]
@@ -310,7 +310,7 @@ def test_two_tables_of_a_formula_are_told_apart_no_better_than_claimed():
     other.loc[0, "y"] = 1.0
     fit = dpsvm("y ~ u + age + dose", frame, bounds=BOUNDS, lambda_=10.0)
     assert isinstance(fit.calibration.noise, BlockLaplace)
-    row = read_design(fit.spec, frame, DenseRows).rows.x[0]
+    row = read_design(fit.spec, frame, DenseRows).x[0]
     found = audit.privacy_loss(fit, frame, other, output=BEND * row / float(row @ row))
     assert 0.999 < found.tilt_ratio <= 1 + 1e-9
     assert found.ratio <= 1 + 1e-9

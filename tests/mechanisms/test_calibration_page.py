@@ -64,8 +64,8 @@ def test_every_number_of_the_text_is_on_the_page(options):
 def test_alternatives_are_rows_beside_the_chosen_noise(options):
     calibration = fit_clinic(clinic(), **options).calibration
     found = rows(calibration)
-    for other in calibration.alternatives:
-        assert found[other.title] in (f"{other.ratio:.3g}", "not possible")
+    for title, ratio in calibration.alternatives:
+        assert found[title] in (f"{ratio:.3g}", "not possible")
     chosen = [label for label in found if label.endswith("(chosen)")]
     assert len(chosen) == bool(calibration.alternatives)
     assert all(found[label] == "1" for label in chosen)

@@ -35,7 +35,7 @@ from privatelr.numerics import LOSSES, Huber, SoftplusHinge
 from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
 from privatelr.privacy import GaussianEvent, implies
 from privatelr.privacy.noise import NoNoise, SeededRandomness, SphericalLaplace, SystemRandomness
-from privatelr.types import RowLimit
+from privatelr.types import row_radius
 
 TARGETS = [PureDP(0.7), ZCDP(0.05), ApproxDP(0.7, 1e-6)]
 EVERY_LOSS = {**LOSSES, "narrow": Huber(0.05), "sharp": SoftplusHinge(0.05)}
@@ -58,7 +58,7 @@ def rows_of(n, d, seed=0, unusable=False):
 
 
 def calibration_of(target, n=50, d=2, loss="logistic", lambda_=0.01):
-    radius = RowLimit(1.0, 0.5).radius
+    radius = row_radius(1.0, 0.5)
     return calibrate_moments(Facts(n, d, EVERY_LOSS[loss], radius).with_lambda(lambda_), target)
 
 
@@ -315,7 +315,7 @@ def test_a_calibration_in_words():
 
 
 def plan_of(eps=1.0, delta=0.0, spend="inference", *, n=200, d=3, op=True, loss="logistic"):
-    facts = Facts(n, d, LOSSES[loss], RowLimit(1.0, 0.5).radius)
+    facts = Facts(n, d, LOSSES[loss], row_radius(1.0, 0.5))
     return calibrate_all(read_request(eps, delta, spend, None, op, None, "increase"), facts)
 
 

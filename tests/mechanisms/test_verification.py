@@ -155,7 +155,7 @@ def test_the_shape_of_the_noise_is_a_public_comparison():
     assert isinstance(with_blocks.noise, BlockLaplace)
     assert isinstance(without.noise, SphericalLaplace)
     assert "spherical Laplace noise: " in str(with_blocks)
-    ratio = next(a.ratio for a in with_blocks.alternatives if "spherical" in a.title)
+    ratio = next(r for title, r in with_blocks.alternatives if "spherical" in title)
     assert ratio > 1
     # one block with one column is the interval either way; many loose blocks lose
     loose = tuple(Block(1, 1.6) for _ in range(8))

@@ -22,7 +22,7 @@ FRAME = pd.DataFrame(
 
 def labels(formula, **options):
     fit = dplr(formula, FRAME, eps=0, **options)
-    return fit, read_design(fit.spec, FRAME, DenseRows).rows.y.tolist()
+    return fit, read_design(fit.spec, FRAME, DenseRows).y.tolist()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_factors_are_coded_as_in_r(formula, names):
 
 def test_an_undefined_comparison_is_a_row_of_zeros():
     fit = dplr("y ~ I(log(x) > 1)", FRAME, eps=0)
-    rows = read_design(fit.spec, FRAME, DenseRows).rows
+    rows = read_design(fit.spec, FRAME, DenseRows)
     assert (rows.x[4] == 0).all()
     assert np.isnan(fit.predict(FRAME).iloc[4])
 

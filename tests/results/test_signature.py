@@ -125,7 +125,7 @@ def changed_and_rehashed(path):
 
 def test_a_changed_content_is_refused(path):
     changed_and_rehashed(path)
-    assert load(path).threshold.value == 0.25
+    assert load(path).threshold == 0.25
     assert f"the signature is not one of the key {FINGERPRINT}" in refusal(path)
 
 

@@ -37,7 +37,7 @@ def read(frame, formula):
     frame = as_frame(frame)
     schema = declare_schema(bounds=BOUNDS, levels=LEVELS)
     spec = plan_design(parse_formula(formula, list(frame.columns)), frame, schema)
-    return read_design(spec, frame, DenseRows).rows
+    return read_design(spec, frame, DenseRows)
 
 
 def with_nulls(maker, names=("a", "i", "u", "g")):
@@ -123,7 +123,7 @@ def test_arrays_of_any_numbers(monkeypatch, dtype, order):
     for data in (array, pd.DataFrame(values.astype(float)).set_axis([*names, "X6"], axis=1)):
         frame = as_frame(data)
         spec = plan_design(parse_formula("X6 > 0 ~ .", list(frame.columns)), frame, schema)
-        rows.append(read_design(spec, frame, DenseRows).rows)
+        rows.append(read_design(spec, frame, DenseRows))
         monkeypatch.setattr(rows_module, "_PIECE", 96)
     check_same(*rows)
 
@@ -197,7 +197,7 @@ def read_levels(frame, levels=None):
     frame = as_frame(frame)
     schema = declare_schema(levels=levels or {})
     spec = plan_design(parse_formula("y ~ h", ["y", "h"]), frame, schema)
-    return read_design(spec, frame, DenseRows).rows
+    return read_design(spec, frame, DenseRows)
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "pieces"])
@@ -255,7 +255,7 @@ def test_text_that_cannot_be_decoded_is_missing(formula, kind):
     rows = []
     for data in (as_frame(frame), fixed):
         spec = plan_design(parse_formula(formula, ["y", "a", "s"]), data, schema)
-        rows.append(read_design(spec, data, DenseRows).rows)
+        rows.append(read_design(spec, data, DenseRows))
     check_same(*rows)
     assert rows[0].y[-1] == 0
 
@@ -274,7 +274,7 @@ def test_text_that_cannot_be_encoded_is_no_level():
         frame = as_frame(data)
         schema = declare_schema(levels={"g": ["u", "v"]})
         spec = plan_design(parse_formula("y ~ g", ["y", "g"]), frame, schema)
-        rows = read_design(spec, frame, DenseRows).rows
+        rows = read_design(spec, frame, DenseRows)
         assert rows.y[0] == 0
         assert (rows.y[1:] != 0).all()
 

@@ -50,11 +50,11 @@ def plan(text):
 @pytest.mark.parametrize("text", FORMULAS)
 def test_pieces_make_the_same_rows(monkeypatch, text):
     spec = plan(text)
-    whole = read_design(spec, FRAME, DenseRows).rows
+    whole = read_design(spec, FRAME, DenseRows)
     monkeypatch.setattr(rows_module, "_PIECE", 64)
     for limit in (1, 3):
         with threads(limit):
-            pieces = read_design(spec, FRAME, DenseRows).rows
+            pieces = read_design(spec, FRAME, DenseRows)
         np.testing.assert_array_equal(pieces.x, whole.x)
         np.testing.assert_array_equal(pieces.y, whole.y)
         assert pieces.radius == whole.radius
@@ -96,6 +96,6 @@ def factor_frame(spec, values):
 
 def test_the_users_frame_is_neither_changed_nor_kept():
     before = FRAME.copy()
-    rows = read_design(plan("y ~ ."), FRAME, DenseRows).rows
+    rows = read_design(plan("y ~ ."), FRAME, DenseRows)
     pd.testing.assert_frame_equal(FRAME, before)
     assert not np.shares_memory(rows.x, FRAME["x"].to_numpy())

@@ -24,7 +24,7 @@ from privatelr.numerics import Logistic
 from privatelr.numerics.solve import Newton
 from privatelr.privacy.noise import SeededRandomness
 
-from .tables import HOME, adult_splits, data_home, german_splits, limit_of
+from .tables import HOME, adult_splits, data_home, german_splits, radius_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,7 +99,7 @@ def calibrate_for(
 ) -> Calibration:
     """Automatic lambda and joint bound; spherical noise is that of one who knows no blocks."""
     request = read_request(epsilon, 0.0, None, None, True, "joint", "increase")
-    d, radius = sum(block.size for block in blocks), limit_of(blocks).radius
+    d, radius = sum(block.size for block in blocks), radius_of(blocks)
     return calibrate(request, Facts(n, d, loss, radius, blocks if noise == "block" else ()))
 
 

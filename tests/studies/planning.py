@@ -43,11 +43,11 @@ from privatelr.sources import declare_schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.design import Design
+    from privatelr.design import DesignSpec
     from privatelr.mechanisms import StagedCalibration
     from privatelr.planning.study_plan import StudyPlan
     from privatelr.privacy import Promise
-    from privatelr.types import FloatArray
+    from privatelr.types import FloatArray, Rows
 
 TARGETS = (PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6))
 PILOT = 10_000
@@ -161,10 +161,10 @@ def realised_sd(
     calibration, mechanism = calibrated.coefficients, calibrated.mechanism
     variances = []
     for _ in range(DATASETS):
-        design = _design(cell, records(cell.kind, cell.d, cell.n, data))
+        spec, rows = _design(cell, records(cell.kind, cell.d, cell.n, data))
         draws = [draw(calibration, randomness) for _ in range(releases // DATASETS)]
-        found = [mechanism.release(design.rows, calibration, b, Newton()).coef for b in draws]
-        units = design.spec.user_map()
+        found = [mechanism.release(rows, calibration, b, Newton()).coef for b in draws]
+        units = spec.user_map()
         variances.append(np.var(np.array(found) @ units.T, axis=0, ddof=1))
     return np.sqrt(np.mean(variances, axis=0))
 
@@ -176,19 +176,18 @@ def realised_width(
     data, randomness = np.random.default_rng(seed), SeededRandomness(seed)
     widths, modes = [], []
     for _ in range(fits):
-        design = _design(cell, records(cell.kind, cell.d, cell.n, data))
-        release = release_all(design.rows, calibrated, draw_all(calibrated, randomness), Newton())
-        inferred = infer(release, design.spec.user_map())
+        spec, rows = _design(cell, records(cell.kind, cell.d, cell.n, data))
+        release = release_all(rows, calibrated, draw_all(calibrated, randomness), Newton())
+        inferred = infer(release, spec.user_map())
         widths.append(inferred.upper - inferred.lower)
         modes.append(quality(release).mode)
     return np.median(widths, axis=0), modes
 
 
-def _design(cell: Cell, frame: pd.DataFrame) -> Design:
+def _design(cell: Cell, frame: pd.DataFrame) -> tuple[DesignSpec, Rows]:
     parsed = parse_formula(formula(cell), list(frame.columns))
-    return read_design(
-        plan_design(parsed, frame, declare_schema(**declared(cell))), frame, DenseRows
-    )
+    spec = plan_design(parsed, frame, declare_schema(**declared(cell)))
+    return spec, read_design(spec, frame, DenseRows)
 
 
 def row(cell: Cell, releases: int, fits: int) -> tuple[str, bool]:

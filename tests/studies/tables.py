@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.numerics.rows import DenseRows
-from privatelr.types import Block, RowLimit
+from privatelr.types import Block, row_radius
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,9 +74,14 @@ def product_of_blocks(numbers: int, factors: list[int]) -> tuple[Block, ...]:
     return (*singles, *(Block(size, 1.0) for size in factors))
 
 
-def limit_of(blocks: tuple[Block, ...]) -> RowLimit:
-    """The length of a row: one for each number or factor, and the intercept."""
-    return RowLimit(math.sqrt(len(blocks) - 1), INTERCEPT)
+def bound_of(blocks: tuple[Block, ...]) -> float:
+    """The length of the covariates of a row: one for each number or factor."""
+    return math.sqrt(len(blocks) - 1)
+
+
+def radius_of(blocks: tuple[Block, ...]) -> float:
+    """The length of a row with its intercept."""
+    return row_radius(bound_of(blocks), INTERCEPT)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -218,10 +223,8 @@ def read_rows(frame: pd.DataFrame, schema: Schema, interval: Interval) -> DenseR
 
 def bounded(covariates: FloatArray, labels: FloatArray, blocks: tuple[Block, ...]) -> DenseRows:
     """Rows with an intercept, in blocks."""
-    limit = limit_of(blocks)
-    return DenseRows(
-        covariates, labels, bound=limit.bound, intercept=limit.intercept, blocks=blocks
-    )
+    bound = bound_of(blocks)
+    return DenseRows(covariates, labels, bound=bound, intercept=INTERCEPT, blocks=blocks)
 
 
 def adult_files(home: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -14,7 +14,7 @@ from studies.block_noise import (
     calibrate_for,
     reproduce,
 )
-from studies.tables import ADULT, BANK, GERMAN, HOME, data_home, limit_of, read_rows
+from studies.tables import ADULT, BANK, GERMAN, HOME, data_home, radius_of, read_rows
 
 from privatelr.privacy.noise import BlockLaplace, SphericalLaplace
 from privatelr.types import Block
@@ -25,7 +25,7 @@ DESIGNS = [(ADULT.blocks, 105, 0.50), (BANK.blocks, 52, 0.56), (GERMAN.blocks, 6
 def spherical_law(blocks):
     """At the same epsilon as ``BlockLaplace(blocks, 1.0)``."""
     d = sum(block.size for block in blocks)
-    return SphericalLaplace(d, 1 / limit_of(blocks).radius)
+    return SphericalLaplace(d, 1 / radius_of(blocks))
 
 
 def length_ratio(blocks):

@@ -44,14 +44,14 @@ def planned(text, frame, schema, memory=STREAMED):
     formula, table = read_dask_source(text, frame, None)
     spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
     with dask.config.set({"privatelr.memory": memory}):
-        return spec, read_dask_design(spec, table, DaskRows).rows
+        return spec, read_dask_design(spec, table, DaskRows)
 
 
 def both(frame, *lengths, memory=STREAMED, text=FORMULA, schema=None):
     """Rows in partitions and the same in memory."""
     declared = declare_schema(**(SCHEMA if schema is None else schema))
     spec, rows = planned(text, in_parts(frame, *lengths), declared, memory)
-    return rows, read_design(spec, frame, DenseRows).rows
+    return rows, read_design(spec, frame, DenseRows)
 
 
 def objectives(frame, *lengths, loss="logistic", lambda_=1e-3, memory=STREAMED):
@@ -72,7 +72,7 @@ def check_that_a_bar_moves_and_goes_away(capfd):
     schema = declare_schema(**SCHEMA)
     spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
     with dask.config.set({"privatelr.memory": KEPT}):
-        rows = read_dask_design(spec, table, DaskRows, bar=True).rows
+        rows = read_dask_design(spec, table, DaskRows, bar=True)
         assert rows.fold(lambda x, y: (len(x),)) == (300,)
     printed = "".join(capfd.readouterr())
     assert "|" in printed

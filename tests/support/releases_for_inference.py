@@ -11,7 +11,7 @@ from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
 from privatelr.privacy.noise import SeededRandomness
-from privatelr.types import Block, RowLimit
+from privatelr.types import Block, row_radius
 
 INTERCEPT = 0.5
 
@@ -29,12 +29,12 @@ def rows_of(n=2000, d=3, seed=1, *, blocks=False, share=0.5):
 
 
 def plan_of(target, n=2000, d=3, *, loss="logistic", op=True, blocks=False, lambda_=None, kinds=()):
-    limit = RowLimit(np.sqrt(d - 1), INTERCEPT)
+    radius = row_radius(np.sqrt(d - 1), INTERCEPT)
     blocks = (Block(1, INTERCEPT), *[Block(1, 1.0)] * (d - 1)) if blocks else ()
     placement = "objective" if op else "output"
     rule = "free" if lambda_ is None else lambda_
     request = Request(target, placement, None, rule, "increase", "inference", kinds)
-    return calibrate_all(request, Facts(n, d, LOSSES[loss], limit.radius, blocks))
+    return calibrate_all(request, Facts(n, d, LOSSES[loss], radius, blocks))
 
 
 @lru_cache(maxsize=64)

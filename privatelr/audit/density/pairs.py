@@ -203,13 +203,13 @@ def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray
     """The corner after the largest parts have turned about, or to another of their columns."""
     turned = row.copy()
     missing = (1 - cosine) * float(row @ row)
-    for part in sorted(parts_of(noise.blocks), key=lambda part: -part.bound):
-        square, own = part.bound**2, row[part.columns]
+    for columns, part in sorted(parts_of(noise.blocks), key=lambda part: -part[1].bound):
+        square, own = part.bound**2, row[columns]
         ways = {0.0: own, 2 * square: -own}
         if part.size > 1:
             ways[square] = np.roll(own, 1)
         gone = min(ways, key=lambda change: abs(missing - change))
-        turned[part.columns] = ways[gone]
+        turned[columns] = ways[gone]
         missing -= gone
     return turned
 
@@ -290,8 +290,8 @@ def longest_row(calibration: Calibration) -> FloatArray:
     noise = calibration.noise
     if isinstance(noise, BlockLaplace):
         row = np.zeros(noise.dimension)
-        for part in parts_of(noise.blocks):
-            row[part.columns[0]] = part.bound
+        for columns, part in parts_of(noise.blocks):
+            row[columns[0]] = part.bound
         return row
     return np.asarray(calibration.problem.radius * np.eye(1, calibration.problem.d)[0])
 

@@ -94,7 +94,7 @@ def privacy_loss(
     fit, plan, calibration = _read_subject(subject)
     named = {"data": data, "neighbour": neighbour}
     if fit is not None:
-        designs = [read_design(fit.spec, as_frame(side), DenseRows).rows for side in named.values()]
+        designs = [read_design(fit.spec, as_frame(side), DenseRows) for side in named.values()]
         sides = [pairs.signed_rows(rows.x, rows.y) for rows in cast("list[DenseRows]", designs)]
     else:
         sides = [_read_rows(calibration, name, side) for name, side in named.items()]

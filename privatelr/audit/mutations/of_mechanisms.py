@@ -239,12 +239,12 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
 @bug("a draw in a ball is on its surface", (laws.BlockLaplace, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     drawn = honest(law, uniforms, signs, arithmetic)
-    ball = parts_of(law.blocks)[-1]
+    columns, ball = parts_of(law.blocks)[-1]
     if ball.norm == "l2":
         sizes = noise_laws.exponentials(uniforms[: law.dimension + 1], arithmetic)
         reach = ball.bound * noise_laws.total(sizes) / law.rate
-        own = _along([drawn[column] for column in ball.columns], reach, arithmetic)
-        for column, x in zip(ball.columns, own, strict=True):
+        own = _along([drawn[column] for column in columns], reach, arithmetic)
+        for column, x in zip(columns, own, strict=True):
             drawn[column] = x
     return drawn
 

@@ -16,15 +16,15 @@ from privatelr import model_data
 from privatelr.audit.mutations.planted import FRONT, Mutation, list_bug, nothing, rows
 from privatelr.design import formula_design, plan_columns
 from privatelr.numerics.rows import DenseRows, RowBounds, Work, entries, row_bounds, sparse_rows
-from privatelr.types import FloatArray, RowLimit
+from privatelr.types import FloatArray, row_radius
 
 OF_ROWS: list[Mutation] = []
 bug = partial(list_bug, OF_ROWS)
 
 
-@bug("the intercept is forgotten in R", (RowLimit, "radius"), FRONT, rows("frame"))
-def _(honest: Any, limit: RowLimit) -> float:
-    return limit.bound * (1 + 2.0**-50)
+@bug("the intercept is forgotten in R", row_radius, FRONT, rows("frame"))
+def _(honest: Any, bound: float, intercept: float | None) -> float:
+    return bound * (1 + 2.0**-50)
 
 
 @bug("rows are not shortened", None, FRONT, rows("frame"))
@@ -143,9 +143,9 @@ def _() -> Iterable[Any]:
 
 
 @bug("records with a missing value are dropped", (model_data, "read_design"), rows("frame"))
-def _(honest: Any, spec: Any, frame: Any, backend: Any) -> Any:
+def _(honest: Any, spec: Any, frame: Any, *others: Any) -> Any:
     used = list(spec.formula.variables)
-    return honest(spec, frame[frame[used].notna().all(axis=1)], backend)
+    return honest(spec, frame[frame[used].notna().all(axis=1)], *others)
 
 
 @bug("missing values become means of the others", formula_design.read_labelled, rows("frame"))

@@ -73,7 +73,7 @@ def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> F
         case BlockLaplace():
             reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
             unit = np.empty((count, law.dimension))
-            for part in parts_of(law.blocks):
+            for columns, part in parts_of(law.blocks):
                 # uniform in the ball of radius one of the norm of the part
                 if part.norm == "l1":
                     sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
@@ -82,7 +82,7 @@ def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> F
                     within = rng.standard_normal((count, part.size))
                     within /= np.linalg.norm(within, axis=1)[:, None]
                     within *= rng.random((count, 1)) ** (1 / part.size)
-                unit[:, part.columns] = part.bound * within
+                unit[:, columns] = part.bound * within
             return np.asarray(reach * unit)
     return draw_many(law, count, rng)
 

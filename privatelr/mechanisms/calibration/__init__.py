@@ -1,7 +1,6 @@
 """Every privacy formula of the package; a function in here takes public facts, never data."""
 
 from privatelr.mechanisms.calibration.calibration_record import (
-    Alternative,
     Calibration,
     calibrate_objective,
     calibrate_output,

@@ -26,19 +26,6 @@ from privatelr.privacy.noise import (
 from privatelr.types import Placement
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """Noise that was not chosen: what it is, and its root mean square length over the chosen."""
-
-    title: str
-    ratio: float
-
-    def __str__(self) -> str:
-        if math.isinf(self.ratio):
-            return f"{self.title}: not possible at this lambda"
-        return f"{self.title}: {self.ratio:.3g} times the noise"
-
-
 @suggests_arguments
 @dataclass(frozen=True, slots=True, repr=False)
 class Calibration:
@@ -67,8 +54,9 @@ class Calibration:
         Where lambda comes from, in words.
     lambda_rules : tuple of (str, float)
         What each automatic rule would choose.
-    alternatives : tuple of Alternative
-        What other noise would cost at this lambda.
+    alternatives : tuple of (str, float)
+        Noise that was not chosen, and its root mean square length over that of the chosen;
+        infinite where it is not possible at this lambda.
     """
 
     problem: Problem
@@ -81,7 +69,7 @@ class Calibration:
     grid: float
     lambda_origin: str
     lambda_rules: tuple[tuple[str, float], ...] = ()
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: tuple[tuple[str, float], ...] = ()
 
     @property
     def lambda_(self) -> float:
@@ -189,7 +177,10 @@ class Calibration:
             ]
         if self.alternatives:
             lines.append(f"alternatives at this lambda and d = {problem.d}:")
-            lines += [f"  {other}" for other in self.alternatives]
+            for title, ratio in self.alternatives:
+                times = f"{ratio:.3g} times the noise"
+                cost = times if math.isfinite(ratio) else "not possible at this lambda"
+                lines.append(f"  {title}: {cost}")
         return "\n".join([*lines, *([f"lambda by rule: {self._rules}"] if self._rules else [])])
 
     def _repr_html_(self) -> str:
@@ -216,9 +207,8 @@ class Calibration:
         if not self.alternatives:
             return facts_html(self._title, facts)
         others = [(f"{self.noise.title} noise, {self.bound} (chosen)", "1")]
-        for other in self.alternatives:
-            ratio = "not possible" if math.isinf(other.ratio) else f"{other.ratio:.3g}"
-            others.append((other.title, ratio))
+        for title, ratio in self.alternatives:
+            others.append((title, "not possible" if math.isinf(ratio) else f"{ratio:.3g}"))
         heading = f"Length of the noise at this lambda and d = {problem.d}, the chosen being 1:"
         return facts_html(self._title, facts, heading, FactList(others))
 
@@ -309,13 +299,13 @@ def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> C
 
 def _other_tilts(
     problem: Problem, target: privacy.Promise, chosen: pure.Analysis, noise: NoiseLaw
-) -> Iterator[Alternative]:
+) -> Iterator[tuple[str, float]]:
     """Other shapes of noise under the same bound, then the same shape under other bounds."""
     laws = proven_noise.candidates(problem, target, chosen)
     yield from _others(laws, noise)
     may_be_gaussian = isinstance(target, privacy.ZCDP | privacy.ApproxDP)
     if may_be_gaussian and not any(isinstance(law, GaussianNoise) for law in laws):
-        yield Alternative("Gaussian noise", math.inf)
+        yield "Gaussian noise", math.inf
     for analysis in pure.ANALYSES:
         unproven = analysis == "joint" and problem.loss.joint_factor is None
         # R's bound is about pure epsilon
@@ -325,14 +315,14 @@ def _other_tilts(
             law = shortest(proven_noise.candidates(problem, target, analysis))
             ratio = _ratio(law, noise) if law else math.inf
             if not math.isclose(ratio, 1.0, rel_tol=_SAME):
-                yield Alternative(f"analysis={analysis!r}", ratio)
+                yield f"analysis={analysis!r}", ratio
 
 
-def _others(laws: list[NoiseLaw], noise: NoiseLaw) -> Iterator[Alternative]:
+def _others(laws: list[NoiseLaw], noise: NoiseLaw) -> Iterator[tuple[str, float]]:
     """Laws of other kinds than the chosen one."""
     for law in laws:
         if type(law) is not type(noise):
-            yield Alternative(f"{law.title} noise", _ratio(law, noise))
+            yield f"{law.title} noise", _ratio(law, noise)
 
 
 def _ratio(law: NoiseLaw, chosen: NoiseLaw) -> float:

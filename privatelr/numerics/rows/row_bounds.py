@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from privatelr.types import Block, BoolArray, FloatArray, IntArray, RowLimit, euclidean_part
+from privatelr.types import Block, BoolArray, FloatArray, IntArray, euclidean_part, row_radius
 
 _TILE = 2**9
 """Rows that are copied at once from columns: those stay in the nearest cache meanwhile."""
@@ -31,7 +31,7 @@ Together = tuple[IntArray, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowBounds(RowLimit):
+class RowBounds:
     """What a row is held to, whatever it was; see `bounded_rows`.
 
     Attributes
@@ -46,6 +46,8 @@ class RowBounds(RowLimit):
         Blocks of the d columns, whose sums of sizes are held to their bounds.
     """
 
+    bound: float
+    intercept: float | None
     projection: FloatArray | None = None
     blocks: tuple[Block, ...] = ()
     _runs: tuple[BlockRun, ...] = field(init=False, repr=False)
@@ -58,6 +60,11 @@ class RowBounds(RowLimit):
             together = columns, _longest(own, len(columns))
         object.__setattr__(self, "_runs", block_runs(self.blocks))
         object.__setattr__(self, "_together", together)
+
+    @property
+    def radius(self) -> float:
+        """R, the largest length of a bounded row."""
+        return row_radius(self.bound, self.intercept)
 
     def width(self, p: int) -> int:
         """Columns of a bounded row of p covariates."""
@@ -109,7 +116,7 @@ def together_of(blocks: tuple[Block, ...], intercept: float | None) -> Together 
     An intercept is the first column of the blocks, and none of the covariates.
     """
     part = euclidean_part(blocks)
-    return None if part is None else (part.columns - (intercept is not None), part.bound)
+    return None if part is None else (part[0] - (intercept is not None), part[1])
 
 
 # --- bounding -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from privatelr.types import Block, FloatArray, Part, parts_of
+from privatelr.types import Block, FloatArray, parts_of
 
 Numbers = Sequence[Any]
 
@@ -294,8 +294,8 @@ class BlockLaplace(NoiseLaw):
         d = self.dimension
         radial = (d + 1) * (d + 2) / self.rate / self.rate
         found = np.empty(d)
-        for part in parts_of(self.blocks):
-            found[part.columns] = radial * _unit_variance(part)
+        for columns, part in parts_of(self.blocks):
+            found[columns] = radial * _unit_variance(part)
         return found
 
     @property
@@ -306,7 +306,7 @@ class BlockLaplace(NoiseLaw):
     @property
     def _unit_square(self) -> float:
         """``E |v|**2``."""
-        return sum(part.size * _unit_variance(part) for part in parts_of(self.blocks))
+        return sum(part.size * _unit_variance(part) for _, part in parts_of(self.blocks))
 
     @property
     def lipschitz_sd(self) -> float:
@@ -322,7 +322,7 @@ class BlockLaplace(NoiseLaw):
             (2 * part.bound / math.pi) ** 2
             if part.size == 1 and part.norm == "l1"
             else _unit_variance(part) * part.size
-            for part in parts_of(self.blocks)
+            for _, part in parts_of(self.blocks)
         )
         return math.sqrt((d + 1) * (d + 2) * worst + (d + 1) * self._unit_square) / self.rate
 
@@ -330,8 +330,8 @@ class BlockLaplace(NoiseLaw):
         """N of a vector ``(d,)``."""
         order = {"l1": 1, "l2": None}
         return max(
-            float(np.linalg.norm(b[part.columns], order[part.norm])) / part.bound
-            for part in parts_of(self.blocks)
+            float(np.linalg.norm(b[columns], order[part.norm])) / part.bound
+            for columns, part in parts_of(self.blocks)
         )
 
     def log_density(self, b: FloatArray) -> float:
@@ -342,7 +342,7 @@ class BlockLaplace(NoiseLaw):
 
     @property
     def uniforms(self) -> int:
-        return self.dimension + 1 + sum(map(_uniforms, parts_of(self.blocks)))
+        return self.dimension + 1 + sum(_uniforms(part) for _, part in parts_of(self.blocks))
 
     @property
     def signs(self) -> int:
@@ -360,7 +360,7 @@ class BlockLaplace(NoiseLaw):
         r = total(exponentials(uniforms[: d + 1], arithmetic)) / self.rate
         vector: list[Any] = [None] * d
         rest, left = iter(uniforms[d + 1 :]), iter(signs)
-        for part in parts_of(self.blocks):
+        for columns, part in parts_of(self.blocks):
             own = [next(rest) for _ in range(_uniforms(part))]
             if part.norm == "l1":
                 *sizes, last = exponentials(own, arithmetic)
@@ -372,17 +372,17 @@ class BlockLaplace(NoiseLaw):
                 square = total([number * number for number in numbers]) + 2 * last
                 reach = r * part.bound / arithmetic.sqrt(square)
                 found = [number * reach for number in numbers]
-            for column, number in zip(part.columns.tolist(), found, strict=True):
+            for column, number in zip(columns.tolist(), found, strict=True):
                 vector[column] = number
         return vector
 
 
-def _uniforms(part: Part) -> int:
+def _uniforms(part: Block) -> int:
     """Uniform numbers that a part takes."""
     return 1 + (part.size if part.norm == "l1" else normal_uniforms(part.size))
 
 
-def _unit_variance(part: Part) -> float:
+def _unit_variance(part: Block) -> float:
     """Variance of one coordinate, uniform in the ball of the part."""
     if part.norm == "l1":
         return 2 * part.bound**2 / ((part.size + 1) * (part.size + 2))

@@ -93,10 +93,10 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",
     ]
-    if fit.threshold.rule is not None:
+    if isinstance(fit.threshold, str):
         limits.insert(
             -1,
-            f"The threshold of predicted classes ({fit.threshold.rule}) was learned from the "
+            f"The threshold of predicted classes ({fit.threshold}) was learned from the "
             "training data. It is not in the release file, and classes that are split by it are "
             "not covered.",
         )

@@ -262,8 +262,9 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     # what made the fit: for one that was read from a file, what its file states
     software = fit.origin.written_by if fit.origin else document["written_by"].items()
     by_its_word = "; so its file states" if fit.origin else ""
-    rule, entry = fit.threshold.rule, fit.release.entry
-    threshold = f"learned ({rule}), not private" if rule else f"{fit.threshold.value:g}, public"
+    cut, entry = fit.threshold, fit.release.entry
+    learned = isinstance(cut, str)
+    threshold = f"learned ({cut}), not private" if learned else f"{cut:g}, public"
     ledger = "no ledger was charged"
     if entry is not None:
         part = f", part {entry.part!r}" if entry.part is not None else ""

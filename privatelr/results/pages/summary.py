@@ -165,8 +165,8 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
     from the data.
     """
     words = []
-    rule = fit.threshold.rule
-    if rule is not None:
+    rule = fit.threshold
+    if isinstance(rule, str):
         words.append(
             f"The threshold of predict(type='classes') was learned from the training data ({rule}),"
             " so neither it nor the classes that it gives are private"
@@ -187,7 +187,7 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
 
 def _below(fit: ModelRecord) -> list[Piece]:
     """What stands below the rule, all of it about the training data."""
-    found, rule = fit.diagnostics, fit.threshold.rule
+    found, rule = fit.diagnostics, fit.threshold
     warning = "What stands below this line was computed from the training data."
     if not isinstance(fit.guarantee, NonPrivate):
         warning = (
@@ -196,6 +196,6 @@ def _below(fit: ModelRecord) -> list[Piece]:
         )
     c_index = "not defined" if np.isnan(found.c_index) else f"{found.c_index:.3f}"
     words: list[Piece] = [warning, f"C-index {c_index}."]
-    if rule is not None:
+    if isinstance(rule, str):
         words.append(f"The threshold {found.threshold(rule):.3f} ({rule}) splits the classes.")
     return [*words, *found.counts.pieces()]

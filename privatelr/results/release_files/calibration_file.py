@@ -104,8 +104,8 @@ def restore_calibration(entry: entries.PerturbationEntry) -> Calibration:
         shield=_read_law(entry.shield, "calibration.shield", entry.d, blocks),
         lambda_rules=tuple((rule.rule, rule.lambda_) for rule in entry.lambda_rules),
         alternatives=tuple(
-            calibration.Alternative(o.noise, math.inf if o.ratio is None else o.ratio)
-            for o in entry.alternatives
+            (other.noise, math.inf if other.ratio is None else other.ratio)
+            for other in entry.alternatives
         ),
     )
     if not _is_plain("calibration", found, found.noise, found.shield):

@@ -18,7 +18,7 @@ import privatelr
 from privatelr import privacy
 from privatelr.design import DesignSpec, Factor, NormBoundedMatrix, Response, Variable
 from privatelr.errors import GuaranteeError, ReleaseFileError
-from privatelr.mechanisms.calibration import Alternative, Calibration
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.linear_programs import ProgramCalibration
 from privatelr.mechanisms.selection_release import Selections
 from privatelr.mechanisms.simplex import Stability
@@ -75,7 +75,7 @@ def content_hash(document: dict[str, Any]) -> str:
 
 def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     """A fit as a document that has no hash yet."""
-    release, learned, guarantee = fit.release, fit.threshold.rule, fit.guarantee
+    release, cut, guarantee = fit.release, fit.threshold, fit.guarantee
     choices = inference = None
     if isinstance(release, Selections):
         chosen = np.flatnonzero(release.counts)
@@ -116,8 +116,10 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
                 user_units=[_finite(value) for value in estimates],
                 design_units=release.coef.tolist(),
             ),
-            threshold=entries.ThresholdEntry(
-                rule=learned or "fixed", value=None if learned else fit.threshold.value
+            threshold=(
+                entries.ThresholdEntry(rule=cut, value=None)
+                if isinstance(cut, str)
+                else entries.ThresholdEntry(rule="fixed", value=cut)
             ),
             sha256="",
             signature=None,
@@ -168,8 +170,6 @@ def as_entry(value: Any) -> Any:
         case Block():  # the usual norm is not named
             norm = UNSET if value.norm == "l1" else value.norm
             return _entry_of(made.BlockEntry, value, norm=norm)
-        case Alternative():
-            return made.AlternativeEntry(noise=value.title, ratio=_finite(value.ratio))
         case Response():
             return _entry_of(entries.ResponseEntry, value, expression=value.expression.label)
         case Variable():
@@ -209,6 +209,10 @@ def calibration_entry(calibration: Any) -> Any:
         kind = made.PerturbationEntry
         rules = [made.RuleEntry(rule=r, lambda_=x) for r, x in calibration.lambda_rules]
         given["lambda_rules"] = rules
+        given["alternatives"] = [
+            made.AlternativeEntry(noise=title, ratio=_finite(ratio))
+            for title, ratio in calibration.alternatives
+        ]
     return _entry_of(kind, calibration, calibration.problem, **given)
 
 

@@ -196,7 +196,7 @@ def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any
 
 def _read_threshold(given: entries.ThresholdEntry, scale: Scale) -> Threshold:
     if given.rule != "fixed":  # whose value is a function of the data, and never in a file
-        return Threshold(scale.fixed, rule=given.rule)
+        return given.rule
     if given.value is None or not scale.lowest <= given.value <= scale.highest:
         raise ReleaseFileError(f"threshold.value takes {scale.takes}")
-    return Threshold(given.value)
+    return given.value
