@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import GuaranteeError, NonPrivate, PureDP
+from privatelr.mechanisms import read_target
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
@@ -144,3 +145,11 @@ def test_a_missing_promise_says_that_it_is_missing():
     assert str(NonPrivate("epsilon = 0.01 (pure)")) == "none: epsilon = 0.01 (pure)"
     assert str(NonPrivate("void: seeded noise")) == "void: seeded noise"
     assert str(NonPrivate()).startswith("none: ")
+
+
+def test_delta_may_be_tiny_beside_no_epsilon_only():
+    assert isinstance(read_target(0, 1e-40), NonPrivate)
+    assert isinstance(read_target(math.inf, math.inf, 1e-6), NonPrivate)
+    for eps, named in ((1.0, "delta=1e-40"), (1e-40, "eps=1e-40")):
+        with pytest.raises(GuaranteeError, match=named):
+            read_target(eps, 1e-40)

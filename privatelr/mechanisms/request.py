@@ -222,11 +222,12 @@ def read_target(
     """
     takes = {"epsilon": f"0 for {plain}, or a", "rho": "a", "delta": "0 (pure privacy), or a"}
 
-    def number(field: str, value: Any) -> float:
+    def number(field: str, value: Any, least: float | None = None) -> float:
         low, high = _RANGES[field]
         said = f"{takes[field]} number from {low:g} to {high:g}"
         label = name if field == "epsilon" else field
-        return require_number(GuaranteeError, label, value, said, at_least=low, at_most=high)
+        least = low if least is None else least
+        return require_number(GuaranteeError, label, value, said, at_least=least, at_most=high)
 
     if usual is not None and isinstance(eps, privacy.NonPrivate):
         return replace(eps, neighbours=neighbours)
@@ -244,13 +245,15 @@ def read_target(
             if hasattr(eps, field):
                 number(field, getattr(eps, field))
         return eps
-    excess = 0.0 if _is(delta, 0) else number("delta", delta)
-    if _is(eps, 0) or (usual is not None and _is(eps, math.inf)):
-        return privacy.NonPrivate(f"none: {name}={abs(float(eps)):g} asks for {plain}", neighbours)
+    if usual is not None and _is(eps, math.inf):
+        return privacy.NonPrivate(f"none: {name}=inf asks for {plain}", neighbours)
+    excess = number("delta", delta, least=0.0)  # beside eps=0 it may be tiny
+    if _is(eps, 0):
+        return privacy.NonPrivate(f"none: {name}=0 asks for {plain}", neighbours)
     epsilon = number("epsilon", eps)
     if excess == 0:
         return privacy.PureDP(epsilon, neighbours)
-    return privacy.ApproxDP(epsilon, excess, neighbours)
+    return privacy.ApproxDP(epsilon, number("delta", excess), neighbours)
 
 
 def _is(value: Any, number: float) -> bool:

@@ -5,9 +5,11 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import special, stats
 
+from privatelr import dpsimplex
 from privatelr.audit.enumeration.discrete import (
     epsilon_of_outcomes,
     loss_of_outcomes,
@@ -521,3 +523,10 @@ def test_a_ledger_charges_no_more_than_the_claim(claim):
     entry = Entry("draws", claim, calibration.events)
     assert epsilon_of([entry], delta) <= promised
     assert 0.9 * number < calibration.cost <= number
+
+
+@pytest.mark.parametrize("name", ["draws", "lambda_"])
+def test_none_is_not_automatic(name):
+    frame = pd.DataFrame({"x": [-1.0, 1.0] * 50, "y": [0, 1] * 50})
+    with pytest.raises(GuaranteeError, match=f"{name}=None: {name} takes 'auto' or"):
+        dpsimplex("y ~ x", frame, bounds={"x": (-1, 1)}, **{name: None})

@@ -630,3 +630,11 @@ def test_a_long_ledger_in_a_notebook_is_cut():
     cells.feed(ledger._repr_html_())
     assert cells.rows[1] == ["... 39 before"]
     assert len(cells.rows) == 22
+
+
+def test_an_account_of_an_earlier_version_names_no_neighbours():
+    ledger = Ledger(3.0)
+    ledger.charge(PureDP(1.0))
+    account = ledger.to_json()
+    del account["entries"][0]["guarantee"]["neighbours"]
+    assert Ledger.from_json(account).spent(0.0) == 1.0

@@ -327,10 +327,10 @@ def calibrate_simplex(
     GuaranteeError
         If more draws are asked for than there are, or an argument is none.
     """
-    chosen, counted = _given(lambda_), _given(draws)
-    if counted is not None:
-        afford.require_draws(counted)
-    if chosen is not None:
+    chosen, counted = (None if _is_auto(given) else given for given in (lambda_, draws))
+    if not _is_auto(draws):
+        afford.require_draws(draws)
+    if not _is_auto(lambda_):
         takes = "'auto' or a finite number above 0"
         chosen = require_number(GuaranteeError, "lambda_", chosen, takes, above=0)
     if not isinstance(target, privacy.Guarantee):
@@ -359,8 +359,8 @@ def calibrate_simplex(
     return SimplexCalibration(problem, target, counted or most, bounds, tolerance, origin)
 
 
-def _given(value: Any) -> Any:
-    return None if isinstance(value, str) and value == "auto" else value
+def _is_auto(given: Any) -> bool:
+    return isinstance(given, str) and given == "auto"
 
 
 def _choose_lambda(
