@@ -1,6 +1,6 @@
-"""The one road from a call to a fit: plan, calibrate, pay, draw, read the rows, release.
+"""The steps from a call to a fit: plan, calibrate, pay, draw noise, read the rows, release.
 
-`dplr` and its like read their own arguments into a `Method`; everything else is done here.
+`dplr`, `dpsvm` and the like read their own arguments into a `Method`. The rest is done here.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ Fitted = TypeVar("Fitted")
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Fitted]):
-    """What a function such as `dplr` asks of a mechanism, before the data is seen.
+    """The mechanism that a function such as `dplr` uses, set up before the data is seen.
 
     Attributes
     ----------
     fit : type
-        Of what is returned.
+        Type of the result.
     loss : Loss
     target : Guarantee
     facts : callable
-        From n and the plan of the rows to public facts.
+        Takes n and the plan of the rows; returns public facts.
     calibrate : callable
-        From those to all numbers of the mechanism; takes no data.
+        Takes the public facts; returns all numbers of the mechanism. It takes no data.
     draw : callable
-        From a calibration and a source of randomness to the noise of a release.
+        Takes a calibration and a source of randomness; returns the noise of a release.
     release : callable
-        From rows, a calibration and its noise to a release.
+        Takes rows, a calibration and its noise; returns a release.
     by_entries : bool
-        Whether the entries of rows are bounded, and not their length.
+        Whether the entries of rows are bounded instead of their length.
     """
 
     fit: Callable[..., Fitted]
@@ -63,7 +63,7 @@ class Method(Generic[Fitted]):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Choices about the design and the computation, checked."""
+    """Choices about the design and the computation, after they were checked."""
 
     randomness: Randomness
     ledger: Account | None
@@ -93,13 +93,13 @@ def read_options(
     randomness = _read_randomness(seed)
     if ledger is not None and not isinstance(ledger, Account):
         raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
-    # those in whose blocks the call stands are charged, too
+    # ledgers in whose `with` blocks the call is made are charged, too
     account = account_with(ledger)
     return Options(randomness, account, int(verbosity), threshold, do_scale, rp_dim)
 
 
 def _read_randomness(seed: Any) -> Randomness:
-    """The system's randomness, or for a seed what can be replayed and voids the guarantee."""
+    """Return the system's randomness; for a seed repeatable numbers, which void the guarantee."""
     if seed is None:
         return SystemRandomness()
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -114,7 +114,7 @@ def _read_randomness(seed: Any) -> Randomness:
 
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
-    """Fit a method to data: every step that is of public facts, then payment, then the data.
+    """Fit a method to data: first all steps on public facts, then the payment, then the data.
 
     Notes
     -----
@@ -162,7 +162,7 @@ def charge(
 
 
 def _standing(target: Guarantee, options: Options) -> Guarantee:
-    """What is left of a guarantee after what the options did to its assumptions."""
+    """Return the part of a guarantee that still holds under the options, which may void it."""
     if not target.is_private:
         return target
     if options.do_scale:
