@@ -115,8 +115,7 @@ def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
 
 
 def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
-    """Return a second derivative ``(d, d)`` at w, which is not unique at kinks; one pass over rows.
-    """
+    """Return a second derivative ``(d, d)`` at w; at kinks one of several. One pass over rows."""
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb_mat]:
         pairs = zip(losses, signed.tolist(), strict=True)

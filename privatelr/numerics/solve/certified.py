@@ -73,8 +73,8 @@ def certified_minimum(
     tilt : callable
         Enclosures of b ``(d,)``, the exact tilt of F, at a number of bits.
     distance : callable, optional
-        At least the distance from b to a vector of doubles; for many columns, of which
-XX
+        Bounds the distance from b to a vector of doubles from above. It serves for many columns,
+        for which enclosures take long.
 
     Returns
     -------
