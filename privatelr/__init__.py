@@ -12,7 +12,7 @@ import sys
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler and (
     _COMMAND := os.path.basename("".join(sys.argv[:1])).removesuffix(".exe")
 ) in {"lrsimple", "privatelr", "svmsimple"}:
-    # A command imports for a second, in which an interrupt would be a traceback.
+    # Importing takes a command about a second. An interrupt meanwhile would print a traceback.
     def _leave(*_: object) -> None:
         try:
             os.write(2, f"{_COMMAND}: interrupted.\n".encode())
@@ -39,7 +39,7 @@ from privatelr.errors import (
     SchemaWarning,
 )
 
-if TYPE_CHECKING:  # what _FOLDERS says, for the reader of types
+if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr import audit
     from privatelr.checking import check
     from privatelr.datasets import load_dataset, load_schema
@@ -107,12 +107,12 @@ _FOLDERS = {
     "results.selected": ("SelectedFit",),
     "selected_model": ("dplpsvm", "dpsimplex"),
 }
-"""Where each name is imported from when it is first used: a fit needs a second of imports."""
+"""The module of each public name, which is imported at first use: all imports take a second."""
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """A name of these, which from now on is an attribute like any other."""
+        """Import a public name at its first use and keep it as an attribute of the package."""
         folder = next((folder for folder, names in _FOLDERS.items() if name in names), None)
         if folder is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Names of arguments: a call that misses one is told the name that it means."""
+"""Names of arguments: a call with an unknown argument is told which one is probably meant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CALLED = {
     "target": "outcome response",
     "threshold": "cutoff",
 }
-"""Arguments, and what other packages call them."""
+"""Arguments, each with its names in other packages."""
 SAME = {other: one for one, others in _CALLED.items() for other in others.split()}
 _ONE_RECORD = "every record counts once and is protected by itself"
 NOTES = {
@@ -48,16 +48,16 @@ NOTES = {
     "subset": "choose records before the call, and by public facts, because their number is public",
     "weights": _ONE_RECORD,
 }
-"""Sentences about arguments that other packages have and this one has not."""
+"""Sentences about arguments that other packages have and this package does not have."""
 
 
 def suggests_arguments(called: Called) -> Called:
-    """Decorate a function whose calls are refused in one sentence where they miss its signature.
+    """Decorate a function: calls that do not fit its signature are refused in one sentence.
 
-    Of a class these are its construction and the public methods that it defines itself.
+    For a class this covers its constructor and the public methods that it defines itself.
 
-    The signature stays what it is, for readers of types and of help. The call takes one frame
-    more, which the `stacklevel` of a warning has to count.
+    Type checkers and ``help()`` see the original signature. A call takes one more stack frame,
+    which the `stacklevel` of a warning has to count.
     """
     if not isinstance(called, type):
         return cast("Called", _checked(called, called.__name__, 0))
@@ -72,7 +72,7 @@ def suggests_arguments(called: Called) -> Called:
 
 
 def _checked(function: Any, title: str, implied: int) -> Any:
-    """The function, with its calls checked but for the first so many arguments."""
+    """Return the function with its calls checked, except for the first `implied` arguments."""
     parameters = [*inspect.signature(function).parameters.values()][implied:]
     kinds = {one.kind for one in parameters}
     single = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
@@ -106,7 +106,7 @@ def _checked(function: Any, title: str, implied: int) -> Any:
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """What may be meant by an argument that is none, to the end of the sentence."""
+    """Return the end of a sentence about an unknown argument: which one may be meant."""
     meant = SAME.get(name.casefold())
     if meant in known:
         return f"did you mean {meant}?"

@@ -1,8 +1,8 @@
-"""Cells that may hold any object, read without running a line of code that came with them.
+"""Cells that may hold any object, read without running code that belongs to the object.
 
-A method of an object can print, warn, raise or wait, and would tell that its record is there. So
-only types whose code is Python's own or NumPy's are read, by their exact type: a subclass may have
-changed any method. Whatever else a cell holds is missing.
+A method of an object can print, warn, raise or wait, and so reveal that its record exists. So only
+types of Python and NumPy are read, and only exactly these types, because a subclass may override
+any method. Any other object counts as missing.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _PLAIN = (bool, int, float)
 _NUMPY = tuple(
     np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + np.typecodes["Float"]
 )
-# looked up by address: a type can have a hash and an equality of its own, which are code, too
+# types are looked up by address, because a type can define its own hash and equality
 _OF_NUMPY = frozenset(map(id, _NUMPY))
 _NUMBERS = _OF_NUMPY | frozenset(map(id, _PLAIN))
 _REAL = "biuf"
 
 
 def number(value: Any) -> float:
-    """The number in a cell as a double: infinite beyond doubles, NaN where it is none.
+    """Return the number in a cell as a double: infinite on overflow, NaN if it is not a number.
 
-    An array without dimensions holds a number, and so does a `Decimal` or a `Fraction`.
+    An array without dimensions counts as a number, and so do a `Decimal` and a `Fraction`.
     """
     kind = type(value)
     if id(kind) in _NUMBERS:
@@ -43,7 +43,7 @@ def number(value: Any) -> float:
 
 
 def number_or_spelled(value: Any) -> float:
-    """As `number`; a text holds the number that it spells."""
+    """Return what `number` returns, and for a text the number that it spells."""
     kind = type(value)
     if kind is not str and kind is not np.str_:
         return number(value)
@@ -54,7 +54,7 @@ def number_or_spelled(value: Any) -> float:
 
 
 def constant(value: Any) -> str | bool | int | float | None:
-    """A text, a truth value or a number, as Python's own; None for anything else, and for NaN."""
+    """Return a text, a boolean or a number as a Python object; None for NaN and anything else."""
     kind = type(value)
     if kind is str or kind is bool or kind is int:
         return value  # type: ignore[no-any-return]
@@ -68,7 +68,7 @@ def constant(value: Any) -> str | bool | int | float | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell says that there is no value: None, pandas' marks, or a NaN of a known type."""
+    """Whether a cell is a missing value: None, a mark of pandas, or a NaN of a known type."""
     if value is None or value is pd.NA or value is pd.NaT:
         return True
     kind = type(value)
@@ -78,14 +78,14 @@ def is_missing(value: Any) -> bool:
 def _as_double(value: Any) -> float:
     try:
         return float(value)
-    except OverflowError:  # of a whole number
+    except OverflowError:  # an integer beyond doubles
         return math.inf if value > 0 else -math.inf
 
 
 def _quotient(value: Fraction) -> float:
     above, below = value.numerator, value.denominator
     if type(above) is not int or type(below) is not int:
-        return math.nan  # a fraction keeps the types that it was made of
+        return math.nan  # a fraction may hold numbers of other types
     try:
         return above / below
     except OverflowError:

@@ -1,4 +1,4 @@
-"""A local look at the data before anything is spent: what a fit would be able to use of them."""
+"""A local check of the data before a budget is spent: how much of them a fit could use."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ def check(
     row_norm: float | None = None,
     intercept_scale: float = 0.5,
 ) -> DataCheck:
-    """Count what a fit would use of the data; not private, for those who hold them.
+    """Count what a fit would use of the data; not private, for those who hold the data.
 
-    A budget is spent whether or not the data can be used: where every cell is missing, where the
-    bounds are in other units, or where no value is among the levels. This says so before.
+    A fit spends its budget even if the data cannot be used, because every cell is missing, because
+    the bounds are in other units, or because no value is a declared level. This function shows
+    such mistakes beforehand.
 
     Parameters
     ----------
     formula, data, target, bounds, levels, row_norm, intercept_scale
-        As in `dplr`, but for Dask collections, which are not counted. They are read by the same
-        functions.
+        As in `dplr`, except that Dask collections are not counted. The same functions read them.
 
     Returns
     -------
     DataCheck
-        To be printed. Its ``table`` has for each variable how many values are usable, missing
-        (or no number, or infinite), outside the bounds (and would be clipped) and undeclared;
-        its ``classes`` the usable records of both classes. It cannot be saved.
+        It is made to be printed. Its ``table`` counts for each variable the values that are
+        usable, missing (or not a number, or infinite), outside the bounds (they would be clipped)
+        and undeclared. Its ``classes`` counts the usable records of both classes. It cannot be
+        saved.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is in charge of a Dask graph: how far it is, whether it still answers, its memory."""
+"""The scheduler that computes a Dask graph: its progress, whether it answers, its memory."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, show
 
 _OFTEN = 0.5
-"""Seconds between two looks at a graph that is being computed."""
+"""Seconds between two checks of a graph that is being computed."""
 _ANSWER = 5.0
-"""Seconds in which a scheduler that is alive answers a question."""
+"""Seconds within which a working scheduler answers a request."""
 _PATIENCE = "5 minutes"
-"""How long a fit waits for a cluster that has no worker or does not answer, by default."""
+"""Default time that a fit waits for a cluster that has no worker or does not answer."""
 _LENGTH = 40
-"""Characters of a bar."""
+"""Number of characters of a progress bar."""
 _SHARE = 0.4
-"""Share of the cluster's memory that kept rows may take."""
+"""Largest share of the cluster's memory that rows in memory may take."""
 
 
 class Bar:
-    """How much of a graph is done, on one line that is gone at the end.
+    """Shows how much of a graph is done, on one line that is removed at the end.
 
-    It is drawn by the clock and never counts passes: their number is a function of the data,
-    and shows in the time that a fit takes, as ever.
+    It is redrawn at fixed times and never counts passes, because their number depends on the
+    data. (The time that a fit takes depends on it as well.)
     """
 
     def __enter__(self) -> Bar:
@@ -49,7 +49,7 @@ class Bar:
             self.show(done, sum(len(state[kind]) for kind in ("ready", "waiting", "running")))
 
     def show(self, done: int, left: int) -> None:
-        """Draw how many tasks are done of those that are known."""
+        """Draw how many of the known tasks are done."""
         full = _LENGTH * done // max(done + left, 1)
         self._draw(f"reading partitions |{'#' * full:<{_LENGTH}}|")
 
@@ -61,13 +61,13 @@ class Bar:
 
 
 def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
-    """What Dask nodes evaluate to on the scheduler in charge, in one graph.
+    """Evaluate Dask nodes in one graph, on the scheduler in charge, and return their values.
 
     Parameters
     ----------
     nodes : sequence of Delayed
     bar : bool
-        Whether to show how far the graph is.
+        Whether to show the progress of the graph.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
 
 
 def wait_for(client: Any, futures: Any, *, bar: bool = False) -> None:
-    """Wait for what a cluster computes, as long as it has workers and its scheduler answers."""
+    """Wait for a cluster's results, as long as it has workers and its scheduler answers."""
     from distributed import wait
     from distributed.client import FuturesCancelledError
 
@@ -120,7 +120,7 @@ def wait_for(client: Any, futures: Any, *, bar: bool = False) -> None:
 def _asked(
     client: Any, question: Callable[..., Any], seconds: float, *given: Any, **more: Any
 ) -> Any:
-    """What a cluster answers to a method of its client, within so many seconds."""
+    """Call a method of a cluster's client, and return its answer within so many seconds."""
     try:
         return client.sync(lambda: question(*given, **more), callback_timeout=seconds)
     except TimeoutError as error:
@@ -137,7 +137,7 @@ def _lost(how: str) -> ClusterError:
 
 
 def _setting(asked: Any, name: str, parse: Callable[[Any], float], above: float, say: str) -> float:
-    """A number that a setting of Dask under our name stands for."""
+    """Return the number in a Dask setting of this package."""
     try:
         found = float(parse(asked))
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -148,7 +148,7 @@ def _setting(asked: Any, name: str, parse: Callable[[Any], float], above: float,
 
 
 def _patience() -> float:
-    """Seconds to wait for a cluster that does nothing; Dask's setting ``privatelr.timeout``."""
+    """Return the seconds to wait for an idle cluster; Dask's setting ``privatelr.timeout``."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -157,14 +157,14 @@ def _patience() -> float:
 
 
 def _state(dask_scheduler: Any) -> tuple[int, int, int]:
-    """Workers of a scheduler, and tasks that are done and that are left, of all its users."""
+    """Return a scheduler's number of workers, and its tasks done and left, of all its users."""
     left = len(dask_scheduler.queued) + len(dask_scheduler.unrunnable)
     left += sum(len(worker.processing) for worker in dask_scheduler.workers.values())
     return len(dask_scheduler.workers), max(len(dask_scheduler.tasks) - left, 0), left
 
 
 def client_in_charge() -> Any:
-    """The client of the cluster in charge, or None."""
+    """Return the client of the cluster in charge, or None."""
     import dask
 
     client = getattr(dask.base.get_scheduler(), "__self__", None)
@@ -172,9 +172,10 @@ def client_in_charge() -> Any:
 
 
 def memory_for_rows() -> float:
-    """Bytes that rows may take: of this process, or of all workers of the cluster in charge.
+    """Return the bytes that rows may take in this process, or in all workers of the cluster.
 
-    ``dask.config.set({"privatelr.memory": "4GiB"})`` says otherwise. Where nothing is known, 0.
+    ``dask.config.set({"privatelr.memory": "4GiB"})`` sets them. The result is 0 if the memory is
+    not known.
     """
     import dask
     from dask.utils import parse_bytes

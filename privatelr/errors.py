@@ -1,8 +1,8 @@
-"""Every error and warning of the package, and the checks that word them.
+"""All errors and warnings of the package, and the checks that raise them.
 
 An error is one sentence: the argument, what it got, what it takes. It may depend on public
 facts only (names, types, declared bounds and levels, the number of rows), never on a value
-of the data, because an exception is an output that nobody has paid for.
+of the data, because an exception is an output that no privacy budget covers.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any
 
 
 class PrivateLRError(Exception):
-    """Root of every error that privatelr raises on purpose."""
+    """Base class of every error that privatelr raises on purpose."""
 
 
 class ArgumentError(PrivateLRError, ValueError):
-    """An argument that is about neither the formula, the data nor the guarantee."""
+    """An argument is wrong that does not concern the formula, the data or the guarantee."""
 
 
 class CallError(ArgumentError, TypeError):
-    """A call that misses the signature of a function, as Python's own TypeError for it."""
+    """A call does not fit the signature of a function; Python itself raises a TypeError."""
 
 
 class FormulaError(PrivateLRError, ValueError):
-    """The formula cannot be read, or names something that is not there."""
+    """The formula cannot be read, or names something that does not exist."""
 
 
 class SchemaError(PrivateLRError, ValueError):
@@ -49,7 +49,7 @@ class NoRelease(GuaranteeError):  # noqa: N818
     Attributes
     ----------
     lambda_min : float
-        The smallest lambda at which something can; a function of public facts.
+        The smallest lambda at which a release is possible; a function of public facts.
     """
 
     def __init__(self, message: str, lambda_min: float) -> None:
@@ -77,23 +77,24 @@ class ClusterError(PrivateLRError, TimeoutError):
 
 
 class DatasetError(PrivateLRError, OSError):
-    """A published table cannot be had, or is not the one that was published."""
+    """A published table cannot be obtained, or differs from the published one."""
 
 
 class PrivacyWarning(UserWarning):
-    """What was asked for weakens the promise, or changes what it is about."""
+    """A choice weakens the guarantee, or changes what the guarantee covers."""
 
 
 class SchemaWarning(PrivacyWarning):
-    """What is declared of the data is probably not what is meant; the promise holds.
+    """A declaration about the data is probably a mistake; the guarantee holds.
 
-    It follows from public facts alone: names, types, declared bounds and levels, the formula.
+    The warning depends on public facts alone: names, types, declared bounds and levels, the
+    formula.
     """
 
 
 @contextmanager
 def redact_errors(what: str) -> Iterator[None]:
-    """Within the block errors that nobody planned say what kind they are, and quote no data.
+    """Replace unexpected errors within the block by an error that names their type, not data.
 
     Parameters
     ----------
@@ -103,8 +104,8 @@ def redact_errors(what: str) -> Iterator[None]:
     Raises
     ------
     SchemaError
-        In the place of any exception that is neither the package's own nor the caller's: one
-        that a signal handler raised, to stop after some seconds say, goes through.
+        Replaces any exception that comes neither from this package nor from the caller. An
+        exception from a signal handler, such as one that stops after some seconds, is passed on.
     """
     try:
         yield
@@ -113,7 +114,7 @@ def redact_errors(what: str) -> Iterator[None]:
     except Exception as error:
         if raised_by_signal_handler(error):
             raise
-        # its message may hold a value
+        # the original message may contain a value of the data
         raise SchemaError(f"data: {what} ({type(error).__name__}).") from None
 
 
@@ -129,7 +130,7 @@ def raised_by_signal_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: Any) -> Any:
-    """The code that a signal handler runs, None for one that is not written in Python."""
+    """Return the code object of a signal handler, or None if it is not written in Python."""
     if isinstance(handler, partial):
         return _code_of(handler.func)
     if isinstance(handler, MethodType | FunctionType):
@@ -139,9 +140,9 @@ def _code_of(handler: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """A value as an error may quote it: plain constants as they are, anything else by its type.
+    """Return how an error may quote a value: plain constants literally, others by their type.
 
-    A column that was passed by mistake must not be printed: it is private.
+    A column that was passed by mistake is private and must not be printed.
     """
     if value is None or isinstance(value, bool | int | float | str):
         text = repr(value)
@@ -155,26 +156,26 @@ def show(value: Any) -> str:
 
 
 def listed(names: Collection[str], most: int = 40) -> str:
-    """Names as an error may list them: the first of them, and how many more there are."""
+    """Return names as an error lists them: the first ones, and how many more there are."""
     shown = ", ".join(repr(name) for name in islice(names, most))
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 def nearest(name: Any, known: Collection[str]) -> str | None:
-    """The one of these names that is meant by another, whatever the case of its letters, or None.
+    """Return the known name that is closest to a given one, ignoring case, or None.
 
-    The names are public: columns, levels that are declared, terms, arguments.
+    The names are public: columns, declared levels, terms, arguments.
     """
     if not isinstance(name, str):
         return None
     spelled = {str(one).casefold(): str(one) for one in known}
-    alike = 0.7 if len(name) > 3 else 0.66  # as age and aeg are, or b and bb
+    alike = 0.7 if len(name) > 3 else 0.66  # such as age and aeg, or b and bb
     close = get_close_matches(name.casefold(), spelled, n=1, cutoff=alike)
     return spelled[close[0]] if close else None
 
 
 def or_meant(name: Any, known: Collection[str]) -> str:
-    """The end of a sentence about a name that is none: what may be meant, or a full stop."""
+    """Return the end of a sentence about an unknown name: the name that is meant, if any."""
     close = nearest(name, known)
     return "." if close is None else f"; did you mean {close!r}?"
 
@@ -196,7 +197,7 @@ def require_number(
     error
         The class to raise.
     name
-        The argument, as its user writes it.
+        Name of the argument, as the user writes it.
     takes
         What the argument takes, in words; it ends the sentence.
     above, at_least, at_most
@@ -215,7 +216,7 @@ def require_number(
 
 
 def _finite(value: Any) -> float:
-    """The value as a float, NaN if it is not a number or too large for one."""
+    """Return the value as a float, NaN if it is not a number or overflows."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return math.nan
     try:
@@ -234,7 +235,7 @@ def require_choice(
 ) -> str:
     """Return `value` if it is one of `choices`, or raise `error` naming them all.
 
-    `others` are names for some of them, which may be meant too.
+    `others` are further names for some of them, which the error may suggest too.
     """
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)

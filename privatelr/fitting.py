@@ -1,6 +1,6 @@
-"""The one road from a call to a fit: plan, calibrate, pay, draw, read the rows, release.
+"""The steps from a call to a fit: plan, calibrate, pay, draw noise, read the rows, release.
 
-`dplr` and its like read their own arguments into a `Method`; everything else is done here.
+`dplr`, `dpsvm` and the like read their own arguments into a `Method`. The rest is done here.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ Fitted = TypeVar("Fitted")
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Fitted]):
-    """What a function such as `dplr` asks of a mechanism, before the data is seen.
+    """The mechanism that a function such as `dplr` uses, set up before the data is seen.
 
     Attributes
     ----------
     fit : type
-        Of what is returned.
+        Type of the result.
     loss : Loss
     target : Guarantee
     facts : callable
-        From n and the plan of the rows to public facts.
+        Takes n and the plan of the rows; returns public facts.
     calibrate : callable
-        From those to all numbers of the mechanism; takes no data.
+        Takes the public facts; returns all numbers of the mechanism. It takes no data.
     draw : callable
-        From a calibration and a source of randomness to the noise of a release.
+        Takes a calibration and a source of randomness; returns the noise of a release.
     release : callable
-        From rows, a calibration and its noise to a release.
+        Takes rows, a calibration and its noise; returns a release.
     by_entries : bool
-        Whether the entries of rows are bounded, and not their length.
+        Whether the entries of rows are bounded instead of their length.
     """
 
     fit: Callable[..., Fitted]
@@ -64,7 +64,7 @@ class Method(Generic[Fitted]):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Choices about the design and the computation, checked."""
+    """Choices about the design and the computation, after they were checked."""
 
     randomness: Randomness
     ledger: Account | None
@@ -97,7 +97,7 @@ def read_options(
 
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
-    """Fit a method to data: every step that is of public facts, then payment, then the data.
+    """Fit a method to data: first all steps on public facts, then the payment, then the data.
 
     Notes
     -----
@@ -145,7 +145,7 @@ def charge(
 
 
 def _standing(target: Guarantee, options: Options) -> Guarantee:
-    """What is left of a guarantee after what the options did to its assumptions."""
+    """Return the part of a guarantee that still holds under the options, which may void it."""
     if not target.is_private:
         return target
     if options.do_scale:

@@ -1,17 +1,17 @@
 """Import a module when it is first used.
 
-An import at the top of a file is the rule. A lazy one is for modules without which a model can be
-asked for, and with which ``import privatelr`` would take half as long again: flint, which draws
+Imports usually stand at the top of a file. A lazy import is for modules that are not needed to
+call a model and that would make ``import privatelr`` half as long again: flint, which draws
 noise, and the pages, files, cards, inference, audits and plans. Such a module is named twice,
-for the reader of types and for Python::
+for type checkers and for Python::
 
     if TYPE_CHECKING:
         from privatelr.results.pages import card
     else:
         card = lazy_import("privatelr.results.pages.card")
 
-SciPy needs none: after ``import scipy`` it loads ``scipy.special`` and the like by itself when they
-are first used.
+SciPy does not need it: after ``import scipy`` it loads ``scipy.special`` and the like by itself at
+first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 
 class _Later:
-    """Stands for a module, whose attributes it has."""
+    """Stands in for a module and has the attributes of that module."""
 
     __slots__ = ("_found", "_name")
 
@@ -40,5 +40,5 @@ class _Later:
 
 
 def lazy_import(name: str) -> Any:
-    """A stand-in for the module `name`, such as ``"privatelr.results.pages.card"``."""
+    """Return a stand-in for the module `name`, such as ``"privatelr.results.pages.card"``."""
     return _Later(name)

@@ -1,4 +1,4 @@
-"""Locks of threads, of files and of the precision of balls; none outlives its process."""
+"""Locks on threads, on files and on the precision of ball arithmetic; all end with the process."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ else:
     flint = lazy_import("flint")
 
 FIRST_PRECISION = 128
-"""Bits to begin with; where they leave something in doubt, they are doubled."""
+"""Bits of precision to begin with; they are doubled as long as a result is in doubt."""
 
 
 class ForkSafeLock:
     """A re-entrant lock that is new in a forked child.
 
-    A thread of the parent may hold a lock when the child is forked, and that thread is not
-    there in the child to give it back.
+    A thread of the parent may hold the lock when the child is forked. That thread does not exist
+    in the child, so it could never release the lock there.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class ForkSafeLock:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock within the block."""
-        with self._lock:  # the one of now, also at the end
+        with self._lock:  # evaluated once, so the same lock is released at the end
             yield
 
 
@@ -54,16 +54,16 @@ _FLINT = ForkSafeLock()
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[None]:
-    """Compute with balls of this many bits, and leave the precision as it was.
+    """Compute with balls of this many bits within the block, then restore the precision.
 
-    python-flint keeps its precision in one global place, so the lock is held meanwhile.
+    The precision of python-flint is global, so the lock is held meanwhile.
     """
     with _FLINT.held(), flint.ctx.workprec(bits):
         yield
 
 
 def has_file_locks() -> bool:
-    """Whether this system has locks on files that end with their process."""
+    """Whether this system has file locks that end with their process."""
     return fcntl is not None
 
 
@@ -81,7 +81,7 @@ def lock_file(descriptor: int, *, wait: bool) -> None:
 
 
 def still_has_name(descriptor: int, path: Path) -> bool:
-    """Whether an open file can be found under its name: it may be removed before it is locked."""
+    """Whether an open file still has its name: it may have been removed before it was locked."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""`dplr` and `dpsvm`: R's names in, values inside, wiring only."""
+"""`dplr` and `dpsvm`: they take R's argument names and call the functions that do the work."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ def dplr(
         frame or an array alone, with `target`; or the response and the covariates,
         ``dplr(y, X)``, where X may be a SciPy sparse matrix, or both Dask arrays.
         Columns of an array are called X1, X2, and so on. The type of a column is public, and
-        never read off its values: a list, or a column of objects, is numbers where `bounds`
-        declares it and categories where `levels` does, and X is no list. A cell that its
-        column was not declared to hold, or whose type is neither Python's own nor NumPy's, is
-        missing.
+        never read off its values: a list, or a column of objects, is numeric if `bounds` declares
+        it and categorical if `levels` does. X cannot be a list. A cell counts as missing if it
+        does not fit the declaration of its column, or if its type is neither Python's own nor
+        NumPy's.
         The response is a comparison, a factor (first level against the others), a boolean,
         or the numbers 0 (or -1) and 1.
     eps : float or guarantee
         Total price: epsilon of pure differential privacy, or with `delta` of the approximate
-        kind; 0 gives the plain fit, with its penalty. A guarantee in its place says all of it:
+        kind; 0 gives the plain fit, with its penalty. A guarantee may be given instead:
         ``eps=ZCDP(0.1)``.
     lambda_ : float or str, optional
         Penalty of the mean objective ``(1/n) sum loss + (lambda_/2) |w|**2``. By default, and
@@ -82,26 +82,27 @@ def dplr(
         Response column of a frame or an array, by name or position from 0; by default the
         last.
     delta : float
-        0 for pure privacy; above it, from 1e-30 to 0.5, the approximate one, by Laplace or by
-        Gaussian noise, whichever is less: Laplace in few columns, Gaussian in many. Take
-        it far below 1/n.
+        0 for pure privacy. A number from 1e-30 to 0.5 asks for approximate privacy, by Laplace or
+        Gaussian noise, whichever is less: Laplace in few columns, Gaussian in many. Choose it far
+        below 1/n.
     bounds : mapping, optional
-        Variable to ``(lo, hi)``, public: ``{"age": (18, 90)}``. Values are clipped to it, and
-        the column is mapped onto [-1, 1] inside.
+        Maps variables to public intervals: ``{"age": (18, 90)}``. Values are clipped to the
+        interval, and the column is mapped onto [-1, 1] internally.
     levels : mapping, optional
-        Variable to its levels, public, reference first: ``{"smoker": ["no", "yes"]}``.
+        Maps variables to their public levels, reference first: ``{"smoker": ["no", "yes"]}``.
     row_norm : float, optional
-        Public limit to the length of the columns without bounds together, 1 unless given; those
-        with bounds are left alone. Where all have bounds or none has, of the covariates of a row.
+        Public limit on the length of the columns without bounds together, by default 1; columns
+        with bounds stay unchanged. If all columns have bounds or none has, the limit is on the
+        length of all covariates of a row.
     intercept_scale : float
         Constant in the intercept column of the design. The intercept is penalised too.
     spend : mapping or str, optional
-        What the price is for: by default the coefficients; ``"inference"`` adds standard errors,
-        tests and intervals too, with the usual shares; ``{"coefficients": 0.6, "inference":
+        What the price pays for. By default only the coefficients; ``"inference"`` adds standard
+        errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
         0.4}`` sets the shares.
     ledger : Ledger, optional
-        Account to charge before the data is read; it refuses what it cannot cover. Inside
-        ``with Ledger(...):`` that ledger is charged too, or alone if none is named.
+        Account to charge before the data is read; it refuses a charge that it cannot cover.
+        Inside ``with Ledger(...):`` the ledger of the block is charged, too.
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (0.5), a number, or ``"youden"`` or
         ``"topleft"``, which are learned from the data and not private.
@@ -111,9 +112,9 @@ def dplr(
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
     analysis : {None, "joint", "one-log", "cms11"}
-        Proof by which objective perturbation gets its noise, by default the one with the least
-        noise: ``"joint"`` here, which bounds slope and curvature of the loss together, where
-        ``"one-log"`` adds their bounds up. ``"cms11"`` with its own lambda is R's.
+        Proof that calibrates the noise of objective perturbation; by default the one with the
+        least noise. That is ``"joint"`` here, which bounds slope and curvature of the loss
+        together; ``"one-log"`` adds their bounds up. R uses ``"cms11"``, with its own lambda.
     on_small_lambda : {"increase", "keep"}
         Whether a lambda that costs privacy is raised (which is free) or kept.
     na_action : {"zero"}
@@ -181,17 +182,17 @@ def dpsvm(
 ) -> Fit:
     """Differentially private linear support vector machine from an R formula.
 
-    It minimises a smooth hinge loss where `dplr` minimises the logistic one, and is the same
-    in everything else: data, public facts, guarantees, mechanisms, results.
+    It minimises a smooth hinge loss instead of the logistic loss of `dplr`. Data, public facts,
+    guarantees, mechanisms and results are the same.
 
     Parameters
     ----------
     formula, data, eps, lambda_, op
         As in `dplr`. Numbers as responses are 0 or -1 against 1.
     h : float
-        Width of the bend of the hinge, from 1e-4 to 0.5: Huber's is from margin ``1 - h`` to
-        ``1 + h``. A narrower bend has more curvature, ``1 / (2 h)`` for Huber and ``1 / (4 h)``
-        for softplus, which under objective perturbation asks for a larger lambda.
+        Width of the bend of the hinge, from 1e-4 to 0.5: the Huber loss bends from margin
+        ``1 - h`` to ``1 + h``. A narrower bend has more curvature, ``1 / (2 h)`` for Huber and
+        ``1 / (4 h)`` for softplus, so objective perturbation needs a larger lambda.
     loss : {"huber", "softplus"}
         ``"huber"`` bends the hinge by a parabola, as the published programs do;
         ``"softplus"`` by ``h log(1 + exp((1 - z) / h))``, whose automatic lambda adds nothing to
@@ -235,7 +236,7 @@ def dpsvm(
 
 
 def _perturbation(loss: Loss, request: Request, solver: Any) -> Method[Fit]:
-    """Perturbation of the objective or of its minimum; refuses what no theorem is about."""
+    """Set up objective or output perturbation; refuses choices that no theorem covers."""
     if not callable(solver) or isinstance(solver, type):
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
     find_mechanism(request)

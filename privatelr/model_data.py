@@ -1,7 +1,7 @@
-"""What `dplr` and its like take as data: a frame, a sparse matrix with a response, or Dask's.
+"""The data that `dplr` and the like take: a frame, a sparse matrix with a response, Dask data.
 
 Each kind plans a design from names, types and declarations, and reads bounded rows under the
-plan: by their length, or by their entries for mechanisms that choose columns.
+plan. Rows are bounded by their length, or by their entries for mechanisms that choose columns.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FrameData:
     ----------
     text : str
     typed : DataFrame
-        Columns and their types; of other data, it is not the place to look for rows.
+        Columns and their types. Its rows are the data only for this class, not for its subclasses.
     """
 
     text: str
@@ -65,30 +65,31 @@ class FrameData:
         return len(self.typed)
 
     def plan(self, schema: Schema) -> Any:
-        """The plan of rows of bounded length; takes names, types and declarations."""
+        """Plan rows of bounded length from names, types and declarations."""
         return plan_design(parse_formula(self.text, list(self.typed.columns)), self.typed, schema)
 
     def plan_entries(self, schema: Schema) -> Any:
-        """The same of rows whose entries are bounded."""
+        """Plan rows whose entries are bounded."""
         return self.plan(schema)
 
     def require_plain(self, *, do_scale: bool, rp_dim: int) -> None:
-        """Refuse what R does with a frame for data that is none; raises `ArgumentError`."""
+        """Refuse R's options for frames if the data is not a frame; raises `ArgumentError`."""
 
     def require_scores(self, cut: float | str) -> bool:
-        """Whether every record is scored; refuses a rule that learns from scores where not."""
+        """Whether every record is scored; if not, rules that learn from scores are refused."""
         return True
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
-        """Bounded rows: without their zeros, where public facts say that most entries are.
+        """Read bounded rows: sparse, if public facts say that most entries are zero.
 
-        `bar` asks for a line that shows how far a pass over a Dask collection is.
+        `bar` asks for a progress line for each pass over a Dask collection.
 
         Returns
         -------
         rows : Rows
         tally : Tally or None
-            What was not read as it is, which is not private; a Dask collection is not counted.
+            Counts of values that were not read unchanged; they are not private. For a Dask
+            collection nothing is counted.
         """
         if not worth_sparse(spec):
             tally = Tally()
@@ -97,7 +98,7 @@ class FrameData:
         return _sparse_rows(spec, *read_sparse(spec, piece)), piece.tally
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
-        """Rows whose entries are bounded, without their zeros where most are; a tally."""
+        """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
         read = read_sparse if few_are_filled(spec.density) else read_labelled
         piece = _counted(self, spec)
         return _entry_rows(spec, *read(spec, piece)), piece.tally
@@ -161,7 +162,7 @@ class DaskData(FrameData):
 
 
 def read_data(first: Any, second: Any, target: Any) -> FrameData:
-    """What was handed over in a call, of any kind."""
+    """Read the data of a call, of any kind."""
     if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
         text, table = read_dask_source(first, second, target)
         return DaskData(text, table.typed, table)
@@ -169,14 +170,14 @@ def read_data(first: Any, second: Any, target: Any) -> FrameData:
 
 
 def read_in_memory(first: Any, second: Any, target: Any) -> FrameData:
-    """What was handed over where Dask is refused."""
+    """Read the data of a call that does not take Dask collections."""
     if sparse.issparse(second):
         return MatrixData(*read_matrix_source(first, second, target))
     return FrameData(*read_source(first, second, target))
 
 
 def _counted(data: FrameData, spec: Any) -> RowSlice:
-    """All of a frame, with a tally of what is not read as it is."""
+    """Return a whole frame as a row slice, with a tally of values that are not read unchanged."""
     return as_piece(data.typed, tuple(spec.variables), Tally())
 
 

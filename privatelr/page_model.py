@@ -1,8 +1,7 @@
 """A page of headings, facts, sentences and tables: as text of 79 columns, as HTML, as Markdown.
 
-What a page says is a list of pieces, and how it looks is decided here alone. A string is a
-paragraph; an empty one is an empty line of text, and nothing in HTML or Markdown, where every
-text is escaped.
+A page is a list of pieces, and only this module decides how it looks. A string is a paragraph. An
+empty string is an empty line in text, and nothing in HTML or Markdown, where all text is escaped.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 WIDTH = 79
 _LABEL = 12
-"""Columns of text that the label of a fact takes."""
+"""Width of the label of a fact, in characters."""
 _LONGEST_NAME = 38
 _RULE = " not private -----".rjust(WIDTH, "-")
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~&$])")
@@ -41,14 +40,14 @@ _LOUD = "border:3px solid #b30000;color:#b30000;padding:.6rem .8rem;font-weight:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A title; the first of a page is its own."""
+    """A heading; the first one of a page is the title of the page."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Indented:
-    """A paragraph whose first line, and the others, are indented by these."""
+    """A paragraph with an indent for its first line and one for the other lines."""
 
     text: str
     first: str = ""
@@ -57,7 +56,7 @@ class Indented:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Sentences that have to be seen first."""
+    """Sentences that the reader has to see first."""
 
     text: str
 
@@ -71,7 +70,7 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Text to copy, as it is."""
+    """Text to copy literally."""
 
     text: str
 
@@ -86,9 +85,9 @@ class FactList:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Rows of words under headers; a row of one cell goes across all columns.
+    """Rows of words under headers; a row of one cell spans all columns.
 
-    In text a column is no wider than `limits` says, and the first takes what is left.
+    In text `limits` holds the largest widths of columns, and the first column takes the rest.
     """
 
     titles: Sequence[str]
@@ -106,7 +105,7 @@ class Table:
     cells : sequence of sequence of str
         One sequence per name, with a cell for each header.
     width : int or None
-        Of every column of text; None for columns as narrow as their cells allow.
+        Width of every column in text; None for columns as narrow as their cells allow.
     drawings : sequence of str
         SVG of each row for HTML, if there are any.
     legend : str
@@ -122,18 +121,18 @@ class Table:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """The header of the names, which is empty, before the others."""
+        """Return all headers; that of the names is first, and empty."""
         return ("", *self.headers)
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """Each name before its cells."""
+        """Return the rows, each with its name before its cells."""
         return [(name, *cells) for name, cells in zip(self.names, self.cells, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class NotPrivate:
-    """What was computed from the data without being paid for, below a rule that says so."""
+    """Results that no privacy budget covers, below a rule that says so."""
 
     pieces: Sequence[Piece]
 
@@ -146,12 +145,12 @@ Piece = str | Heading | Indented | Alarm | Bullets | Code | Grid | NotPrivate
 
 
 def as_text(page: Iterable[Piece]) -> str:
-    """The page in at most 79 columns."""
+    """Return the page as text of at most 79 columns."""
     return "\n".join(line for piece in page for line in as_lines(piece))
 
 
 def as_lines(piece: Piece) -> list[str]:
-    """One piece in lines of at most 79 columns."""
+    """Return one piece as lines of at most 79 columns."""
     match piece:
         case str():
             return _wrapped(piece) or [""]
@@ -184,7 +183,7 @@ def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
 
 
 def _table_lines(table: Table) -> list[str]:
-    """A name without room for its cells has its own line."""
+    """Return a table as lines; a name that is too long for its cells has its own line."""
     longest = max(map(len, table.names))
     if table.width is not None:
         stub, widths = min(longest, _LONGEST_NAME), [table.width] * len(table.headers)
@@ -204,7 +203,7 @@ def _table_lines(table: Table) -> list[str]:
 
 
 def shorten(text: str, longest: int) -> str:
-    """The text, without its middle if it is longer."""
+    """Return the text; if it is longer than `longest`, without its middle."""
     if len(text) <= longest:
         return text
     half = (longest - 3) // 2

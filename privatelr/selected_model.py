@@ -171,7 +171,7 @@ def dpsimplex(
         Penalty of the mean objective, ``(1/n) sum loss + lambda_ sum theta log theta``. The
         automatic one balances shrinkage and the number of draws, from public facts.
     draws : int or "auto"
-        How many columns are drawn: as many as the price buys, or fewer.
+        How many columns are drawn: at most as many as the price allows.
     intercept_scale : float
         Constant in the intercept column of the design.
     ledger, threshold, na_action, seed, verbose
@@ -234,5 +234,5 @@ def _require_density(density: Any, minority: Any) -> None:
 
 
 def _as_it_chooses(calibration: Any, randomness: Randomness) -> Randomness:
-    """Noise is drawn choice by choice: which is next depends on those before."""
+    """Return the randomness itself: each choice draws its own noise."""
     return randomness

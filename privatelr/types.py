@@ -1,4 +1,4 @@
-"""Types that more than one layer speaks of."""
+"""Types that more than one layer of the package uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Placement = Literal["objective", "output"]
 """Where the noise goes: into the objective before it is minimised, or onto its minimiser."""
 
 Kernel = Callable[[FloatArray, FloatArray], tuple[Any, ...]]
-"""What is computed of one block of rows ``(m, d)`` and labels ``(m,)``; results are summed."""
+"""A function of one block of rows ``(m, d)`` and labels ``(m,)``; its results are summed."""
 
 
 def row_radius(bound: float, intercept: float | None) -> float:
@@ -41,7 +41,7 @@ BlockNorm = Literal["l1", "l2"]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Columns that stand together, and what a row has in them at most.
+    """Neighbouring columns, and a bound on the entries of a row in them.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class Block:
     bound : float
         Largest sum of the sizes of their entries; under ``norm="l2"``, largest length.
     norm : {"l1", "l2"}
-        All columns under "l2" are *one* part, wherever they stand: the bound, the same for each
-        of these blocks, is to the length of all of them together.
+        All columns under "l2" are *one* part, wherever they are. Their blocks have the same
+        bound, which limits the length of all these columns together.
     """
 
     size: int
@@ -87,13 +87,13 @@ def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
 
 
 def euclidean_part(blocks: Sequence[Block]) -> tuple[IntArray, float] | None:
-    """The columns whose length has a bound of its own, if there are any, and that bound."""
+    """Return the columns under "l2", whose length has a bound of its own, and that bound."""
     parts = parts_of(blocks)
     return next(((columns, part.bound) for columns, part in parts if part.norm == "l2"), None)
 
 
 class Rows(Protocol):
-    """Labelled rows inside a known ball, seen through folds only.
+    """Labelled rows inside a known ball, which are accessed through folds only.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Rows(Protocol):
     radius : float
         No row is longer than this, by construction.
     blocks : tuple of Block
-        No row is beyond the bound of a block; empty if nothing is known.
+        Every row keeps within the bound of each block; empty if no bounds are known.
     """
 
     @property
@@ -120,12 +120,12 @@ class Rows(Protocol):
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over all blocks of rows, in order.
 
-        No term goes through more additions than `numerics.rows.additions` says.
+        `numerics.rows.additions` bounds the number of additions that a term goes through.
         """
         ...
 
     def thinned(self, m: int) -> Rows:
-        """About m of the rows; which ones depends on public facts alone."""
+        """Return about m of the rows; the choice of rows depends on public facts alone."""
         ...
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -134,7 +134,7 @@ class Rows(Protocol):
 
 
 class ScoredRows(Protocol):
-    """Rows that can say what a linear model scores them."""
+    """Rows that a linear model can score."""
 
     @property
     def n(self) -> int: ...
@@ -159,7 +159,7 @@ class Reader(Protocol):
 
 
 class RowsBackend(Protocol):
-    """What turns unbounded covariates into `Rows`; the frames layer is handed one."""
+    """A function that turns unbounded covariates into `Rows`; readers of designs are given one."""
 
     def of(
         self,

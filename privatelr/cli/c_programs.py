@@ -37,9 +37,9 @@ from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomne
 from privatelr.types import FloatArray, Placement, row_radius
 
 SMALLEST_EPSILON_PRIME = 1e-4
-"""The least eps' of the published programs: with less of it, the noise is of no use."""
+"""Smallest eps' that is accepted; with less the noise of the published programs is too large."""
 STRICT_LENGTH = 1 + 1e-6
-"""Length of a row from which ``--strict`` refuses it."""
+"""Length of a row above which ``--strict`` refuses it."""
 _BOUND = 1.0
 """Largest length of a row, which has no intercept column."""
 
@@ -88,7 +88,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What a program has to say about a file.
+    """The results of a program for a file.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def _require_short(features: FloatArray, header: Header, longest: float) -> None
 
 
 def _size(stream: BinaryIO) -> int | None:
-    """Bytes of a regular file, or None for what cannot tell."""
+    """Return the size of a regular file in bytes, or None for other files."""
     try:
         found = os.fstat(stream.fileno())
     except (OSError, AttributeError):

@@ -189,7 +189,7 @@ class _Guarded(io.RawIOBase):
 
 
 LONGEST_LINE = 2**24
-"""Bytes of a line, or characters where a line is found after decoding."""
+"""Largest length of a line, in bytes, or in characters for lines that were decoded before."""
 UTF8 = "utf-8"
 _PACKED = "it is compressed by {}; unpack it, or let its name end in {}"
 _UTF = "it is text in {}; pass --encoding {}"
@@ -206,7 +206,7 @@ _MARKS = {
     b"PK\x03\x04": "it is an archive or a spreadsheet; save the table in it as CSV",
     b"\xd0\xcf\x11\xe0": "it is a spreadsheet; save the table in it as CSV",
 }
-"""The first bytes of files that are not text in UTF-8, and what to do about them."""
+"""First bytes of files that are not UTF-8 text, each with a remedy."""
 
 
 def wrong_line(shown: str, number: int, what: str) -> InputError:
@@ -266,7 +266,7 @@ def text_lines(stream: IO[bytes], shown: str, encoding: str) -> Iterator[tuple[i
 
 
 def _hint(start: bytes) -> str | None:
-    """What the first bytes of a file tell about what it is."""
+    """Tell the kind of a file from its first bytes."""
     for mark, what in _MARKS.items():
         if start.startswith(mark):
             return f"this is not text in UTF-8: {what}"

@@ -26,11 +26,11 @@ from privatelr.numerics import Huber
 from privatelr.types import FloatArray
 
 LONGEST = 2000
-"""Characters of one number; every double can be written out exactly in fewer."""
+"""Largest number of characters of one number; every double has a shorter exact spelling."""
 MOST_ROWS, MOST_COLUMNS = 10**12, 10**4
 """Largest n and d; a minimiser holds matrices of d x d numbers."""
 PIECE = 2**20
-"""Bytes that are read at once."""
+"""Number of bytes that are read at once."""
 _RANGES = {
     "n": (1, MOST_ROWS),
     "d": (1, MOST_COLUMNS),
@@ -42,7 +42,7 @@ _ONE_A_LINE = bytes.maketrans(_WHITE, b"\n" * len(_WHITE))
 _ALPHABET = _WHITE + b"0123456789+-.eE"
 _NUMBER = re.compile(rb"[+-]?(\d++\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _QUOTED = 24
-"""Characters of a token that a sentence quotes."""
+"""Largest number of characters of a token that an error quotes."""
 _UTF16 = "it is text in UTF-16; save it as plain text (ASCII or UTF-8)"
 _MARKS = {
     b"\x1f\x8b": "it is compressed by gzip; take its content, as in: gunzip -c FILE | PROGRAM -",
@@ -248,7 +248,7 @@ def _one_by_one(
 
 
 def _fault(token: bytes) -> str:
-    """Why something is not a number in the range of doubles; empty if it is one."""
+    """Return why a text is not a number in the range of doubles; empty if it is one."""
     quoted = f"'{_shortened(token)}'"
     if len(token) > LONGEST:
         most = f"{LONGEST} characters"

@@ -125,7 +125,7 @@ example:
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add the five to the subcommands."""
+    """Add the five commands to the subcommands."""
     line = "plan a study: noise, standard errors and widths before there is a table"
     add_command(commands, "plan", plan_study, line, _PLAN)
     line = "count, locally and not privately, what a fit would use of a table"
@@ -150,7 +150,7 @@ def check(chosen: argparse.Namespace) -> int:
 def fit(chosen: argparse.Namespace) -> int:
     """Read the table, fit, write the model, print the page."""
     arguments = read_arguments(chosen)
-    with files.reserved(chosen.out, chosen.force):  # before anything is spent
+    with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen)
         if chosen.seed is not None:
             say(
@@ -179,7 +179,7 @@ def fit(chosen: argparse.Namespace) -> int:
 
 
 def _print_page(page: str, written: str | None) -> None:
-    """Print; a page beside a written file may stay unread, lest a retry pay for both again."""
+    """Print; a closed output is no error once the file is written, as a retry would pay again."""
     try:
         print(page)
         if written is not None:
@@ -352,7 +352,7 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _needed(outlook: StudyPlan, width: float, term: str | None) -> dict[str, Any]:
-    """What an interval of this length takes; a sentence where nothing suffices."""
+    """Return what an interval of this length needs; a sentence if nothing suffices."""
     found: dict[str, Any] = {"width": width, "term": term}
     for name, search in (("n", outlook.needed_n), ("eps", outlook.needed_eps)):
         try:

@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(WRONG)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse words that stand for nothing, and name the option that is near."""
+        """Refuse unknown words, and name the closest option."""
         found, unknown = super().parse_known_args(args, namespace)
         if not unknown:
             return found, unknown
@@ -103,7 +103,7 @@ def _spend(text: str) -> str | dict[str, float]:
 
 @_reader("not an encoding such as latin-1, cp1252 or utf-16")
 def _encoding(text: str) -> str:
-    "text".encode(text)  # a codec for anything else than text raises, too
+    "text".encode(text)  # codecs for anything other than text raise an error, too
     return codecs.lookup(text).name
 
 

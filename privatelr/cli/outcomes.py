@@ -1,4 +1,4 @@
-"""How a command ends: every byte of its output, an exit status, and at most one line of why.
+"""The end of a command: its complete output, an exit status, and at most one line of reason.
 
 Python turns an interrupt into an exception wherever it happens to be. While modules are
 imported or an interpreter ends there is no place to catch it, and it would end in a traceback;
@@ -27,7 +27,7 @@ from privatelr.errors import PrivacyWarning, PrivateLRError
 
 DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
 UNREAD = 141
-"""The exit status of a program that is ended by writing to a pipe without a reader."""
+"""Exit status of a program that wrote to a pipe without a reader."""
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 """Exit statuses, as a shell reports programs that the signals end."""
 STATUSES = """\
@@ -41,15 +41,15 @@ exit status:
 
 
 class Terminated(BaseException):
-    """SIGTERM has arrived; what is half done is to be cleared away."""
+    """SIGTERM has arrived; unfinished files have to be removed."""
 
 
 class InputError(PrivateLRError, ValueError):
-    """An input file, or what the command line says, cannot be read."""
+    """An input file or an argument of the command line cannot be read."""
 
 
 class OutputError(PrivateLRError, ValueError):
-    """What is asked for could not be written, so nothing is done; a file exists, say."""
+    """The result could not be written, so nothing is done; for example, a file exists."""
 
 
 class NotWrittenError(PrivateLRError, OSError):
@@ -102,11 +102,11 @@ def _whole_output() -> Iterator[None]:
     try:
         yield
         flush_output()
-    except SystemExit:  # so help ends
+    except SystemExit:  # help ends in this way
         flush_output()
         raise
     except BaseException:
-        with suppress(OSError):  # there is an error to tell of already
+        with suppress(OSError):  # another error is reported already
             flush_output()
         raise
     finally:
@@ -128,7 +128,7 @@ def flush_output() -> None:
     try:
         sys.stdout.flush()
         with suppress(UnsupportedOperation):
-            os.close(os.dup(sys.stdout.fileno()))  # some file systems tell at closing only
+            os.close(os.dup(sys.stdout.fileno()))  # some file systems report errors only at closing
     except OSError:
         drop_output()
         raise
@@ -168,7 +168,7 @@ _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         lambda _: "privatelr check shows the counts",
     ),
 )
-"""What Python's arguments and attributes are at the command line."""
+"""Options of the command line for the arguments and attributes of Python."""
 
 
 def in_shell(page: object) -> str:
@@ -189,7 +189,7 @@ def say(program: str, sentence: object) -> None:
     """One line on standard error."""
     if sys.stderr is None:  # print would take standard output instead
         return
-    with suppress(OSError):  # its reader has closed it
+    with suppress(OSError):  # the reader may have closed it
         print(f"{program}: {' '.join(in_shell(sentence).split())}", file=sys.stderr)
 
 
@@ -198,7 +198,7 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
 
     Warnings that are not about privacy could depend on a value of the data, and are not shown.
     """
-    if sys.stdout is None:  # a result that is paid for must have somewhere to go
+    if sys.stdout is None:  # a result that is paid for needs an output
         say(program, "standard output is closed, so nothing was done.")
         return REFUSED
     try:
@@ -229,7 +229,7 @@ def _ending(error: BaseException) -> tuple[int, str]:
         case PrivateLRError():
             return WRONG, str(error)
         case BrokenPipeError():
-            return UNREAD, ""  # its reader has enough of it, as in `privatelr demo | head -3`
+            return UNREAD, ""  # the reader has closed the pipe, as in `privatelr demo | head -3`
         case OSError(filename=None):
             return NOT_WRITTEN, f"the output could not be written ({reason_of(error)})."
         case OSError(filename=name):
@@ -247,5 +247,5 @@ def _ending(error: BaseException) -> tuple[int, str]:
 
 
 def reason_of(error: Exception) -> str:
-    """What the system says, in the middle of a sentence."""
+    """Return the message of the system, for the middle of a sentence."""
     return (getattr(error, "strerror", None) or str(error)).lower()

@@ -30,14 +30,14 @@ from privatelr.errors import MissingDependencyError, SchemaError, show
 
 Reading = Literal["numbers", "text", "true or false"]
 UNDECLARED = "\0undeclared"
-"""A category of every column with levels, for texts that are none of them; no level has a NUL."""
+"""Category for texts that are not a level; it has a NUL, which levels cannot have."""
 _TRUTH = {"true": True, "false": False}
 csv.field_size_limit(LONGEST_LINE)  # or a long cell would be an error, though its line is none
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredColumn:
-    """What a column is declared to hold; `levels` is empty where none are declared."""
+    """The declared content of a column; `levels` is empty if none are declared."""
 
     reading: Reading
     levels: tuple[Hashable, ...] = ()
@@ -223,7 +223,7 @@ class CsvTable:
 
 
 def number(cell: str) -> float:
-    """The number that a cell spells, NaN if it spells none."""
+    """Return the number that a cell spells, NaN if it is not a number."""
     try:
         return math.nan if "_" in cell else float(cell)  # Python alone reads 1_000
     except ValueError:
@@ -231,7 +231,7 @@ def number(cell: str) -> float:
 
 
 def _comma_number(cell: str) -> float:
-    """As `number` with a decimal comma; a point could stand between thousands."""
+    """Read as `number`, with a decimal comma; a point, which may separate thousands, is refused."""
     return math.nan if "." in cell else number(cell.replace(",", "."))
 
 
@@ -295,7 +295,7 @@ class ParquetTable:
         """Values whose type follows from the type of the column and from its declared levels."""
         types, of, declared = self._types, column.type, how.reading == "text"
         if types.is_dictionary(of):
-            # the dictionary is a list of values that occur, and so no declaration of levels
+            # the dictionary lists values that occur, so it does not declare levels
             of = of.value_type
             column = column.cast(of)
         if types.is_string(of) or types.is_large_string(of):

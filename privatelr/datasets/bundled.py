@@ -16,7 +16,7 @@ from privatelr.errors import ArgumentError, SchemaError, or_meant, show
 from privatelr.sources import declare_schema
 
 _LARGEST_FILE = 2**24
-"""Number of bytes that a schema may have."""
+"""Largest number of bytes of a schema file."""
 _DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")
 _REMARKS = ("title", "origin", "licence", "records")
 
@@ -86,14 +86,14 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``bounds``, ``levels``, and whichever else the file declares.
+        ``bounds``, ``levels``, and anything else that the file declares.
 
     Raises
     ------
     ArgumentError
         If there is no such table or file.
     SchemaError
-        If the file is no TOML, or declares something else; one sentence that says where.
+        If the file is not TOML, or declares something else; one sentence that says where.
 
     Notes
     -----

@@ -1,7 +1,7 @@
-"""Published tables of the literature on private classification: fetched, checked, kept.
+"""Published tables of the literature on private classification: fetched, checked, cached.
 
-A file is looked for in the folder that ``PRIVATELR_DATA_HOME`` names, then in a cache of the
-user; at last it is downloaded into the cache. In a folder it lies under the name of its table,
+A file is looked for in the folder that ``PRIVATELR_DATA_HOME`` names, then in the user's cache.
+If neither has it, it is downloaded into the cache. A folder holds it under the name of its table,
 compressed or not: ``adult/adult.data.gz`` or ``adult/adult.data``.
 """
 
@@ -40,11 +40,11 @@ class PublishedFile:
     Attributes
     ----------
     name : str
-        Where it lies in a folder of tables, uncompressed.
+        Its path in a folder of tables, when uncompressed.
     address : str
-        Where it was published; one that ends in ``.gz`` is compressed.
+        URL where it was published; a file that ends in ``.gz`` is compressed.
     sha256 : str
-        Of the uncompressed bytes.
+        Hash of the uncompressed bytes.
     size : int
         Number of uncompressed bytes.
     """
@@ -56,12 +56,12 @@ class PublishedFile:
 
 
 def read_published(file: PublishedFile) -> bytes:
-    """The uncompressed bytes of a file, which are the published ones.
+    """Return the uncompressed bytes of a file, checked to be the published ones.
 
     Raises
     ------
     DatasetError
-        If the file is nowhere and cannot be downloaded, or its bytes are other ones.
+        If the file is not found and cannot be downloaded, or if its bytes differ.
     """
     home, cache = os.environ.get(HOME), _cache()
     for folder in (Path(home), cache) if home else (cache,):
@@ -77,18 +77,18 @@ def read_published(file: PublishedFile) -> bytes:
     content = _checked(file, _download(file), file.address)
     kept = cache / f"{file.name}.gz"
     temporary = kept.with_name(f".{secrets.token_hex(8)}.tmp")
-    with suppress(OSError):  # a cache that takes no file is no reason to fail
+    with suppress(OSError):  # a call does not fail because the cache cannot be written
         kept.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.write_bytes(gzip.compress(content, mtime=0))
-            temporary.replace(kept)  # a file in the cache is complete
+            temporary.replace(kept)  # in one step, so every file in the cache is complete
         finally:
             temporary.unlink(missing_ok=True)
     return content
 
 
 def _cache() -> Path:
-    """The folder of this package where the user's programs keep what they can fetch again."""
+    """Return this package's folder in the user's cache."""
     places = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/Caches")}
     variable, folder = places.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
     usual = os.environ.get(variable)
@@ -96,7 +96,7 @@ def _cache() -> Path:
 
 
 def _unpacked(content: bytes, compressed: bool, size: int) -> bytes:
-    """At most one byte more than there should be, so that no archive fills the memory."""
+    """Decompress at most one byte more than expected, so that no archive fills the memory."""
     if not compressed:
         return content
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
@@ -192,9 +192,9 @@ def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
     part : {"all", "train", "test"}
         The file of 32,561 records, the one of 16,281, or both in this order.
     incomplete : {"drop", "keep"}
-        What becomes of records with a missing value; 30,162 and 15,060 have none. Without
-        them all columns but the numbers are categorical, with the levels of
-        ``load_schema("adult")``.
+        Whether records with a missing value are dropped or kept; 30,162 and 15,060 records have
+        none. If they are dropped, all columns except numbers are categorical, with the levels
+        of ``load_schema("adult")``.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Factors of a term, and how its columns are made from them, row by row.
 
-Which columns there are, and what they hold for each combination of levels, is worked out once,
-when the design is planned, and is all that a row needs.
+When the design is planned, the columns of a term and their entries for each combination of levels
+are worked out once. Reading a row needs nothing else.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from privatelr.formula import EVERYTHING, Expression, Interval, contrasts_of, in
 class Factor:
     """One factor of the right-hand side.
 
-    A numeric factor has a range, to which its column is clipped. A categorical one has levels,
-    possibly a named contrast, and the values of the column `source`, or of the expression if
-    that is a comparison.
+    A numeric factor has a range, to which its column is clipped. A categorical factor has levels
+    and possibly a named contrast. Its values are those of the column `source`, or of the
+    expression if the expression is a comparison.
     """
 
     expression: Expression
@@ -43,7 +43,7 @@ class Factor:
 
     @property
     def is_finite(self) -> bool:
-        """Whether its range is limited, if it is numeric."""
+        """Whether the range of a numeric factor is limited; true for a categorical factor."""
         return all(math.isfinite(end) for end in self.interval)
 
 
@@ -75,25 +75,25 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
 INTERCEPT = "(Intercept)"
 _ONE = np.ones((1, 1))
 _Coded: TypeAlias = tuple[int, bool]
-"""A factor by number, and whether by its contrasts and not by its levels."""
+"""A factor by its number, and whether it is coded by contrasts (true) or by levels (false)."""
 _SPARSE = 0.1
 _LARGE = 4096
-"""Entries of a grid from which its zeros are left out."""
+"""Number of entries of a grid from which on its zeros are not stored."""
 
 
 def code_terms(
     terms: Sequence[tuple[int, ...]], factors: Sequence[Factor], *, without_zeros: bool
 ) -> Iterator[tuple[list[str], Any]]:
-    """The columns of each term by their names, and its grid; see `Term`.
+    """Return the names of the columns of each term, and its grid; see `Term`.
 
-    A factor has a column for each level where no earlier term spans what the others are without
-    it, and contrasts otherwise, so that no column is a sum of others for all data: Patsy's rule,
-    and formulaic's.
+    A factor gets a column for each level if no earlier term spans the other factors of its term.
+    Otherwise it gets contrasts. No column is then a sum of other columns for all data. Patsy and
+    formulaic have the same rule.
 
     Parameters
     ----------
     without_zeros
-        Makes SciPy sparse arrays, for many columns.
+        Whether the grids are SciPy sparse arrays, which suits many columns.
     """
     coded = functools.cache(
         lambda index, contrasted: _coded(factors[index], contrasted, without_zeros)
@@ -108,7 +108,7 @@ def code_terms(
         grids = []
         for product in _merged(added):
             parts = {index: coded(index, contrasted) for index, contrasted in product}
-            # of all columns of a product those with the first level of its last factor come first
+            # the columns of a product with the first level of its last factor come first
             spelled = itertools.product(*(words for words, _ in reversed(parts.values())))
             names += [":".join(reversed(words)) or INTERCEPT for words in spelled]
             matrices = {index: matrix for index, (_, matrix) in parts.items()}
@@ -118,7 +118,7 @@ def code_terms(
 
 
 def _merged(spans: Sequence[tuple[_Coded, ...]]) -> list[tuple[_Coded, ...]]:
-    """Fewer products that span the same: b, and b by contrasts of a, are b by levels of a."""
+    """Merge products that span the same: b, and b by contrasts of a, are b by levels of a."""
     merged: list[tuple[_Coded, ...]] = []
     for span in sorted(spans, key=len):
         for other in merged:
@@ -135,7 +135,7 @@ def _merged(spans: Sequence[tuple[_Coded, ...]]) -> list[tuple[_Coded, ...]]:
 
 
 def _coded(factor: Factor, contrasted: bool, without_zeros: bool) -> tuple[list[str], Any]:
-    """The columns of a factor by itself: their names, and a matrix with a row for each level."""
+    """Return the names of the columns of one factor, and a matrix with a row for each level."""
     title = factor.expression.title
     if not factor.levels:
         return [title], _ONE
@@ -168,11 +168,11 @@ def _grid(
     product: Any = _ONE
     for index, count in zip(categorical, levels, strict=True):
         product = kron(matrices.get(index, np.ones((count, 1))), product)
-    # the last factor has the slowest rows here, and in a grid the one of the least number
+    # the last factor varies slowest here, but in a grid the factor of the least number does
     rows = np.arange(math.prod(levels)).reshape(levels[::-1])
     axes = sorted(range(len(levels)), key=categorical[::-1].__getitem__)
     order = rows.transpose(axes).ravel()
-    # equal columns are equal bytes: zeros have no sign, and are left out where any are
+    # columns are compared by their bytes, so zeros must have no sign
     if not without_zeros:
         return product[order] + 0.0
     table = sparse.csc_array(sparse.csr_array(product)[order])
@@ -182,7 +182,7 @@ def _grid(
 
 
 def stored(grid: Any) -> Any:
-    """A grid as it is kept: without its zeros if it is large and most entries are zeros."""
+    """Return a grid as it is stored: without zeros if it is large and most entries are zeros."""
     entries = math.prod(grid.shape)
     filled = grid.nnz if sparse.issparse(grid) else np.count_nonzero(grid)
     if entries >= _LARGE and filled < _SPARSE * entries:

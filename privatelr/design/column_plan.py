@@ -1,8 +1,8 @@
-"""How the columns of a design are made of the columns of the data.
+"""How the columns of a design are made from the columns of the data.
 
-Most columns of a long table are columns of the design as they are, but for their units. They are
-read side by side to where the design is made, and clipped all at once, if they have to be. The
-others are made term by term, or, where most entries are zero, without ever holding the zeros.
+Most columns of a long table are columns of the design, except for their units. They are read side
+by side into the design, and clipped all at once if clipping is needed. The other columns are made
+term by term or, where most entries are zero, as a sparse array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from privatelr.types import BoolArray, FloatArray, IntArray
 
 Stretch = tuple[int, tuple[str, ...], FloatArray]
 """Neighbouring columns of a design that are columns of the data: the position of the first, their
-names, and ``(3, k, 1)`` declared bounds and what stands for a value that is not finite."""
+names, and an array ``(3, k, 1)`` of lower bounds, upper bounds and replacements for values that
+are not finite."""
 
 
 def plan_straight(
@@ -30,9 +31,9 @@ def plan_straight(
     variables: Mapping[str, Variable],
     kept: Sequence[str],
 ) -> tuple[tuple[Stretch, ...], tuple[Term, ...]]:
-    """Stretches of columns that are read straight into the design, and the other terms.
+    """Return the stretches of columns that are read straight into the design, and the other terms.
 
-    Columns of the data that are `kept` stay in their units.
+    Columns of the data that are listed in `kept` stay in their units.
     """
     used = set(kept)
     runs: list[tuple[int, list[Variable]]] = []
@@ -61,7 +62,7 @@ def plan_straight(
 
 
 def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArray | np.bool_:
-    """Read columns to their places in a raw design ``(n, d)``, as `read_variable` reads each.
+    """Read columns into their places in a raw design ``(n, d)``, as `read_variable` reads each.
 
     Returns
     -------
@@ -73,7 +74,7 @@ def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArra
     place = 0
     for part in piece.parts(names):
         lines = np.atleast_2d(as_numbers(part))
-        # zeros lose their sign, which clipping may take from them or not
+        # adding 0.0 turns -0.0 into 0.0, so the result does not depend on how clipping treats it
         np.add(lines, 0.0, out=table[place : place + len(lines)])
         place += len(lines)
     least = np.minimum.reduce(table, axis=1, keepdims=True, initial=np.inf)
@@ -129,14 +130,14 @@ def sparse_term(
     codes: Mapping[int, IntArray],
     n: int,
 ) -> Any:
-    """The columns of a term in scaled units ``(n, stop - start)``, a `csr_array`.
+    """Return the columns of a term in scaled units ``(n, stop - start)``, a `csr_array`.
 
-    A factor of a thousand levels fills one column of a thousand in a row. What a term holds for
-    each combination of levels is known from the plan, so its entries are looked up, multiplied by
-    its numeric factors, and mapped to scaled units where they are.
+    In a row, a factor of a thousand levels fills one column of a thousand. The plan holds the
+    entries of a term for each combination of levels. They are looked up, multiplied by the numeric
+    factors, and mapped to scaled units in place.
 
-    The parent of a column is what the column is at numeric factors of one, so the grid has the
-    entries of both, and ``(z - centre z_parent) / scale`` is an entry of the grid times
+    The parent of a column equals the column with all numeric factors set to one, so both have the
+    same entries in the grid. Hence ``(z - centre z_parent) / scale`` is an entry of the grid times
     ``(product - centre) / scale``.
     """
     here = slice(term.start, term.stop)
@@ -155,9 +156,9 @@ def sparse_term(
 
 
 def to_units(raw: FloatArray, columns: Columns) -> FloatArray:
-    """Covariates ``(n, p)`` of a raw design ``(n, d)``, mapped to scaled units in its place."""
+    """Map a raw design ``(n, d)`` to scaled units in place; returns its covariates ``(n, p)``."""
     first = int(columns.has_intercept)
-    # parents have neither centre nor scale, so the map can be made in place
+    # parents are neither centred nor scaled, so the map can be applied in place
     centre = np.where(columns.parent == 0, columns.centre, 0.0) * first
     if centre.any():
         raw -= centre

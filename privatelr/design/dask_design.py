@@ -1,7 +1,7 @@
 """Dask collections as data: the public facts of a frame, and its partitions.
 
-Names and types come from the collection's empty frame, which Dask keeps beside the graph, so
-nothing of the data is looked at to plan a fit. The number of records is counted, once.
+Names and types come from the empty frame that Dask keeps with the graph, so planning a fit does
+not look at the data. The number of records is counted once.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from privatelr.types import Rows
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DaskTable:
-    """A frame in partitions, of which names, types and the number of records are known.
+    """A frame in partitions whose names, types and number of records are known.
 
     Attributes
     ----------
     typed : DataFrame
-        The columns and their types, without a row: what a plan is made from.
+        The columns and their types, without rows. A plan is made from it.
     collections : tuple
-        One collection, or those of y and X, in equal partitions.
+        One collection, or the collections of y and X with equal partitions.
     """
 
     typed: pd.DataFrame
@@ -37,7 +37,7 @@ class DaskTable:
     _counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """The number of records, which is public; one pass, over one column, at the first call."""
+        """Return the number of records, which is public; the first call reads one column."""
         n = sum(self.lengths)
         if n == 0:
             raise SchemaError("data is empty: a fit takes at least one record.")
@@ -57,7 +57,7 @@ class DaskTable:
         return self._counted["lengths"]
 
     def parts(self, names: Sequence[str]) -> list[Any]:
-        """For each partition a Delayed that holds the columns `names`, and maybe others."""
+        """Return a Delayed for each partition, with the columns `names` and possibly others."""
         from dask.delayed import delayed
 
         if len(self.collections) == 1:
@@ -67,7 +67,7 @@ class DaskTable:
 
 
 def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple[str, DaskTable]:
-    """Formula and table of a call of which an argument is a Dask collection; see `dispatch`."""
+    """Return formula and table of a call with a Dask collection as an argument; see `dispatch`."""
     given = tuple(of_dask.whole_rows(data) for data in (first, second) if is_dask(data))
     if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
         held, split = ("X", "y") if is_dask(first) else ("y", "X")
@@ -88,16 +88,16 @@ def read_dask_design(
     Parameters
     ----------
     backend
-        Makes bounded rows of what a `PartitionReader` reads, as a `RowsBackend` does of a frame.
+        Makes bounded rows from a `PartitionReader`, as a `RowsBackend` does from a frame.
     bar : bool
-        Whether a line shows how far each pass is.
+        Whether to show a progress line for each pass.
 
     Notes
     -----
     **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
-    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records
-    and how many of them are in each partition, names, types, bounds and levels. *Not covered*:
-    time and memory, and what Dask shows and logs of them.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records in
+    each partition and in total, names, types, bounds and levels. *Not covered*: time and memory,
+    and what Dask shows and logs about them.
     """
     filled = [
         (part, length)
@@ -129,12 +129,12 @@ class PartitionReader:
 
     @property
     def open(self) -> Callable[..., FrameReader]:
-        """Makes a reader of a partition; it holds no data."""
+        """Return a function that makes a reader of a partition; it holds no data."""
         return functools.partial(_open, self.spec)
 
 
 def _open(spec: DesignSpec, part: Any, start: int = 0, stride: int = 1) -> FrameReader:
-    """A reader of a partition, or of its rows `start`, `start + stride`, ..."""
+    """Return a reader of a partition, or of its rows `start`, `start + stride`, ..."""
     y, x = part if isinstance(part, tuple) else (None, part)
     frame = as_frame(x) if y is None else dispatch(y, x, None)[1]
     return FrameReader(spec, frame if stride == 1 else frame.iloc[start::stride])
@@ -145,13 +145,13 @@ def _pair(y: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _aligned(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The collections of y and X, in as many partitions each."""
+    """Return the collections of y and X, divided into the same partitions."""
     if len(given) < 2:
         return given
     y, x = given
     if (
         of_dask.is_array(y) and of_dask.is_array(x) and y.shape[0] == x.shape[0]
-    ):  # NaN equals nothing
+    ):  # unknown lengths are NaN, which is not equal to itself
         y = y.rechunk({0: x.chunks[0]})
     parts = [data.numblocks[0] if of_dask.is_array(data) else data.npartitions for data in (y, x)]
     if parts[0] != parts[1]:

@@ -1,8 +1,8 @@
 """From a formula, a frame and a public schema to rows whose length has a public limit.
 
-`plan_design` sees names, types and declarations; `read_design` sees the data, and does the
-same to every row whatever the other rows hold. A row that cannot be used becomes a row of
-zeros, so the number of rows is the number of records.
+`plan_design` sees names, types and declarations. `read_design` sees the data, and treats every
+row alike, whatever the other rows hold. A row that cannot be used becomes a row of zeros, so the
+number of rows is the number of records.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from privatelr.sources import RowSlice, Schema, Tally, as_piece, columns_of, sid
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Rows, RowsBackend, row_radius
 
 _SPARSE = 0.1
-"""Share of entries that are not zero, below which rows are held without their zeros."""
+"""Share of nonzero entries below which rows are stored as a sparse array."""
 _WIDE = 64
-"""Columns below which rows without their zeros gain nothing."""
+"""Number of columns below which a sparse array of rows saves nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +63,15 @@ class DesignSpec:
     unbounded : tuple of str
         Terms whose range the declared bounds do not limit.
     unbounded_norm : float or None
-        Largest length of their columns together, to which those are shortened whatever the
-        others hold; None where whole rows are shortened, or none of the terms is unbounded.
+        Largest length of the columns of the unbounded terms together. They are shortened to it,
+        whatever the other columns hold. None where whole rows are shortened, or where every term
+        is bounded.
     intercept : float or None
         The constant in the intercept column, None for a model without intercept.
     projection : ndarray of shape (p, q) or None
         Applied to the covariates after shortening; the result is shortened again.
     scaled_by_data : bool
-        Whether the map of the columns was read off the data, which voids any guarantee.
+        Whether the map of the columns was computed from the data, which voids any guarantee.
     """
 
     formula: Formula
@@ -88,7 +89,7 @@ class DesignSpec:
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:
-        """Columns that are read to where they belong, and the terms that are made of others."""
+        """Columns that are read straight into the design, and the terms that have to be made."""
         kept = self.formula.response.names
         return column_plan.plan_straight(self.columns.terms, self.factors, self.variables, kept)
 
@@ -110,11 +111,11 @@ class DesignSpec:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The intercept and the terms, with the largest sum of sizes that a row has in each.
+        """The intercept and the terms, each with the largest sum of sizes of its entries in a row.
 
-        Unbounded terms have a length together instead. Empty where a row is not a product of
-        terms: projected, scaled by the data, or shortened as a whole for lack of bounds. Rows
-        that are shortened for another reason stay within the blocks.
+        The unbounded terms share one bound on their length instead. Empty where a row is not a
+        product of terms, because it is projected, scaled by the data, or shortened as a whole for
+        lack of bounds. Rows that are shortened for another reason stay within the blocks.
         """
         whole = self.unbounded and self.unbounded_norm is None
         if self.projection is not None or self.scaled_by_data or whole:
@@ -125,7 +126,7 @@ class DesignSpec:
     def x_bound(self) -> float:
         """Largest size of an entry of a design row, the intercept entry included.
 
-        Terms without bounds are held to one in their own units.
+        The entries of unbounded terms are at most one in their own units.
         """
         first = int(self.columns.has_intercept)
         sizes = [term.largest for term in self.columns.terms[first:]]
@@ -133,7 +134,7 @@ class DesignSpec:
 
     @property
     def density(self) -> float:
-        """Share of design entries that may differ from zero: of a factor, one column in a row."""
+        """Share of design entries that may be nonzero: a factor fills one column in a row."""
         terms = self.columns.terms
         filled = (1 if t.largest == t.absolute else t.stop - t.start for t in terms)
         return sum(filled) / max(len(self.columns.names), 1)
@@ -149,12 +150,12 @@ class DesignSpec:
     def user_map(self) -> Any:
         """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units.
 
-        A SciPy sparse array of many columns.
+        It is a SciPy sparse array if there are many columns.
         """
         return user_units(self.columns, self.intercept, self.projection)
 
     def user_rows(self) -> FloatArray:
-        """The same as a table, for inference, which has others of this size."""
+        """The same matrix as a dense array, for inference, which holds others of this size."""
         units = self.user_map()
         return np.asarray(units.toarray() if sparse.issparse(units) else units)
 
@@ -165,7 +166,7 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
     Raises
     ------
     FormulaError, SchemaError
-        One sentence with the term and the remedy.
+        One sentence that names the term and the remedy.
     """
     variables = describe_variables(frame, formula.variables, schema)
     for expression in (formula.response, *formula.factors):
@@ -194,9 +195,9 @@ def read_design(
     Parameters
     ----------
     backend
-        Makes bounded rows of what a `Reader` reads.
+        Makes bounded rows from what a `Reader` reads.
     tally
-        Takes what is not read as it is, which is not private.
+        Takes counts of the values that are not read unchanged; they are not private.
 
     Notes
     -----
@@ -215,7 +216,7 @@ def read_design(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FrameReader:
-    """The labelled covariates of a frame, piece by piece, which saves copies of all of it."""
+    """The labelled covariates of a frame, read piece by piece to save copies of the whole."""
 
     spec: DesignSpec
     frame: pd.DataFrame
@@ -241,17 +242,17 @@ class FrameReader:
         return self.spec.p
 
     def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
-        """Covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
+        """Return covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
         return read_labelled(self.spec, replace(self._whole, start=start, stop=min(stop, self.n)))
 
 
 def read_labelled(
     spec: DesignSpec, frame: pd.DataFrame | RowSlice
 ) -> tuple[FloatArray, FloatArray]:
-    """Covariates ``(n, p)`` in scaled units, not yet bounded, and labels ``(n,)`` of -1 and 1.
+    """Return covariates ``(n, p)`` in scaled units, not yet bounded, and labels ``(n,)``, -1 or 1.
 
-    A row that cannot be used is missing or infinite in one of its covariates at least; what
-    bounds rows makes it a row of zeros.
+    A row that cannot be used has at least one covariate that is missing or infinite. The function
+    that bounds rows makes it a row of zeros.
     """
     covariates, usable, values = _covariates(spec, frame, spec.formula.variables)
     label, labelled = labels(spec.response, values, tally_of(frame))
@@ -265,13 +266,13 @@ def read_labelled(
 def read_covariates(
     spec: DesignSpec, frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
 ) -> tuple[FloatArray, BoolArray, Values]:
-    """Covariates ``(n, p)``, which rows are usable, and the columns of the response, if read.
+    """Return covariates ``(n, p)``, the usable rows, and the columns of the response, if read.
 
     Rows are mapped to scaled units; they are neither bounded nor projected yet.
     """
     covariates, usable, values = _covariates(spec, frame, names)
     with np.errstate(all="ignore"):
-        # a sum is finite only if all that is added is
+        # a sum is finite only if all its terms are
         if not np.isfinite(np.einsum("ij->i", covariates)).all():
             usable &= np.isfinite(covariates).all(axis=1)
     return covariates, usable, values
@@ -280,10 +281,10 @@ def read_covariates(
 def _covariates(
     spec: DesignSpec, frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
 ) -> tuple[FloatArray, BoolArray, Values]:
-    """As `read_covariates`, but units may have carried values of a usable row beyond doubles."""
+    """Read as `read_covariates`, but values of a usable row may overflow in scaled units."""
     piece, (stretches, terms) = as_piece(frame, names), spec.straight
     require_columns(piece, names)
-    raw = np.empty((len(spec.columns.names), len(piece))).T  # by columns, as it is filled
+    raw = np.empty((len(spec.columns.names), len(piece))).T  # stored by columns, as it is filled
     with np.errstate(all="ignore"):
         values: dict[str, Any] = {}
         usable = np.ones(len(piece), dtype=bool)
@@ -300,16 +301,16 @@ def _covariates(
             column_plan.fill(raw, term, numbers, codes)
         usable &= valid & coded
         covariates = column_plan.to_units(raw, spec.columns)
-    # what was read straight into the design is not in the units of the data any more
+    # columns that were read straight into the design are no longer in the units of the data
     return covariates, usable, found
 
 
 def read_factors(
     spec: DesignSpec, values: Values, n: int, which: Sequence[int] | None = None
 ) -> tuple[dict[int, FloatArray], dict[int, IntArray], BoolArray]:
-    """Factors by number, all or some: clipped values ``(n,)``, or levels ``(n,)``.
+    """Return the factors asked for, by number, and the rows in which all of them are valid.
 
-    And the rows in which all of them are valid.
+    Each has shape ``(n,)`` and holds clipped values or levels.
     """
     numbers: dict[int, FloatArray] = {}
     codes: dict[int, IntArray] = {}
@@ -333,19 +334,19 @@ def read_factors(
 
 
 def worth_sparse(spec: DesignSpec) -> bool:
-    """Whether the rows of a formula are better held without zeros; a function of public facts.
+    """Whether the rows of a formula should be a sparse array; a function of public facts.
 
-    Columns that were scaled by the data are centred at their means, so their zeros do not stay.
+    Columns that were scaled by the data are centred at their means, which removes their zeros.
     """
     is_wide = len(spec.columns.names) >= _WIDE and spec.density < _SPARSE
     return is_wide and not spec.scaled_by_data
 
 
 def read_sparse(spec: DesignSpec, frame: pd.DataFrame | RowSlice) -> tuple[Any, FloatArray]:
-    """Covariates ``(n, p)`` in scaled units, a `csr_array`, and labels ``(n,)``.
+    """Return covariates ``(n, p)`` in scaled units, a `csr_array`, and labels ``(n,)``.
 
-    Not yet bounded. The label of a row that cannot be used is 0, and what bounds rows makes it a
-    row of zeros.
+    The rows are not yet bounded. A row that cannot be used has the label 0, and the function that
+    bounds rows makes it a row of zeros.
 
     Notes
     -----
@@ -359,7 +360,7 @@ def read_sparse(spec: DesignSpec, frame: pd.DataFrame | RowSlice) -> tuple[Any, 
 def read_sparse_covariates(
     spec: DesignSpec, frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
 ) -> tuple[Any, BoolArray, Values]:
-    """Covariates ``(n, p)`` as `read_sparse`, which rows are usable, and the columns named."""
+    """Return covariates ``(n, p)`` as `read_sparse`, the usable rows, and the columns named."""
     n, first = len(frame), int(spec.columns.has_intercept)
     values, usable = read_values(spec.variables, frame, names)
     numbers, codes, coded = read_factors(spec, values, n)

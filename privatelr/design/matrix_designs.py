@@ -1,11 +1,11 @@
 """Sparse matrices as designs, bounded by their entries or by the length of their rows.
 
-Where rows are held to a length they are shortened, as those of a formula are, and no name of a
-column is kept, because there may be millions.
+Rows that are held to a length are shortened, as the rows of a formula are. Names of columns are
+not stored, because there may be millions.
 
-A formula is worth its price for columns that people name. A matrix of a hundred thousand
-columns has numbers for names and nothing to code. `EntryBoundedMatrix` holds entries to one,
-`NormBoundedMatrix` rows to a length.
+A formula is useful for columns that have names. The columns of a large sparse matrix are numbered,
+and there are no factors to code. `EntryBoundedMatrix` cuts entries off at one, and
+`NormBoundedMatrix` shortens rows to a length.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from privatelr.sources import (
 from privatelr.types import Block, FloatArray, row_radius
 
 LARGEST = 1.0
-"""Size beyond which an entry is cut off; length to which rows are held where none is declared."""
+"""Size at which an entry is cut off, and the default of the largest length of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedNames(Sequence[str]):
-    """``(Intercept)``, X1 to Xp, each made when it is asked for: there may be millions."""
+    """The names ``(Intercept)`` and X1 to Xp, made on demand, because there may be millions."""
 
     p: int
 
@@ -77,7 +77,7 @@ class NumberedColumns:
 class NumberedSpec:
     """What is public about a matrix of numbered columns and its response.
 
-    It answers what a `DesignSpec` is asked by what reads coefficients.
+    It has those attributes of a `DesignSpec` that reading coefficients needs.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class NumberedSpec:
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """Terms without a declared range: the matrix."""
+        """Terms without a declared range: the matrix as a whole."""
         return (f"the {self.p} columns of X",)
 
     def user_map(self) -> Any:
@@ -120,7 +120,7 @@ class NumberedSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryBoundedMatrix(NumberedSpec):
-    """A matrix whose entries are held to one, for mechanisms that choose columns."""
+    """A matrix whose entries are cut off at one, for mechanisms that choose columns."""
 
     @property
     def x_bound(self) -> float:
@@ -134,11 +134,11 @@ def plan_matrix(name: str, column: pd.Series[Any], p: int, schema: Schema) -> En
     Parameters
     ----------
     name
-        Of the response.
+        Name of the response.
     column : Series
         The response; only its type is looked at.
     p
-        Columns of the matrix, public.
+        Number of columns of the matrix, which is public.
     schema
         Declarations about the response.
     """
@@ -148,7 +148,7 @@ def plan_matrix(name: str, column: pd.Series[Any], p: int, schema: Schema) -> En
 def describe_numbered(
     name: str, column: pd.Series[Any], p: int, schema: Schema
 ) -> tuple[Formula, Mapping[str, Variable], Response, NumberedColumns, float]:
-    """What a `NumberedSpec` consists of; see `plan_matrix`."""
+    """Return the arguments of a `NumberedSpec`; see `plan_matrix`."""
     variables = describe_variables(pd.DataFrame({name: column}), [name], schema)
     expression = parse_expression(tokenize(quote(name)))
     response = plan_response(expression, variables)
@@ -157,19 +157,19 @@ def describe_numbered(
 
 
 def read_matrix_labels(spec: NumberedSpec, frame: pd.DataFrame | RowSlice) -> FloatArray:
-    """Labels ``(n,)``: -1 or 1, and 0 where the response is not usable."""
+    """Return labels ``(n,)``: -1 or 1, and 0 where the response is not usable."""
     values, usable = read_values(spec.variables, frame, tuple(spec.variables))
     label, labelled = labels(spec.response, values, tally_of(frame))
     return np.where(usable & labelled, label, 0.0)
 
 
 def as_matrix(spec: NumberedSpec, data: Any) -> Any:
-    """A matrix to predict for ``(n, p)``, sparse, of the columns that the fit was of."""
+    """Return data to predict for as a sparse matrix ``(n, p)`` with the columns of the fit."""
     if sparse.issparse(data) and data.ndim != 2:
         raise SchemaError(f"data of shape {data.shape}: a sparse matrix takes two dimensions.")
     if sparse.issparse(data):
         given = validated_sparse(data)
-    else:  # entries that are no number are NaN
+    else:  # entries that are not a number become NaN
         frame = as_frame(data)
         given = np.empty(frame.shape)
         for index, name in enumerate(frame.columns):
@@ -181,7 +181,7 @@ def as_matrix(spec: NumberedSpec, data: Any) -> Any:
 
 
 def read_matrix_source(first: Any, second: Any, target: Any) -> tuple[str, pd.DataFrame, Any]:
-    """The response of a call ``dplr(y, X)`` with a SciPy sparse X: its name and frame; and X."""
+    """Return the name and frame of y, and X, of a call ``dplr(y, X)`` with a SciPy sparse X."""
     if second.ndim != 2:
         raise SchemaError(f"X of shape {second.shape}: a sparse matrix takes two dimensions.")
     if isinstance(first, str) or first is None:
@@ -196,7 +196,7 @@ def read_matrix_source(first: Any, second: Any, target: Any) -> tuple[str, pd.Da
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormBoundedMatrix(NumberedSpec):
-    """A matrix whose rows are held to a length; public, and free of data.
+    """A matrix whose rows are shortened to a length; public, and free of data.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class NormBoundedMatrix(NumberedSpec):
 def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> NormBoundedMatrix:
     """Describe a design as `plan_matrix` does, with a bound on the length of a row.
 
-    It is ``schema.row_norm``, or 1 where none is declared.
+    The bound is ``schema.row_norm``, or 1 if none is declared.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> Norm
 def read_wide(
     spec: NormBoundedMatrix, matrix: Any, frame: pd.DataFrame | RowSlice
 ) -> tuple[Any, FloatArray]:
-    """Covariates ``(n, p)`` and labels ``(n,)``: -1 or 1, and 0 for a response of no use.
+    """Return covariates ``(n, p)`` and labels ``(n,)``: -1 or 1, and 0 for an unusable response.
 
     Notes
     -----

@@ -23,7 +23,7 @@ ResponseKind = Literal["logical", "factor", "binary"]
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """How labels come out of the left-hand side.
+    """How labels are made from the left-hand side of a formula.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Response:
     classes : tuple
         What ``predict(type="classes")`` returns for the negative and the positive class.
     levels : tuple
-        The values that count; the first is the negative class.
+        The values that are used; the first is the negative class.
     remark : str
-        What is odd about the response, as far as that is public.
+        What is unusual about the response, as far as that is public.
     """
 
     expression: Expression
@@ -98,7 +98,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
 
 
 def _keeps_zero_and_one(node: Node) -> bool:
-    """Whether the form is one that people code 0 and 1 with: ``y``, ``1 - y``, ``ifelse(...)``."""
+    """Whether the form is a usual coding by 0 and 1: ``y``, ``1 - y``, ``ifelse(...)``."""
     match node:
         case Node("infix", "+" | "-", (left, right)):
             kinds = (left.kind, right.kind)
@@ -129,9 +129,9 @@ def _classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
 def labels(
     response: Response, columns: Mapping[str, Any], tally: Tally | None = None
 ) -> tuple[FloatArray, BoolArray]:
-    """Labels -1 and +1 of shape ``(n,)``, and where the response has a usable value.
+    """Return labels -1 and +1 of shape ``(n,)``, and where the response has a usable value.
 
-    A tally counts numbers of a column that are of neither class.
+    A tally counts the numbers of a column that belong to neither class.
     """
     name = response.expression.column
     values = columns[name] if name is not None else evaluate(response.expression, columns)
@@ -140,7 +140,7 @@ def labels(
         # labels of support vector machines are often -1 and 1
         usable = positive | np.equal(values, 0) | np.equal(values, -1)
         if tally is not None and name is not None:
-            # what is missing stands as the middle of (0, 1), if it does not stand as 0
+            # a missing value was replaced by 0 or by the middle of (0, 1); neither is odd
             odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
             count(tally, name, undeclared=int(odd))
         return np.where(positive, 1.0, -1.0), usable

@@ -19,7 +19,7 @@ from privatelr.types import FloatArray
 
 
 def projection_width(rp_dim: object, n: int) -> int:
-    """Number of columns to project to; 0 for none.
+    """Return the number of columns to project to; 0 for no projection.
 
     A negative `rp_dim` asks for R's rule, ``round(0.5 * 0.5**-2 * log(n))``, which depends
     on the number of records only.
@@ -47,7 +47,7 @@ def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
     """
     p, q = normals.shape
     basis, _ = np.linalg.qr(normals)
-    # unbounded columns are mixed with the others, so all are shortened together before
+    # a projection mixes unbounded columns with the others, so whole rows are shortened first
     return replace(spec.as_whole_rows(), projection=basis * math.sqrt(p / q))
 
 
@@ -69,8 +69,8 @@ class ScaledData(NamedTuple):
 def scale_by_data(spec: DesignSpec, frame: pd.DataFrame) -> tuple[DesignSpec, float]:
     """Standardise every covariate column, then shrink all rows into the unit ball.
 
-    Returns the plan with the map that was learned (so that prediction reuses it), and the
-    factor that brought the longest row to length 1.
+    Returns the plan with the map that was computed, which prediction uses again, and the factor
+    that made the longest row have length 1.
     """
     columns, size = spec.columns, len(spec.columns.names)
     nothing = np.zeros(size)

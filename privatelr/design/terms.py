@@ -1,6 +1,6 @@
 """Terms of a formula: their columns, the length of a row, and the map to the user's units.
 
-Everything here follows from the formula and the public schema; no row of data is seen.
+All of it follows from the formula and the public schema. No row of data is read.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from privatelr.formula import Formula, product_range
 from privatelr.types import Block, FloatArray, IntArray
 
 WIDE = 2000
-"""Columns above which no table is expected to have as many rows."""
+"""Number of columns above which grids and maps are sparse arrays; few tables have more rows."""
 BoundSource = Literal["declared bounds", "row_norm", "declared bounds and row_norm"]
 _MAPPED = 1 + 2.0**-40
-"""Factor for the rounding of a value that is mapped onto [-1, 1] and then held by a block."""
+"""Factor by which the bound of a block grows, for the rounding of values mapped onto [-1, 1]."""
 _LENGTH = 1.0
 """Length to which unbounded terms are shortened where none is declared."""
 
@@ -44,14 +44,14 @@ class Term:
     levels : tuple of int
         Number of levels of each categorical factor.
     radius : float
-        Largest Euclidean length of the block in a row once it is mapped; infinite if a
-        numeric factor is unbounded.
+        Largest Euclidean length of the block in a row, in scaled units; infinite if a numeric
+        factor is unbounded.
     absolute : float
-        Largest sum of the sizes of its entries, as `radius`.
+        Largest sum of the sizes of its entries in a row, in scaled units.
     largest : float
-        Largest size of one entry, as `radius`.
+        Largest size of one entry, in scaled units.
     grid : ndarray or SciPy sparse array of shape (k, stop - start)
-        Entries for each of the k combinations of levels, numeric factors being one.
+        Entries for each of the k combinations of levels, with all numeric factors set to one.
     """
 
     label: str
@@ -75,17 +75,17 @@ class Term:
 class Columns:
     """Columns of a design, and the map from raw to scaled units.
 
-    Design column j is ``(z_j - centre_j * z_parent_j) / scale_j``, where the parent is the
-    column that is left of column j when its numeric factors are dropped (the intercept, for
-    a numeric term). A column without parent is only scaled.
+    Design column j is ``(z_j - centre_j * z_parent_j) / scale_j``. Its parent is the column that
+    has the same factors without the numeric ones: the intercept, for a numeric term. A column
+    without a parent is only scaled.
 
     Attributes
     ----------
     names : tuple of str
-        Columns by their names, other factors in R's spelling, levels as formulaic writes them;
-        the intercept, if any, first.
+        Names of the columns. Expressions are in R's spelling, and levels as formulaic writes them.
+        The intercept, if any, is first.
     parent, centre, scale : ndarray of shape (d,)
-        The map; parent is -1 where there is none.
+        The map. The parent is -1 for a column that has none.
     """
 
     names: tuple[str, ...]
@@ -121,7 +121,7 @@ def plan_columns(
         (used, end - len(spelled), end, grid)
         for used, (spelled, grid), end in zip(formula.terms, coded, ends, strict=True)
     ]
-    # positions of columns by their entries, for terms without numeric factor by their factors
+    # for each set of categorical factors: positions of the columns by their entries
     pure = {
         frozenset(used): {_key(grid, i): start + i for i in reversed(range(grid.shape[1]))}
         for used, start, _, grid in blocks
@@ -137,7 +137,7 @@ def plan_columns(
             low, high = product_range((low, high), factors[index].interval)
         bounded = math.isfinite(low) and math.isfinite(high)
         for column in range(start, stop) if numeric else ():
-            # the column that is left where the numeric factors are one, if there is one
+            # the parent is the column that this one equals when its numeric factors are one
             place = pure.get(frozenset(categorical), {}).get(_key(grid, column - start), -1)
             parent[column] = place
             if bounded:  # onto [-1, 1]
@@ -158,7 +158,7 @@ def plan_columns(
 
 
 def _key(grid: Any, column: int) -> bytes:
-    """The entries of a column of a grid, to be compared."""
+    """Return the entries of a column of a grid as bytes, for comparisons."""
     if not sparse.issparse(grid):
         return bytes(grid[:, column].tobytes())
     here = slice(grid.indptr[column], grid.indptr[column + 1])
@@ -166,7 +166,7 @@ def _key(grid: Any, column: int) -> bytes:
 
 
 def user_units(columns: Columns, intercept: float | None, projection: FloatArray | None) -> Any:
-    """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units.
+    """Return the matrix ``(p + 1, d)`` that takes design coefficients to the user's units.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def user_units(columns: Columns, intercept: float | None, projection: FloatArray
 
     Returns
     -------
-    ndarray, or SciPy sparse array of many columns
+    ndarray, or SciPy sparse array if there are many columns
     """
     first, size = int(columns.has_intercept), len(columns.names)
     child = np.flatnonzero(columns.parent >= 0)
@@ -203,10 +203,10 @@ def user_units(columns: Columns, intercept: float | None, projection: FloatArray
 def bound_of(
     columns: Columns, row_norm: float | None
 ) -> tuple[float, BoundSource, tuple[str, ...], float | None]:
-    """Length of the covariates of a row, its source, the terms without bounds, and their length.
+    """Return the length of a row's covariates, its source, the unbounded terms, and their length.
 
-    `row_norm` limits the unbounded terms if only some terms are unbounded. It limits the whole
-    row if all or none are, or if a term is empty, because rows have no blocks then.
+    `row_norm` limits the unbounded terms if only some terms are unbounded. It limits the whole row
+    if all terms or none are, and also if a term is empty, because rows then have no blocks.
     """
     covariates = columns.terms[int(columns.has_intercept) :]
     unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
@@ -223,7 +223,7 @@ def bound_of(
 def blocks_of(
     columns: Columns, intercept: float | None, unbounded_norm: float | None
 ) -> tuple[Block, ...]:
-    """Return a block with its bound for the intercept and each term; none if a term is empty."""
+    """Return a bounded block for the intercept and for each term; nothing if a term is empty."""
     if not _is_product(columns):
         return ()
 

@@ -1,4 +1,4 @@
-"""Declarations against types and formula: what is refused, and what is doubtful."""
+"""Checks of declarations against types and formula: what is refused, and what is doubtful."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> 
 def foreign_constants(
     expression: Expression, variables: Mapping[str, Variable]
 ) -> list[tuple[Variable, object]]:
-    """Constants that a column is compared with and that are not among its declared levels."""
+    """Return the constants that a column is compared with but that are not declared levels."""
     return [
         (variable, value)
         for variable, value in _compared(expression, variables)
@@ -78,7 +78,7 @@ def _nodes(node: Node) -> Iterator[Node]:
 def _compared(
     expression: Expression, variables: Mapping[str, Variable]
 ) -> Iterator[tuple[Variable | None, object]]:
-    """Each constant of an equality with the column on its other side, if that is a column."""
+    """Yield each constant that an equality compares with a column, and the column."""
     for node in filter(_is_equality, _nodes(expression.tree)):
         left, right = node.args
         pairs = [(left, right)]
@@ -94,7 +94,7 @@ _MOST_NAMED = 6
 
 
 def warn_of_doubts(spec: Any, frame: pd.DataFrame, schema: Schema, stacklevel: int) -> None:
-    """A `SchemaWarning` for each of `doubts`."""
+    """Warn of each of `doubts` with a `SchemaWarning`."""
     for doubt in doubts(spec, frame, schema):
         warnings.warn(f"{doubt}.", SchemaWarning, stacklevel=stacklevel + 1)
 
@@ -106,7 +106,7 @@ def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
     ----------
     spec : DesignSpec or NumberedSpec
     frame : DataFrame
-        Of which only the types are looked at.
+        Only its types are looked at.
     schema : Schema
 
     Notes
@@ -119,7 +119,7 @@ def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
     open_ended = [factor for factor in factors if not factor.levels and not factor.is_finite]
     names = [name for factor in open_ended for name in factor.expression.names]
     names = list(dict.fromkeys(name for name in names if not spec.variables[name].is_bounded))
-    # unless a length of rows was declared in the place of bounds
+    # a declared length of rows takes the place of bounds
     if names and spec.unbounded and not spec.scaled_by_data and schema.row_norm is None:
         found.append(
             f"no bounds are declared for {_listed(names)}, so values are shortened in the columns' "

@@ -1,7 +1,7 @@
 """Columns of a frame, each with a kind that follows from its type and the schema alone.
 
-Reading a column never fails and never warns because of a value: what cannot be used is
-marked invalid, and the design turns an invalid row into a row of zeros.
+Reading a column never fails and never warns because of a value. A value that cannot be used is
+marked invalid, and the design turns its row into a row of zeros.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
 Content = Literal["numbers", "strings", "anything"]
 TYPED = "pass a column with a type, such as numpy.asarray(x, dtype=float) or a categorical one"
-"""Advice for a list or a column of objects, which may hold anything."""
+"""Advice in errors about a list or a column of objects, which may hold values of any type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A column and what is public about it.
 
-    `levels` is set for the kinds ``logical`` and ``categorical``; ``text`` is a column of
-    strings, or of any objects, of which nothing is declared, usable in comparisons only.
-    `content` is what the column's type allows it to hold.
+    `levels` is set for the kinds ``logical`` and ``categorical``. The kind ``text`` is a column of
+    strings or other objects without a declaration, which can be used in comparisons only.
+    `content` says which values the type of the column allows.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Variable:
 
     @property
     def is_textual(self) -> bool:
-        """Whether its values are no numbers, to be compared and not to be computed with."""
+        """Whether its values can be compared but are not numbers to compute with."""
         return self.kind in ("text", "categorical")
 
     @property
@@ -53,7 +53,7 @@ class Variable:
 
 
 def remedy(variable: Variable, levels: str = "...", bounds: str = "lo, hi") -> str:
-    """What an error asks for where levels are wanted and none are declared."""
+    """Return what an error asks the user to declare where levels are needed."""
     declare = f'declare levels={{"{variable.name}": [{levels}]}}'
     if variable.kind == "numeric":
         return declare
@@ -65,7 +65,7 @@ def remedy(variable: Variable, levels: str = "...", bounds: str = "lo, hi") -> s
 def describe_variables(
     frame: pd.DataFrame, names: Iterable[str], schema: Schema
 ) -> dict[str, Variable]:
-    """The kind of each column, from its dtype and the declared bounds and levels."""
+    """Return the kind of each column, from its dtype and the declared bounds and levels."""
     for argument, declared in (("bounds", schema.bounds), ("levels", schema.levels)):
         for name in declared:
             if name not in frame.columns:
@@ -104,12 +104,12 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
 
 
 def _content(name: str, dtype: Any) -> Content:
-    """What a column of this type can hold; refuses what no model takes."""
+    """Return what a column of this type can hold; refuses types that models cannot use."""
     if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
         return "anything"
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
         return "numbers"
-    if pd.api.types.is_bool_dtype(dtype):  # Arrow's are no numbers to pandas
+    if pd.api.types.is_bool_dtype(dtype):  # pandas does not count Arrow's booleans as numbers
         return "numbers"
     if pd.api.types.is_string_dtype(dtype):
         return "strings"
@@ -133,14 +133,14 @@ def require_content(name: str, content: Content, levels: Collection[Hashable]) -
 def read_variable(
     variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any], tally: Tally | None = None
 ) -> tuple[FloatArray | ObjectArray, BoolArray]:
-    """Values and validity of a column, each of shape ``(n,)``.
+    """Return values and validity of a column, each of shape ``(n,)``.
 
-    Numbers are clipped to the declared bounds; infinite, missing or unreadable numbers,
-    missing values and undeclared levels are invalid and replaced by a public constant. A tally
-    counts them all.
+    Numbers are clipped to the declared bounds. Infinite, missing or unreadable numbers, missing
+    values and undeclared levels are invalid, and a public constant replaces them. A tally counts
+    clipped and invalid values.
     """
     if variable.kind == "numeric":
-        # a zero loses its sign, which clipping may take from it or not
+        # adding 0.0 turns -0.0 into 0.0, so the result does not depend on how clipping treats it
         values = np.add(as_numbers(series), 0.0, dtype=np.float64)
         valid = np.isfinite(values)
         low, high = variable.bounds
@@ -155,7 +155,7 @@ def read_variable(
             return series.astype(np.float64), np.ones(len(series), dtype=bool)
         series = pd.Series(series)
     if variable.kind == "text":
-        objects = _objects(series)  # constants stay, and an empty text is in the place of others
+        objects = _objects(series)  # constants stay; an empty text replaces other objects
         found = np.fromiter(map(constant, objects), dtype=object, count=len(objects))
         valid = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
         found[~valid] = ""
@@ -169,12 +169,12 @@ def read_variable(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of declared levels, as positions among them; an array of levels to NumPy.
+    """A column of declared levels, stored as positions; NumPy sees an array of levels.
 
     Attributes
     ----------
     codes : ndarray of shape (n,)
-        -1 where the value is none of the levels; the first one stands for it in the array.
+        -1 where the value is not a level; in the array the first level replaces it.
     """
 
     codes: IntArray
@@ -193,15 +193,15 @@ class Coded:
 
 
 Values = Mapping[str, Any]
-"""Columns that were read, by name: numbers, constants, or `Coded` levels."""
+"""The columns that were read, by name: numbers, constants, or `Coded` levels."""
 
 
 def read_values(
     variables: Mapping[str, Variable], frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
 ) -> tuple[dict[str, Any], BoolArray]:
-    """Columns by name, and the rows in which all of them are valid.
+    """Return columns by name, and the rows in which all of them are valid.
 
-    They are as `read_variable` reads them, but levels are positions, which most terms take.
+    `read_variable` gives the same values, but here levels are positions, which most terms take.
     """
     piece = as_piece(frame, names)
     require_columns(piece, names)
@@ -238,13 +238,13 @@ def _read_levels(
 
 
 def stand_in(variable: Variable) -> float:
-    """What is put for a number that is missing or infinite."""
+    """Return the number that replaces a missing or infinite one."""
     low, high = variable.bounds
     return (low + high) / 2 if variable.is_bounded else 0.0
 
 
 def as_numbers(series: pd.Series[Any] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Numbers ``(n,)``, NaN for what is none; those of an array as they are, doubles or shorter."""
+    """Return numbers ``(n,)``, NaN for other values; an array of numbers keeps its type."""
     if isinstance(series, np.ndarray):
         return series
     if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype):
@@ -257,10 +257,10 @@ def as_numbers(series: pd.Series[Any] | np.ndarray[Any, Any]) -> np.ndarray[Any,
 
 
 def _objects(series: pd.Series[Any]) -> ObjectArray:
-    """The values of a column as objects, None for what its own library cannot make one of."""
+    """Return values as objects, None where the column's library cannot make an object."""
     with suppress(Exception):
         return np.asarray(series.to_numpy(dtype=object))
-    # an error would tell that some value, such as bytes that are not text, occurs
+    # an error would reveal that some value occurs, such as bytes that are not text
     found = np.empty(len(series), dtype=object)
     for index in range(len(series)):
         with suppress(Exception):
@@ -269,26 +269,26 @@ def _objects(series: pd.Series[Any]) -> ObjectArray:
 
 
 def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
-    """Position of each value among `levels`, -1 where it is none of them."""
+    """Return the position of each value among `levels`, -1 for any other value."""
     if isinstance(series.dtype, pd.CategoricalDtype):
         position = {level: index for index, level in enumerate(levels)}
         table = [position.get(category, -1) for category in series.cat.categories]
         positions: IntArray = np.asarray([*table, -1], dtype=np.intp)
         return positions.take(np.asarray(series.cat.codes))
     if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
-        with suppress(Exception):  # of text that cannot be encoded; the same is found below
+        with suppress(Exception):  # text that cannot be encoded fails here, and is read below
             return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
-    dtype = series.dtype  # a column of short floats holds another number for 0.1
+    dtype = series.dtype  # 0.1 rounds to another number in a column of short floats
     short = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
     stored = (dtype.type(v).item() if short and isinstance(v, float) else v for v in levels)
     position = {level: index for index, level in enumerate(stored)}
     values = _objects(series)
-    known = (position.get(constant(value), -1) for value in values)  # None is no level
+    known = (position.get(constant(value), -1) for value in values)  # None is not a level
     return np.fromiter(known, dtype=np.intp, count=len(values))
 
 
 def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable, ...]) -> IntArray:
-    """Position of each value that was read among `levels`, or -1."""
+    """Return the position among `levels` of each value that was read, or -1."""
     if isinstance(values, Coded):
         position = {level: index for index, level in enumerate(levels)}
         table = [position.get(level, -1) for level in values.levels]

@@ -1,9 +1,9 @@
 """R's formula dialect, split into a response and a right-hand side for formulaic.
 
-formulaic owns the algebra of terms (``*``, ``:``, ``^``, ``/``, ``-1``), and reads a text once.
-What R allows and formulaic does not is translated here: comparisons as responses, ``.`` next to
-them, dotted names inside calls. Each factor of the right-hand side becomes a numbered name, so
-formulaic never sees an expression.
+formulaic does the algebra of terms (``*``, ``:``, ``^``, ``/``, ``-1``). This module translates
+what R allows and formulaic does not: comparisons as responses, ``.`` next to them, dotted names
+inside calls. Each factor of the right-hand side becomes a numbered name, so formulaic never sees
+an expression.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Formula:
     response : Expression
         Left-hand side.
     terms : tuple of tuple of int
-        Right-hand side: the factors that each term multiplies, by number, fewest first. The
-        intercept multiplies none.
+        Right-hand side: for each term the numbers of its factors. Terms of fewer factors come
+        first, and the intercept has no factor.
     factors : tuple of Expression
     """
 
@@ -56,7 +56,7 @@ class Formula:
 
     @functools.cached_property
     def variables(self) -> tuple[str, ...]:
-        """All columns that the formula reads, the response's first."""
+        """All columns that the formula reads; those of the response come first."""
         return tuple(dict.fromkeys((*self.response.names, *self.covariates)))
 
 
@@ -73,7 +73,7 @@ def parse_formula(text: str, columns: Sequence[str]) -> Formula:
             f'formula={show(text)}: formula takes a text such as "y ~ age + dose", a data frame, '
             "an array, or a response followed by its covariates."
         )
-    known = dict.fromkeys(columns)  # each factor looks its columns up, and there may be many
+    known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
     left, right = _split(tokenize(text), text)
     if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
         left = left[1:-1]
@@ -127,10 +127,10 @@ def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
 
 
 def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
-    """Right-hand side with keys for factors, and the factors."""
+    """Return the right-hand side with keys in place of factors, and the factors."""
     factors: list[Expression] = []
     keys: dict[str, str] = {}
-    parts: list[str] = []  # a text that grows is copied again and again
+    parts: list[str] = []  # joined at the end, because appending to a text copies it each time
     index = 0
     while index < len(tokens):
         token, start, stop = tokens[index], index, index + 1
@@ -166,7 +166,7 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
 
 
 def _expand_terms(algebra: str, text: str) -> tuple[tuple[tuple[int, ...], ...], list[int]]:
-    """Resolve the algebra to terms, and number anew the factors that are left in them."""
+    """Resolve the algebra to terms, and renumber the factors that remain in them."""
     first, *others = algebra.split(" + ")
     if others and all(_PRODUCT.fullmatch(term) for term in others):
         algebra = f"{first} + {_halved(others)}"
@@ -191,7 +191,7 @@ def _halved(terms: Sequence[str]) -> str:
 
 
 def _number(tokens: Sequence[Token], index: int) -> str:
-    """A power, or the intercept as 0 or 1; the latter is about the whole formula."""
+    """Return a number that is a power, or the 0 or 1 that drops or adds the intercept."""
     text = tokens[index].text
     before, after = tokens[index - 1] if index else None, tokens[index + 1 : index + 2]
     if before is not None and before.is_operator("^", "**"):

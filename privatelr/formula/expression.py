@@ -1,9 +1,9 @@
-"""Expressions inside a formula: parsed, checked to work row by row, and interpreted.
+"""Expressions inside a formula are parsed, checked to work row by row, and interpreted.
 
-An expression is a tree of names, constants, operators and calls. Three readings fold it:
-`evaluate` gives values, `interval` the range when the variables keep to their declared bounds, and
-`linear` the weights of names in a sum. The first two take the same rows of tables of functions, so
-an expression that can be evaluated can be bounded, and neither can look beyond one row.
+An expression is a tree of names, constants, operators and calls. Three functions interpret it:
+`evaluate` gives values, `interval` the range for variables within their declared bounds, and
+`linear` the weights of names in a sum. The first two use the same tables of functions. So every
+expression that can be evaluated can be bounded, and neither function can look beyond one row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST = 500
 _CODING = ("C", "factor", "as.factor")
 _TRUTHS = {"!", *functions.LOGIC, *functions.COMPARISONS, *functions.MEMBERSHIPS}
 _BASES = {"base", "reference"}
-"""Words of R and patsy for the level that others are compared with."""
+"""Words of R and patsy for the level that the other levels are compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,14 @@ class Expression:
     label : str
         R spelling.
     tree : Node
-        Without outer ``I(...)``, which changes nothing, and without ``factor(...)`` or the like.
+        The expression without an outer ``I(...)``, which changes nothing, and without
+        ``factor(...)`` or the like.
     names : tuple of str
         Columns that it reads.
     title : str
-        What a column of the design is called: a bare column as in the frame, else `label`.
+        Name of a column of the design: for a bare column its name in the frame, else `label`.
     coding : Node or None
-        The call of ``C``, ``factor`` or ``as.factor`` that it is, if any.
+        The call of ``C``, ``factor`` or ``as.factor``, if the expression is one.
     """
 
     label: str
@@ -54,7 +55,7 @@ class Expression:
 
     @property
     def column(self) -> str | None:
-        """The column that it is or codes, as ``x`` in ``x``, ``I(x)`` and ``factor(x)``."""
+        """The column that is read or coded, such as ``x`` in ``x``, ``I(x)`` and ``factor(x)``."""
         return self.tree.name if self.tree.kind == "column" else None
 
     @property
@@ -110,7 +111,7 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
 
 
 def _columns(node: Node) -> Iterator[str]:
-    """Columns by name, where they occur; contrasts are called like columns."""
+    """Yield the names of columns in order of appearance, and those of contrasts."""
     if node.kind == "column":
         yield node.name
     coding = node.kind == "call" and node.name in _CODING
@@ -120,13 +121,13 @@ def _columns(node: Node) -> Iterator[str]:
 
 
 def _items(node: Node) -> tuple[Node, ...] | None:
-    """What ``c(...)``, ``[...]`` or ``(..., ...)`` lists; None for anything else."""
+    """Return the items of ``c(...)``, ``[...]`` or ``(..., ...)``; None for anything else."""
     is_list = node.kind == "list" or (node.kind == "call" and node.name == "c")
     return node.args if is_list else None
 
 
 def _constant(node: Node) -> Any:
-    """The value of a constant; raises ValueError for anything else."""
+    """Return the value of a constant; raises ValueError for anything else."""
     if node.kind == "constant":
         return node.value
     inner = node.args[0] if node.kind == "prefix" else node
@@ -136,7 +137,7 @@ def _constant(node: Node) -> Any:
 
 
 def constants(node: Node, term: str) -> list[Any]:
-    """The constants of ``c('a', 'b')`` or ``['a', 'b']``, or one constant by itself."""
+    """Return the constants of ``c('a', 'b')`` or ``['a', 'b']``, or of a single constant."""
     items = _items(node)
     try:
         return [_constant(item) for item in ([node] if items is None else items)]
@@ -182,7 +183,7 @@ def _constant_or_list(node: Node) -> Any:
 
 
 def _check(node: Node, label: str, term: str, variable: str) -> None:
-    """Refuse every node that has neither values nor a range."""
+    """Refuse every node that cannot be evaluated and bounded."""
     children = node.args
     match node:
         case Node("column"):
@@ -222,7 +223,7 @@ def _check(node: Node, label: str, term: str, variable: str) -> None:
 
 
 def row_function(node: Node) -> functions.RowFunction | None:
-    """The row of a table that an operator or a call is, if it has the right arguments."""
+    """Return the function behind an operator or a call, if it has the right arguments."""
     if node.kind != "call":
         return (functions.PREFIX if node.kind == "prefix" else functions.INFIX)[node.name]
     function = functions.ROW_FUNCTIONS.get(node.name)
@@ -231,9 +232,9 @@ def row_function(node: Node) -> functions.RowFunction | None:
 
 
 def evaluate(expression: Expression, columns: Mapping[str, Any]) -> FloatArray:
-    """Value in every row, shape ``(n,)``; undefined operations give NaN or infinity.
+    """Return the value in every row, shape ``(n,)``; undefined operations give NaN or infinity.
 
-    Floating-point warnings are silenced: one that depended on a row would tell of it.
+    Floating-point warnings are silenced, because a warning that depends on a row reveals it.
     """
     with np.errstate(all="ignore"):
         return cast("FloatArray", np.asarray(_value(expression.tree, columns)))
@@ -242,7 +243,7 @@ def evaluate(expression: Expression, columns: Mapping[str, Any]) -> FloatArray:
 def _value(node: Node, columns: Mapping[str, Any]) -> Any:
     match node:
         case Node("constant", value=value):
-            # as floats, because integers wrap around and booleans have their own arithmetic
+            # floats, because integers wrap around and booleans have their own arithmetic
             return float(value) if isinstance(value, int | float) else value
         case Node("column", name):
             return np.asarray(columns[name])
@@ -258,11 +259,11 @@ def _value(node: Node, columns: Mapping[str, Any]) -> Any:
 
 
 def interval(expression: Expression, bounds: Mapping[str, Interval]) -> Interval:
-    """Range of the expression over the box of declared `bounds`, possibly too wide.
+    """Return a range that contains the expression over the box of declared `bounds`.
 
-    Interval arithmetic treats the occurrences of a variable as independent, so ``x - x`` is
-    given a range; the error is on the safe side. NaN ends mean that the expression is
-    defined nowhere on the box.
+    Interval arithmetic treats the occurrences of a variable as independent, so ``x - x`` gets
+    a range of positive width; the error is on the safe side. Ends that are NaN mean that the
+    expression is not defined anywhere on the box.
     """
     with np.errstate(all="ignore"):
         low, high = _range(expression.tree, bounds)
@@ -285,7 +286,7 @@ def _range(node: Node, bounds: Mapping[str, Interval]) -> Interval:
 
 
 def linear(node: Node, names: Mapping[str, int]) -> FloatArray:
-    """Weights of names by their positions, and the constant after them; TypeError for any other."""
+    """Return weights of names by position, and the constant last; TypeError if not linear."""
     size = len(names)
     match node:
         case Node("constant", value=int() | float() as number):

@@ -1,15 +1,14 @@
-"""What a formula may hold: operators, functions, contrasts, and what is refused with a remedy.
+"""The operators, functions and contrasts of a formula, and what is refused with a remedy.
 
-A function is here only if the value for a row depends on that row alone, so a term cannot
-learn anything from the data; and only with the range it takes over an interval, so that a
-declared bound on a variable becomes a bound on the term. Operators are functions that are written
-between their arguments.
+A function is listed only if its value for a row depends on that row alone, so a term cannot learn
+from the data. It is listed with its range over an interval, so that a declared bound on a variable
+becomes a bound on the term. Operators are functions that are written between their arguments.
 
-The list words the refusal; it is not the defence. The defence is that a term may call only
-what `ROW_FUNCTIONS` holds.
+The lists of refused functions only serve the wording of errors. What protects the data is that a
+term can call nothing but the functions in `ROW_FUNCTIONS`.
 
-formulaic has the contrasts, and is asked for those that are listed here alone, by their name and
-with constants for arguments.
+Contrasts come from formulaic. It is asked only for those that are listed here, by name and with
+constants as arguments.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ CONTRASTS = frozenset(
 )
 TREATMENT = "contr.treatment"
 Contrast = tuple[str, list[Any], dict[str, Any], str]
-"""A contrast by its name, with the constants that it is given by position and by keyword, and as
-formulaic spells all that."""
+"""A contrast: its name, its constant arguments by position and by keyword, and its spelling in
+formulaic."""
 
 
 def contrasts_of(contrast: Contrast | None) -> Contrasts:
-    """Formulaic's contrasts of this name, R's default for none.
+    """Return formulaic's contrasts of this name, or R's default if no contrast is named.
 
-    They may refuse their arguments by an error of any kind.
+    They may raise any error for arguments that they do not take.
     """
     name, given, named, _ = contrast or (TREATMENT, [], {}, "")
     kind: Any = getattr(ContrastsRegistry, name.removeprefix("contr."))
@@ -49,7 +48,7 @@ def contrasts_of(contrast: Contrast | None) -> Contrasts:
 def require_base(label: str, contrast: Contrast | None, levels: Sequence[Any]) -> None:
     """Refuse a base that is not a level; raises `FormulaError`.
 
-    R takes its position too, which would mean another level where levels are numbers.
+    R also accepts the position of the base, which is ambiguous where levels are numbers.
     """
     name, given, named, _ = contrast or ("", [], {}, "")
     if name != TREATMENT or not (given or named):
@@ -75,17 +74,17 @@ LEARNED = {
     **{"center": "its mean", "poly": "its orthogonal basis", "qcut": "its breaks"},
     **{"relevel": "its levels", **_KNOTS},
 }
-"""Functions that learn from the data, and what they learn."""
+"""Functions that learn from the data, each with what it learns."""
 SUMMARIES = frozenset(
     {"mean", "median", "sd", "std", "var", "mad", "min", "max", "range", "sum", "prod", "mode"}
     | {"quantile", "iqr", "IQR", "fivenum", "rank", "order", "ave", "cumsum", "cummax", "cummin"}
     | {"diff", "lag", "shift", "count", "nunique", "any", "all", "length", "len"}
 )
-"""Functions that look at all rows."""
+"""Names of functions whose value depends on all rows."""
 
 
 def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
-    """The error for a term that calls `function`, with the remedy in terms of `variable`."""
+    """Return the error for a term that calls `function`, with a remedy that names `variable`."""
     if function == "offset":
         return FormulaError(
             f"term '{term}' is an offset, which the proofs of the mechanisms do not cover; "
@@ -135,7 +134,7 @@ class RowFunction:
     Attributes
     ----------
     binding : int
-        Of an operator: how much it binds, more for those that go first.
+        Precedence of an operator; operators of a larger number are applied first.
     """
 
     value: Callable[..., Any]
@@ -147,7 +146,7 @@ class RowFunction:
 def increasing(
     value: Callable[..., Any], low: float = -math.inf, high: float = math.inf
 ) -> RowFunction:
-    """A function that never decreases on its domain ``[low, high]``."""
+    """Return the `RowFunction` of a function that never decreases on its domain ``[low, high]``."""
 
     def interval(x: Interval) -> Interval:
         if x[1] < low or x[0] > high:
@@ -160,7 +159,7 @@ def increasing(
 
 
 def _special(name: str) -> Callable[[Any], Any]:
-    """A function of SciPy, which loads them when one is called."""
+    """Return a function of SciPy's ``special``, which is loaded at the first call."""
     return lambda x: getattr(scipy.special, name)(x)
 
 
@@ -179,13 +178,13 @@ def _cosh(x: Interval) -> Interval:
 
 
 def product_range(x: Interval, y: Interval) -> Interval:
-    """Range of a product; zero times an unbounded variable is unbounded only if it can be."""
+    """Return the range of a product; zero times an infinite end counts as zero."""
     ends = [0.0 if a == 0 or b == 0 else a * b for a in x for b in y]
     return (min(ends), max(ends))
 
 
 def _quotient_range(x: Interval, y: Interval) -> Interval:
-    """Range of a quotient, by an interval without zero; divided as values are divided."""
+    """Return the range of a quotient whose divisor excludes zero, with the rounding of values."""
     if y[0] <= 0 <= y[1]:
         return EVERYTHING
     ends = [0.0 if a == 0 or math.isinf(b) else float(np.divide(a, b)) for a in x for b in y]
@@ -204,7 +203,7 @@ def _power_range(x: Interval, y: Interval) -> Interval:
 
 
 def where_defined(truth: Any, *operands: Any) -> FloatArray:
-    """A truth value as a number, NaN where a numeric operand is undefined, as R's NA."""
+    """Return a truth value as a number, NaN where a numeric operand is undefined, as R's NA."""
     result = np.asarray(truth, dtype=np.float64)
     for operand in map(np.asarray, operands):
         if operand.dtype.kind == "f":
@@ -219,7 +218,7 @@ def _comparison(test: Callable[[Any, Any], Any]) -> RowFunction:
 
 
 def _logic(decisive: float, binding: int) -> RowFunction:
-    """Conjunction (decided by a 0) or disjunction (decided by a 1) of truth values."""
+    """Return the conjunction (decided by a 0) or disjunction (decided by a 1) of truth values."""
 
     def value(x: Any, y: Any) -> FloatArray:
         first, second = where_defined(x != 0, x), where_defined(y != 0, y)
@@ -247,7 +246,7 @@ MEMBERSHIPS = {
     "%in%": RowFunction(_is_among, _within(0.0, 1.0), arity=2, binding=7),
     "in": RowFunction(_is_among, _within(0.0, 1.0), arity=2, binding=4),
 }
-"""Their second argument is a list of constants."""
+"""Operators of membership, whose second operand is a list of constants."""
 ARITHMETIC = {
     "+": RowFunction(np.add, lambda x, y: (x[0] + y[0], x[1] + y[1]), 2, binding=5),
     "-": RowFunction(np.subtract, lambda x, y: (x[0] - y[1], x[1] - y[0]), 2, binding=5),
@@ -259,15 +258,15 @@ ARITHMETIC = {
 }
 LOGIC = {"|": _logic(1.0, binding=1), "&": _logic(0.0, binding=2)}
 INFIX = {**LOGIC, **COMPARISONS, **MEMBERSHIPS, **ARITHMETIC}
-"""Operators between two operands. All bind from the left, but a power from the right."""
+"""Operators between two operands. A power groups from the right, all others from the left."""
 PREFIX = {
     "!": RowFunction(lambda x: 1.0 - where_defined(x != 0, x), _within(0.0, 1.0), binding=3),
     "-": RowFunction(np.negative, lambda x: (-x[1], -x[0]), binding=8),
     "+": RowFunction(np.positive, lambda x: x, binding=8),
 }
-"""Operators before one operand, which reaches as far as what binds more, as in R."""
+"""Operators before one operand; as in R, the operand includes operators of higher precedence."""
 SAME = {"**": "^", "||": "|", "or": "|", "&&": "&", "and": "&", "not": "!"}
-"""Other spellings of operators."""
+"""Other spellings of operators, each with the spelling that is used here."""
 
 ROW_FUNCTIONS: dict[str, RowFunction] = {
     **{name: increasing(getattr(np, name)) for name in ("exp", "expm1", "cbrt", "floor", "ceil")},
@@ -295,4 +294,4 @@ ROW_FUNCTIONS: dict[str, RowFunction] = {
         arity=3,
     ),
 }
-"""Row-wise functions by R's or NumPy's name (``np.log`` is found as ``log``)."""
+"""Row-wise functions by their name in R or NumPy (``np.log`` is found as ``log``)."""

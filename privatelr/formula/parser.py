@@ -1,8 +1,8 @@
 """R's formula dialect: its tokens, their canonical spelling, and trees by precedence.
 
-R names may hold dots (``Sepal.Length``), names in backticks may hold anything, ``^`` is a
-power and ``%in%`` an operator. Everything later works on these tokens, so that no rewriting
-ever touches the inside of a string or of a quoted name.
+R names may contain dots (``Sepal.Length``), names in backticks may contain anything, ``^`` is a
+power and ``%in%`` an operator. All later steps work on these tokens, so no rewriting touches the
+inside of a string or of a quoted name.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _PATTERN = re.compile(
 WORDS = frozenset({"and", "or", "not", "in"})
 CONSTANTS = {"TRUE": True, "FALSE": False, "True": True, "False": False}
 RESERVED = WORDS | CONSTANTS.keys()
-"""Words that mean something inside an expression, so that a column needs backticks for them."""
+"""Words that have a meaning inside an expression; a column of such a name needs backticks."""
 _TIGHT = {"^", "**", "/", ":", "!"}
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 OPENING, CLOSING = frozenset(_BRACKETS), frozenset(_BRACKETS.values())
 _DEEPEST = 200
-"""Expressions within each other, which Python's own stack has to hold."""
+"""Greatest depth of nested expressions; a deeper one could exhaust Python's stack."""
 _COMPARING = COMPARISONS["=="].binding
 
 
 class Token(NamedTuple):
-    """One lexical unit; `text` is as written, without the backticks of a quoted name."""
+    """One lexical unit; `text` is its spelling, without the backticks of a quoted name."""
 
     kind: TokenKind
     text: str
@@ -94,7 +94,7 @@ def spell(tokens: Sequence[Token]) -> str:
         if token.kind == "quoted" and not plain:
             word = f"`{word}`"
         if before is not None and token.kind != "operator" and before.kind != "operator":
-            word = f" {word}"  # two words that nothing joins are an error to be shown as it is
+            word = f" {word}"  # two adjacent words are an error, which is shown as written
         if token.is_operator(","):
             parts.append(", ")
         elif token.kind != "operator" or token.text in OPENING | CLOSING | _TIGHT or unary:
@@ -105,14 +105,14 @@ def spell(tokens: Sequence[Token]) -> str:
 
 
 class Node(NamedTuple):
-    """A part of an expression: what it is called, what it is made of.
+    """A part of an expression: its kind, its name and its arguments.
 
     Attributes
     ----------
     name : str
-        Of a column, an operator or a function; the bracket of a list.
+        Name of a column, an operator or a function; the bracket of a list.
     value
-        Of a constant.
+        Value of a constant.
     """
 
     kind: Literal["column", "constant", "prefix", "infix", "call", "list"]
@@ -123,7 +123,7 @@ class Node(NamedTuple):
 
 
 def parse(tokens: Sequence[Token]) -> Node:
-    """The tree of tokens, by precedence; raises SyntaxError or ValueError where it is none."""
+    """Parse tokens by precedence; raises SyntaxError or ValueError if they do not parse."""
     waiting = deque([*tokens, Token("operator", "")])
     tree = _read(waiting, 0, 0)
     if len(waiting) != 1:
@@ -132,7 +132,7 @@ def parse(tokens: Sequence[Token]) -> Node:
 
 
 def _read(waiting: deque[Token], least: int, depth: int) -> Node:
-    """The longest expression that comes first, of operators that bind at `least` so much."""
+    """Read the longest leading expression whose operators have a binding of `least` or more."""
     if depth > _DEEPEST:
         raise SyntaxError
     token = waiting.popleft()
@@ -162,7 +162,7 @@ def _read(waiting: deque[Token], least: int, depth: int) -> Node:
     while waiting[0].kind in ("operator", "name"):
         following = waiting[0].text
         name = SAME.get(following, following)
-        if following in ("(", "["):  # something is called or picked that is no function
+        if following in ("(", "["):  # a call or an index of something that is not a function
             waiting.popleft()
             listed, _ = _arguments(waiting, _BRACKETS[following], depth)
             node = Node("call" if following == "(" else "list", "", (node, *listed))
@@ -172,7 +172,7 @@ def _read(waiting: deque[Token], least: int, depth: int) -> Node:
         binding = INFIX[name].binding
         waiting.popleft()
         right = _read(waiting, binding if name == "^" else binding + 1, depth + 1)
-        again = compared and binding == _COMPARING  # as R, which does not compare a comparison
+        again = compared and binding == _COMPARING  # R does not compare a comparison either
         node = Node("list" if again else "infix", name, (node, right))
         compared = binding == _COMPARING
     return node
@@ -181,7 +181,7 @@ def _read(waiting: deque[Token], least: int, depth: int) -> Node:
 def _arguments(
     waiting: deque[Token], closing: str, depth: int
 ) -> tuple[tuple[Node, ...], dict[str, Node]]:
-    """What stands between brackets, by position and by keyword."""
+    """Read the arguments between brackets, by position and by keyword."""
     listed: list[Node] = []
     keywords: dict[str, Node] = {}
     while not waiting[0].is_operator(closing):

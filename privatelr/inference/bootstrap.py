@@ -1,10 +1,10 @@
-"""Parametric bootstrap: intervals from a release, in simulated populations.
+"""Parametric bootstrap: intervals from a release, by simulation from a population.
 
-Records are simulated from the released model, the whole mechanism is run on them at the same
-calibration, and how far its output falls from the truth of the simulated world says how far the
-release may be from its own (Ferrando, Wang and Sheldon 2022). No record is looked at again, so
-it costs nothing, whatever the number of simulations. It rests on the model: where labels do not
-follow it, or covariates not the given law, the intervals do not hold.
+Records are simulated from the released model, and the whole mechanism is run on them with the same
+calibration. The distance between its output and the truth of the simulated population estimates
+the error of the release (Ferrando, Wang and Sheldon 2022). No record is read again, so any number
+of simulations is free. The method relies on the model: the intervals do not hold if labels do not
+follow the model, or if covariates do not follow the given law.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from privatelr.sources import as_frame
 from privatelr.types import FloatArray
 
 _AT_ONCE = 500_000
-"""Margins that are held in memory at once."""
+"""Largest number of margins in memory at once."""
 _STEPS, _HALVINGS = 60, 30
-"""Steps of Newton's method, and halvings of each, at most."""
+"""Largest number of steps of Newton's method, and of halvings of one step."""
 _ENOUGH = 1e-7
-"""Gradient over the number of records, relative to the largest there is, that ends a solve."""
+"""Length of the mean gradient that ends a solve, relative to its largest possible length."""
 _RIDGE = 1e-12
-"""Curvature relative to the largest there is, where there is none."""
+"""Curvature that is added to avoid singular matrices, relative to the largest possible one."""
 _TINY = 1e-300
 REPLICATES = 400
-"""Samples that are simulated; the same ones at every call."""
+"""Number of simulated samples, which are the same at every call."""
 _POOL = 5000
-"""Rows that stand for the law of the covariates."""
+"""Number of rows that represent the law of the covariates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class SyntheticPopulation:
     Attributes
     ----------
     rows : ndarray of shape (q, d)
-        Equally likely.
+        Equally likely design rows.
     model : ndarray of shape (d,)
         Coefficients that labels follow.
     release : Release
@@ -71,7 +71,7 @@ class SyntheticPopulation:
 
     @property
     def expected(self) -> Counts:
-        """How often each row stands in a sample, on average."""
+        """Expected number of times that a sample contains each row."""
         share = self.problem.n / len(self.rows)
         positive = share * self.positive[None]
         return Counts(positive, share - positive)
@@ -79,24 +79,24 @@ class SyntheticPopulation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """How often each row of a world stands in each of B samples, ``(B, q)``, by its label."""
+    """How often each of B samples contains each row of a population, ``(B, q)``, by its label."""
 
     positive: FloatArray
     negative: FloatArray
 
 
 def population_minimiser(world: SyntheticPopulation) -> FloatArray:
-    """Minimiser ``(d,)`` of the expected objective."""
+    """Return the minimiser ``(d,)`` of the expected objective."""
     none = np.zeros((1, world.problem.d))
     found = minimised(world.problem, world.rows, world.expected, none, world.model[None])
     return np.asarray(found[0])
 
 
 def unshrunk(world: SyntheticPopulation) -> tuple[SyntheticPopulation, FloatArray]:
-    """The world whose expected objective has its minimum at the released coefficients.
+    """Return the population whose expected objective is minimal at the released coefficients.
 
     Its coefficients ``v`` solve ``E p(x.v) x = E p(x.w) x + lambda w``, which is the score
-    equation of the expected loss under a tilt. Also their derivative ``(d, d)`` by w.
+    equation of the expected loss under a tilt. Their derivative ``(d, d)`` by w is returned too.
     """
     problem, rows, w = world.problem, world.rows, world.release.coef
     bare, tilt = replace(problem, lambda_=0.0), -problem.penalty * w[None]
@@ -120,7 +120,7 @@ def unshrunk(world: SyntheticPopulation) -> tuple[SyntheticPopulation, FloatArra
 
 
 def simulated(world: SyntheticPopulation, count: int) -> tuple[FloatArray, FloatArray]:
-    """Minimisers without noise, and releases, of simulated samples ``(B, d)``."""
+    """Return minimisers without noise, and releases, for simulated samples ``(B, d)``."""
     rng = np.random.default_rng(PUBLIC_SEED)
     calibration, q = world.release.calibration, len(world.rows)
     start = np.tile(world.model, (count, 1))
@@ -139,7 +139,7 @@ def simulated(world: SyntheticPopulation, count: int) -> tuple[FloatArray, Float
 
 
 def sampled(world: SyntheticPopulation, count: int, rng: np.random.Generator) -> Counts:
-    """Samples of n records, rows with replacement and labels by the model."""
+    """Draw samples of n records: rows with replacement, and labels from the model."""
     q = len(world.rows)
     drawn = rng.multinomial(world.problem.n, np.full(q, 1 / q), size=count)
     positive = rng.binomial(drawn, world.positive)
@@ -149,9 +149,10 @@ def sampled(world: SyntheticPopulation, count: int, rng: np.random.Generator) ->
 def minimised(
     problem: Problem, x: FloatArray, counts: Counts, tilts: FloatArray, start: FloatArray
 ) -> FloatArray:
-    """Minimisers ``(B, d)`` of the sum form under tilts ``(B, d)``, by damped Newton steps.
+    """Minimise the sum form under each of the tilts ``(B, d)``, by damped Newton steps.
 
-    A step is halved until the gradient is shorter; those that come to rest first wait.
+    All B problems step together. A step is halved until the gradient is no longer than before.
+    Problems that have converged do not move while the others go on.
     """
     loss, d = problem.loss, problem.d
     products = (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
@@ -166,12 +167,16 @@ def minimised(
     slope = gradient(w, link)
     for _ in range(_STEPS):
         length = np.linalg.norm(slope, axis=1)
+        # the error of a solve is then far below the noise that the simulation is about
         if (length <= enough).all():
             break
         bend = counts.positive * loss.curvature(link) + counts.negative * loss.curvature(-link)
+        # one product of matrices makes all B Hessians; the ridge keeps each of them invertible
         hessian = (bend @ products).reshape(-1, d, d) + ridge
         step = np.linalg.solve(hessian, slope[:, :, None])[:, :, 0]
+        # a step of size 0 leaves a converged problem where it is
         size = np.where(length > enough, 1.0, 0.0)[:, None]
+        # far from the minimum a full step can overshoot; only the problems that did are halved
         for _ in range(_HALVINGS):
             moved = w - size * step
             link = moved @ x.T
@@ -196,16 +201,16 @@ def bootstrap_intervals(
     Parameters
     ----------
     release : Release
-        Of a model with probabilities; moments are not needed.
+        The release of a model with probabilities; moments are not needed.
     spec : DesignSpec
         How covariates become design rows.
     contrasts : ndarray of shape (m, d)
     asked : Question
-        By the method bootstrap. Its target is the minimiser of the expected objective, in a world
-        that follows the released model; or the coefficients of the model itself, in the world
-        whose minimiser was released. Its covariates are a public frame whose rows are resampled,
-        or ``"uniform"``: each variable uniform on its declared bounds or levels, and independent
-        of the others.
+        A question by the method bootstrap. The penalised target is the minimiser of the expected
+        objective, in a population that follows the released model. The unpenalised target is the
+        coefficients of the model itself, in the population whose minimiser was released. The
+        covariates are a public frame whose rows are resampled, or ``"uniform"``: each variable is
+        uniform on its declared bounds or levels, and independent of the others.
     null : ndarray of shape (m,), optional
         Values to test; by default 0.
 
@@ -242,7 +247,7 @@ def bootstrap_intervals(
     errors, off = (released - truth) @ carried, estimate - values
     shares = (1 - asked.level) / 2, (1 + asked.level) / 2
     low, high = np.quantile(errors, shares, axis=0, method="weibull")
-    # p-values that agree with these quantiles
+    # p-values that agree with the intervals from these quantiles
     rarer = 1 + np.minimum((errors >= off).sum(axis=0), (errors <= off).sum(axis=0))
     return Inference(
         estimate=estimate,
@@ -260,7 +265,7 @@ def bootstrap_intervals(
 
 
 def pool_of_rows(spec: DesignSpec, covariates: Any) -> FloatArray:
-    """Design rows ``(q, d)`` that stand for the law of the covariates."""
+    """Return design rows ``(q, d)`` that represent the law of the covariates."""
     named = isinstance(covariates, str) and covariates != "uniform"
     if named or covariates is None or isinstance(covariates, int | float):
         raise ArgumentError(

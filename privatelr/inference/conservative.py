@@ -1,10 +1,10 @@
-"""Intervals that are honest for every dataset: the worst over all that the noise leaves possible.
+"""Intervals that hold for every dataset: the worst case over all moments that the noise allows.
 
-The error of ``a.w`` depends on H through ``v = H^-1 a`` alone. For the true v, whatever it is, the
+The error of ``a.w`` depends on H only through ``v = H^-1 a``. For the true v, whatever it is, the
 noise in H times v and the noise in S along v have known laws, and with probability ``1 - beta``
-they stay within limits. That, and the floor of H, are quadratic inequalities about v. The largest
-variance over all v that satisfy them is bounded by Lagrangian duality, where any multipliers give
-a bound (inference.md 9.0; a region of the noise for each v is smaller than one for all).
+they keep within limits. These limits, and the floor of H, are quadratic inequalities about v.
+Lagrangian duality bounds the largest variance over all v that satisfy them, and any multipliers
+give a bound (inference.md 9.0; limits for each v are tighter than limits for all v together).
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
 
 SHARE = 0.1
-"""Part of alpha, the chance that an interval misses, that beta takes: the limits fail as often."""
+"""beta over alpha: the probability that the limits fail, relative to that of a missed interval."""
 _LEVELS = (0.05, 0.005, 5e-4, 5e-5)
-"""Levels whose limits p-values are made from."""
+"""Values of alpha whose limits are used to compute p-values."""
 _MOST_OF_NOISE = np.linspace(0.0, 1.0, 9)
-"""Parts of the variance that may be noise, among which the heaviest tail is looked for."""
+"""Shares of the variance that may be noise; the heaviest tail among them is used."""
 _SCALES = 16
-"""Normal laws that stand for the mixture of a Laplace law."""
+"""Number of normal laws whose mixture approximates a Laplace law."""
 _NORMAL_NODES = np.linspace(-9.0, 9.0, 181)
 _NORMAL_WEIGHTS = np.exp(-(_NORMAL_NODES**2) / 2) / np.exp(-(_NORMAL_NODES**2) / 2).sum()
 _NEGLIGIBLE = 1e-4
-"""Limit across over the least curvature, below which multipliers have too few digits."""
+"""Ratio of the limit `across` to the least curvature below which multipliers lose their digits."""
 _START = 1e-3
-"""First multipliers of the limits, relative to those that the floor alone asks for."""
+"""First multipliers of the noise limits, relative to that of the floor, in natural units."""
 _STEPS = 60
-"""Steps of Newton's method for one weight of the barrier, at most."""
+"""Largest number of Newton steps for one weight of the barrier."""
 _CLOSENESS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
-"""Weights of the barrier in turn, relative to the bound."""
+"""Successive weights of the barrier, relative to the bound."""
 _DECAYS = np.geomspace(1e-3, 1e3, 241)[:, None]
-"""Rates of ``exp(-k |x|)`` on an interval, from the uniform to the Laplace law."""
+"""Rates k of densities ``exp(-k |x|)`` on [-1, 1], from the uniform to the Laplace law."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseLimits:
-    """What the noise does along a fixed direction v of length 1, but with probability beta.
+    """Limits on the noise along a fixed direction v of length 1; they fail with probability beta.
 
     Attributes
     ----------
     across : float
-        The length of N v, N the noise in H, is at most this.
+        Largest length of ``N v``, where N is the noise in H.
     along : float
-        And ``v.N v`` at most this, either way.
+        Largest size of ``v.N v``.
     scores : float
-        The noise in S lowers ``v.S v`` by at most this.
+        Largest amount by which the noise in S lowers ``v.S v``.
     """
 
     across: float
@@ -64,7 +64,7 @@ class NoiseLimits:
 
 
 def limits_of(evidence: NoisyMoments, beta: float) -> NoiseLimits:
-    """The limits for a probability, of which each of the three gets a third."""
+    """Return the limits for a probability, a third of which is given to each of the three."""
     if is_exact(evidence):
         return NoiseLimits(0.0, 0.0, 0.0)
     across, along, scores = _limits(evidence.noise, len(evidence.w), beta / 3)
@@ -74,13 +74,13 @@ def limits_of(evidence: NoisyMoments, beta: float) -> NoiseLimits:
 @lru_cache(maxsize=64)
 def _limits(noise: NoiseLaw, d: int, share: float) -> tuple[float, ...]:
     scales = mixture_of(noise, _SCALES)
-    assert scales is not None  # moments have spherical or normal noise
+    assert scales is not None  # the noise of moments is always spherical or normal
     deviations, weight = np.sqrt(scales[0])[:, None], scales[1]
     reach = 60 * deviations.max() * np.ones(1)
 
     def across(size: FloatArray) -> FloatArray:
-        # N v of a standard normal svec N and a unit vector v: v.N v is standard normal, and the
-        # d - 1 numbers across have variance 1/2
+        # for a standard normal svec N and a unit vector v: v.N v is standard normal, and the
+        # d - 1 components of N v across v have variance 1/2
         if d == 1:
             return along(size)
         rest = np.maximum(size[..., None] ** 2 - _NORMAL_NODES**2, 0.0)
@@ -115,7 +115,7 @@ class WorstErrors:
     privacy: FloatArray
 
     def beyond(self, size: FloatArray) -> FloatArray:
-        """Probability ``(m,)`` of an error of at least `size` ``(m,)``, at most."""
+        """Bound the probability ``(m,)`` of an error of at least `size` ``(m,)`` from above."""
         calibration = self.evidence.calibration
         total = np.maximum(self.sampling + self.privacy, SMALLEST)
         scales = mixture_of(calibration.noise)
@@ -124,7 +124,7 @@ class WorstErrors:
         nodes, weight = scales
         mean = float(weight @ nodes)
         relative = (nodes / mean if mean > 0 else np.ones_like(nodes))[:, None]
-        if calibration.placement == "output":  # the part of the noise does not depend on H
+        if calibration.placement == "output":  # the variance of the noise does not depend on H
             laws = [np.maximum(self.sampling + self.privacy * relative, SMALLEST)]
         else:
             laws = [total * (1 - u + u * relative) for u in _MOST_OF_NOISE]
@@ -132,16 +132,16 @@ class WorstErrors:
         return np.asarray(np.max(tails, axis=0))
 
     def half_width(self, miss: float) -> FloatArray:
-        """Sizes ``(m,)`` that errors exceed with probability `miss` at most."""
+        """Return sizes ``(m,)`` that errors exceed with probability `miss` at most."""
         reach = 100 * np.sqrt(self.sampling + self.privacy)
         return bisect(lambda size: self.beyond(size) > miss, reach * 0, reach)
 
 
 def heaviest_tail(size: FloatArray) -> FloatArray:
-    """Largest ``P(|X| >= size sd)`` ``(m,)`` of all symmetric log-concave laws.
+    """Return the largest ``P(|X| >= size sd)`` ``(m,)`` over all symmetric log-concave laws.
 
-    The laws of block noise and all their sums with normal ones are such. The extremal ones are
-    ``exp(-k |x|)`` on an interval, from the uniform to the Laplace law.
+    Block noise, and its sum with a normal variable, has such a law. The maximum is attained by a
+    density ``exp(-k |x|)`` on an interval, from the uniform to the Laplace law.
     """
     k, whole = _DECAYS, -np.expm1(-_DECAYS)
     variance = (2 * whole - np.exp(-k) * k * (k + 2)) / (k * k * whole)
@@ -152,7 +152,7 @@ def heaviest_tail(size: FloatArray) -> FloatArray:
 
 
 def worst_errors(evidence: NoisyMoments, contrasts: FloatArray, beta: float) -> WorstErrors:
-    """The largest variances of the errors of combinations ``(m, d)``, each but with prob. beta."""
+    """Bound the variances of the errors of combinations ``(m, d)``; each fails with prob. beta."""
     limits, n = limits_of(evidence, beta), evidence.problem.n
     noise = evidence.calibration.noise.variances
     fixed = contrasts**2 @ evidence.calibration.shield.variances
@@ -172,12 +172,13 @@ def worst_errors(evidence: NoisyMoments, contrasts: FloatArray, beta: float) -> 
 def largest_form(
     form: FloatArray, evidence: NoisyMoments, limits: NoiseLimits, a: FloatArray
 ) -> tuple[float, FloatArray]:
-    """Bound on ``v' form v`` over what ``v = H^-1 a`` can be, and about where it is attained.
+    """Bound ``v' form v`` over all possible ``v = H^-1 a``; returns about where it is attained too.
 
-    With the noisy H, and within the limits, it is true that ``v.(a - floor v) >= 0``, ``|a - H v|
-    <= across |v|`` and ``|v.(a - H v)| <= along |v|^2``. The four inequalities, times multipliers
-    above 0, are added to the form; where the sum is concave in v its maximum is a bound (the
-    S-procedure). It is convex in the multipliers, so that Newton's method nears the smallest.
+    With the noisy H, and within the limits, ``v.(a - floor v) >= 0``, ``|a - H v| <= across |v|``
+    and ``|v.(a - H v)| <= along |v|^2``. These are four quadratic inequalities. They are added to
+    the form with positive multipliers. If the sum is concave in v, its maximum is a bound (the
+    S-procedure). The bound is convex in the multipliers, so Newton's method approaches the
+    smallest one.
     """
     length = float(np.linalg.norm(a))
     if length == 0 or limits.across == 0:
@@ -187,7 +188,8 @@ def largest_form(
     top = max(float(np.linalg.eigvalsh(form)[-1]), SMALLEST)
     share = limits.across / max(float(np.linalg.eigvalsh(h)[0]), floor)
     if share < _NEGLIGIBLE:
-        # too little for the digits of the multipliers: v is within share |v| of H^-1 a
+        # the multipliers would lose their digits; instead use that v is close to H^-1 a:
+        # its distance is at most share |v|
         v: FloatArray = np.linalg.solve(h, a).astype(np.float64)
         moved = share / (1 - share) * float(np.linalg.norm(v))
         value = (math.sqrt(max(float(v @ form @ v), 0.0)) + math.sqrt(top) * moved) ** 2
@@ -200,14 +202,15 @@ def largest_form(
         np.array([a / 2, h @ a, a / 2, -a / 2]),
         np.array([0.0, -1.0, 0.0, 0.0]),
     )
-    # alone, the first inequality gives |form| |a|^2 / floor^2
+    # the first inequality alone bounds the form by |form| |a|^2 / floor^2, at the multiplier
+    # 2 |form| / floor; starting there, with small multipliers of the limits, the sum is concave
     units = np.array([1 / floor, _START / limits.across**2, *[_START / limits.along] * 2])
     multipliers = 2 * top * units
-    # from a weak demand to a strong one: each start is then near the minimum of its barrier
+    # the weight of the barrier falls in steps, so each start is near the minimum of its problem
     for closeness in _CLOSENESS:
         multipliers = _descended(dual, multipliers, closeness)
         if not 0 < dual.bound(multipliers)[0] < math.inf:
-            # beyond its limits after all: no v is possible within them, and the floor remains
+            # no v satisfies all limits, so the noise is beyond them; the bound of the floor holds
             return top * (length / floor) ** 2, a * length / floor
     value, v = dual.bound(multipliers)
     return value * length**2, v * length
@@ -215,7 +218,7 @@ def largest_form(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LagrangeDual:
-    """The maximum over v of ``v' form v + sum_i m_i (v' Q_i v + 2 p_i.v + c_i)``."""
+    """The maximum over v of ``v' form v + sum_i m_i (v' Q_i v + 2 p_i.v + c_i)``, given m."""
 
     form: FloatArray
     quadratic: FloatArray
@@ -223,11 +226,11 @@ class LagrangeDual:
     constant: FloatArray
 
     def concave(self, m: FloatArray) -> FloatArray:
-        """Minus the matrix of the sum, which has a maximum if this is positive definite."""
+        """Return minus the matrix of the sum; a maximum exists if it is positive definite."""
         return np.asarray(-self.form - np.einsum("i,ijk->jk", m, self.quadratic))
 
     def bound(self, m: FloatArray) -> tuple[float, FloatArray]:
-        """Value and place of the maximum; infinity where there is none."""
+        """Return value and place of the maximum; the value is infinite if there is none."""
         concave = self.concave(m)
         try:
             np.linalg.cholesky(concave)
@@ -237,14 +240,14 @@ class LagrangeDual:
         return float(m @ self.linear @ v + m @ self.constant), v
 
     def barred(self, m: FloatArray, weight: float) -> float:
-        """The bound with logarithmic barriers, which keep multipliers where there is a maximum."""
+        """Add logarithmic barriers to the bound, which keep multipliers where a maximum exists."""
         value = self.bound(m)[0] if (m > 0).all() else math.inf
         if math.isinf(value):
             return value
         return value - weight * float(np.log(m).sum() + np.linalg.slogdet(self.concave(m))[1])
 
     def derivatives(self, m: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
-        """Gradient ``(4,)`` and Hessian ``(4, 4)`` of `barred`, in units of the multipliers."""
+        """Return gradient ``(4,)`` and Hessian ``(4, 4)`` of `barred`, in units of `m`."""
         v = self.bound(m)[1]
         inverse = np.linalg.inv(self.concave(m))
         image = self.quadratic @ v
@@ -257,24 +260,25 @@ class LagrangeDual:
 
 
 def _descended(dual: LagrangeDual, m: FloatArray, closeness: float) -> FloatArray:
-    """Multipliers of a bound that exceeds the smallest by a few times `closeness`, relatively."""
+    """Return multipliers whose bound exceeds the least by a few times `closeness`, relatively."""
     weight = closeness * dual.bound(m)[0]
     value = dual.barred(m, weight)
     for _ in range(_STEPS):
+        # in units of the multipliers, because their sizes differ by orders of magnitude
         slope, bend = dual.derivatives(m, weight)
         # least squares, because rounding may leave the Hessian singular
         step = -np.linalg.lstsq(bend, slope, rcond=None)[0]
         decrease = -float(step @ slope)
-        if decrease < 1e-3 * weight:  # what is left is far below what the barrier itself costs
+        if decrease < 1e-3 * weight:  # the rest is far below the error that the barrier causes
             break
-        # halved until the value falls by a tenth of what the slope promises; beyond the barrier
-        # the value is infinite, so this also keeps the multipliers above 0
+        # halve the step until the value falls by a tenth of what the slope predicts; beyond the
+        # barrier the value is infinite, so this also keeps the multipliers above 0
         length = 1.0
         while (moved := dual.barred(m * (1 + length * step), weight)) > value - (
             0.1 * length * decrease
         ):
             length /= 2
-            if length < 1e-6:  # rounding decides by now, and any multipliers give a valid bound
+            if length < 1e-6:  # only rounding is left, and any multipliers give a valid bound
                 return m
         m, value = m * (1 + length * step), moved
     return m
@@ -283,16 +287,16 @@ def _descended(dual: LagrangeDual, m: FloatArray, closeness: float) -> FloatArra
 def worst_p_values(
     evidence: NoisyMoments, contrasts: FloatArray, off: FloatArray, alpha: FloatArray | float
 ) -> FloatArray:
-    """P-values ``(m,)`` of combinations ``(m, d)`` that are `off` ``(m,)`` from their null.
+    """Return p-values ``(m,)`` of combinations ``(m, d)`` that are `off` ``(m,)`` from their null.
 
-    Limits for each of a few betas give ``tail / (1 - SHARE)``, but never less than ``beta /
-    SHARE``; the smallest of these is a p-value, since of the limits with beta up to SHARE alpha
-    the narrowest fail with that probability, and within them no tail is smaller than the true
-    one. At the level `alpha` it agrees with the interval.
+    Each of a few betas gives the value ``tail / (1 - SHARE)``, raised to ``beta / SHARE`` if it is
+    smaller. The smallest of these values is a p-value: among the limits with beta up to
+    ``SHARE alpha`` the narrowest fail with probability ``SHARE alpha``, and within them no tail is
+    smaller than the true one. At the level `alpha` it agrees with the interval.
     """
     found = np.ones(len(off))
     for level in sorted({float(alpha), *_LEVELS}, reverse=True):
-        left = found >= level  # smaller levels can do no better for the others
+        left = found >= level  # the others are already below what smaller levels could give
         if not left.any():
             break
         tail = worst_errors(evidence, contrasts[left], SHARE * level).beyond(off[left])

@@ -2,8 +2,8 @@
 
 Given the matrices, ``a.(w - w*)`` is a normal number plus a linear function of the noise that was
 drawn, whose exact law is public (inference.md 3.2 and 3.3). Spherical Laplace noise is a scale
-mixture of normals; any other that is not normal is taken as points of its law. So every law here
-is a mixture of normal laws, and every tail a mean of normal tails.
+mixture of normals; any other noise that is not normal is represented by points of its law. So every
+law here is a mixture of normal laws, and every tail is a mean of normal tails.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
     from privatelr.inference.noisy_moments import NoisyMoments
 
 PUBLIC_SEED = 20_190_901
-"""The seed of points that stand for known laws: public, and the same at every call."""
+"""The seed of the points that represent known laws: public, and the same at every call."""
 _NODES, _FEW_NODES = 40, 12
-"""Normal laws in a mixture; fewer do where many matrices spread the scales by themselves."""
+"""Number of normal laws in a mixture; the smaller one is for many matrices, which mix by
+themselves."""
 _LARGEST_ORDER = 100.0
-"""The order of Laguerre polynomials beyond which their weights overflow."""
+"""Largest order of Laguerre polynomials whose weights do not overflow."""
 _POINTS, _DRAWS = 8192, 20_000
-"""Points that stand for a law of noise, and draws of the errors of several combinations."""
+"""Number of points that represent a law of noise, and of draws of joint errors."""
 _WIDE = 60.0
-"""Standard deviations that no error exceeds in any of the normal laws."""
+"""Number of standard deviations of a normal law beyond which its tail is neglected."""
 _STEPS = 34
-"""Halvings of an interval, which leave a part of 6e-11 of it."""
+"""Number of halvings of an interval, after which 6e-11 of its width is left."""
 SMALLEST = 1e-290
-"""Variance of what does not vary at all, as in a plain fit to one record."""
+"""Least variance of an error, which stands for 0, as in a plain fit to one record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrices:
-    """Curvatures and scores that are taken to be equally likely.
+    """Pairs of matrices H and S that are treated as equally likely.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class ErrorLaw:
     Attributes
     ----------
     centre, sd : ndarray of shape (c, m)
-        Of the components.
+        Means and standard deviations of the components.
     weight : ndarray of shape (c,)
         Sums to 1.
     sampling, privacy : ndarray of shape (m,)
@@ -82,7 +83,7 @@ class ErrorLaw:
         return np.asarray(self.weight @ scipy.special.ndtr((limit - self.centre) / self.sd))
 
     def above(self, limit: FloatArray) -> FloatArray:
-        """Probability ``(m,)`` of an error of at least `limit` ``(m,)``, small ones with digits."""
+        """Probability ``(m,)`` of an error of at least `limit` ``(m,)``, accurate if small, too."""
         return np.asarray(self.weight @ scipy.special.ndtr((self.centre - limit) / self.sd))
 
     def beyond(self, size: FloatArray) -> FloatArray:
@@ -107,7 +108,7 @@ class ErrorLaw:
 def bisect(
     is_short: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """Where a condition that holds for small numbers ends, for each of ``(m,)``; from above."""
+    """Find where a condition on ``(m,)`` numbers ends that holds for small ones, from above."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
         short = is_short(middle)
@@ -122,7 +123,7 @@ def solved_for(curvature: FloatArray, contrasts: FloatArray) -> FloatArray:
 
 
 def carriers(evidence: NoisyMoments, solved: FloatArray, contrasts: FloatArray) -> FloatArray:
-    """What the noise of the coefficients is multiplied by, ``(k, d, m)``.
+    """Return the factors ``(k, d, m)`` of the noise in the errors of the combinations.
 
     Under objective perturbation a tilt of the sum form moves the minimiser by ``-H^-1 b / n``;
     output noise is added to it.
@@ -152,7 +153,7 @@ def law_of(
     contrasts: FloatArray,
     centre: FloatArray | float = 0.0,
 ) -> ErrorLaw:
-    """The mixture, from what multiplies the mean gradient and what multiplies the noise.
+    """Make the mixture, from the factors of the mean gradient and those of the noise.
 
     Parameters
     ----------
@@ -189,9 +190,9 @@ def law_of(
 
 
 def mixture_of(noise: NoiseLaw, count: int = _NODES) -> tuple[FloatArray, FloatArray] | None:
-    """Variances and weights ``(j,)`` of the normal laws that a spherical law mixes, if it does.
+    """Return variances and weights ``(j,)`` of at most `count` normal laws that make up `noise`.
 
-    At most `count` of them stand for all.
+    They approximate the mixture. The result is None if the noise is not a scale mixture.
     """
     match noise:
         case NoNoise():
@@ -206,7 +207,7 @@ def mixture_of(noise: NoiseLaw, count: int = _NODES) -> tuple[FloatArray, FloatA
 
 @lru_cache(maxsize=64)
 def _gamma_nodes(shape: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights that stand for a Gamma variable of scale 1."""
+    """Return nodes and weights of a quadrature for a Gamma variable of scale 1."""
     if shape - 1 <= _LARGEST_ORDER:
         nodes, weight = scipy.special.roots_genlaguerre(count, shape - 1)
         return nodes, weight / weight.sum()

@@ -21,14 +21,14 @@ from privatelr.mechanisms import Release
 from privatelr.types import FloatArray
 
 _LEAST = 1e-12
-"""The part of the largest curvature below which a direction is as good as flat."""
+"""Share of the largest curvature below which a direction counts as flat."""
 _ALIKE = 1e-10
-"""Smallest over largest singular value of equations that are taken to follow from each other."""
+"""Ratio of smallest to largest singular value below which equations count as dependent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inference:
-    """What is known of m combinations of the coefficients.
+    """Estimates, errors, intervals and tests of m combinations of the coefficients.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Inference:
 
 
 def combinations(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
-    """Combinations ``(m, d)`` and the values ``(m,)`` to test, 0 if there are none."""
+    """Return combinations ``(m, d)`` and the values ``(m,)`` to test, by default 0."""
     rows = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
     return rows, np.zeros(len(rows)) if null is None else np.asarray(null, dtype=np.float64)
 
@@ -99,7 +99,7 @@ def infer(
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
     rows, values = combinations(contrasts, null)
-    # by how much p-values grow when all intervals are to hold together (Bonferroni)
+    # factor of the p-values when all intervals are to hold together (Bonferroni)
     count = len(rows) if asked.simultaneous else 1
     level = 1 - (1 - asked.level) / count
     estimate = rows @ evidence.w
@@ -107,7 +107,7 @@ def infer(
     law: distribution.ErrorLaw | WorstErrors
     if asked.target == "unpenalised":
         law = debiased_law(evidence, matrices_for(release, asked), rows)
-        taken = law.weight @ law.centre  # what the penalty took, with its sign
+        taken = law.weight @ law.centre  # the bias of the penalty, with its sign
         low, high = (law.quantile(share) for share in ((1 - level) / 2, (1 + level) / 2))
         estimate, below, above = estimate - taken, high - taken, taken - low
         p_value = 2 * np.minimum(law.below(off), law.above(off)) * count
@@ -121,7 +121,7 @@ def infer(
         law = distribution.error_law(evidence, matrices, rows)
         half, p_value = law.half_width(asked.level), law.beyond(np.abs(off))
         if count > 1:
-            # together by the largest of all errors, each in its own standard errors
+            # joint intervals use the largest of all errors, each in units of its standard error
             sd = np.sqrt(np.maximum(law.sampling + law.privacy, distribution.SMALLEST))
             largest = np.abs(distribution.joint_errors(evidence, matrices, rows) / sd).max(axis=1)
             as_far = (largest[:, None] >= np.abs(off) / sd).sum(axis=0)
@@ -146,10 +146,10 @@ def infer(
 def debiased_law(
     evidence: NoisyMoments, matrices: distribution.Matrices, contrasts: FloatArray
 ) -> distribution.ErrorLaw:
-    """The law of ``a.(w - w0)`` for combinations ``(m, d)``; its centre is what the penalty took.
+    """Return the law of ``a.(w - w0)`` for combinations ``(m, d)``, centred at the penalty's bias.
 
-    Under objective perturbation the step is ``H0^-1 (H w - g - b / n)``; output noise is added
-    to w, so that H carries it too.
+    Under objective perturbation the step is ``H0^-1 (H w - g - b / n)``. Output noise is added
+    to w, so H multiplies it, too.
     """
     least = _LEAST * evidence.largest_trace
     bare = floored(matrices.curvature - evidence.floor * np.eye(len(evidence.w)), least)
@@ -165,8 +165,8 @@ def debiased_law(
 def covariance(release: Release, asked: Question = USUAL) -> FloatArray:
     """Covariance ``(d, d)`` of the design coefficients: sampling error and noise.
 
-    In the conservative mode it is that of the posterior, enlarged so that no standard error
-    is smaller than the conservative one.
+    In the conservative mode it is the covariance of the posterior mode, enlarged until no
+    standard error is smaller than the conservative one.
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
     matrices, identity = matrices_for(release, asked), np.eye(len(evidence.w))
@@ -197,7 +197,7 @@ class JointTest:
         Wald's quadratic form.
     df : int
     p_value : float
-        Where it is simulated, not below 5e-5.
+        At least 5e-5 if it is simulated.
     mode, target : str
     """
 
@@ -218,9 +218,9 @@ def joint_test(
 ) -> JointTest:
     """Test that combinations ``(q, d)`` of the design coefficients have the values `null` ``(q,)``.
 
-    One equation is tested as `infer` tests it. Several are tested by Wald's statistic, whose law
-    under the noise is simulated; in the conservative mode, and without the penalty, by the smallest
-    of their p-values times their number.
+    A single equation is tested as in `infer`. Several equations are tested by Wald's statistic,
+    whose law under the noise is simulated. In the conservative mode, and for the unpenalised
+    target, the test uses the smallest of their p-values times their number.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def joint_test(
     elif asked.mode == "conservative" or asked.target == "unpenalised":
         p_value = min(1.0, q * float(single.p_value.min()))
     elif len(matrices.curvature) == 1 and scales is not None and len(scales[0]) == 1:
-        # errors have one normal law, so that the statistic is a chi-square number
+        # the errors have a single normal law, so the statistic has a chi-square law
         p_value = float(scipy.special.chdtrc(q, statistic))
     else:
         errors = distribution.joint_errors(evidence_of(release), matrices, rows)

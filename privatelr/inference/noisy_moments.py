@@ -1,7 +1,7 @@
-"""What a release says of its own error, and which true moments its noise leaves possible.
+"""The noisy moments of a release, and the true moments that their noise allows.
 
-A flat prior on the feasible cone and the known law of the noise give a posterior; where the noise
-is small it is that of the noise alone, carried back into the cone (inference.md 5).
+A flat prior on the feasible cone and the known law of the noise give a posterior. Where the noise
+is small, draws of the noise are subtracted and the result is moved into the cone (inference.md 5).
 
 Conventions are those of inference.md with its 2c written as the package's lambda: H is the
 curvature of the mean objective, penalty included, and S the covariance of one record's gradient.
@@ -27,10 +27,10 @@ from privatelr.types import BoolArray, FloatArray
 Mode = Literal["posterior", "conservative", "plug-in"]
 MODES: tuple[Mode, ...] = ("posterior", "conservative", "plug-in")
 FRAGILE = 0.3
-"""Ratio of noise to signal from which the noise in H is not small any more (inference.md 9.0)."""
+"""Ratio of noise to signal from which on the noise in H counts as large (inference.md 9.0)."""
 
 _FLAT = 1e-13
-"""The part of the largest curvature below which eigenvalues are rounding."""
+"""Share of the largest curvature below which eigenvalues are rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +48,11 @@ class NoisyMoments:
     curvature_sd : float
         Standard deviation of the noise on a diagonal entry of H.
     balance : float
-        eta: the noise in S is smaller by it.
+        eta, the factor by which the noise in S is smaller than that in H.
     calibration : Calibration
-        Of the coefficients.
+        The calibration of the coefficients.
     noise : NoiseLaw
-        Of the moments, on ``(svec H, eta svec S)``.
+        The law of the noise of the moments, on ``(svec H, eta svec S)``.
     """
 
     w: FloatArray
@@ -74,35 +74,35 @@ class NoisyMoments:
 
     @property
     def floor(self) -> float:
-        """lambda: H is nowhere flatter."""
+        """lambda, a lower bound on the eigenvalues of H."""
         return self.problem.lambda_
 
     @property
     def largest_trace(self) -> float:
-        """Of H without its penalty: ``c R^2``."""
+        """``c R^2``, the largest trace of H without its penalty."""
         return self.problem.loss.curvature_bound * self.problem.radius**2
 
     @property
     def largest_scores(self) -> float:
-        """Of S: ``L^2 R^2``."""
+        """``L^2 R^2``, the largest trace of S."""
         return self.problem.reach**2
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How far the released matrices can be trusted; all of it is a function of the release.
+    """How reliable the released matrices are; all of it is a function of the release.
 
     Attributes
     ----------
     noise_to_signal : float
         Typical size of the noise in H over its smallest eigenvalue.
     relative_bias : float
-        Length of what the penalty shrinks the coefficients by, over their length; infinite
-        where the data hardly bends the objective.
+        Length of the bias of the penalty, over the length of the coefficients; infinite if the
+        data adds hardly any curvature to the objective.
     is_fragile : bool
         Whether H may be near its floor and the noise is not small (inference.md 9.0).
     mode : str
-        What intervals are made by, unless asked for otherwise.
+        The default mode of intervals.
     """
 
     noise_to_signal: float
@@ -112,12 +112,12 @@ class Quality:
     @property
     def mode(self) -> Mode:
         if self.noise_to_signal == 0:
-            return "plug-in"  # there is nothing to average over
+            return "plug-in"  # without noise in the matrices there is nothing to average over
         return "conservative" if self.is_fragile else "posterior"
 
 
 def require_moments(release: Release) -> Moments:
-    """The moments of a release; raises `GuaranteeError` if they were not requested."""
+    """Return the moments of a release; raises `GuaranteeError` if they were not requested."""
     if release.moments is None:
         raise GuaranteeError(
             "spend: standard errors were not requested with this fit, and cannot be added to it; "
@@ -143,7 +143,7 @@ def evidence_of(release: Release) -> NoisyMoments:
 
 
 def quality(release: Release) -> Quality:
-    """Noise and bias of what was released, and the mode of inference that they call for."""
+    """Measure noise and bias of a release, and choose the mode of inference that suits them."""
     evidence = evidence_of(release)
     values = np.linalg.eigvalsh(evidence.curvature)
     smallest, sd = float(values[0]), evidence.curvature_sd
@@ -164,29 +164,29 @@ def relative_bias(evidence: NoisyMoments) -> float:
 
 
 def is_exact(evidence: NoisyMoments) -> bool:
-    """Whether the matrices are without noise, as those of a plain fit."""
+    """Whether the matrices have no noise, as in a plain fit."""
     return isinstance(evidence.noise, NoNoise)
 
 
 _CHAINS, _WARM_UP, _KEPT, _APART = 64, 60, 6, 8
-"""Chains of a sampler, steps before the first draw that is kept, draws of each, steps between."""
+"""Number of chains, of warm-up steps, of draws that a chain keeps, and of steps between them."""
 _SHRINKS = 60
-"""Times that a step of a chain is tried; beyond them the chain stays where it is."""
+"""Largest number of attempts at a step of a chain; after them the chain stays where it is."""
 _SHORTEST = 1e-9
-"""Least length of noise over its scale, which keeps the law of the scale from dividing by 0."""
+"""Least ratio of the length of noise to its scale, which avoids a division by 0."""
 _INSIDE = 0.05
-"""Deviations of the noise above the floor where chains start."""
+"""Distance from the floor at which chains start, in standard deviations of the noise."""
 
 
 def floored(matrices: FloatArray, floor: float) -> FloatArray:
-    """Symmetric matrices ``(..., d, d)`` with eigenvalues below `floor` raised to it."""
+    """Raise the eigenvalues of symmetric matrices ``(..., d, d)`` to at least `floor`."""
     values, vectors = np.linalg.eigh(matrices)
     raised = np.maximum(values, floor)[..., None, :]
     return np.asarray((vectors * raised) @ np.swapaxes(vectors, -1, -2))
 
 
 def plug_in(evidence: NoisyMoments, scores_floor: float = 0.0) -> Matrices:
-    """The released matrices, carried into the feasible cone (inference.md 4.4)."""
+    """Move the released matrices into the feasible cone (inference.md 4.4)."""
     return Matrices(
         floored(evidence.curvature, evidence.floor)[None],
         floored(evidence.scores, scores_floor)[None],
@@ -194,10 +194,10 @@ def plug_in(evidence: NoisyMoments, scores_floor: float = 0.0) -> Matrices:
 
 
 def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
-    """Draws from the posterior of both matrices; the same at every call.
+    """Draw from the posterior of both matrices; the draws are the same at every call.
 
-    Where the noise is small it is what the release could have been made from if all matrices were
-    possible, carried into the cone.
+    Where the noise is small, they are drawn from the posterior without constraints, and moved into
+    the cone.
     """
     if is_exact(evidence):
         return plug_in(evidence)
@@ -215,9 +215,9 @@ def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
 
 
 def _posterior(evidence: NoisyMoments) -> Matrices:
-    """Elliptical slice sampling in the cone, the scale of Laplace noise sampled along.
+    """Sample by elliptical slices in the cone, together with the scale of Laplace noise.
 
-    Many chains run side by side. Given the scale, the noise is normal (Murray, Adams and MacKay
+    Many chains run in parallel. Given the scale, the noise is normal (Murray, Adams and MacKay
     2010); given the noise, the reciprocal of the squared scale is inverse Gaussian.
     """
     rng, law = np.random.default_rng(PUBLIC_SEED), evidence.noise
@@ -236,7 +236,7 @@ def _posterior(evidence: NoisyMoments) -> Matrices:
             sd = (1 / np.sqrt(rng.wald(law.rate / length, law.rate**2)))[:, None]
         x = _sliced(x, sd * rng.standard_normal(x.shape), curvature, rng)
         y = _sliced(y, sd / balance * rng.standard_normal(y.shape), scores, rng)
-        # draws of one chain stand apart, so that they are nearly independent
+        # several steps lie between the draws of a chain, so they are nearly independent
         if step >= _WARM_UP and (step - _WARM_UP) % _APART == _APART - 1:
             kept.append((x, y))
     xs, ys = (np.concatenate(part) for part in zip(*kept, strict=True))
@@ -251,7 +251,7 @@ class FeasibleCone:
     largest_trace: float
 
     def start(self, sd: float) -> FloatArray:
-        """An offset ``(k,)`` well inside, near the noisy matrix."""
+        """Return an offset ``(k,)`` inside the cone, near the noisy matrix."""
         least = min(_INSIDE * sd, self.largest_trace / (2 * len(self.noisy)))
         inside = floored(self.noisy, least)
         excess = float(np.trace(inside)) / (0.99 * self.largest_trace)
@@ -261,7 +261,7 @@ class FeasibleCone:
         """Whether noisy matrix plus offset ``(c, k)`` is in the cone."""
         matrices = self.noisy + matrix_of(offset)
         small = np.trace(matrices, axis1=1, axis2=2) <= self.largest_trace
-        # a factor for each matrix by itself, because one failure ends a stack of them
+        # each matrix is factored by itself, because one failure would end a stack of them
         return np.array(
             [
                 ok and lapack.dpotrf(one, clean=0)[1] == 0
@@ -273,7 +273,7 @@ class FeasibleCone:
 def _sliced(
     x: FloatArray, y: FloatArray, cone: FeasibleCone, rng: np.random.Generator
 ) -> FloatArray:
-    """One step for each chain: a point of the ellipse through x and y that is in the cone."""
+    """Take one step in each chain, to a point in the cone on the ellipse through x and y."""
     angle = rng.uniform(0, 2 * math.pi, len(x))
     low, high = angle - 2 * math.pi, angle.copy()
     found, left = x.copy(), np.arange(len(x))

@@ -1,9 +1,9 @@
-"""Errors of any number of combinations at once, as those of the rows of a new frame.
+"""Errors of any number of combinations at once, such as the rows of a new frame.
 
-A combination costs `infer` a law of its own. Here one matrix bounds the variances of all of them,
-and one factor takes standard errors to half widths. Neither depends on the combinations, so that
-the interval of a row is the same whatever rows stand next to it. In the posterior mode it is never
-shorter than the one that `infer` finds; in the conservative one both are bounds.
+`infer` computes a law for each combination. Here one matrix bounds the variances of all of them,
+and one factor turns standard errors into half widths. Neither depends on the combinations, so the
+interval of a row does not depend on the other rows. In the posterior mode it is never shorter than
+the interval of `infer`; in the conservative mode both are bounds.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from privatelr.privacy.noise import SphericalLaplace
 from privatelr.types import FloatArray
 
 _PORTIONS = np.linspace(0.0, 1.0, 9)
-"""Parts of a variance that are noise, among which the heaviest tail is looked for."""
+"""Shares of the variance that may be noise; the heaviest tail among them is used."""
 _HALVINGS = 16
 _RATIOS = 120
 _TINY = 1e-300
 _FIRST = np.log([2.0, 2e-3, 2e-3, 2e-3])
-"""Logarithms of the multipliers where a search begins, relative to their natural sizes."""
+"""Logarithms of the first multipliers of a search, relative to their natural sizes."""
 _SEARCHES = 3
 _FAR = 50.0
-"""Multipliers are within this many powers of e of where the search begins."""
+"""Largest change of the logarithm of a multiplier during a search."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class RowErrors:
     Attributes
     ----------
     roots : tuple of ndarray of shape (d, d)
-        ``|a' root|`` is a standard error for each of them; the smallest counts.
+        Each of them gives a standard error ``|a' root|``; the smallest is used.
     factor : float
         Half width of an interval over the standard error.
     level : float
@@ -57,7 +57,7 @@ class RowErrors:
         """Standard errors ``(n,)`` of combinations ``(n, d)``, each by itself to the last bit."""
         found = []
         for root in self.roots:
-            # summed in an order that the batch does not change, as a product of matrices would
+            # summed in a fixed order; that of a product of matrices would depend on the batch
             total = np.zeros(len(rows))
             for column in root.T:
                 image = np.zeros(len(rows))
@@ -73,14 +73,14 @@ class RowErrors:
 
 
 def row_errors(release: Release, asked: Question) -> RowErrors:
-    """What bounds the errors of all combinations of the design coefficients.
+    """Bound the errors of all combinations of the design coefficients.
 
     Parameters
     ----------
     release : Release
         With moments.
     asked : Question
-        Of its penalised target; the level is that of each combination by itself.
+        A question about the penalised target; its level is for each combination by itself.
 
     Raises
     ------
@@ -106,11 +106,11 @@ def _row_errors(release: Release, asked: Question) -> RowErrors:
 
 
 def _averaged(release: Release, asked: Question) -> RowErrors:
-    """The mean covariance, and the factor of the worst combination.
+    """Return the mean covariance, and the factor of the worst combination.
 
-    Let r be the variance that one of the equally likely matrices gives a combination, over the
-    mean of them all. Its mean is 1, and it lies between the extreme eigenvalues of the whitened
-    covariances. Its variance is at most the largest eigenvalue of their covariance.
+    For one of the equally likely matrices, let r be the variance of a combination over the mean of
+    that variance over all matrices. The mean of r is 1, and r lies between the extreme eigenvalues
+    of the whitened covariances. Its variance is at most the largest eigenvalue of their covariance.
     """
     matrices, calibration = matrices_for(release, asked), release.calibration
     n = calibration.problem.n
@@ -136,8 +136,8 @@ def _averaged(release: Release, asked: Question) -> RowErrors:
         half = np.linalg.solve(lower, added)
         shares = np.linalg.eigvalsh(np.linalg.solve(lower, np.swapaxes(half, 1, 2)))
         portion = min(1.0, float(shares.max()))
-    # noise that mixes no normal laws is taken as a Laplace number, the heaviest tails that a
-    # log-concave law can have
+    # noise that is not a mixture of normal laws is treated as a Laplace number, which has the
+    # heaviest tails that a log-concave law can have
     mixed = mixture_of(calibration.noise) or mixture_of(SphericalLaplace(1, 1.0))
     assert mixed is not None
     nodes, weight = mixed
@@ -152,9 +152,10 @@ def _averaged(release: Release, asked: Question) -> RowErrors:
 def _factor(
     sd: FloatArray, weight: FloatArray, ratios: FloatArray, spread: float, miss: float
 ) -> float:
-    """Standard errors that an error exceeds with probability `miss`, for the worst law of r.
+    """Return the number of standard errors that an error exceeds with probability `miss`.
 
-    `sd` ``(u, c, j)`` is for each portion of noise and each ratio r of the mixed normal laws.
+    It holds for the worst law of r. `sd` ``(u, c, j)`` has the standard deviations of the mixed
+    normal laws, for each portion of noise and each ratio r.
     """
 
     def misses(size: float) -> float:
@@ -181,7 +182,7 @@ def _factor(
 
 
 def _worst(evidence: NoisyMoments, asked: Question) -> RowErrors:
-    """Matrices that bound the variance of each combination within the limits of the noise."""
+    """Return matrices that bound the variance of any combination within the limits of the noise."""
     miss = 1 - asked.level
     limits, n = limits_of(evidence, SHARE * miss), evidence.problem.n
     noise = np.diag(evidence.calibration.noise.variances)
@@ -203,11 +204,11 @@ def _worst(evidence: NoisyMoments, asked: Question) -> RowErrors:
 def bounding_form(
     form: FloatArray, evidence: NoisyMoments, limits: NoiseLimits, reference: FloatArray
 ) -> FloatArray:
-    """A matrix M with ``v' form v <= a' M a`` for all a and what ``v = H^-1 a`` can be.
+    """Return a matrix M with ``v' form v <= a' M a`` for all a and all possible ``v = H^-1 a``.
 
-    With the inequalities of `conservative` and any multipliers for which their sum with the form
-    is concave in v, the largest value of the sum is a quadratic form in a. The multipliers are
-    those that make the trace of M times `reference` small.
+    The inequalities of `conservative`, times multipliers, are added to the form. If the sum is
+    concave in v, its largest value is a quadratic form in a. The multipliers are chosen to make
+    the trace of M times `reference` small.
     """
     h, floor, identity = evidence.curvature, evidence.floor, np.eye(len(form))
     across, along = limits.across, limits.along
@@ -236,7 +237,7 @@ def bounding_form(
         return np.inf if found is None else float(np.sum(found * reference)) / top
 
     logs = _FIRST
-    for _ in range(_SEARCHES):  # each begins anew with a wide simplex where the last one ended
+    for _ in range(_SEARCHES):  # each starts where the last one ended, with a wide simplex again
         logs = scipy.optimize.minimize(size_of, logs, method="Nelder-Mead").x
     found = bound(logs)
     assert found is not None

@@ -1,4 +1,4 @@
-"""What can be asked of inference: one record of choices, read once and passed on whole."""
+"""The choices of inference in one record, which is checked once and then passed on."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ STANDARD_LEVEL = 0.95
 BOOTSTRAP = "bootstrap"
 TARGETS, METHODS = ("penalised", "unpenalised"), ("sandwich", "wkl", BOOTSTRAP)
 _OLDER = {"regularised": "penalised", "unregularised": "unpenalised"}
-"""Spellings of earlier versions, which old scripts have."""
+"""Spellings of earlier versions, which are still accepted."""
 LARGEST_BIAS = 0.25
-"""Relative bias beyond which one step does not take it off (inference.md 3.4)."""
+"""Largest relative bias of the penalty that one step can remove (inference.md 3.4)."""
 
 
 def read_level(level: Any, argument: str = "level") -> float:
-    """A level of confidence as a number; raises `ArgumentError`."""
+    """Return a level of confidence as a number; raises `ArgumentError`."""
     takes = "a number from 0.5 to 0.9999, such as 0.95"
     return require_number(ArgumentError, argument, level, takes, at_least=0.5, at_most=0.9999)
 
@@ -43,14 +43,14 @@ class Question:
     Attributes
     ----------
     level : float
-        Of confidence.
+        Level of confidence.
     mode : {None, "posterior", "conservative", "plug-in"}
-        How the noise in the matrices is taken into account; by default as `quality` says.
+        How the noise in the matrices is taken into account; `quality` chooses the default.
     target : {"penalised", "unpenalised"}
         The minimiser of the expected objective, or of the expected loss without its penalty.
     method : {"sandwich", "wkl", "bootstrap"}
-        ``"wkl"`` is the method as Wang, Kifer and Lee (2019) have it: the released matrices,
-        with eigenvalues below lambda raised to it in both.
+        ``"wkl"`` is the method of Wang, Kifer and Lee (2019): it uses the released matrices, with
+        eigenvalues below lambda raised to lambda in both.
     simultaneous : bool
         Whether all intervals are to hold together; p-values are then adjusted alike.
     covariates
@@ -115,14 +115,14 @@ USUAL = Question()
 
 
 def level_of(alpha: Any) -> float:
-    """The level of confidence that leaves out `alpha`; raises `ArgumentError`."""
+    """Return the level of confidence ``1 - alpha``; raises `ArgumentError`."""
     takes = "a number from 0.0001 to 0.5, such as 0.05 for intervals at 95%"
     share = require_number(ArgumentError, "alpha", alpha, takes, at_least=1e-4, at_most=0.5)
     return min(1 - share, 0.9999)
 
 
 def answerable(release: Release, asked: Question) -> Question:
-    """The question with the mode that this release calls for.
+    """Return the question with its default mode replaced by the one for this release.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def answerable(release: Release, asked: Question) -> Question:
 
 
 def matrices_for(release: Release, asked: Question) -> Matrices:
-    """Curvatures and scores to average over."""
+    """Return the curvatures and scores to average over."""
     evidence = evidence_of(release)
     if asked.method == "wkl":
         return plug_in(evidence, scores_floor=evidence.floor)
@@ -162,5 +162,5 @@ def matrices_for(release: Release, asked: Question) -> Matrices:
 
 @lru_cache(maxsize=16)
 def _plausible(release: Release) -> Matrices:
-    """The posterior of a release, which is its function, drawn only once."""
+    """Return draws from the posterior of a release, which are made once and kept."""
     return plausible(evidence_of(release), quality(release).noise_to_signal)

@@ -1,4 +1,4 @@
-"""Where promise meets data: calibrate from public facts, draw once, release."""
+"""Mechanisms: they calibrate noise from public facts, draw it once, and release."""
 
 from privatelr.mechanisms.perturbation import (
     Draws,

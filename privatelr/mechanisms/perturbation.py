@@ -1,4 +1,4 @@
-"""Objective and output perturbation: the one place where promise meets data, and what leaves it."""
+"""Objective and output perturbation: noise is added to the data's results here, and released."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ else:
     flint = lazy_import("flint")
 
 _ROUNDED_UP = 1 + 1e-6
-"""Factor above what the length of any vector in memory can lose to rounding."""
+"""Factor that exceeds the relative rounding error of the length of any vector in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Paid for, and free to publish: two noisy matrices at the released coefficients w.
+    """Two noisy matrices at the released coefficients w, which are paid for and free to publish.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Release:
     entry : Entry or None
         What a ledger was charged for both.
     moments : Moments or None
-        What inference is made of, if it was bought.
+        The noisy matrices for inference, if they were requested.
     """
 
     coef: FloatArray
@@ -105,12 +105,12 @@ class Draws:
 
 
 def draw(calibration: Calibration, randomness: Randomness) -> Draws:
-    """All the noise that a release under this calibration takes."""
+    """Draw all the noise that a release under this calibration needs."""
     return Draws(randomness.draw(calibration.noise), randomness.draw(calibration.shield))
 
 
 def distance_from(noise: Draw) -> Callable[[FloatArray], float] | None:
-    """What tells how far many columns of noise are from a vector at most; None for few columns."""
+    """Return a function that bounds the distance of noise from a vector; None for few columns."""
     if isinstance(noise, BlockwiseDraw):
         return noise.distance
     if not isinstance(noise, FloatDraw) or len(noise.vector) <= MANY:
@@ -130,7 +130,7 @@ def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: flo
     centre
         Exact numbers, d of them: doubles or balls.
     noise
-        Enclosed as tightly as it takes until no coordinate is in doubt.
+        It is enclosed more and more tightly until no coordinate is in doubt.
     """
     if isinstance(centre, np.ndarray):
         if isinstance(noise, BlockwiseDraw):
@@ -182,7 +182,7 @@ def release_minimiser(
         Of ``calibration.noise``, the tilt b in the sum form or what is added, and of
         ``calibration.shield``.
     solver : Solver
-        Where it stops short, a slower method goes on; the result is the same to tau.
+        If it does not reach tau, a slower method continues; the result is the same up to tau.
 
     Notes
     -----
@@ -194,7 +194,7 @@ def release_minimiser(
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
         tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
-    # the solver gets an array of its own, since it may write into it
+    # the solver gets its own array, because it may write into it
     objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n)
     known = tilt.enclose, distance_from(tilt)
     minimum = certified_minimum(objective, solver, calibration.tau, *known)
@@ -203,13 +203,13 @@ def release_minimiser(
 
 
 def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: Solver) -> Release:
-    """The plain fit: minimise J and release the minimiser, which nothing protects.
+    """The plain fit: minimise J and release the minimiser without any protection.
 
     Raises
     ------
     NotConvergedError
-        If the gradient at what the solver returned is above `certificate`. The check is made on
-        the rows themselves, whatever the solver says of itself.
+        If the gradient at the solver's result is above `certificate`. It is computed from
+        the rows, whatever the solver reports.
 
     Notes
     -----
@@ -250,7 +250,7 @@ def matrix_of(vectors: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def _triangle(d: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Places of the upper triangle, by rows, and what svec multiplies them by."""
+    """Return the positions of the upper triangle, by rows, and the factors of svec."""
     rows, columns = np.triu_indices(d)
     return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))
 
@@ -283,11 +283,11 @@ def release_moments(
 
 
 def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) -> FloatArray:
-    """``(svec H, eta svec S)`` of the rows themselves, which nothing protects."""
+    """Return ``(svec H, eta svec S)`` of the rows, without any noise."""
     loss = calibration.problem.loss
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        # each margin by itself, so that no record changes what another one adds
+        # each margin is computed by itself, so no record changes the contribution of another one
         margin = y * row_products(x, coef)
         used = y * y
         return gram(x, loss.curvature(margin) * used), gram(x, loss.slope(margin) ** 2 * used)

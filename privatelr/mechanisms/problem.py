@@ -1,4 +1,4 @@
-"""What a mechanism may know before it meets the data."""
+"""The public facts that a mechanism may use before it reads the data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Problem:
     radius : float
         R, the largest length of a row, the intercept entry included.
     blocks : tuple of Block
-        The blocks of columns that the design is a product of, in order; empty if it is none.
+        The blocks of columns whose product the design is, in order; empty if it is not a product.
     lambda_ : float
         Penalty of the mean objective.
     """
@@ -74,4 +74,4 @@ def require_shape(rows: Any, problem: Any) -> None:
 
 
 Facts = Problem
-"""A problem by the name that it has while no penalty is chosen."""
+"""The name of `Problem` where the penalty is not chosen yet."""

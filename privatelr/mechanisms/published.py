@@ -1,7 +1,7 @@
-"""What was published: mechanisms as they were first printed, beside what is proven here.
+"""Published mechanisms as they were first printed, for comparison with those proven here.
 
 - ``analysis="cms11"``, R's bound and that of the programs ``lrsimple`` and ``svmsimple``
-  (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9). It is proven, and larger than it need be;
+  (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9). It is proven, but larger than necessary;
   its formulas are rows of the tables in `privatelr.mechanisms.calibration.pure`.
 - `dmw_svm_thesis`, the support vector machine by linear programs, which reproduces the tables of
   the thesis that printed it. Not for use: it spends more than it claims, and `true_epsilon` says
@@ -38,12 +38,12 @@ from privatelr.types import FloatArray, IntArray
 
 MOST_ROUNDS = 2000
 _GRID = 60
-"""How many numbers of rounds `true_epsilon` is looked for at."""
+"""How many numbers of rounds `true_epsilon` compares."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThesisFit:
-    """What the printed algorithm returns, and what it truly costs.
+    """The result of the printed algorithm, and its true price.
 
     Attributes
     ----------

@@ -3,7 +3,7 @@
 Any registered loss goes with any row. To add a mechanism, write its formulas in
 `privatelr.mechanisms.calibration`, a module with `release`, and list both here.
 
-A price may buy two releases: the coefficients, then what inference needs to know of their error.
+A price may pay for two releases: the coefficients, then the matrices that inference needs.
 The second sees the first as public, so their guarantees add up (adaptive composition).
 """
 
@@ -61,7 +61,7 @@ MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
 
 
 def find_mechanism(request: Request) -> Mechanism:
-    """The row of the table for a request; raises `GuaranteeError` where none is proven."""
+    """Return the row of the table for a request; raises `GuaranteeError` if none is proven."""
     key = (request.placement, type(request.target))
     if key not in MECHANISMS:
         raise GuaranteeError(
@@ -84,7 +84,7 @@ def calibrate(request: Request, facts: Problem) -> Calibration:
     if not isinstance(asked, str):
         problem, origin = facts.with_lambda(asked), "as given"
     else:
-        if asked not in rules:  # a rule that has no answer says why
+        if asked not in rules:  # this raises an error that says why the rule has no answer
             lambda_rules.lambda_by_rule(asked, *known)
         problem = facts.with_lambda(rules[asked])
         origin = lambda_rules.origin_of(asked, rules, *known)
@@ -138,7 +138,7 @@ def calibrate_all(request: Request, facts: Problem) -> StagedCalibration:
 
 
 def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
-    """All the noise that a plan takes, drawn once."""
+    """Draw all the noise of a plan, once."""
     moments = randomness.draw(plan.moments.noise) if plan.moments else None
     return replace(draw(plan.coefficients, randomness), moments=moments)
 

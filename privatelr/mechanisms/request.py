@@ -1,6 +1,6 @@
-"""What a user asks of a mechanism, checked before n, d and R are known: price, shares, delta.
+"""The request of a user, checked before n, d and R are known: price, shares, delta.
 
-At ``1/n`` the promise says nothing: who publishes one record that was picked at random satisfies
+A delta of ``1/n`` is no protection: publishing one record that was picked at random satisfies
 (0, 1/n)-privacy for every record.
 """
 
@@ -30,22 +30,22 @@ from privatelr.privacy.accounting import split
 from privatelr.types import Placement
 
 USUAL_DELTA = 1e-6
-"""The delta of a request that names none; no warning is given of it while it is below ``1/n``."""
+"""Default delta of a request; it causes no warning as long as it is below ``1/n``."""
 
 
 def _doubts(target: privacy.Guarantee, n: int) -> tuple[str, str] | None:
-    """What a delta is not below, and what to take, if one random record might be published."""
+    """Return the limit that a delta exceeds, and a remedy, if it permits publishing a record."""
     if not isinstance(target, privacy.ApproxDP):
         return None
     delta = target.delta
-    if delta < 1 / n and delta * n < 1:  # for the double nearest to 1/n may be on either side
+    if delta < 1 / n and delta * n < 1:  # the double nearest to 1/n may be on either side
         return None
-    far_below = 10.0 ** math.floor(math.log10(0.01 / n))  # of which no function warns
+    far_below = 10.0 ** math.floor(math.log10(0.01 / n))  # no function warns of such a delta
     return f"1/n = {1 / n:.3g}", f"count as private; take {far_below:g}, or less."
 
 
 def require_below_one_record(target: privacy.Guarantee, n: int) -> None:
-    """Refuse a delta under which one random record might be published."""
+    """Refuse a delta that would allow publishing one random record."""
     if isinstance(target, privacy.ApproxDP) and (doubts := _doubts(target, n)):
         raise GuaranteeError(
             f"delta={target.delta:g}: delta takes a number below {doubts[0]}, because at 1/n "
@@ -54,7 +54,7 @@ def require_below_one_record(target: privacy.Guarantee, n: int) -> None:
 
 
 def warn_of_one_record(target: privacy.Guarantee, n: int, stacklevel: int) -> None:
-    """Say so where one random record might be published."""
+    """Warn of a delta that would allow publishing one random record."""
     if isinstance(target, privacy.ApproxDP) and (doubts := _doubts(target, n)):
         warnings.warn(
             f"delta={target.delta:g} is not below {doubts[0]}, where publishing one random record "
@@ -65,7 +65,7 @@ def warn_of_one_record(target: privacy.Guarantee, n: int, stacklevel: int) -> No
 
 
 def warn_of_large_delta(target: privacy.Guarantee, n: int, stacklevel: int) -> None:
-    """Say so where the promise has more than a small chance to say nothing."""
+    """Warn of a delta at which the guarantee fails with more than a small probability."""
     if isinstance(target, privacy.ApproxDP) and target.delta > max(n**-1.5, USUAL_DELTA):
         warnings.warn(
             f"delta={target.delta:g} is above n**-1.5 = {n**-1.5:.3g}; delta is the chance that "
@@ -84,12 +84,12 @@ _TAKES = (
     "such as {'coefficients': 0.6, 'inference': 0.4}"
 )
 _NEARLY = 1e-9
-"""Shares that miss a sum of one by less than this are meant to add up."""
+"""Largest difference from one of a sum of shares that is taken for rounding."""
 ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
 
 
 def read_spend(spend: Any) -> Spend:
-    """What `spend` asks for; raises `GuaranteeError` if it names what cannot be requested."""
+    """Read `spend`; raises `GuaranteeError` if it names something that cannot be requested."""
     if spend is None:
         return ALL_FOR_COEFFICIENTS
     if isinstance(spend, str) and spend == "inference":
@@ -111,9 +111,9 @@ def read_spend(spend: Any) -> Spend:
     rest, are_floats = shares.get("inference"), all(isinstance(x, float) for x in shares.values())
     nearly = are_floats and abs(sum(shares.values()) - 1) <= _NEARLY
     if rest is not None and nearly and 0 < rest < 1:
-        # decimals of 2/3 and 1/3 nearly add up: the first share is made the rest
+        # decimals such as 0.667 and 0.333 add up nearly: the first share becomes the exact rest
         shares["coefficients"] = float(1 - privacy.exact(rest))
-    split(privacy.NonPrivate(), shares)  # refuses what are no shares
+    split(privacy.NonPrivate(), shares)  # refuses invalid shares
     return tuple(shares.items())
 
 
@@ -149,17 +149,17 @@ _RANGES = {
     "rho": (SMALLEST_EPSILON, LARGEST_EPSILON),
     "delta": (1e-30, 0.5),
 }
-"""Least and largest numbers of a guarantee; no formula here was checked for others."""
+"""Smallest and largest values of a guarantee's numbers for which the formulas were checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """Target and choices.
 
-    The target is the price of everything, and `spend` says what it buys. `lambda_` is a number
-    or the name of a rule; without an `analysis`, the tightest that is proven for the loss is
-    meant. Of the laws of noise that are proven, the shortest is taken; `kinds` leaves only some
-    to choose from, so that an audit reaches each.
+    The target is the price of everything, and `spend` divides it. `lambda_` is a number
+    or the name of a rule; without an `analysis`, the tightest one that is proven for the loss is
+    used. Of the proven laws of noise the shortest is used; `kinds` restricts the choice,
+    so that an audit can reach each law.
     """
 
     target: privacy.Guarantee
@@ -174,7 +174,7 @@ class Request:
 def read_request(
     eps: Any, delta: Any, spend: Any, lambda_: Any, op: Any, analysis: Any, on_small_lambda: Any
 ) -> Request:
-    """Turn the arguments of `dplr` and its like into values.
+    """Turn the arguments of `dplr` and similar functions into values.
 
     Raises
     ------
@@ -261,7 +261,7 @@ def _is(value: Any, number: float) -> bool:
 
 
 def is_usual(target: privacy.Guarantee) -> bool:
-    """Whether a target is one that formulas here were checked for."""
+    """Whether the formulas here were checked for numbers as in this target."""
     return all(low <= getattr(target, field, low) <= high for field, (low, high) in _RANGES.items())
 
 

@@ -1,7 +1,7 @@
-"""What mechanisms that choose have in common: what they are given, and what leaves them.
+"""The common part of mechanisms that choose columns: their input and their releases.
 
 Options are numbered ``0 ... 2 d - 1``: option k below d is column k, and option d + k is column k
-with its sign turned. A released coefficient is a difference of two counts.
+with the opposite sign. A released coefficient is a difference of two counts.
 
 Private numbers have a public shape: every entry is read by itself, and none is refused. How an
 entry is read never depends on another one, so that one record changes one record.
@@ -24,7 +24,7 @@ from privatelr.privacy.accounting import Account, Entry, account_with
 from privatelr.types import FloatArray, IntArray
 
 LARGEST_NUMBER = 1e100
-"""Largest size of a public bound on private numbers, which leaves doubles room to add them up."""
+"""Largest size of a public bound on private numbers, so that their sums do not overflow."""
 _NUMERIC = "biuf"
 """Kinds of NumPy's types that hold real numbers."""
 
@@ -124,7 +124,7 @@ def require_match(rows: EntryRows, calibration: SelectionCalibration) -> None:
 
 
 def private_numbers(name: str, given: Any, dimensions: int) -> FloatArray:
-    """Numbers as doubles; NaN for what is missing, masked, or no number.
+    """Return numbers as doubles; NaN for entries that are missing, masked, or not a number.
 
     Numbers too large for a double become infinite.
 
@@ -146,7 +146,7 @@ def private_numbers(name: str, given: Any, dimensions: int) -> FloatArray:
     Raises
     ------
     ArgumentError
-        If there is no shape that is known without a look at the entries.
+        If the shape is not known without looking at the entries.
 
     Notes
     -----
@@ -201,7 +201,7 @@ def read_account(ledger: Any) -> Account | None:
 
 
 def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int | None:
-    """A seed, under which what is replayed has no privacy; the user's call is warned."""
+    """Read a seed, which voids the guarantee; warns the user of the calling function."""
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -216,5 +216,5 @@ def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int |
 
 
 def standing(target: Guarantee, seed: int | None) -> Guarantee:
-    """What is left of a guarantee beside a seed."""
+    """Return the guarantee, or none if a seed was given."""
     return target if seed is None or not target.is_private else void("seeded noise")

@@ -11,19 +11,19 @@ from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
 
 _ROUNDING = 1e-9
-"""Relative difference that numbers may have which another machine worked out."""
+"""Relative difference that is accepted between numbers computed on two machines."""
 
 
 def achieved(calibration: Calibration) -> Guarantee:
-    """What the noise of a calibration is worth for its problem; takes no data.
+    """Return the guarantee that the noise of a calibration gives for its problem; takes no data.
 
-    The way back from noise to guarantee, which anybody with a release can redo, and the audit
-    does.
+    This computation from noise to guarantee can be repeated by anyone with a release. The audit
+    repeats it.
 
     Raises
     ------
     GuaranteeError
-        If the noise is of no kind that a proof speaks of.
+        If no proof covers noise of this kind.
     """
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
     if not target.is_private:
@@ -49,12 +49,12 @@ def achieved(calibration: Calibration) -> Guarantee:
 
 
 def _worth_of_tilt(calibration: Calibration) -> Guarantee | None:
-    """What a tilt and its shield give together; None if nothing is proven about the two."""
+    """Return the guarantee of a tilt and its shield together; None if nothing is proven."""
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
     shield, apart, analysis = calibration.shield, calibration.distance, calibration.analysis
     match noise, shield, target:
         case (SphericalLaplace() | BlockLaplace(), SphericalLaplace(), PureDP() | ApproxDP()):
-            # under (epsilon, delta) too: whatever is pure says more
+            # for an (epsilon, delta) target, too, because a pure guarantee is stronger
             tilt = proven_noise.tilt_epsilon(noise, problem, analysis)
             return PureDP(tilt + apart * shield.rate, target.neighbours)
         case (SphericalLaplace() | BlockLaplace(), GaussianNoise(), ZCDP()):

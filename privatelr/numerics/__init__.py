@@ -1,4 +1,4 @@
-"""What is computed: losses, folds over rows, minimisers; no privacy and no formula."""
+"""Computations on rows: losses, folds, minimisers; this layer knows no privacy and no formula."""
 
 from privatelr.numerics.losses import (
     EVALUATION_ERROR,

@@ -21,7 +21,7 @@ Function = Callable[[FloatArray], FloatArray]
 EVALUATION_ERROR = 8 * 2.0**-53
 """Relative error of a computed slope: 4 units in the last place."""
 MARGIN_ERROR = 4 * 2.0**-53
-"""A computed slope belongs to a margin within this part of ``1 + |z|`` from z."""
+"""A computed slope at z is exact at a margin no further from z than this times ``1 + |z|``."""
 
 
 class Loss:
@@ -84,8 +84,8 @@ def _expit(link: FloatArray) -> FloatArray:
 
 
 def _falling(z: FloatArray, top: float = 1.0) -> FloatArray:
-    """``top / (1 + exp(z))``, with all its digits on either side, as fast as exponentials go."""
-    with np.errstate(over="ignore"):  # one over infinity is as near zero as has to be
+    """Return ``top / (1 + exp(z))``, with full accuracy for large and small z."""
+    with np.errstate(over="ignore"):  # the result is then 0, which is accurate enough
         share = np.asarray(np.exp(z))
     share += 1.0
     return np.asarray(np.divide(top, share, out=share))
@@ -117,7 +117,7 @@ class Logistic(Loss):
         return _falling(margin) * _falling(-margin)
 
     def enclose(self, margin: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]:
-        # the exponential that is at most 1 loses no digits to the other terms
+        # use the exponential that is at most 1, so that no digits are lost
         if margin.mid() >= 0:
             small = (-margin).exp()
             share = 1 / (1 + small)
@@ -132,7 +132,7 @@ _SMALLEST_H, _LARGEST_H = 1e-4, 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Hinge(Loss):
-    """What two ways to bend the hinge ``max(0, 1 - z)`` at its corner have in common."""
+    """The common part of two losses that bend the hinge ``max(0, 1 - z)`` at its corner."""
 
     h: float = _LARGEST_H
     title = "support vector machine"
@@ -254,7 +254,7 @@ def describe(loss: Loss) -> str:
 
 
 def label(formula: str, loss: Loss) -> str:
-    """What a ledger calls a fit: its formula, and the loss where it is one of a family."""
+    """Return the label of a fit in a ledger: its formula, and the loss if it is one of a family."""
     return f"{formula} ({describe(loss)})" if loss.parameters else formula
 
 

@@ -1,8 +1,8 @@
 """The penalised, tilted objective and its derivatives, also without empty columns.
 
-Nothing but the penalty and the tilt speaks of such a coefficient, so its minimum is at
+The coefficient of an empty column occurs only in the penalty and the tilt. So its minimum is at
 ``-tilt / lambda``, and the others do not depend on it. In a wide sparse table most columns may be
-of this kind, and every vector of a solver is as long as the table is wide.
+empty, and vectors in a solver are shorter without them.
 
     J(w) = (1/n) sum_i loss(y_i x_i.w) + (lambda/2) |w|^2 + tilt.w
 
@@ -25,12 +25,12 @@ from privatelr.numerics.rows.sparse_rows import SparseRows
 from privatelr.types import FloatArray, IntArray, Rows
 
 _NARROW = 1e-6
-"""Below it the difference of two slopes has too few digits for a mean curvature."""
+"""Reach below which a difference of slopes has too few digits for a mean curvature."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objective:
-    """J as a value: rows, loss, ``lambda_ >= 0`` and tilt ``(d,)``."""
+    """The parts of J: rows, loss, ``lambda_ >= 0`` and tilt ``(d,)``."""
 
     rows: Rows = field(repr=False)
     loss: Loss
@@ -94,7 +94,7 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
 
 
 def curvature_within(loss: Loss, reach: float) -> Callable[[FloatArray], FloatArray]:
-    """Mean curvature of a loss from ``margin - reach`` to ``margin + reach``, of margins."""
+    """Return a function of margins: the mean curvature within `reach` of each margin."""
     if reach < _NARROW:
         return loss.curvature
     return lambda margin: (loss.slope(margin + reach) - loss.slope(margin - reach)) / (2 * reach)
@@ -111,15 +111,15 @@ def mean_change(objective: Objective, step: FloatArray) -> float:
 
 
 _WIDE = 2**14
-"""Columns from which on it is worth looking."""
+"""Number of columns from which on empty columns are looked for."""
 _MOST = 0.8
-"""Share of columns with entries beyond which little is gained."""
+"""Share of columns with entries above which leaving out empty ones gains little."""
 
 
 def filled_part(objective: Objective) -> tuple[Objective, IntArray] | None:
-    """The part of an objective that is about columns with entries, and which ``(k,)`` they are.
+    """Return the objective restricted to columns with entries, and their positions ``(k,)``.
 
-    None where all of the objective is as well.
+    None if the whole objective serves as well.
     """
     rows = objective.rows
     if not isinstance(rows, SparseRows) or rows.d < _WIDE or not objective.lambda_ > 0:
@@ -140,9 +140,9 @@ def filled_part(objective: Objective) -> tuple[Objective, IntArray] | None:
 def spread(
     whole: Objective, columns: IntArray, w: FloatArray, norm: float
 ) -> tuple[FloatArray, float]:
-    """The minimum ``(d,)`` of the whole from that of its filled columns, and its gradient norm."""
+    """Extend the minimum of the filled columns to all ``(d,)``; returns its gradient norm, too."""
     found = whole.tilt / -whole.lambda_
-    rest = whole.tilt + whole.lambda_ * found  # nothing but rounding
+    rest = whole.tilt + whole.lambda_ * found  # for empty columns this is only rounding
     rest[columns] = 0.0
     found[columns] = w
     return found, math.hypot(norm, norm_of(rest))

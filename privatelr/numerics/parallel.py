@@ -1,4 +1,4 @@
-"""Work that is done side by side and put together in order.
+"""Work that threads do in parallel, with results put together in a fixed order.
 
 What is summed, and in which order, does not depend on the number of threads, so neither does
 any result.
@@ -19,15 +19,15 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 _MOST = 16
-"""Threads beyond which one memory serves no more of them."""
+"""Largest number of threads; more would only wait for memory."""
 _AHEAD = 4
-"""Terms of a sum that may be kept until those before them are there."""
+"""Number of terms of a sum that may wait for the terms before them."""
 _LIMIT: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 @contextmanager
 def threads(limit: int) -> Iterator[None]:
-    """Within the block at most so many threads work on one fold."""
+    """Limit the number of threads that work on one fold within the block."""
     token = _LIMIT.set(limit)
     try:
         yield
@@ -36,7 +36,7 @@ def threads(limit: int) -> Iterator[None]:
 
 
 def alone() -> bool:
-    """Whether one thread has been asked for: what is folded may then be bound to this one."""
+    """Whether only one thread is allowed; kernels that cannot leave this thread need that."""
     return _LIMIT.get() == 1
 
 
@@ -60,7 +60,7 @@ def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
         places = iter(range(len(items)))
 
         def work() -> None:
-            """Take the next item that none has taken, until none is left or one has failed."""
+            """Take items that are not taken yet, until all are taken or one has failed."""
             for place in places:
                 if failed:
                     return
@@ -73,7 +73,7 @@ def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
         started = [_pool().submit(copy_context().run, work) for _ in range(helpers)]
         work()
         for helper in started:
-            if not helper.cancel():  # one that no thread was free to start is not needed any more
+            if not helper.cancel():  # a helper that has not started is not needed any more
                 helper.result()
         if failed:
             raise failed[min(failed)]
@@ -103,7 +103,7 @@ def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, 
                 changed.notify_all()
         except BaseException:
             with changed:
-                given_up = True  # no thread may wait for a term that does not come
+                given_up = True  # a thread must not wait for a term that will never come
                 changed.notify_all()
             raise
 
@@ -113,7 +113,7 @@ def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, 
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads that wait for work: starting one takes longer than many a block."""
+    """Return a pool of threads, since starting a thread can take longer than a block of rows."""
     return ThreadPoolExecutor(_MOST, thread_name_prefix="privatelr")
 
 

@@ -16,7 +16,7 @@ _Part = tuple[FloatArray, IntArray, IntArray]
 """Distinct scores of a range ``(k,)``, falling, and the records and positive ones of the range that
 score as much or more."""
 _LONG = 2**15
-"""Scores that are worth sorting in several threads."""
+"""Number of scores from which on several threads sort them."""
 _SAMPLE = 2**10
 _ROUNDING = 2.0**-48
 """Relative rounding of a sum of two squares and of its root, with a margin."""
@@ -30,7 +30,7 @@ class RocCurve:
     ----------
     threshold : ndarray of shape (k,), decreasing
         Halfway between neighbouring scores, so that rounding cannot move a score across; the
-        first one puts everything below, the last one, minus infinity, nothing.
+        first one is above all scores, the last one, minus infinity, is below all of them.
     false_positive, true_positive : ndarray of shape (k,)
         Rates; NaN where the class is empty.
     """
@@ -64,11 +64,11 @@ def roc_curve(score: FloatArray, positive: BoolArray) -> RocCurve:
 
 
 def _halfway(values: FloatArray, out: FloatArray) -> None:
-    """The middle between neighbours in a falling order, or the lower one if there is none."""
+    """Return the middle between neighbours of a falling sequence, or else the lower neighbour."""
     np.subtract(values[:-1], values[1:], out=out)
     out /= 2
     out += values[1:]
-    # neighbours without a number between them: the lower one keeps itself below
+    # without a double between two neighbours the lower one serves: it is not above itself
     np.copyto(out, values[1:], where=~(out < values[:-1]))
 
 
@@ -146,7 +146,7 @@ def c_index(score: FloatArray, positive: BoolArray) -> float:
 
 
 def area_under(curve: RocCurve) -> float:
-    """The c-index of the scores that a curve was made of: a tie is a slope, which counts half."""
+    """Return the c-index of the scores of a curve: a tie is a slanted piece, which counts half."""
     false, true = curve.false_positive, curve.true_positive
     if len(true) < 2 or np.isnan(true[-1]) or np.isnan(false[-1]):
         return float("nan")

@@ -1,4 +1,4 @@
-"""What the same study would give under other promises, mechanisms, shares and penalties."""
+"""Forecasts of the same study under other guarantees, mechanisms, shares and penalties."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class _Outcome:
 
 @lru_cache(maxsize=16)
 def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
-    """The plan itself, and whatever else is proven for it."""
+    """Return the plan itself, and all proven alternatives."""
     found = []
     chosen = _outcome(study)
     lambda_ = chosen.sim.problem.lambda_
@@ -120,7 +120,7 @@ def _ratio(of: FloatArray, over: FloatArray) -> float:
 
 
 def share_of_coefficients(study: Study) -> float:
-    """What part of the price they take."""
+    """Return the share of the price that they take."""
     spend = study.request.spend
     shares = usual_shares(study.request.target, study.loss) if spend == "inference" else dict(spend)
     return shares["coefficients"]
@@ -151,7 +151,7 @@ def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
 
 
 def _other_targets(target: privacy.Guarantee) -> Iterator[tuple[str, privacy.Guarantee]]:
-    """Promises of about the same strength, in other currencies."""
+    """Return guarantees of about the same strength and of other kinds."""
     match target:
         case privacy.PureDP(epsilon=epsilon):
             yield f"delta = {USUAL_DELTA:g}", privacy.ApproxDP(epsilon, USUAL_DELTA)
@@ -170,7 +170,7 @@ def _other_targets(target: privacy.Guarantee) -> Iterator[tuple[str, privacy.Gua
 
 
 def _rho_within(target: privacy.ApproxDP) -> float:
-    """The largest rho that implies a target, nearly."""
+    """Return about the largest rho that implies a target."""
     low, high = 1e-12, 1e5
     for _ in range(80):
         middle = math.sqrt(low * high)

@@ -22,14 +22,14 @@ from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray
 
 _WORK = 1e8
-"""The number of products in one Newton step of all minimisers, about."""
+"""Approximate number of products in one Newton step of all minimisers."""
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
 _PAIRS = 40
-"""Pairs of simulated releases whose noise is opposite."""
+"""Number of pairs of simulated releases with opposite noise."""
 _LIKELY = 0.5
-"""A mode of at least this share of releases is the likely one."""
+"""Least share of releases with one mode for which the mode counts as likely."""
 _SMALLEST = 1e-300
-"""What stands for a deviation of 0 in a ratio or a logarithm."""
+"""Number that replaces a deviation of 0 in a ratio or a logarithm."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +58,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intervals:
-    """What the intervals of m coefficients would be like.
+    """The expected intervals of m coefficients.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def kept_by_penalty(sim: Simulator) -> FloatArray:
 
 
 def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
-    """What the noise adds to each coefficient: exactly, or for a tilt by draws of it.
+    """Return the deviation that noise adds to each coefficient: exactly, or for a tilt by draws.
 
     The linear formula and the draws see the same tilts, so that of chance only what touches
     their ratio is left.
@@ -200,7 +200,7 @@ def intervals(
 
 
 def nonconservative_share(sim: Simulator) -> float:
-    """In what share of simulated releases intervals are not conservative."""
+    """Return the share of simulated releases whose intervals are not conservative."""
     return float(np.mean([not inference.quality(release).is_fragile for release in _releases(sim)]))
 
 

@@ -24,10 +24,10 @@ from privatelr.privacy import Guarantee
 from privatelr.sources import BoundsLike, LevelsLike, Schema, as_frame, declare_schema
 
 LARGEST_D = 200
-"""Columns of a design that is given by their number, at most."""
+"""Largest number of columns of a design that is described by its number of columns only."""
 _USUAL_H = 0.5
 _STAND_IN = "\ue000response"
-"""The name of a response that is not declared; no formula of a user can have it."""
+"""Name of an undeclared response; it cannot occur in a formula of a user."""
 
 
 def generic_design(d: Any, schema: Schema) -> DesignSpec:
@@ -84,7 +84,7 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
 
 
 def _names(text: str) -> list[str]:
-    """Names in a formula, but for functions, their keywords, and ``.``."""
+    """Return the names in a formula, except functions, their keywords, and ``.``."""
     if not isinstance(text, str):
         raise FormulaError(
             f'formula={errors.show(text)}: a plan takes a formula such as "y ~ age + dose", or the '

@@ -1,4 +1,4 @@
-"""How long an interval is for other n and other epsilon: searched for, and drawn."""
+"""Lengths of intervals for other n and other epsilon: a search, and a plot."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ENOUGH = 0.01
-"""An interval that is shorter than asked for by less than this share will do."""
+"""Largest share by which the interval that a search ends at may be shorter than requested."""
 _STEPS = 40
-"""Widths that are looked at, at most."""
+"""Largest number of widths that a search computes."""
 _LARGEST_STEP = 8.0
-"""Factor between two places, at most."""
+"""Largest ratio between two successive places."""
 _USUAL_POWER = 0.75
 """Widths fall about as this power, between that of sampling and that of the noise."""
 
@@ -91,9 +91,9 @@ SURE = 0.9
 _STRIDE = 3.0
 """Factor by which a place is increased while intervals there are conservative."""
 SMALLEST_N, LARGEST_N = 10, 10**8
-"""Numbers of records among which one is looked for."""
+"""Range of numbers of records that a search covers."""
 SMALLEST_PRICE, LARGEST_PRICE = 0.001, 1000.0
-"""Epsilons, or rhos, among which one is looked for."""
+"""Range of epsilons, or rhos, that a search covers."""
 SIZES = Axis(SMALLEST_N, LARGEST_N, lambda n: float(round(three_digits(n))))
 PRICES = Axis(SMALLEST_PRICE, LARGEST_PRICE, three_digits)
 
@@ -175,9 +175,9 @@ _PLAN = "#d1792b"
 SMALLEST_KEPT = 0.5
 """An interval is not drawn where the penalty leaves less of an effect: it is short for nothing."""
 _SIZES = (1 / 3, 1.0, 3.0, 10.0)
-"""Numbers of records that are drawn, over that of the plan."""
+"""Numbers of records in the plot, relative to that of the plan."""
 _PRICES = 9
-"""How many epsilons are drawn."""
+"""Number of epsilons in the plot."""
 
 
 def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | None) -> Axes:

@@ -23,16 +23,16 @@ from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.types import FloatArray, ObjectArray
 
 _FEWEST, _PER_COLUMN = 1024, 32
-"""Made-up records, at least, and for each column of the design."""
+"""Least number of made-up records, in total and for each column of the design."""
 _LEAST_OF_PILOT, _MOST_OF_PILOT = 2000, 20_000
 _PILOT_WORK = 2e6
 """Numbers in the outer products of a pilot's rows, about; a longer pilot is used in part."""
 _TWO_POINTS = 0.999
-"""A spread from which all values are at the ends of their bounds."""
+"""Spread from which on all values are at the ends of their bounds."""
 _STEEPEST = 4.0
-"""Deviation of the true predictor, at most: the C-index is then about 0.96."""
+"""Largest standard deviation of the true predictor, at which the C-index is about 0.96."""
 _WIDEST = 60.0
-"""A predictor beyond which no probability differs from 0 or 1."""
+"""Size of a predictor beyond which probabilities are 0 or 1 in doubles."""
 _GUESSES = {
     "balance": (0.001, 0.999, "the share of the positive class, a number from {} to {}"),
     "spread": (
@@ -46,7 +46,7 @@ _GUESSES = {
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """What a plan assumes where nothing is public.
+    """The assumptions of a plan about facts that are not public.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Guesses:
 
 
 def read_guesses(**given: Any) -> Guesses:
-    """Check what is guessed; raises `ArgumentError`."""
+    """Check the guesses; raises `ArgumentError`."""
     for name, (low, high, words) in _GUESSES.items():
         takes, limits = words.format(f"{low:g}", f"{high:g}"), {"at_least": low, "at_most": high}
         given[name] = errors.require_number(ArgumentError, name, given[name], takes, **limits)
@@ -73,7 +73,7 @@ def read_guesses(**given: Any) -> Guesses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """All that a forecast is made from; nothing in it is private.
+    """All inputs of a forecast; nothing in it is private.
 
     Its population is made-up rows ``y x``, whose counts are shares: they add up to 1.
     """
@@ -167,7 +167,7 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
 
 
 def _columns(spec: DesignSpec, spread: float) -> pd.DataFrame:
-    """Columns in the user's units; every value is as common as its law has it."""
+    """Return columns in the user's units, whose values have the frequencies of their law."""
     count = max(_FEWEST, _PER_COLUMN * spec.d)
     rng = np.random.default_rng(PUBLIC_SEED)
     ranks = (np.arange(count) + 0.5) / count

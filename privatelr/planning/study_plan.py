@@ -1,4 +1,4 @@
-"""The object that `plan` returns: a forecast, the questions that one asks of it, and its page."""
+"""The object that `plan` returns: a forecast, methods to query it, and its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is promised: guarantees, noise, randomness; no data and no formula."""
+"""Guarantees, noise and randomness; this layer knows no data and no formula."""
 
 from privatelr.privacy.conversions import (
     compose,

@@ -1,4 +1,4 @@
-"""What one guarantee says in the terms of another, and several together; a budget in parts.
+"""Conversion of a guarantee into another kind, composition of guarantees, and parts of a budget.
 
 Every function errs upwards, never returns a negative price, and takes no data.
 """
@@ -31,16 +31,16 @@ from privatelr.privacy.guarantees import (
 from privatelr.privacy.renyi_divergence import conversion_cost
 
 _SMALLEST_RHO = 1e-200
-"""Rho below which orders leave the range of doubles; a larger rho is valid in its place."""
+"""Smallest rho for which orders are within doubles; it replaces a smaller rho, which is valid."""
 _DIGITS = 15
-"""Number of decimal digits up to which a decimal is the one that its nearest float prints."""
+"""Largest number of decimal digits that a float always keeps when it is printed."""
 _SEARCH = 200
-"""Number of grains within which the parts of a price are moved until floats print them."""
+"""Largest number of grains by which a part of a price is moved to a decimal of a float."""
 
 
 @suggests_arguments
 def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
-    """The zCDP that a guarantee implies: ``rho = eps tanh(eps / 2)`` for pure epsilon.
+    """Return the zCDP that a guarantee implies: ``rho = eps tanh(eps / 2)`` for pure epsilon.
 
     Randomised response is the extremal case (Steinke, differentialprivacy.org, 2024).
     """
@@ -67,7 +67,7 @@ def pure_within(rho: float) -> float:
 def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
     """The approximate guarantee at this delta.
 
-    From zCDP at the order that gives the smallest epsilon (`privatelr.privacy.renyi_divergence`).
+    For zCDP the order that gives the smallest epsilon is used (`privacy.renyi_divergence`).
 
     Raises
     ------
@@ -115,9 +115,9 @@ def best_excess(rho: float, delta: float) -> float:
 
 @suggests_arguments
 def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """Sequential composition: what holds when all are released about the same records.
+    """Compose guarantees sequentially: the result holds if all are about the same records.
 
-    Pure adds to pure and zCDP to zCDP; pure with zCDP goes by zCDP; with an approximate
+    Pure epsilons add up, and so do rhos; pure with zCDP is composed as zCDP; with an approximate
     guarantee among them, epsilons and deltas add. Anything with `NonPrivate` is not private.
     """
     if not guarantees:
@@ -150,7 +150,7 @@ def _both(first: Guarantee, second: Guarantee) -> Guarantee:
 
 @suggests_arguments
 def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
-    """Whether what has the first guarantee has the second."""
+    """Whether a mechanism with the first guarantee also has the second."""
     if not weaker.is_private:
         return True
     if not stronger.is_private or stronger.neighbours is not weaker.neighbours:
@@ -170,7 +170,7 @@ def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
 
 
 def prices(guarantee: Guarantee) -> dict[str, float]:
-    """The numbers of a guarantee by their names; none of one that is not private."""
+    """Return the numbers of a guarantee by name; empty if it is not private."""
     return {name: value for name, value in asdict(guarantee).items() if isinstance(value, float)}
 
 
@@ -236,7 +236,7 @@ def split(guarantee: Guarantee, shares: Mapping[str, float]) -> dict[str, Guaran
 
 
 def _divide(whole: float, parts: Mapping[str, Fraction]) -> dict[str, float]:
-    """Parts of a price in proportion, in whole grains but for the largest, which has the rest."""
+    """Divide a price in proportion, into whole grains; the largest part takes the rest."""
     if whole == 0:
         return dict.fromkeys(parts, 0.0)
     total = exact(whole)
@@ -245,7 +245,7 @@ def _divide(whole: float, parts: Mapping[str, Fraction]) -> dict[str, float]:
     found = {name: total * parts[name] // grain * grain for name in others}
     rest = total - sum(found.values())
     if others and found[others[0]] > _SEARCH * grain:
-        # where the rest is no number that a float prints, one some grains above it is
+        # if no float prints the rest, some number a few grains above it works
         above = (k * grain for k in range(_SEARCH))
         moved = next((m for m in above if exact(at_most(rest + m)) == rest + m), Fraction(0))
         found[others[0]] -= moved

@@ -139,12 +139,12 @@ class SimplexDrawEvent:
     Attributes
     ----------
     largest : float
-        No log chance changes by more.
+        Largest change of a log probability.
     width : float
-        The changes lie in one interval of this length.
+        Length of an interval that contains all changes.
     sd : float
-        Along a path from the one law to the other, the speed of the log chances has at most
-        this standard deviation under the law of the moment.
+        Along a path from one law to the other, the speed of the log probabilities has at most
+        this standard deviation under the law at that point.
     times : int
         How many draws.
     """
@@ -161,7 +161,7 @@ class SimplexDrawEvent:
 
 
 Detail = GaussianEvent | TiltEvent | BoundedRangeEvent | SimplexDrawEvent
-"""Events that are no guarantees."""
+"""Events that are not guarantees."""
 Event = Promise | Detail
 
 EVENTS: dict[str, type[Detail]] = {
@@ -190,7 +190,7 @@ def renyi(event: Event, order: float) -> float:
         case GaussianEvent(mu=mu):
             return order * mu**2 / 2
         case TiltEvent(m=m):
-            # what the maximum with 0 adds to the Gaussian of sensitivity 2 m, at any order
+            # cost of the maximum with 0, beside the Gaussian of sensitivity 2 m, at any order
             maximum = min(0.1409 / (order - 1), FIRST_ORDER * m)
             return 2 * order * m**2 + event.curvature_cost + maximum
         case BoundedRangeEvent() | SimplexDrawEvent():
@@ -222,7 +222,7 @@ def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
     m = event.m
 
     def above(paid: float, shift: float) -> FloatArray:
-        """Of a Gaussian release with mu = `shift`."""
+        """Bound for a Gaussian release with mu = `shift` and a curvature that is `paid`."""
         return np.asarray(scipy.special.ndtr(-(loss - paid - shift**2 / 2) / shift))
 
     a = event.curvature_cost
@@ -241,7 +241,7 @@ def pure_cap(event: Event) -> PureDP | None:
         case BoundedRangeEvent(eta=each, times=times):
             return PureDP(at_least(exact(each) * times), event.neighbours)
         case SimplexDrawEvent(largest=largest, width=width, times=times):
-            # chances add up to one, so that the interval of their changes holds a zero
+            # probabilities add up to one, so the interval of their changes contains zero
             return PureDP(at_least(exact(min(largest, width)) * times), event.neighbours)
     return None
 
@@ -252,7 +252,7 @@ def as_pure(event: Event) -> PureDP | None:
 
 
 def grouped(event: Event, rows: int) -> Event:
-    """The price for a record that stands in so many rows, as in a resample with replacement.
+    """Return the price for a record that occurs in `rows` rows, as in a resample with replacement.
 
     Group privacy: pure epsilon and mu are multiplied, rho by the square; the delta of an
     approximate guarantee grows by ``1 + exp(epsilon) + ... + exp((rows - 1) epsilon)``.
@@ -275,7 +275,7 @@ def grouped(event: Event, rows: int) -> Event:
         case BoundedRangeEvent(eta=eta):
             return replace(event, eta=rows * eta)
         case SimplexDrawEvent(largest=largest, width=width, sd=sd):
-            # the path goes from one dataset to the next, and so many times as fast
+            # the path leads through `rows` changes of one record, so it is as many times as fast
             return replace(event, largest=rows * largest, width=rows * width, sd=rows * sd)
         case TiltEvent():
             raise GuaranteeError(

@@ -1,7 +1,7 @@
 """Guarantees as types, each with the neighbouring relation that it is about, and their prices.
 
 Prices are read as the decimals that they print: sums, shares and comparisons of them are exact
-in that reading, and the way back to a float is rounded to the side that is asked for.
+in that reading, and a conversion back to a float is rounded in the direction that is asked for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEIGHBOURS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT}
 
 
 def read_neighbours(value: Any) -> Neighbours:
-    """The relation itself, or the one of this name."""
+    """Return a neighbouring relation, given as such or by its name."""
     if isinstance(value, Neighbours):
         return value
     return NEIGHBOURS[require_choice(GuaranteeError, "neighbours", value, NEIGHBOURS)]
@@ -101,7 +101,7 @@ class ApproxDP:
 @suggests_arguments
 @dataclass(frozen=True, slots=True)
 class NonPrivate:
-    """No guarantee, and in words why: the plain fit, or a promise that was made void."""
+    """No guarantee, with the reason in words: the plain fit, or a guarantee that was voided."""
 
     reason: str = "no privacy was asked for"
     neighbours: Neighbours = REPLACE_ONE
@@ -113,7 +113,7 @@ class NonPrivate:
 
 
 Promise = PureDP | ZCDP | ApproxDP
-"""What can be asked for, charged and composed."""
+"""Guarantees that can be requested, charged and composed."""
 Guarantee = Promise | NonPrivate
 KINDS: dict[str, type[Guarantee]] = {
     "pure": PureDP,
@@ -124,7 +124,7 @@ KINDS: dict[str, type[Guarantee]] = {
 
 
 def void(reason: str) -> NonPrivate:
-    """What is left of a guarantee once its assumptions are broken."""
+    """Return the non-guarantee that is left if the assumptions of a guarantee are broken."""
     return NonPrivate(f"void: {reason}")
 
 

@@ -1,4 +1,4 @@
-"""Renyi divergences: at many orders, of choices of bounded range, and of stable laws.
+"""Renyi divergences of choices of bounded range and of stable laws, at many orders.
 
 A choice is of bounded range eta if between neighbours the logarithms of the ratios of chances,
 over all options, lie in one interval of length eta. The exponential mechanism is, and it costs
@@ -18,7 +18,7 @@ from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
 from privatelr.types import FloatArray
 
 EXCESSES = np.geomspace(0.01, 1e6, 741)
-"""Orders minus one, so close that the best of them is within 1e-4 of the best of all."""
+"""Orders minus one; the best of them is within 1e-4 of the best of all orders."""
 ORDERS = 1 + EXCESSES
 
 
@@ -56,23 +56,23 @@ def epsilon_of_curve(curve: FloatArray, delta: float) -> float:
 
 
 def delta_of_curve(curve: FloatArray, epsilon: float) -> float:
-    """The same the other way round: smallest delta at this epsilon, at most 1."""
-    with np.errstate(over="ignore"):  # an order that is worth nothing
+    """Return the smallest delta at this epsilon over the orders, at most 1."""
+    with np.errstate(over="ignore"):  # such an order gives no bound
         log_bounds = EXCESSES * (curve - epsilon) + _LOG_FACTOR
     return math.exp(min(0.0, float(log_bounds.min())))
 
 
 _ROUNDING = 2.0**-49
-"""Error of a few operations relative to the largest of their terms, on the safe side."""
+"""Upper bound on the error of a few operations, relative to the largest of their terms."""
 _ROOM = 1e-11
-"""Share that bisection leaves for the rounding of a conversion."""
+"""Relative slack that bisection leaves for the rounding of a conversion."""
 _TERMS = 40
-"""Number of terms of a series whose terms are below one over a factorial."""
+"""Number of terms of a series whose terms fall like one over a factorial."""
 MOST_TIMES = 10**9
 
 
 def require_times(times: int) -> None:
-    """Refuse a number of releases or choices that is none."""
+    """Refuse a number of releases or choices that is not a whole number from 1."""
     if type(times) is not int or not 1 <= times <= MOST_TIMES:
         raise GuaranteeError(f"times={show(times)}: times takes an integer from 1 to {MOST_TIMES}.")
 
@@ -97,7 +97,7 @@ def renyi_of_range(eta: float, orders: FloatArray) -> FloatArray:
     all_, others = _log_sinh_ratio(orders * eta), _log_sinh_ratio(excess * eta)
     exact = (all_ - one) / excess + (all_ - others)
     slack = _ROUNDING * ((all_ + one) / excess + all_ + others)
-    with np.errstate(over="ignore"):  # what is beyond numbers is no cap
+    with np.errstate(over="ignore"):  # an infinite value does not limit anything
         caps = np.minimum(eta, orders * (eta * eta) / 8)
     return np.asarray(np.minimum(exact * (1 + _ROUNDING) + slack, caps))
 
@@ -134,7 +134,7 @@ def renyi_of_draw(largest: float, width: float, sd: float, orders: FloatArray) -
     excess = orders - 1
     x, y = (excess + 0.5) * width, width / 2
     with np.errstate(over="ignore", invalid="ignore"):
-        # sd may be far below width, or width below any number whose square is one
+        # a product in this order does not underflow if sd or width is tiny
         factor = orders / excess * (sd * (sd / width))
         by_sd = factor * _phi_difference(x, y, excess * width) * (1 + _ROUNDING)
     return np.asarray(np.fmin(by_range, by_sd))
@@ -153,10 +153,10 @@ def rho_of_draw(largest: float, width: float, sd: float) -> float:
 
 def _phi_difference(x: FloatArray, y: float, gap: FloatArray) -> FloatArray:
     """``phi(x) - phi(y)``, rounded up, for ``phi(x) = (exp(x) - 1) / x`` and ``x = y + gap``."""
-    if y >= 350:  # so wide that nothing is known
+    if y >= 350:  # the exponential would overflow, so there is no bound
         return np.full_like(x, math.inf)
     near = np.minimum(x, 1.0)
-    # the difference of powers over the difference, term by term: nothing cancels
+    # differences of powers are divided term by term, which avoids cancellation
     homogeneous = np.ones_like(near)
     power, factorial = 1.0, 2.0
     series = homogeneous / factorial
@@ -192,7 +192,7 @@ def range_within(target: Promise, times: int) -> float:
     Raises
     ------
     GuaranteeError
-        If nothing can be had for the target.
+        If no eta keeps the target.
     """
     require_times(times)
     match target:
@@ -222,5 +222,5 @@ def _range_of_approximate(target: ApproxDP, times: int) -> float:
 
 
 def epsilon_of_choices(eta: float, times: int, delta: float) -> float:
-    """Epsilon at this delta of so many choices of bounded range eta, each after those before it."""
+    """Return epsilon at this delta of `times` adaptive choices of bounded range eta."""
     return min(times * eta, epsilon_of_curve(times * renyi_of_range(eta, ORDERS), delta))

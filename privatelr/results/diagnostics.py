@@ -1,4 +1,4 @@
-"""What was computed from the training data without being paid for: fit, counts, and a check."""
+"""Results from the training data that no privacy budget covers: fit, counts, and a check."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 _HEADERS = ("usable", "missing", "outside bounds", "undeclared")
 _MOST_SHOWN = 100
-"""Variables on a page; those with the most to tell where there are more."""
+"""Largest number of variables on a page; if there are more, those with the largest counts."""
 _SCORED_AT_ONCE = 2**16
-"""Records that are scored at once."""
+"""Number of records that are scored at once."""
 
 
 class NeverSaved:
@@ -56,7 +56,7 @@ class DataCounts(NeverSaved):
     variables : mapping
         What is declared of each variable.
     unread : mapping or None
-        Of each variable what was not read as it is; None where nothing was counted.
+        For each variable the values that were not read unchanged; None if nothing was counted.
     """
 
     n: int
@@ -97,7 +97,7 @@ class DataCounts(NeverSaved):
         )
 
     def sentence(self) -> str:
-        """Records by class, and those of no use."""
+        """Return a sentence on records by class, and on unusable ones."""
         negative, positive = self.response.classes
         of_none = "every record can be used"
         if self.zero_rows:
@@ -137,9 +137,9 @@ class DataCounts(NeverSaved):
 
 @suggests_arguments
 class Diagnostics(NeverSaved):
-    """Not private: exact functions of the training data, to be looked at and not published.
+    """Not private: exact functions of the training data, which must not be published.
 
-    They are worked out when they are first asked for; until then the scores are held.
+    They are computed at first use; until then the scores are kept in memory.
 
     Attributes
     ----------
@@ -179,10 +179,10 @@ class Diagnostics(NeverSaved):
             part = slice(start, start + _SCORED_AT_ONCE)
             scores[part] = score(self._loss, link[part])
 
-        with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
             numerics.in_order(fill, range(0, len(link), _SCORED_AT_ONCE))
             curve = numerics.roc_curve(scores, positive)
-        self._scored = None  # memory is held for the points of the curve, and not for both
+        self._scored = None  # the points of the curve replace the scores in memory
         return curve
 
     @cached_property

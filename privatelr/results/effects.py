@@ -1,4 +1,4 @@
-"""Average marginal effects on the probability: over public rows, or where the mean was paid for."""
+"""Average marginal effects on the probability: over public rows, or over the training data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privatelr.types import FloatArray
 _STEP = 1e-4
 """Half the step of a derivative, as a share of the declared range."""
 _LARGEST = 0.25
-"""``p (1 - p)`` is nowhere larger."""
+"""Largest value of ``p (1 - p)``."""
 _AVERAGED = {
     "reference": "Averaged over the rows of the reference frame, which are taken to be public.",
     "training data": (
@@ -192,7 +192,7 @@ def _over_reference(
 def _changes(
     variable: Variable, frame: pd.DataFrame
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame, FloatArray | float]]:
-    """What an effect compares: its name, two frames, and how far they are apart."""
+    """Yield comparisons for effects: a name, two frames, and the distance between them."""
     name = variable.name
     if name not in frame.columns:
         raise FormulaError(f"reference: the column {name!r} is missing.")
@@ -201,7 +201,7 @@ def _changes(
         number = np.where(valid, values.astype(np.float64), np.nan)
         low, high = variable.bounds
         step = _STEP * ((high - low) if variable.is_bounded else np.maximum(np.abs(number), 1.0))
-        if variable.is_bounded:  # beyond a bound nothing changes
+        if variable.is_bounded:  # values beyond a bound would be clipped
             number = np.clip(number, low + step, high - step)
         above, below = (frame.assign(**{name: number + way * step}) for way in (1, -1))
         yield name, above, below, 2 * step
@@ -270,7 +270,7 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
 
 
 def _linear_column(fit: FitRecord, variable: str) -> int | None:
-    """The one column that a numeric variable fills as it is, if that is how it enters."""
+    """Return the column of a numeric variable that enters linearly, in one column; else None."""
     used = [factor for factor in fit.spec.factors if variable in factor.expression.names]
     if len(used) != 1 or used[0].is_categorical or used[0].expression.bare() != variable:
         return None
@@ -295,7 +295,7 @@ def mean_curvature(fit: FitRecord, asked: Question) -> tuple[float, tuple[float,
     errors = inference.row_errors(fit.release, asked)
     h = inference.floored(moments.curvature, 0.0)
     if asked.mode == "conservative":
-        # no eigenvalue of the noise is larger, but with probability 3e-4
+        # an upper bound on the eigenvalues of the noise, which fails with probability 3e-4
         h += evidence.curvature_sd * (math.sqrt(2 * len(h)) + 4) * np.eye(len(h))
     moved = min(float(np.linalg.eigvalsh(root.T @ h @ root)[-1]) for root in errors.roots)
     spread = math.sqrt(mean * (1 - 4 * mean) * max(moved, 0.0))

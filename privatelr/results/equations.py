@@ -1,4 +1,4 @@
-"""Combinations of coefficients that a user writes down, as they are read.
+"""Parsing of combinations of coefficients that a user writes.
 
 Equations about coefficients are text, ``"age = 0, dose - 2 * age = 1"``, or a whole term. The
 syntax is that of formulaic's linear constraints. Its parser takes neither ``age = -1`` nor
@@ -22,11 +22,11 @@ from privatelr.formula import Token, linear, parse
 from privatelr.types import FloatArray
 
 _SHOWN = 20
-"""How many names a sentence lists."""
+"""Largest number of names that a sentence lists."""
 _LONGEST = 60
-"""Characters of a row of a matrix that is written out."""
+"""Largest number of characters of a row of a matrix that is written out."""
 _MOST_FACTORS = 4
-"""Factors of a term that may stand in any order."""
+"""Largest number of factors of a term that are accepted in any order."""
 _OTHERS = (
     r"(?P<quoted>`[^`]*`)",
     r"(?P<split>,|==?)",
@@ -40,7 +40,7 @@ _AFTER = r"(?![\w.:\[(])"
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What an equation may be about.
+    """The names that an equation may use.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ def vocabulary_of(columns: Columns | NumberedColumns) -> Vocabulary:
 
 Equation = tuple[str, "FloatArray", float]
 Written = tuple[str, Token | None]
-"""Some of a text, and the token that it is; None for spaces."""
+"""A part of a text with its token, which is None for spaces."""
 
 
 def read_equations(text: str, known: Vocabulary) -> list[Equation]:
@@ -123,7 +123,7 @@ def _names(token: Token | None) -> bool:
 def _written(text: str, known: Vocabulary) -> list[Written]:
     """The tokens of a text; a name of a coefficient or a term is one, whatever is in it."""
     names = [*known.names, *known.terms]
-    # how names may stand in a text, the longest first; others take backticks
+    # patterns of names, the longest first; names of other forms need backticks
     bare = {name: _pattern(name) for name in names if _is_plain(name)}
     if INTERCEPT in names and "Intercept" not in names:
         bare["Intercept"] = "Intercept"
@@ -177,7 +177,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _meant(written: str, names: Sequence[str], text: str) -> str:
-    """The name that a text means, whatever its spaces."""
+    """Return the name that a text stands for, ignoring spaces."""
     if written in names:
         return written
     if written == "Intercept":
@@ -283,7 +283,7 @@ def read_hypotheses(asked: Any, known: Vocabulary) -> Hypotheses:
 
 
 def _depth(value: Any) -> int:
-    """How many axes an array of it would have; 3 for what is none."""
+    """Return the number of axes of an array of the value; 3 if it does not form an array."""
     try:
         return np.ndim(value)
     except ValueError:
@@ -346,7 +346,7 @@ def _matrix(matrix: Any, values: Any, names: Sequence[str]) -> Hypotheses:
         )
     numbers = np.broadcast_to(given, len(rows))
     labels = []
-    for index, row in enumerate(rows):  # in words, or by its number where the words are many
+    for index, row in enumerate(rows):  # labelled in words, or by number if too long
         pairs = [(name, weight) for name, weight in zip(names, row, strict=True) if weight]
         weights = [(f"{weight:g}*" if weight != 1 else "") + name for name, weight in pairs]
         text = " + ".join(weights).replace("+ -", "- ")

@@ -1,7 +1,7 @@
-"""The object that `dplr` returns: a record, and the views that its user asks for.
+"""The object that `dplr` returns: a record, and its views.
 
-Everything that it says of its errors is a function of the release: no data, and free to repeat. It
-takes a fit that requested inference (``spend="inference"``), and refuses any other in one sentence.
+Its methods on errors are functions of the release: they need no data and cost nothing. They
+need a fit that requested inference (``spend="inference"``), and refuse others in one sentence.
 """
 
 from __future__ import annotations

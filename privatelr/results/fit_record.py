@@ -1,4 +1,4 @@
-"""What a fit carries, and the public linear map from scaled units to the user's."""
+"""The content of a fit, and the public linear map from scaled units to the user's units."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ else:
 
 
 _KEPT = ("spec", "release", "threshold", "origin")
-"""Attributes that go to a pickle: all that was paid for or is public."""
+"""Attributes that a pickle contains: all of them are paid for or public."""
 
 
 @suggests_arguments
@@ -62,7 +62,8 @@ class ModelRecord(ABC):
         Coefficients in scaled units, in which bounded variables go from -1 to 1; guarantee,
         calibration.
     threshold : float or str
-        A number, or the rule by which one is learned, that splits ``predict(type="classes")``.
+        The limit between the classes of ``predict(type="classes")``: a number, or the rule by
+        which one is learned.
     origin : Origin, optional
         Of a fit that was read from a file: who signed it, what was recomputed when it was read,
         and what is only stated. None of a fit that was made here.
@@ -107,17 +108,17 @@ class ModelRecord(ABC):
 
     @property
     def loss(self) -> Loss:
-        """What is minimised, and with it the scale of predictions."""
+        """The loss that is minimised; it determines the scale of predictions."""
         return cast("Loss", self.release.calibration.problem.loss)
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds for the coefficients and for all that is computed from them."""
+        """The guarantee of the coefficients and of everything that is computed from them."""
         return cast("Guarantee", self.release.guarantee)
 
     @property
     def has_diagnostics(self) -> bool:
-        """Whether `diagnostics` are there; they are not in a fit that was stored."""
+        """Whether there are `diagnostics`; a fit that was stored has none."""
         return self._diagnostics is not None
 
     @property
@@ -182,7 +183,7 @@ class ModelRecord(ABC):
         return card.write_card(self, format)
 
     def summary(self) -> FitSummary:
-        """The page that `print` shows; a record by itself has none."""
+        """The page that `print` shows; subclasses define it."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -207,7 +208,7 @@ class ModelRecord(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name in _KEPT:
-            object.__setattr__(self, name, state.get(name))  # an older pickle has no origin
+            object.__setattr__(self, name, state.get(name))  # older pickles have no origin
         object.__setattr__(self, "_diagnostics", None)
 
     def __copy__(self) -> ModelRecord:
@@ -276,7 +277,7 @@ class SelectedRecord(ModelRecord):
 
 
 def in_user_units(fit: ModelRecord) -> FloatArray:
-    """`coef` without names, which are long to make where there are millions."""
+    """Return `coef` without names, because millions of names take long to make."""
     return np.asarray(fit.spec.user_map() @ fit.release.coef)
 
 

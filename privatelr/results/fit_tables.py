@@ -1,4 +1,4 @@
-"""A fit as frames: coefficients, errors, intervals, facts, and combinations put to the test."""
+"""A fit as frames: coefficients, errors, intervals, facts, and tests of combinations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from privatelr.types import FloatArray
 
 
 def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
-    """What inference says of every coefficient in the user's units; it is remembered."""
+    """Infer on every coefficient in the user's units; the result is cached."""
     if asked.method == BOOTSTRAP:
         return infer_rows(fit, fit.spec.user_rows(), asked)
     return _inferred(fit.release, fit.spec, answerable(fit.release, asked))
@@ -39,7 +39,7 @@ def _inferred(release: Release, spec: DesignSpec, asked: Question) -> Inference:
 def infer_rows(
     fit: FitRecord, rows: FloatArray, asked: Question, null: FloatArray | None = None
 ) -> Inference:
-    """What inference says of combinations ``(m, d)`` of the design coefficients."""
+    """Infer on combinations ``(m, d)`` of the design coefficients."""
     if asked.method == BOOTSTRAP:
         return inference.bootstrap_intervals(fit.release, fit.spec, rows, asked, null)
     return inference.infer(fit.release, rows, asked, null)

@@ -13,7 +13,7 @@ from privatelr.results.fit_record import ModelRecord
 from privatelr.types import BoolArray, FloatArray
 
 _FURTHEST = 30
-"""Powers of ten of a unit."""
+"""Largest power of ten that a unit is multiplied by."""
 _SMALLEST_LOG, _USUAL_LOG, _LARGEST_LOG = 1e-3, 0.3, math.log(1e5)
 """Logarithms of odds ratios: 1.001, 1.35 and 100,000."""
 _MOST_ODDS = 1e308

@@ -65,7 +65,7 @@ class Scale:
 PredictionType: TypeAlias = Literal[
     "probabilities", "classes", "link", "margins", "response", "class", "prob"
 ]
-"""What `predict` takes, R's names last."""
+"""Types of prediction that `predict` accepts, R's names last."""
 PROBABILITY = Scale(
     name="probability",
     linear="link",

@@ -1,4 +1,4 @@
-"""Tables as their users hold them: named columns, and what is public about them."""
+"""Tables as users hold them: named columns, and what is public about them."""
 
 from privatelr.sources.columns import (
     RowSlice,

@@ -1,9 +1,9 @@
-"""Columns of a frame: their types, a frame cut into runs of rows, and counts of what is unread.
+"""Columns of a frame: their types, slices of rows, and counts of values that were not read.
 
-pandas decides by all values of an object array what they are: texts, dates, periods, intervals. One
-odd value in one record would change that, and with it an error or what is written to a file. So
-what holds objects is told to stay objects, and so is a list, which has no type: what is in it is
-said by `bounds` and `levels`.
+pandas infers the type of an object array from all its values: texts, dates, periods, intervals.
+One odd value in one record would change the type, and with it an error or a released file. So a
+column of objects stays a column of objects, and so does a list, which has no type. `bounds` and
+`levels` declare what they contain.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _DATES = "mM"
 
 
 def as_column(name: str, values: Any) -> pd.Series[Any] | np.ndarray[Any, Any] | None:
-    """Values for a frame, in their order; None for a constant, which has none.
+    """Return values as a column for a frame; None for a constant, which has no length.
 
     Parameters
     ----------
     name : str
-        How an error calls the column.
+        Name of the column in errors.
     values
         A column of pandas, polars or pyarrow, an array, or a list or another sized iterable.
 
     Returns
     -------
     Series or ndarray
-        A Series of shape ``(n,)`` whose index counts from 0; an array as it is where its
-        dimensions are not one.
+        A Series of shape ``(n,)`` whose index counts from 0; an array that does not have exactly
+        one dimension is returned unchanged.
 
     Raises
     ------
     SchemaError
-        If the type of `values` has no order, or is not known.
+        If the type of `values` has no order, such as a set, or is not known.
     """
     if isinstance(values, pd.Series | pd.Index):
         return pd.Series(values.array, dtype=values.dtype)
@@ -80,26 +80,26 @@ def as_column(name: str, values: Any) -> pd.Series[Any] | np.ndarray[Any, Any] |
 
 
 def of_array(values: np.ndarray[Any, Any]) -> pd.Series[Any]:
-    """A column of an array ``(n,)``, masked or not, by its dtype alone."""
+    """Make a column of an array ``(n,)``, masked or not, by its dtype alone."""
     if isinstance(values, np.ma.MaskedArray):
         return _of_masked(np.asarray(values.data), np.ma.getmaskarray(values))
     kind = values.dtype.kind
     if kind in _NUMBERS:
         return pd.Series(values)
-    if kind == "U":  # pandas' own choice of storage refuses some texts
+    if kind == "U":  # the storage that pandas would choose refuses some texts
         return pd.Series(values.astype(object), dtype=pd.StringDtype("python"))
-    if kind in _DATES:  # which no model takes, and some are beyond the dates of pandas
+    if kind in _DATES:  # models do not take dates, and pandas cannot hold all of NumPy's
         return pd.Series(np.full(len(values), "NaT", dtype=f"{kind}8[s]"))
     return pd.Series(values.astype(object, copy=False), dtype=object)
 
 
 def is_plain(values: np.ndarray[Any, Any]) -> bool:
-    """Whether pandas takes an array of numbers as it is, whatever they are."""
+    """Whether pandas takes an array of numbers unchanged, whatever its values."""
     return values.dtype.kind in _NUMBERS and not isinstance(values, np.ma.MaskedArray)
 
 
 def constant_column(value: Any, n: int) -> pd.Series[Any]:
-    """A value that stands in every one of n records, as an object."""
+    """Return a column of n objects that repeats a value."""
     objects = np.empty(n, dtype=object)
     objects.fill(value)
     return pd.Series(objects, dtype=object)
@@ -123,26 +123,25 @@ def _of_masked(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> pd.S
 
 
 Tally = list[tuple[str, Counter[str]]]
-"""What was not read as it is, by column and piece of a table: exact, and not private.
+"""Counts of values that were not read unchanged, by column and slice: exact, and not private.
 
-How many values were "missing", "clipped" or "undeclared".
-It is counted where values are read, because a second look would cost as much as the first, and is
-shown to those who hold the data and ask. Pieces may be read side by side: a list is appended to in
-one step, which threads cannot break.
+The keys are "missing", "clipped" and "undeclared". Values are counted while they are read, because
+a second pass would cost as much as the first. The counts are shown only on request, to those who
+hold the data. Threads may read slices in parallel: appending to a list is atomic.
 """
 
 
 def count(
     tally: Tally | None, name: str, *, missing: int = 0, clipped: int = 0, undeclared: int = 0
 ) -> None:
-    """Count values of one piece of a column, if anything is counted."""
+    """Add the counts of one slice of a column, if anything is counted."""
     if tally is not None and (missing or clipped or undeclared):
         found = Counter(missing=missing, clipped=clipped, undeclared=undeclared)
         tally.append((name, found))
 
 
 def totals(tally: Tally) -> dict[str, Counter[str]]:
-    """The sums, for columns that have any."""
+    """Return the sums over slices, for columns with a count above zero."""
     sums: dict[str, Counter[str]] = {}
     for name, found in tally:
         sums.setdefault(name, Counter()).update(found)
@@ -156,15 +155,15 @@ def beyond(values: FloatArray, low: float, high: float) -> int:
 
 
 def unknown(column: pd.Series[Any], known: BoolArray) -> tuple[int, int]:
-    """How many values are none of the levels: missing ones, and those that nobody declared."""
+    """Count the values that are not declared levels: missing ones, and undeclared ones."""
     several = len(known) - int(np.count_nonzero(known))
     if several == 0:
         return 0, 0
     others, missing = column[~known], 0
-    if others.dtype == object:  # pandas would compare each cell with itself, by its own code
+    if others.dtype == object:  # pandas would run the cells' own code to compare them
         missing = sum(map(is_missing, others.to_numpy()))
     else:
-        with suppress(Exception):  # of another library's type, which says nothing of its own
+        with suppress(Exception):  # the type of another library may fail to say what is missing
             missing = int(np.count_nonzero(np.asarray(others.isna(), dtype=bool)))
     return missing, several - missing
 
@@ -174,18 +173,18 @@ _PLAIN = "fiub"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowSlice:
-    """Some rows of a frame, with what reading them asks of a frame.
+    """A slice of the rows of a frame, with the attributes that readers use.
 
     Attributes
     ----------
     columns : mapping
-        Name to the whole column: an array of numbers, or a pandas Series of another type.
+        Whole columns by name: an array of numbers, or a pandas Series of another type.
     start, stop : int
-        Which rows.
+        First row, and the row after the last.
     blocks : mapping
-        What `side_by_side` makes of some names, worked out beforehand.
+        Results of `side_by_side` for some tuples of names, computed beforehand.
     tally : Tally, optional
-        Counts what is not read as it is.
+        Counts the values that are not read unchanged.
     """
 
     columns: Mapping[str, Any]
@@ -203,7 +202,7 @@ class RowSlice:
         return column[cut] if isinstance(column, np.ndarray) else column.iloc[cut]
 
     def parts(self, names: tuple[str, ...]) -> list[Any]:
-        """Columns in their order: tables ``(k, n)`` of k plain ones, a Series for each other."""
+        """Return columns in order: tables ``(k, n)`` of k plain ones, a Series for any other."""
         whole = self.blocks.get(names)
         if whole is None:
             whole = side_by_side([self.columns[name] for name in names])
@@ -219,30 +218,30 @@ def tally_of(frame: pd.DataFrame | RowSlice) -> Tally | None:
 def as_piece(
     frame: pd.DataFrame | RowSlice, names: tuple[str, ...], tally: Tally | None = None
 ) -> RowSlice:
-    """All of a frame as a piece; a piece as it is."""
+    """Return a whole frame as a row slice; a row slice is returned unchanged."""
     if isinstance(frame, RowSlice):
         return frame
     return RowSlice(columns_of(frame, names), 0, len(frame), tally=tally)
 
 
 def columns_of(frame: pd.DataFrame, names: tuple[str, ...]) -> dict[str, Any]:
-    """The named columns that are there; plain numbers as arrays, without a copy."""
+    """Return the named columns that exist; plain numbers as arrays, without a copy."""
     found: dict[str, Any] = {}
     for name in names:
         if name in frame.columns:
             series = frame[name]
             dtype = series.dtype
-            # NumPy holds a number, or a truth value, that a double can be made of in passing
+            # plain: numbers or booleans of NumPy, which are converted to doubles while read
             plain = isinstance(dtype, np.dtype) and dtype.kind in _PLAIN and dtype.itemsize <= 8
             found[name] = series.to_numpy() if plain else series
     return found
 
 
 def side_by_side(columns: Sequence[Any]) -> list[Any]:
-    """Arrays of neighbouring columns as tables ``(k, n)``, without a copy; others as they are.
+    """Join arrays of neighbouring columns to tables ``(k, n)``, without a copy.
 
-    Columns that pandas, or what made the frame, holds in one array at equal distances are one
-    table, so that a piece of them is read by one function.
+    Columns that lie in one array at equal distances become one table, so that one call reads a
+    slice of all of them. Other columns are returned unchanged.
     """
     runs: list[list[Any]] = []
     for column in columns:
@@ -261,9 +260,9 @@ def side_by_side(columns: Sequence[Any]) -> list[Any]:
 
 
 def _continues(run: list[Any], column: Any) -> bool:
-    """Whether an array is at the same distance from the last of a run as that from its neighbour.
+    """Whether a column continues a run of columns at equal distances in memory.
 
-    Being parts of one array is asked for, as nothing is known about what is between others.
+    All must be parts of one array, because the memory between separate arrays is not theirs.
     """
     last = run[-1]
     if not isinstance(column, np.ndarray) or not isinstance(last, np.ndarray):
@@ -279,20 +278,20 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 
 
 _LONG = 8
-"""Bytes of a number whose memory pandas can take over from Arrow, with nulls or without."""
+"""Bytes of a number type whose memory pandas can share with Arrow, with nulls or without."""
 
 
 def from_foreign(data: Any) -> pd.DataFrame:
-    """A frame that narwhals knows, in pandas; raises `TypeError` for anything else.
+    """Convert a frame that narwhals knows to pandas; raises `TypeError` for anything else.
 
-    Long columns of polars and pyarrow stay in the same memory. narwhals' own conversion copies
-    every number, and decides types by values: a null makes objects of booleans, and a dictionary,
-    which belongs to the data, makes levels. Here types are decided by types alone. Numbers without
-    nulls in one piece of memory become a NumPy array. Other columns become pandas' columns of Arrow
-    data, of which numbers are made into doubles a piece at a time as they are read.
+    Columns of long numbers in polars and pyarrow are not copied. The conversion that narwhals
+    offers copies every number and lets values decide types: a null turns booleans into objects,
+    and a dictionary, which is private, into levels. Here types depend on types alone. Numbers
+    without nulls in contiguous memory become a NumPy array. Other columns become Arrow columns of
+    pandas, whose numbers are converted to doubles slice by slice as they are read.
     """
     names = getattr(data, "column_names", None)
-    if isinstance(names, list):  # of pyarrow, where they may be the same
+    if isinstance(names, list):  # a table of pyarrow may have equal names
         require_distinct(names)
     frame = nw.from_native(data, eager_only=True)
     if not (frame.implementation.is_polars() or frame.implementation.is_pyarrow()):
@@ -305,8 +304,8 @@ def from_foreign(data: Any) -> pd.DataFrame:
 
 
 def foreign_column(name: str, values: Any) -> Any:
-    """A column, or a frame of one, of polars or pyarrow for pandas; None for anything else."""
-    if hasattr(type(values), "__arrow_c_array__"):  # of pyarrow, in one piece
+    """Convert a polars or pyarrow column, or a frame of one column; None for anything else."""
+    if hasattr(type(values), "__arrow_c_array__"):  # a contiguous array of pyarrow
         import pyarrow as pa
 
         values = pa.chunked_array([pa.array(values)])
@@ -328,17 +327,17 @@ def require_distinct(names: Sequence[str]) -> None:
 
 
 def _column(frame: Any, name: str) -> Any:
-    """A column for pandas, of a type that follows from its own."""
+    """Convert a column to pandas, to a type that follows from its own type."""
     import pyarrow as pa
 
     kind = frame.schema[name]
     if isinstance(kind, nw.Enum):
         return frame.select([name]).to_pandas()[name]
     if isinstance(kind, nw.Categorical) and frame.implementation.is_polars():
-        frame = frame.select(nw.col(name).cast(nw.String))  # its categories are what occurs
+        frame = frame.select(nw.col(name).cast(nw.String))  # its categories come from the data
     try:
         frame.head(0).select([name]).to_arrow()
-    except Exception as error:  # of the type: there are no values
+    except Exception as error:  # it is about the type, because the frame has no rows
         raise SchemaError(
             f"column {name!r} has the type {kind}, which Arrow does not know; leave it out or "
             "convert it."
@@ -352,13 +351,13 @@ def _column(frame: Any, name: str) -> Any:
     if number and column.num_chunks == 1 and column.null_count == 0:
         return column.chunk(0).to_numpy(zero_copy_only=True)
     if number and column.type.bit_width < 8 * _LONG:
-        # shorter ones turn into other types where there are nulls, and copies of them are short
+        # shorter numbers change their type where there are nulls, and are cheap to copy
         return column.to_pandas()
     return pd.arrays.ArrowExtensionArray(column)
 
 
 def _decoded(column: Any) -> Any:
-    """The values of a dictionary column, whose dictionary is made of what occurs."""
+    """Decode a dictionary column, because its dictionary depends on the data."""
     import pyarrow as pa
 
     chunks = [chunk.dictionary.take(chunk.indices) for chunk in column.chunks]

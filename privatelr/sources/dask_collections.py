@@ -1,8 +1,7 @@
-"""Dask's collections: what is known of them unread, their partitions, and maps over them.
+"""Dask's collections: their public facts, their partitions, and maps over them.
 
-Parquet is read so that a pass over it is as short as it can be, and objects are not made into text
-on the way. This leans on how Dask describes a frame to itself. Where a version of it does so
-otherwise, the frame stays as it is.
+Parquet is read in the fastest way, and objects are not converted to text. Both rely on internal
+expressions of Dask. If a version of Dask has other expressions, the frame stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from privatelr.sources.data_source import as_frame, is_dask
 
 
 def columns_apart(frame: Any) -> Any:
-    """The same frame, with each column of a Parquet file in an array of its own.
+    """Return the same frame, with each column of a Parquet file in an array of its own.
 
-    pandas lays columns of one type side by side, and then copies them once more to put them in
-    order; what is read column by column is better left as Arrow holds it.
+    pandas copies columns of one type into one array, and copies them again to order them. Readers
+    here go column by column, so columns are left as Arrow holds them.
     """
     with suppress(AttributeError, ImportError, TypeError):
         from dask.dataframe.dask_expr import new_collection
@@ -40,7 +39,7 @@ def columns_apart(frame: Any) -> Any:
 
 
 def _apart(files: Any) -> Any:
-    """An expression that reads Parquet, asked to leave columns apart unless told otherwise."""
+    """Return an expression that reads Parquet into separate columns, unless the user set that."""
     if "arrow_to_pandas" in files._parameters:
         options = files.operand("arrow_to_pandas") or {}
         return files.substitute_parameters({"arrow_to_pandas": {"split_blocks": True, **options}})
@@ -49,9 +48,9 @@ def _apart(files: Any) -> Any:
 
 @cache
 def _fsspec_apart() -> Any:
-    """Dask's other reader of Parquet, whose options are dealt out for each file anew.
+    """Return a subclass of Dask's fsspec reader of Parquet that sets the options for each file.
 
-    It changes the options that it is given, and can then not name what it has changed.
+    Dask modifies the options that it is given, and can then no longer name the expression.
     """
     from dask.dataframe.dask_expr.io.parquet import ReadParquetFSSpec
 
@@ -59,7 +58,7 @@ def _fsspec_apart() -> Any:
         @property
         def _io_func(self) -> Any:
             read = super()._io_func
-            if hasattr(read, "common_kwargs"):  # there are files
+            if hasattr(read, "common_kwargs"):  # false if there are no files
                 options = read.common_kwargs.get("arrow_to_pandas", {})
                 read.common_kwargs["arrow_to_pandas"] = {"split_blocks": True, **options}
             return read
@@ -68,11 +67,11 @@ def _fsspec_apart() -> Any:
 
 
 def objects_kept(frame: Any) -> Any:
-    """The same frame without the text that Dask makes of objects when it makes a frame.
+    """Return the same frame without Dask's conversion of objects to text.
 
-    It calls the code of each cell, and fails for one that cannot be spelled: an error that tells
-    of one record. Cells are read by this package one by one. Only what stands between the frame
-    and where it came from is changed, and nothing that its user computes with it.
+    The conversion runs code of the cells and fails for a cell without a spelling, and that error
+    would reveal a record. This package reads the cells itself. Only the conversion right after
+    the source is removed; what the user computes stays unchanged.
     """
     with suppress(AttributeError, ImportError, TypeError):
         from dask.dataframe.dask_expr import new_collection
@@ -91,11 +90,11 @@ def objects_kept(frame: Any) -> Any:
 
 
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
-"""The only category that Dask lists for a column whose categories it has not looked up."""
+"""The placeholder category that Dask lists for a column of unknown categories."""
 
 
 def empty(data: Any) -> Any:
-    """Return the types of a Dask collection without its rows; return other data as they are."""
+    """Return the empty frame of a Dask collection, with its types; other data unchanged."""
     if not is_dask(data):
         return data
     if is_array(data):
@@ -111,22 +110,22 @@ def empty(data: Any) -> Any:
 
 def is_array(data: Any) -> bool:
     """Whether this is a Dask array."""
-    # a Delayed invents any attribute, so the types of two are looked at
+    # a Delayed has every attribute, so the types of two attributes are checked
     blocks, dtype = getattr(data, "numblocks", None), getattr(data, "dtype", None)
     return isinstance(blocks, tuple) and isinstance(dtype, np.dtype)
 
 
 def whole_rows(data: Any) -> Any:
-    """An array divided by rows only; anything else as it is."""
+    """Return an array divided by rows only; anything else unchanged."""
     if not is_array(data):
         return data
-    if not all(width == width for width in data.shape[1:]):  # unknown is NaN
+    if not all(width == width for width in data.shape[1:]):  # an unknown width is NaN
         raise SchemaError("data: of a Dask array the number of columns is known beforehand.")
     return data if data.ndim == 1 else data.rechunk({axis: -1 for axis in range(1, data.ndim)})
 
 
 def unlisted(frame: pd.DataFrame) -> list[str]:
-    """Columns of categories that were not looked up; their levels have to be declared."""
+    """Return the columns of unknown categories, whose levels have to be declared."""
     return [
         str(name)
         for name in frame.columns
@@ -136,23 +135,23 @@ def unlisted(frame: pd.DataFrame) -> list[str]:
 
 
 def chosen(data: Any, names: Sequence[str]) -> Any:
-    """The columns of a frame that a model reads, so that no others are loaded."""
+    """Return a frame of the columns that a model reads, so that no others are loaded."""
     if is_array(data) or data.ndim == 1:
         return data
     wanted = set(names)
     columns = [column for column in data.columns if str(column) in wanted]
-    # choosing among columns copies those that are in memory
+    # a selection of columns copies those that are in memory
     return columns_apart(data if len(columns) == data.shape[1] else data[columns])
 
 
 def partitions(data: Any) -> list[Any]:
-    """A Delayed for each partition: as many as Dask says that there are."""
+    """Return a Delayed for each partition, with the partitions that Dask reports."""
     import dask
 
     if is_array(data):
         return list(data.to_delayed().ravel())
-    # Dask would read several files at once where few columns are asked for, and so make other
-    # partitions of the records when it counts them than when it reads them
+    # for few columns Dask would join several files to one partition, so counting the records
+    # and reading them would see different partitions
     with (
         dask.config.set({"optimization.tune.active": False}),
         redact_errors("its partitions could not be told apart"),
@@ -161,14 +160,14 @@ def partitions(data: Any) -> list[Any]:
 
 
 def lengths_of(data: Any) -> tuple[int, ...]:
-    """Records of each partition: known of most arrays, counted along one column of a frame."""
+    """Return the records of each partition: known for most arrays, counted for a frame."""
     from dask.delayed import delayed
 
     if is_array(data):
         if all(size == size for size in data.chunks[0]):
             return tuple(int(size) for size in data.chunks[0])
     elif data.ndim == 2:
-        # along a short column: bytes of a value, of which texts and objects have many
+        # count along the column with the fewest bytes per value; texts and objects have many
         types = pd.api.types
         widths = {
             name: getattr(dtype, "itemsize", 8)
@@ -183,13 +182,13 @@ def lengths_of(data: Any) -> tuple[int, ...]:
 
 
 def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:
-    """What a function says of each row of a table: a collection that is not computed yet.
+    """Apply a function to each row of a table; returns a collection that is not computed yet.
 
     Parameters
     ----------
     function
-        Takes a frame or an array and returns a series or a frame of as many rows, of the same
-        types for any number of them. It travels to the tasks.
+        Takes a frame or an array and returns a series or a frame with as many rows, whose types
+        do not depend on the rows. It is sent to the tasks.
     data
         A Dask frame or array.
     names : sequence of str, optional
@@ -203,7 +202,7 @@ def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[s
 
     data = whole_rows(data)
     typed = empty(data)
-    said = function(typed)  # refuses what does not fit by names and types, now and not later
+    said = function(typed)  # refuses unsuitable names and types now, not when computed
     if not is_array(data):
         part = data if names is None else chosen(data, names)
         return part.map_partitions(_Told(function), meta=said, align_dataframes=False)
@@ -216,9 +215,9 @@ def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[s
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Told:
-    """A function of a partition, and what becomes of its result, under a name of chance.
+    """A function of a partition and of its result, under a random name.
 
-    Dask would name its tasks by what it holds.
+    Dask would otherwise derive the name of its tasks from the content of the function.
     """
 
     function: Callable[[Any], Any]

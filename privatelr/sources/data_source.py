@@ -1,6 +1,6 @@
-"""What the user may hand over: a formula and a frame, a frame, an array, or ``(y, X)``.
+"""The data of a call: a formula and a frame, a frame, an array, or ``(y, X)``.
 
-X may be a sparse matrix of SciPy, whose indices are looked at before they are used.
+X may be a SciPy sparse matrix, whose indices are validated before they are used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privatelr.sources.columns import (
 
 
 def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
-    """Formula and frame of a call, with at least one record; see `dispatch`."""
+    """Return formula and frame of a call, with at least one record; see `dispatch`."""
     for data in (first, second):
         _require_memory(data)
     formula, frame = dispatch(first, second, target)
@@ -39,7 +39,7 @@ def is_dask(data: Any) -> bool:
 
 
 def _require_memory(data: Any) -> None:
-    """Refuse what is not in memory, where it is not read by partitions."""
+    """Refuse data that are not in memory, where partitions are not supported."""
     if is_dask(data):
         raise SchemaError(
             "data is a Dask collection, which dplr, dpsvm and predict take and nothing else does; "
@@ -88,7 +88,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
 
 
 def as_frame(data: Any) -> pd.DataFrame:
-    """A pandas frame with distinct text names; never copies columns."""
+    """Return a pandas frame with distinct text names; never copies columns."""
     _require_memory(data)
     if isinstance(data, pd.DataFrame):
         frame = data
@@ -118,7 +118,7 @@ def as_frame(data: Any) -> pd.DataFrame:
 
 
 def _with_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame, for a fit; predictions of an intercept need no columns."""
+    """Return the frame if it has columns, which a fit needs; predictions may do without."""
     if frame.shape[1] == 0:
         raise SchemaError("data has no columns: a fit takes a response and its covariates.")
     return frame
@@ -127,7 +127,7 @@ def _with_columns(frame: pd.DataFrame) -> pd.DataFrame:
 def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
     for values in data.values():
         _require_memory(values)
-    # by position: an index would align, and so add or drop records
+    # matched by position: an index would align, and so add or drop records
     found = {str(name): as_column(f"data[{name!r}]", values) for name, values in data.items()}
     require_distinct([str(name) for name in data])
     given = [column for column in found.values() if column is not None]
@@ -176,7 +176,7 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
     value = response
     if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
         value = response.iloc[:, 0]
-    by_columns = isinstance(value, Mapping | pd.DataFrame)  # of which a response is one
+    by_columns = isinstance(value, Mapping | pd.DataFrame)  # a response is its only column
     values = None if by_columns else as_column("y", value)
     if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
         values = of_array(values.ravel())
@@ -195,29 +195,29 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
     while name in frame.columns:
         name += "_"
     frame = frame.copy(deep=False)
-    frame[name] = values.set_axis(frame.index)  # a Series: pandas would ask an array what it holds
+    frame[name] = values.set_axis(frame.index)  # for an array pandas would infer a type
     return f"{quote(name)} ~ .", frame
 
 
 def quote(name: str) -> str:
-    """A column name as a formula spells it."""
+    """Return a column name as a formula spells it."""
     if "`" in name or not name:
         raise SchemaError(f"column {name!r}: a name in a formula is not empty and has no backtick.")
     return f"`{name}`"
 
 
 def validated_sparse(matrix: Any) -> Any:
-    """A sparse matrix of numbers by rows, by columns or by entries; itself, if it is sound.
+    """Return a sparse matrix of numbers with valid indices; the same matrix if they are valid.
 
-    SciPy does not look at the indices that it is given, and then reads memory that is not its own.
-    Whether they are sound is a fact about the data, so a row with an index of a column that is not
-    there becomes a row that is of no use, as one with a missing value. An entry of a row that is
-    not there is of no record.
+    SciPy does not check the indices that it is given, and may read memory outside of its arrays.
+    Whether they are valid is a fact about the data. So a row with an index of a column that does
+    not exist becomes unusable, like a row with a missing value. An entry of a row that does not
+    exist is dropped, because it belongs to no record.
 
     Raises
     ------
     SchemaError
-        If its entries are no numbers, or where its rows start says nothing.
+        If its entries are not numbers, or if its row pointers are invalid.
     """
     if matrix.dtype.kind not in "fiub":
         raise SchemaError(f"X of type {matrix.dtype}: a matrix takes real numbers.")
@@ -249,7 +249,7 @@ def validated_sparse(matrix: Any) -> Any:
         if matrix.format == "csc":
             rows, columns = columns, rows
     else:
-        return matrix.tocsr()  # kept as Python's own containers, or by diagonals
+        return matrix.tocsr()  # stored in Python containers, or by diagonals
     there = (rows >= 0) & (rows < n)
     rows, columns, data = rows[there], columns[there], data[there].astype(np.float64)
     beyond = (columns < 0) | (columns >= p)

@@ -19,24 +19,24 @@ LevelsLike = Mapping[str, Iterable[Hashable]]
 
 
 LENGTHS = (1e-9, 1e9)
-"""Least and greatest length of a row for which no formula overflows."""
+"""Least and greatest length of a row that can be declared; within them no formula overflows."""
 FARTHEST, NEAREST = 1e100, 1e-12
-"""Largest size of the end of a bound, and least width relative to it."""
+"""Largest size of an end of a declared interval, and its least width relative to that size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Declared by the analyst, never read off the data.
+    """Public facts that the analyst declares; they are never read off the data.
 
     Attributes
     ----------
     bounds : mapping
-        Variable to ``(lo, hi)`` in its own units; values beyond are clipped.
+        Maps a variable to ``(lo, hi)`` in its own units; values outside are clipped.
     levels : mapping
-        Variable to its levels, reference level first.
+        Maps a variable to its levels, reference level first.
     row_norm : float or None
-        Largest Euclidean length of the columns without bounds together or, where all columns
-        have bounds or none has, of all covariates; the intercept is left out.
+        Largest Euclidean length, without the intercept: of the columns without bounds together
+        or, if all columns have bounds or none has, of all covariates.
     intercept_scale : float
         The constant in the intercept column of the design (privacy.md 2.2).
     """
@@ -53,7 +53,7 @@ def declare_schema(
     row_norm: float | None = None,
     intercept_scale: float = 0.5,
 ) -> Schema:
-    """Check what the user declares and return it as a `Schema`.
+    """Check the declarations of the user and return them as a `Schema`.
 
     Raises
     ------
@@ -110,8 +110,8 @@ def _bounds(name: str, pair: Any) -> Interval:
 
 def _levels(name: str, values: Any) -> tuple[Hashable, ...]:
     takes = "a list of two or more different values, reference level first"
-    # a Series is refused whatever it holds: it is a column of the data, not its levels
-    # neither has a set an order, which would leave the reference level to chance
+    # a Series is refused whatever it holds, because it is a column of the data, not its levels;
+    # a set is refused because it has no order, which would leave the reference level to chance
     column = isinstance(values, str | bytes | Mapping | Set | pd.Series | pd.DataFrame)
     declared = isinstance(values, Iterable) and not column
     listed = [v.item() if isinstance(v, np.generic) else v for v in values] if declared else []

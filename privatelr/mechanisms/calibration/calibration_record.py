@@ -1,4 +1,4 @@
-"""A mechanism with all its numbers: from a request and public facts, and as it reads."""
+"""A mechanism with all its numbers, computed from a request and public facts, and its page."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ class Calibration:
 
     @property
     def distance(self) -> float:
-        """``2 tau / Lambda``: how much further apart neighbours may be for want of exactness."""
+        """``2 tau / Lambda``: how far inexact minimisation may move neighbours apart."""
         return 2 * self.tau / self.problem.penalty
 
     @property
     def epsilon_effective(self) -> float:
-        """The part of epsilon that buys noise; the rest pays for the curvature.
+        """The part of epsilon that the noise uses; the rest pays for the curvature.
 
         NaN under zCDP, which has no epsilon, and 0 for the plain fit.
         """
@@ -221,7 +221,7 @@ def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
 
 
 def event_of(noise: NoiseLaw, reach: float, neighbours: privacy.Neighbours) -> privacy.Event:
-    """What a ledger composes for spherical noise that hides a vector moved by `reach`."""
+    """Return the ledger event of spherical noise on a vector of sensitivity `reach`."""
     if isinstance(noise, GaussianNoise):
         return privacy.GaussianEvent(reach / noise.sd, neighbours)
     return privacy.PureDP(reach / noise.scale, neighbours)
@@ -308,7 +308,7 @@ def _other_tilts(
         yield "Gaussian noise", math.inf
     for analysis in pure.ANALYSES:
         unproven = analysis == "joint" and problem.loss.joint_factor is None
-        # R's bound is about pure epsilon
+        # R's bound is only for pure epsilon
         other_noise = isinstance(target, privacy.ApproxDP) or isinstance(noise, GaussianNoise)
         unproven |= other_noise and analysis == "cms11"
         if analysis != chosen and not unproven:

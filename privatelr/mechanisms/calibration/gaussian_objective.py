@@ -20,11 +20,11 @@ from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest
 SHIELD_RATIO = 0.2
 """``mu_out / m`` of a Gaussian shield: a tenth of the tilt's ``2 m``, a hundredth of rho."""
 _LARGEST = 1e9
-"""Multiple of ``L R`` beyond which noise is of no use, so that the target is infeasible."""
+"""Largest sigma over ``L R`` that is tried; a target that needs more noise is infeasible."""
 _FLAT = 1e30
-"""Lambda over R^2 at which no curvature is left to speak of."""
+"""Ratio of Lambda to R^2 at which one row adds practically no curvature."""
 _NEARLY_FREE = 1.02
-"""A curvature counts as free where it adds no more than this factor to the noise."""
+"""Largest factor by which the curvature may increase the noise and still counts as free."""
 
 
 def objective_log_delta(
@@ -45,7 +45,7 @@ def objective_log_delta(
     return gaussian_delta.tilt_log_delta(event, epsilon, shield_ratio * m)
 
 
-@lru_cache(maxsize=256)  # of public facts; a fit asks for the same number several times
+@lru_cache(maxsize=256)  # of public facts; a fit needs the same number several times
 def objective_sigma(
     problem: Problem,
     epsilon: float,

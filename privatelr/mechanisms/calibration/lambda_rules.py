@@ -1,4 +1,4 @@
-"""Where lambda comes from: data-free rules, and what happens to one that is too small.
+"""Data-free rules for lambda, and the treatment of a lambda that is too small.
 
 privacy.md 3.2 and 3.2b for pure epsilon, 4.2 for Gaussian noise; under (epsilon, delta) either.
 """
@@ -32,16 +32,16 @@ LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
 PLAIN_LAMBDA = 0.001
 """Penalty of the plain fit when none is given, as in R."""
 _ROUNDING = 1e-12
-"""A lambda this close below its limit is the limit; the noise is always computed from lambda."""
+"""Relative distance below its limit at which lambda counts as the limit; noise uses lambda."""
 
 
 def nominal_epsilon(target: Promise) -> float:
-    """An epsilon of the size of the target, for rules that need one and no proof."""
+    """Return an epsilon that is comparable with the target, for rules that need no proof."""
     return math.sqrt(2 * target.rho) if isinstance(target, ZCDP) else target.epsilon
 
 
 def guessed_length(facts: Problem, target: Promise) -> float:
-    """W, a public guess of how long the coefficients are."""
+    """Return W, a public guess of the length of the coefficients."""
     return math.sqrt(nominal_epsilon(target) * facts.n / 6) / facts.radius
 
 
@@ -52,7 +52,7 @@ def free_penalty(
     at_least: float = 0.0,
     kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> float:
-    """Smallest Lambda (sum form), from `at_least` on, whose curvature costs little or nothing.
+    """Return the smallest Lambda (sum form) from `at_least` whose curvature costs almost nothing.
 
     Under (epsilon, delta) each kind of noise has its own; it is that of the kind which is then
     the shorter one, if given among `kinds`.
@@ -63,7 +63,7 @@ def free_penalty(
         return laplace
     at = facts.with_lambda(laplace / facts.n)
     found = {laplace: laplace_tilts(at, epsilon, analysis, proven_noise.BESIDE_SHIELD)}
-    with suppress(GuaranteeError):  # Laplace noise may be the only one that suffices
+    with suppress(GuaranteeError):  # perhaps only Laplace noise suffices
         normal = max(at_least, gaussian_objective.free_penalty(facts, target, analysis))
         at = facts.with_lambda(normal / facts.n)
         found[normal] = found.get(normal, []) + gaussian_tilts(at, target, analysis)
@@ -105,7 +105,7 @@ def lambda_by_rule(
         at = facts.with_lambda(free / facts.n)
         if isinstance(target, ZCDP):
             return balanced(free, require_tilt(at, target, analysis))
-        # by the whole of epsilon, so that the rule is the published one whatever a shield takes
+        # with all of epsilon, as in the published rule, although a shield takes a part of it
         return balanced(free, laplace_tilts(at, target.epsilon, analysis)[0])
     laplace: tuple[type[Any], ...] = (SphericalLaplace, BlockLaplace)
     found = [(lambda_by_rule("auto", facts, PureDP(target.epsilon), analysis), laplace)]
@@ -151,10 +151,10 @@ def expected_excess(
 def all_rules(
     facts: Problem, target: Promise, analysis: pure.Analysis, placement: Placement
 ) -> dict[LambdaRule, float]:
-    """What each rule would choose."""
+    """Return the lambda of each rule."""
     found = {}
     for rule in LAMBDA_RULES:
-        with suppress(GuaranteeError):  # a rule that has no answer is not listed
+        with suppress(GuaranteeError):  # rules without an answer are not listed
             found[rule] = lambda_by_rule(rule, facts, target, analysis, placement)
     return found
 
@@ -207,7 +207,7 @@ def settle_lambda(
     if on_small_lambda == "keep":
         return problem
     if analysis == "cms11" and isinstance(target, PureDP):
-        # as in R: only where nothing is left for the noise
+        # as in R, lambda is raised only if nothing is left for the noise
         feasible = laplace_tilts(problem, target.epsilon, analysis)
         share = min(target.epsilon / 4, pure.LARGEST_EXPONENT)
         least = 0.0 if feasible else pure.penalty_costing(problem, share)
@@ -240,7 +240,7 @@ def _smallest_feasible_penalty(facts: Problem, target: Promise, analysis: pure.A
     if isinstance(target, ZCDP):
         rho = proven_noise.tilt_rho(target.rho)
         laplace = pure.smallest_feasible_penalty(facts, pure_within(rho), analysis)
-        # above it some Gaussian noise suffices, the curvature paid in full
+        # above it some Gaussian noise suffices, even if the curvature is paid in full
         return min(laplace, pure.penalty_costing(facts, min(rho, pure.LARGEST_EXPONENT)))
     laplace = pure.smallest_feasible_penalty(facts, target.epsilon, analysis)
     if isinstance(target, ApproxDP):

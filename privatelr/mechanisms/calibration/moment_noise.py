@@ -1,4 +1,4 @@
-"""Noise for the two matrices that inference is made of, before any data is touched."""
+"""Noise for the two matrices that inference uses, calibrated before any data is touched."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import NoiseLaw, NoNoise
 
 MOST_COLUMNS = 1000
-"""Columns beyond which the ``d (d + 1)`` numbers of the moments are too many for a release file."""
+"""Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
 _JOINT_BALANCE = 0.25
 """eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
-"""Where ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest on [0, 1]."""
+"""The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
 _ROUNDING = 1e-9
-"""Relative allowance for slopes and curvatures, far above what doubles lose in them."""
+"""Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
 _UNIT = 2.0**-53
 """Unit of rounding of a double."""
 
@@ -153,7 +153,7 @@ def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
     Raises
     ------
     GuaranteeError
-        If the noise or the balance is none that a proof speaks of.
+        If no proof covers the noise or the balance.
     """
     target, noise = calibration.target, calibration.noise
     if isinstance(target, NonPrivate):

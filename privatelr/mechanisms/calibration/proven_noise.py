@@ -1,4 +1,4 @@
-"""Every law of noise that is proven for a target: on the objective, on its minimiser, beside it.
+"""All laws of noise that are proven for a target: for tilts, for output noise, and for shields.
 
 A certified gradient of norm tau (sum form) puts the solver's result within ``tau / Lambda`` of
 the minimiser, so neighbours with the same minimiser differ by at most ``2 tau / Lambda``, and a
@@ -30,13 +30,13 @@ from privatelr.privacy.noise import (
 )
 
 UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
-"""Factors that round a number away from and towards zero: always towards more noise."""
+"""Factors that round a positive number up and down, used in the direction of more noise."""
 _SHIELD_SHARE = 0.01
-"""The shield takes this share of the rate of a Laplace tilt, or of rho."""
+"""Share of the rate of a Laplace tilt, or of rho, that the shield gets."""
 BESIDE_SHIELD = 1 - _SHIELD_SHARE
-"""Share of a rate that leaves a part of epsilon to a shield, however little there is for noise."""
+"""Share of a rate that the tilt gets, so that a part of epsilon is left for the shield."""
 _NO_USE = 1e-9
-"""Share of the rate that epsilon alone would give, below which a rate is as good as none."""
+"""Smallest useful rate, relative to the rate that all of epsilon would give."""
 _ROUNDING = 2.0**-50
 """Share of epsilon that a few operations in doubles may lose."""
 
@@ -96,7 +96,7 @@ def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
 
 
 def tilt_epsilon(noise: NoiseLaw, problem: Problem, analysis: str) -> float:
-    """What a Laplace tilt spends."""
+    """Return the epsilon that a Laplace tilt spends."""
     return pure.objective_epsilon(relative_rate(noise, problem), problem, analysis)
 
 
@@ -138,7 +138,7 @@ def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
 def require_law(
     laws: list[NoiseLaw], target: Promise, kinds: tuple[type[NoiseLaw], ...] = ()
 ) -> NoiseLaw:
-    """The shortest of them, if given of one of these kinds, of which there has to be one."""
+    """Return the shortest law, of one of the `kinds` if given; raises an error if there is none."""
     noise = shortest(laws, kinds)
     if noise is None:
         raise GuaranteeError(f"{target}: no noise of that kind is proven for it.")
@@ -172,17 +172,17 @@ def worth_hiding(noise: NoiseLaw, reach: float, target: Guarantee) -> Guarantee 
 # -- what a solver leaves open --------------------------------------------------------------------
 
 _RESOLUTION = 2.0**-47
-"""What doubles resolve of a sum over rows, relative to its terms, with room for a few bits."""
+"""Relative resolution of a sum over rows in doubles, with a margin of a few bits."""
 _BASE_COLUMNS = 16
-"""Columns that are added to d, for operations whose number does not grow with it."""
+"""Number of columns that is added to d, for the operations whose number does not depend on d."""
 _USUAL_CURVATURE = 0.25
-"""Largest curvature of the logistic loss; sharper losses are resolved less."""
+"""Largest curvature of the logistic loss; losses of larger curvature are resolved less well."""
 _GRID = 1e-3
-"""Share of a standard deviation of the noise that the step of a release may have."""
+"""Largest grid step of a release, relative to the standard deviation of the noise."""
 _LONGER = 2.0
-"""Multiple of its root mean square length that no tilt of hundreds of columns will ever exceed."""
+"""Ratio of length to root mean square length that a tilt of many columns never exceeds."""
 _DRAWN = 16
-"""Multiples of `_RESOLUTION` by which doubles may misstate a tilt of many columns."""
+"""Bound on the relative error of a tilt of many columns in doubles, over `_RESOLUTION`."""
 
 
 def certified_norm(problem: Problem, noise: NoiseLaw) -> float:

@@ -19,9 +19,9 @@ from privatelr.numerics import Loss
 Analysis = Literal["joint", "one-log", "cms11"]
 ANALYSES: tuple[Analysis, ...] = ("joint", "one-log", "cms11")
 LARGEST_EXPONENT = 700.0
-"""Largest epsilon or rho that is put into an exponential: beyond, doubles overflow."""
+"""Largest epsilon or rho that is put into an exponential; larger ones would overflow."""
 LARGEST_SHARE = 20.0
-"""Largest epsilon that a rule lets the curvature cost: beyond, lambda is lost to rounding."""
+"""Largest epsilon that a rule lets the curvature cost; above it lambda is lost to rounding."""
 _LOGS = {"one-log": 1, "cms11": 2}
 """How many times a bound adds ``log(1 + c kappa)``.
 
@@ -82,7 +82,7 @@ def objective_rate(problem: Problem, epsilon: float, analysis: str) -> float:
     low, high = 0.0, epsilon / full
     if joint_epsilon(high, problem) <= epsilon:
         return high
-    # bisection that keeps the end which is below epsilon
+    # bisection keeps the end whose epsilon is small enough, so the result errs towards privacy
     while high - low > 1e-15 * high and low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if joint_epsilon(middle, problem) <= epsilon else (low, middle)
     return low

@@ -1,4 +1,4 @@
-"""How many draws a guarantee affords, from how stable the minimiser on the simplex is.
+"""The number of draws that a guarantee allows, from the stability of the minimiser.
 
 One draw from the minimiser costs what `simplex_stability` says that neighbours' minimisers
 differ by; draws are independent, so costs add up.
@@ -20,9 +20,9 @@ from privatelr.numerics.solve.entropic import smallest_tolerance
 from privatelr.types import FloatArray
 
 _SLOPE_ERROR = 1e-9
-"""Relative error of a slope that is evaluated in doubles, far on the safe side."""
+"""Generous bound on the relative error of a slope in doubles."""
 _STABILITY_ROUNDING = 1e-12
-"""Relative error of a dozen operations, on the safe side."""
+"""Generous bound on the relative error of a dozen operations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Labelled rows that cannot be longer than they say: dense, sparse, or in Dask."""
+"""Labelled rows whose length keeps a stated bound: dense, sparse, or in Dask."""
 
 from privatelr.numerics.rows.dask_partitions import Work
 from privatelr.numerics.rows.dask_rows import MOST_SCORED, DaskRows, RowFacts

@@ -1,8 +1,8 @@
-"""Work on the partitions of a Dask collection, where they are, and graphs of it.
+"""Work on the partitions of a Dask collection, on the workers that hold them, and its graphs.
 
-Tasks and all that they are given can travel. They are named by chance and by their place, never
-by what they read. One that fails returns why: a scheduler that hears of an exception writes the
-arguments of the task to its log.
+Tasks and their arguments can be sent to workers. Their names are random and never depend
+on what they read. A task that fails returns the reason: a scheduler that receives an exception
+writes the arguments of the task to its log.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from privatelr.types import FloatArray, IntArray, Kernel, Reader
 
 _UNREAD = "a partition could not be read or summed"
 _FAN = 8
-"""Results that one task adds up, in pairs."""
+"""Number of results that one task adds up, in pairs."""
 
 
 # --- graphs ---------------------------------------------------------------------------------
 
 
 class Failure(NamedTuple):
-    """What a task returns that could not be done; public facts only."""
+    """The result of a task that failed; it holds public facts only."""
 
     kind: type[PrivateLRError]
     message: str
 
 
 def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any:
-    """What a step of the work makes of a partition, or its failure, in words that quote no data.
+    """Do a step of the work on a partition; returns a failure, which quotes no data, on error.
 
     A task has one thread: others are busy with other partitions.
     """
@@ -58,7 +58,7 @@ def new_name(purpose: str) -> str:
 
 
 def constant(value: Any, purpose: str) -> Any:
-    """A node that holds `value`, which every task of a graph can share."""
+    """Return a node that holds `value`, which every task of a graph can share."""
     from dask.delayed import delayed
 
     return delayed(value, name=new_name(purpose), pure=False, traverse=False)
@@ -72,7 +72,7 @@ def task(function: Callable[..., Any], name: str, place: tuple[int, ...], *given
 
 
 def tree_sum(nodes: Sequence[Any], name: str) -> Any:
-    """A node that adds up tuples: a term goes through the logarithm to base 2 of additions.
+    """Return a node that adds up k tuples; a term goes through about ``log2(k)`` additions.
 
     The order of additions is fixed, so the sum does not depend on which task is done first.
     """
@@ -103,7 +103,7 @@ def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
     PrivateLRError
         If a task failed: the first failure, in the order of the nodes.
     """
-    # the library's threads are held back here and not in each task: a process has one setting
+    # threads of the library are limited here and not in each task: a process has one setting
     with redact_errors(_UNREAD):
         (results,) = in_order(lambda _: evaluated(nodes, bar=bar), (0,))
     failed = next((result for result in results if isinstance(result, Failure)), None)
@@ -130,11 +130,11 @@ def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
 
 
 _PIECE = 2**15
-"""Rows of a partition that are bounded at once, at least, where they are not kept."""
+"""Least number of rows of a partition that are bounded at once, if they are not kept."""
 _LANES, _LABEL_LANES = (1021, 1019), (1013, 1009)
-"""Prime numbers: a first choice, and one for rows that the first divides."""
+"""Prime numbers of lanes: a first choice, and one for lengths that the first divides."""
 _WEIGHTS: IntArray = np.cumprod(np.full(2 * 1021, 0x9E3779B97F4A7C15, dtype=np.uint64))
-"""Odd, so that no product forgets a bit."""
+"""Weights of the lanes; they are odd, so that a product modulo ``2**64`` loses no bit."""
 
 
 class PartOpener(Protocol):
@@ -145,9 +145,9 @@ class PartOpener(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """Bounded rows that stay with a worker, and tell it how large they are.
+    """Bounded rows that stay with a worker, and report their size to it.
 
-    `checksum` is that of all of them, and None for a part that is looked at once.
+    `checksum` is the checksum of all rows, and None for rows that are used only once.
     """
 
     rows: DenseRows
@@ -159,10 +159,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """How a partition is made into bounded rows, and what is made of them.
+    """How bounded rows are made from a partition, and what is computed from them.
 
-    It is public, and free of data. A partition has a length that was announced: another one is
-    a change of the data.
+    It is public, and free of data. The length of a partition is known; another length means
+    that the data have changed.
     """
 
     open: PartOpener
@@ -185,7 +185,7 @@ class Work:
             return (*part.rows.fold(kernel), part.checksum)
 
         def both(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
-            # while a block is in the cache, where reading it again costs least
+            # computed while the block is in the cache, where a second read is cheap
             return (*kernel(x, y), checksum(x, y))
 
         return reduce(added, (rows.fold(both) for rows in self._pieces(part, length)))
@@ -227,7 +227,7 @@ class Work:
 
 
 def changed() -> SchemaError:
-    """What is said of data that are not the same in two passes: that, and not how."""
+    """Return the error for data that differ between two passes; it does not say how they differ."""
     return SchemaError(
         "data: they changed while they were read; a fit takes data that stay as they are and come "
         "in the same order, as persist() or a copy keeps them, and a charge that was made for this "
@@ -243,7 +243,7 @@ def checksum(x: FloatArray, y: FloatArray) -> IntArray:
     with other labels that change places, since labels have another prime number of lanes. Entries
     that change places within a lane, a multiple of 1,021 words apart, are not noticed: a second
     sum of all entries would be, and would double what is about as fast as the block can be read.
-    It finds accidents; one who chooses the data twice does not need a collision. Whole numbers
+    It detects accidents, not an attacker, who could change the data anyway. Integers
     give the same sum on every machine, which doubles do not.
     """
     words: Any = np.concatenate([_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)])

@@ -1,7 +1,7 @@
 """Rows in the partitions of a Dask collection: one fold is one graph.
 
 A partition becomes bounded rows by itself, under one plan, and they become one tuple of sums;
-only sums travel. Rows that fit into memory are kept there, or else read anew for every fold.
+only sums are sent. Rows that fit into memory are kept there; others are read for every fold.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 MOST_PARTITIONS = 2**16
-"""The tree of sums is no deeper than `numerics.rows.additions` allows for."""
+"""Largest number of partitions, for which `numerics.rows.additions` bounds the tree of sums."""
 MOST_SCORED = 5_000_000
-"""Rows beyond which the score of each is not asked for."""
+"""Largest number of rows whose scores are all collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFacts:
-    """What is public of rows: all that is left of `DaskRows` when they are copied to a task."""
+    """The public facts of rows; a copy of `DaskRows` in a task holds nothing else."""
 
     n: int
     d: int
@@ -44,7 +44,7 @@ class RowFacts:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DaskRows:
-    """Labelled rows in partitions, bounded where they are.
+    """Labelled rows in partitions, bounded on the workers that hold them.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class DaskRows:
 
     @classmethod
     def of(cls, reader: Any, **limits: Any) -> DaskRows:
-        """Rows of what a reader reads, kept where they fit into the memory that there is for them.
+        """Make rows from a reader; they are kept if they fit into the memory for rows.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class DaskRows:
             above 0; `parts`, nodes of Dask; `open`, a `PartOpener` that travels to the tasks, and
             so holds no data; and `bar`, whether to show how far a graph is.
         **limits
-            What rows are held to: arguments of `RowBounds`.
+            The bounds of rows: arguments of `RowBounds`.
         """
         if len(reader.parts) > MOST_PARTITIONS:
             raise SchemaError(
@@ -119,8 +119,8 @@ class DaskRows:
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, partition by partition, in a fixed tree.
 
-        Under ``threads(1)`` the rows come to the kernel instead: one that no other may help
-        with, such as a kernel of balls, cannot travel. Each fold compares a checksum of all rows
+        Under ``threads(1)`` the rows are sent to this thread, because some kernels,
+        such as those of balls, cannot be sent. Each fold compares a checksum of all rows
         with that of the first, so data that change end a fit in the first pass that meets them.
 
         Raises
@@ -184,5 +184,5 @@ class DaskRows:
         return np.concatenate(link), np.concatenate(label)
 
     def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
-        # kernels travel, with all that their closures hold: the data may not
+        # kernels are sent with all that their closures hold, which must not include data
         return RowFacts, (self.n, self.d, self.radius, self.blocks)

@@ -1,4 +1,4 @@
-"""Rows that cannot be longer than they say, and how sums over blocks of rows are taken."""
+"""Rows whose length keeps a stated bound, and sums over blocks of rows."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from privatelr.numerics.rows.row_bounds import RowBounds, fast_products
 from privatelr.types import Block, FloatArray, Kernel, Reader
 
 BLOCK_ROWS = 2**14
-"""Rows that a kernel sees at once, at most."""
+"""Largest number of rows that a kernel sees at once."""
 _BLOCK_ENTRIES = 2**18
-"""Entries of a block: two megabytes, most of which a cache holds while a kernel reads it twice.
-Smaller ones would be nearer, and leave threads waiting for each other's turn in the interpreter."""
+"""Number of entries of a block: two megabytes, which mostly stay in a cache between two reads.
+With smaller blocks threads would wait for each other in the interpreter."""
 _SHORTEST = 64
 _SMALL = 2**14
-"""Entries of a table that no library would use a second thread for."""
+"""Number of entries up to which libraries use one thread for a table."""
 _PIECE = 2**14
-"""Rows that are read at once, at most."""
+"""Largest number of rows that are read at once."""
 _PIECE_ENTRIES, _MOST_ENTRIES = 2**18, 2**19
-"""Entries that are read at once, and of a long table: what is made of them stays in a cache."""
+"""Number of entries that are read at once, so that they stay in a cache; and in a long table."""
 _PIECES = 64
-"""A table is long where one in so many rows has more: on the way a piece takes memory, too."""
+"""A table is long if a piece of one row in this many has more; a piece takes memory, too."""
 _LINE = 8
-"""Numbers that are moved together between memory and a processor."""
+"""Number of doubles in a cache line."""
 _NEAR = 5
-"""One in so many rows is read where it is: a copy would be a large part of the memory of all."""
+"""From one row in this many on, rows are not copied: a copy would take too much memory."""
 _LEAST = 2**8
-"""Rows for which it is worth calling a function on a column."""
+"""Least number of rows for which a call per column pays."""
 SUMMED_BLOCKS = 2
-"""Blocks whose sums are added up before they are added to those of others."""
+"""Number of blocks whose sums are added up before they are added to the total."""
 
 
 def block_rows(d: int) -> int:
-    """Rows of a block of so many columns: a multiple of 64, and a function of public facts."""
+    """Return the rows of a block of d columns: a multiple of 64, and a function of public facts."""
     fitting = _BLOCK_ENTRIES // max(d, 1) // _SHORTEST * _SHORTEST
     return min(max(fitting, _SHORTEST), BLOCK_ROWS)
 
 
 def piece_rows(n: int, width: int) -> int:
-    """Rows that are read at once of a table; a function of public facts.
+    """Return how many rows of a table are read at once; a function of public facts.
 
-    An odd number of cache lines: were columns a power of two apart, the entries of a row would
-    take each other's place in the cache.
+    The length is an odd number of cache lines: if columns were a power of two apart, the entries
+    of a row would share one place in the cache.
     """
     few, most = (entries // max(width, 1) for entries in (_PIECE_ENTRIES, _MOST_ENTRIES))
     fitting = min(max(few, min(n // _PIECES, most), _LEAST), _PIECE)
@@ -55,22 +55,22 @@ def piece_rows(n: int, width: int) -> int:
 
 
 def additions(n: int, d: int) -> int:
-    """How many additions a term of a folded sum goes through, at most: limits what doubles lose."""
+    """Bound the additions that a term of a folded sum goes through, and with it the rounding."""
     size = block_rows(d)
     return min(n, size) + SUMMED_BLOCKS + n // (size * SUMMED_BLOCKS) + 16
 
 
 def added(total: tuple[Any, ...], part: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sum of what a kernel returns of two parts, entry by entry.
+    """Add the results of a kernel for two parts, entry by entry.
 
-    An entry that is a pair is a sum and the digits that it has lost, which are carried along.
+    An entry that is a pair is a sum and its rounding error, which is carried along.
     """
     pairs = zip(total, part, strict=True)
     return tuple(_carried(a, b) if isinstance(a, tuple) else a + b for a, b in pairs)
 
 
 def _carried(first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
-    # Knuth's sum of two numbers: exact but for the rounding of the lost digits themselves
+    # Knuth's sum of two numbers: only the rounding error itself is rounded
     high = first[0] + second[0]
     gained = high - first[0]
     lost = (first[0] - (high - gained)) + (second[0] - gained)
@@ -85,7 +85,7 @@ def folded(kernel: Kernel, x: Any, y: FloatArray, size: int) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class TableRows:
-    """What rows in memory have in common, dense or sparse.
+    """The common part of dense and sparse rows in memory.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class TableRows:
     radius : float
         No row is longer, the intercept entry included.
     blocks : tuple of Block
-        No row is beyond the bound of a block.
+        Every row keeps the bound of each block.
     """
 
     x: Any
@@ -124,11 +124,11 @@ class DenseRows(TableRows):
     Parameters
     ----------
     covariates : ndarray of shape (n, p)
-        Anything at all; see `bounded_rows` for what becomes of it.
+        Any values; `bounded_rows` bounds them.
     labels : ndarray of shape (n,)
         -1 or +1.
     **limits
-        What they are held to: arguments of `RowBounds`.
+        The bounds of the rows: arguments of `RowBounds`.
     """
 
     def __init__(self, covariates: FloatArray, labels: FloatArray, **limits: Any) -> None:
@@ -188,7 +188,7 @@ class DenseRows(TableRows):
         stride = max(self.n // m, 1)
         x = self.x[::stride]
         if stride > _NEAR:
-            # each row is a wait for memory
+            # copied, because each row that is far away costs a wait for memory
             far_apart, x = x, np.empty(x.shape)
 
             def gather(start: int) -> None:

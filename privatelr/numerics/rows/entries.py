@@ -1,4 +1,4 @@
-"""Labelled rows whose entries cannot be larger than they say, for mechanisms that choose columns.
+"""Labelled rows whose entries keep a stated bound, for mechanisms that choose columns.
 
 Where `row_bounds` bounds the length of a row, here every entry is bounded by itself: a score of a
 column sees one entry of each row.
@@ -15,9 +15,9 @@ from scipy import sparse
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SPARSE = 0.25
-"""Share of entries that may differ from zero from which on a dense array is the faster one."""
+"""Share of nonzero entries from which on a dense array is faster."""
 _SPARSE_SIGNS = 0.35
-"""The same of indicators; it is met by the rows themselves, and shows in time and memory only."""
+"""The same share for indicators; it depends on the data, but affects time and memory only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)

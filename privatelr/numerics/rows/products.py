@@ -30,19 +30,19 @@ _LONG = 32
 
 
 def row_products(x: Any, w: FloatArray) -> FloatArray:
-    """``x @ w``, each row by itself, whatever rows stand next to it."""
+    """Return ``x @ w``; the result for a row does not depend on the other rows."""
     # SciPy adds up the entries of a sparse row one after the other
     return np.asarray(x @ w) if sparse.issparse(x) else linear_predictor(x, w)
 
 
 def margins(x: Any, w: FloatArray) -> FloatArray:
-    """``x @ w``, at the pace of the memory that x is read from."""
+    """Return ``x @ w``, as fast as x can be read from memory."""
     return np.asarray(x @ w) if sparse.issparse(x) else fast_products(x, w)
 
 
 def weighted_sum(weights: FloatArray, x: Any) -> FloatArray:
-    """``weights @ x``, while other threads run."""
-    # of a vector and a table, `@` keeps the lock of the interpreter (NumPy up to 2.4)
+    """Return ``weights @ x``, while other threads can run."""
+    # for a vector and a table `@` keeps the interpreter lock (NumPy up to 2.4)
     return np.asarray(weights @ x if sparse.issparse(x) else np.dot(weights, x))
 
 
@@ -63,14 +63,14 @@ def gram(x: Any, weight: FloatArray) -> FloatArray:
 
 
 def rough_gram(x: Any, weight: FloatArray) -> FloatArray:
-    """The same for weights from zero, less exact and faster: sums may be of any length."""
+    """Return the same for weights of at least 0, faster and less exact: sums may be long."""
     if sparse.issparse(x):
         if x.nnz > _CROWDED * x.shape[0] * x.shape[1]:
             return gram(x, weight)
         return np.asarray((x.tocsc().T @ scaled_rows(x, weight)).toarray())
     if x.shape[1] < _LONG:
         return gram(x, weight)
-    # a table times itself is half the work; a weight may have been rounded to below zero
+    # a table times its own transpose is half the work; rounding may have made a weight negative
     scaled = x * np.sqrt(np.maximum(weight, 0.0))[:, None]
     return np.asarray(scaled.T @ scaled)
 
@@ -115,7 +115,7 @@ def short_margins(x: Any, w: FloatArray) -> FloatArray:
 
 
 def margin_roundings(d: int) -> int:
-    """How many roundings a term of `short_margins` goes through, at most.
+    """Bound the number of roundings that a term of `short_margins` goes through.
 
     A dense row of up to 64 columns takes d. A longer one takes 64 for its part, and one for each
     time that parts are halved; a sparse one takes one, and 7 for each time that eight terms
@@ -137,7 +137,7 @@ def short_slopes(x: Any, weights: FloatArray) -> FloatArray:
 
 
 def slope_roundings(n: int) -> int:
-    """How many roundings a term of `short_slopes` of up to n rows goes through, at most.
+    """Bound the number of roundings that a term of `short_slopes` of up to n rows goes through.
 
     As in `margin_roundings`: 64 or fewer for a part of a dense block, then one for each halving;
     one and 7 for each time that eight terms of a sparse column become one.
@@ -147,7 +147,7 @@ def slope_roundings(n: int) -> int:
 
 
 def halved(parts: FloatArray) -> FloatArray:
-    """The sum of vectors ``(k, d)``, one half added to the other again and again."""
+    """Return the sum of vectors ``(k, d)`` by repeatedly adding one half to the other."""
     while len(parts) > 1:
         half = (len(parts) + 1) // 2
         folded = parts[:half].copy()

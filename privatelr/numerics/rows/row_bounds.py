@@ -1,7 +1,7 @@
-"""What a row is held to: a length, and the sizes of blocks of its columns.
+"""The bounds of a row: its length, and the sizes of blocks of its columns.
 
-Bounding a row that keeps its bounds leaves it as it is, to the last bit. So a row that certainly
-keeps them need not be bounded, and sums in any order can tell, if their rounding is allowed for.
+Bounding does not change a row that keeps its bounds, to the last bit. So a row that certainly
+keeps them can be skipped; sums in any order decide that, with an allowance for rounding.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import numpy as np
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, euclidean_part, row_radius
 
 _TILE = 2**9
-"""Rows that are copied at once from columns: those stay in the nearest cache meanwhile."""
+"""Number of rows that are copied at once from columns, so that they stay in the first cache."""
 _SAFETY = 1.0 - 2.0**-40
-"""Rows are shortened to just below the bound, so that rounding cannot carry them beyond it."""
+"""Factor of the bound to which rows are shortened, so that rounding cannot exceed the bound."""
 _LONG = 32
-"""Entries of a row from which on a sum for each row is read from memory faster."""
+"""Number of entries of a row from which on one sum per row is faster than a matrix product."""
 _SHORTEST = 1e-100
-"""Length below which squares may lose more than a few roundings, being next to nothing."""
+"""Length below which squares may underflow and lose accuracy."""
 
 BlockRun = tuple[int, int, FloatArray]
 """First column and the one after the last of the whole row, and bounds: one for a block of several
 columns, or one for each of neighbouring blocks of one column."""
 Together = tuple[IntArray, float]
-"""Covariates that have a limit to their own length, and that limit."""
+"""Positions of covariates whose length has its own limit, and that limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBounds:
-    """What a row is held to, whatever it was; see `bounded_rows`.
+    """The bounds to which every row is held; see `bounded_rows`.
 
     Attributes
     ----------
@@ -96,12 +96,12 @@ class RowBounds:
                 held = held_in_blocks(held, self.blocks)
             x[rest if len(rest) < n else slice(None)] = held
             labels[rest[~np.isfinite(others).all(axis=1)]] = 0.0
-        if p == 0:  # without a value, nothing tells that a row cannot be used
+        if p == 0:  # without covariates only the label shows that a row is unusable
             x[labels == 0] = 0.0
         return x, labels
 
     def _kept(self, covariates: FloatArray) -> BoolArray:
-        """Rows ``(n,)`` that are finite and certainly stay as they are."""
+        """Return which rows ``(n,)`` are finite and certainly keep their bounds."""
         if self.projection is not None:
             return np.zeros(len(covariates), dtype=bool)
         limit = _longest(self.bound, covariates.shape[1])
@@ -183,7 +183,7 @@ def held_in_blocks(x: FloatArray, blocks: tuple[Block, ...]) -> FloatArray:
         if block.norm == "l2":
             continue
         size, lost = _sum_of_sizes(part)
-        # twice, for sums of what was lost are rounded too
+        # twice the loss, because the sum of losses is rounded, too
         most = size + 2 * lost
         too_large: BoolArray = (size > block.bound) | ((lost > 0) & (most >= block.bound))
         part[too_large] *= (block.bound * _SAFETY / most[too_large])[:, None]
@@ -351,5 +351,5 @@ def keep_blocks(
 
 
 def _slack(terms: int) -> float:
-    """By how much two sums of so many terms, each rounded, may differ; a share of the sum."""
+    """Bound the relative difference of two rounded sums of `terms` terms."""
     return (4 * terms + 16) * 2.0**-53

@@ -1,4 +1,4 @@
-"""Rows of which only the entries that differ from zero are held."""
+"""Rows that are stored without their zeros."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from privatelr.numerics.rows.row_bounds import RowBounds, Together, together_of
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
 
 _ROWS = 2**16
-"""Rows of a block, at least; SciPy holds the interpreter, so that more blocks gain nothing."""
+"""Least number of rows of a block; SciPy holds the interpreter lock meanwhile."""
 _SHARE = 8
-"""A block has no fewer rows than a column in so many: its sums are as long as the columns."""
+"""Largest number of columns per row of a block, because its sums have one entry per column."""
 _SAFETY = 1.0 - 2.0**-40
 _UNIT = 2.0**-53
 
@@ -81,7 +81,7 @@ class SparseRows(TableRows):
 def sparse_backend(
     covariates: Any, labels: FloatArray, *, projection: FloatArray | None, **limits: Any
 ) -> Rows:
-    """Rows of sparse covariates; dense ones if few directions are all that is left of them."""
+    """Make rows of sparse covariates; rows that are projected to few directions are dense."""
     if projection is None:
         return SparseRows(covariates, labels, **limits)
     x, y = bounded_sparse(covariates, labels, limits["bound"])
@@ -176,7 +176,7 @@ def _held_in_blocks(x: Any, blocks: tuple[Block, ...]) -> Any:
     """Rows with each block under "l1" scaled down to its bound where it exceeds it."""
     block_of = np.repeat(np.arange(len(blocks), dtype=x.indices.dtype), [b.size for b in blocks])
     rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-    # entries are sorted, so those of one block of one row stand together
+    # entries are sorted, so those of one block of one row are neighbours
     place = rows * len(blocks) + block_of[x.indices]
     first = np.flatnonzero(np.diff(place, prepend=-1))
     starts = np.append(first, len(place)).astype(x.indptr.dtype)

@@ -2,9 +2,9 @@
 
     F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + b.w
 
-Rows, penalty and w are exact numbers here, and b is known to as many bits as are asked for, so
-every value and gradient is enclosed, and precision is doubled until the enclosure is enough.
-F is strongly convex, so this ends for every data set: nothing of the data can make it give up.
+Rows, penalty and w are exact numbers here, and b is known to any number of bits. So
+every value and gradient is enclosed, and the precision is doubled until enclosures are tight.
+F is strongly convex, so this ends for every data set; it never gives up because of the data.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from privatelr.types import FloatArray, Rows
 Tilt = Callable[[int], "list[flint.arb]"]
 _SUFFICIENT_DECREASE = 2.0**-10
 _WIDTH = 1 / 16
-"""Part of the width of the kink, ``L / c``, within which a loss is as good as quadratic."""
+"""Share of the width of the kink, ``L / c``, within which a loss is nearly quadratic."""
 _SEVERAL = 12
 _FEW = 3
-"""Iterations after which the path allows for larger steps."""
+"""Largest number of Newton steps per penalty for which the next penalty may fall faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactObjective:
-    """F as a value: rows, loss, penalty Lambda > 0 and tilt b ``(d,)``, at a precision."""
+    """The parts of F: rows, loss, penalty Lambda > 0, and tilt b ``(d,)`` at some precision."""
 
     rows: Rows = field(repr=False)
     loss: Loss
@@ -52,13 +52,13 @@ class BallPoint:
 def precise_minimum(
     objective: Objective, start: FloatArray, tau: float, tilt: Tilt
 ) -> list[flint.arb]:
-    """Exact w ``(d,)`` at which the gradient of F is certainly no longer than `tau`.
+    """Return an exact w ``(d,)`` at which the gradient of F is certainly no longer than `tau`.
 
     Parameters
     ----------
     objective : Objective
-        Rows, loss and ``lambda_ > 0``; Lambda is the double ``n lambda_``, and the tilt, a
-        rounded one, is not used.
+        Rows, loss and ``lambda_ > 0``. Lambda is the double ``n lambda_``. The tilt of the
+        objective is rounded, and is not used.
     start : ndarray of shape (d,)
         Any finite numbers.
     tau : float
@@ -68,9 +68,11 @@ def precise_minimum(
     """
     w, precision = [flint.arb(float(entry)) for entry in start], FIRST_PRECISION
     rows, loss, penalty = objective.rows, objective.loss, objective.rows.n * objective.lambda_
+    # doubling the precision ends: at some precision the balls are small enough for the steps
     while True:
         with working_precision(precision):
             exact = ExactObjective(rows, loss, flint.arb(penalty), tilt(precision))
+            # from cheap to robust: full steps, a few damped steps, then a path of penalties
             for descent in (_direct, _searched, _along_path):
                 for point in descent(exact, w, precision // 4):
                     if length_bound(point.gradient) <= tau:
@@ -80,12 +82,12 @@ def precise_minimum(
 
 
 def length_bound(vector: list[flint.arb]) -> flint.arb:
-    """At least the Euclidean length of every vector in these balls."""
+    """Return an upper bound on the Euclidean length of every vector in these balls."""
     return sum((entry.abs_upper() ** 2 for entry in vector), flint.arb(0)).sqrt().upper()
 
 
 def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[..., Any]) -> Any:
-    """The sum over blocks of what a kernel makes of rows ``y x`` and of their enclosed losses."""
+    """Sum a kernel of rows ``y x`` and of their enclosed losses over blocks of rows."""
     column = flint.arb_mat(len(w), 1, w)
 
     def of_rows(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
@@ -94,12 +96,12 @@ def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[...,
         found: tuple[Any, ...] = kernel(signed, losses)
         return found
 
-    with threads(1):  # balls share one precision, and hold the interpreter
+    with threads(1):  # balls share one global precision, and hold the interpreter lock
         return objective.rows.fold(in_dense_pieces(of_rows))
 
 
 def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
-    """F and its gradient at w, in one pass over the rows."""
+    """Enclose F and its gradient at w, in one pass over the rows."""
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb, flint.arb_mat]:
         slopes = flint.arb_mat(1, len(losses), [slope for _, slope, _ in losses])
@@ -113,7 +115,7 @@ def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
 
 
 def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
-    """Second derivative ``(d, d)`` at w, one of its values at kinks; one pass over the rows."""
+    """Return a second derivative ``(d, d)`` at w; at kinks one of several. One pass over rows."""
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb_mat]:
         pairs = zip(losses, signed.tolist(), strict=True)
@@ -127,7 +129,7 @@ def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
 
 
 def _newton(objective: ExactObjective, w: list[flint.arb]) -> Iterator[BallPoint]:
-    """Newton iterations from `w`, as far as the precision can tell them to be progress."""
+    """Take Newton steps from `w`, as long as the precision suffices to see progress."""
     point: BallPoint | None = enclose(objective, w)
     while point is not None:
         yield point
@@ -136,11 +138,12 @@ def _newton(objective: ExactObjective, w: list[flint.arb]) -> Iterator[BallPoint
 
 
 def _search(objective: ExactObjective, point: BallPoint, step: list[flint.arb]) -> BallPoint | None:
-    """The first of the steps 1, 1/2, ... that certainly makes progress, or None if none can.
+    """Take the first of the steps 1, 1/2, ... that certainly makes progress, or return None.
 
-    Progress is a lower F, as Armijo asks, or half the gradient where F is no higher as far as
-    the precision can tell.
+    Progress is a value of F that is low enough by Armijo's rule. It is also a gradient of at most
+    half the length, if F is not certainly higher.
     """
+    # the step need not be exact, but the point that it leads to has to be
     step = [entry.mid() for entry in step]
     promised = -_dot(point.gradient, step) * _SUFFICIENT_DECREASE
     target = length_bound(point.gradient) / 2
@@ -150,18 +153,19 @@ def _search(objective: ExactObjective, point: BallPoint, step: list[flint.arb]) 
         lower = trial.value + promised <= point.value
         if lower or (not trial.value > point.value and length_bound(trial.gradient) <= target):
             return trial
+        # a smaller decrease of F would be hidden by the radius of its ball
         if not promised > 2 * point.value.rad():
             return None
         promised, step = promised / 2, [entry / 2 for entry in step]
 
 
 def _searched(objective: ExactObjective, w: list[flint.arb], limit: int) -> Iterator[BallPoint]:
-    """A few Newton iterations from `w`, for kinks that lie between it and the minimum."""
+    """Take a few Newton steps from `w`, which suffices for kinks between `w` and the minimum."""
     return islice(_newton(objective, w), min(limit, _SEVERAL))
 
 
 def _direct(objective: ExactObjective, w: list[flint.arb], limit: int) -> Iterator[BallPoint]:
-    """Newton iterations from `w` for as long as each halves the gradient."""
+    """Take Newton steps from `w` for as long as each halves the gradient."""
     target = flint.arb("inf")
     for point in islice(_newton(objective, w), limit):
         yield point
@@ -172,12 +176,12 @@ def _direct(objective: ExactObjective, w: list[flint.arb], limit: int) -> Iterat
 
 
 def _along_path(objective: ExactObjective, w: list[flint.arb], limit: int) -> Iterator[BallPoint]:
-    """Newton iterations after the minima of larger penalties have led the way, from zero.
+    """Follow the minima of falling penalties from zero, then take Newton steps.
 
-    Where margins at the minimum are large, the loss is a sharp kink for Newton's method, which
-    then takes forever. With a penalty that keeps margins below 1 it is smooth. As the penalty
-    falls by a factor q, minima move along w(Lambda) with ``dw = (q - 1) Lambda H^-1 w``: exactly
-    so both for rows beyond the kink, whose margins grow by q, and for rows held in it.
+    Where margins at the minimum are large, the loss acts as a sharp kink, and Newton's method
+    needs very many steps. A large penalty keeps margins below 1, where the loss is smooth. As the
+    penalty falls by a factor q, the minimum w(Lambda) moves by ``dw = (q - 1) Lambda H^-1 w``.
+    This is exact both for rows beyond the kink, whose margins grow by q, and for rows held in it.
     """
     radius, slope_bound = flint.arb(objective.rows.radius), objective.loss.slope_bound
     reach = _WIDTH * slope_bound / objective.loss.curvature_bound / radius
@@ -191,10 +195,12 @@ def _along_path(objective: ExactObjective, w: list[flint.arb], limit: int) -> It
             return
         point, matrix, iterations = near
         ahead = (penalty / factor).max(objective.penalty)
+        # predict the minimum of the next penalty along the path; an uncertain prediction ends it
         lead = _solve(matrix, [(penalty / ahead - 1) * penalty * entry for entry in point.w])
         if lead is None or not length_bound([entry.rad() for entry in lead]) <= reach:
             return
         w, penalty = _moved(point.w, lead), ahead
+        # a prediction that few steps corrected allows a larger fall of the penalty next time
         factor = factor * 4 if iterations <= _FEW else 4
     yield from islice(_newton(objective, w), limit)
 
@@ -202,9 +208,10 @@ def _along_path(objective: ExactObjective, w: list[flint.arb], limit: int) -> It
 def _near_minimum(
     objective: ExactObjective, w: list[flint.arb], reach: flint.arb, limit: int
 ) -> tuple[BallPoint, flint.arb_mat, int] | None:
-    """Where Newton's next step is certainly no longer than `reach`, and its matrix there.
+    """Find a point whose Newton step is certainly no longer than `reach`.
 
-    None if the precision or the number of iterations does not suffice.
+    Returns the point, its Hessian and the number of iterations, or None if the precision or the
+    number of iterations does not suffice.
     """
     point: BallPoint | None = enclose(objective, w)
     for iterations in range(limit):
@@ -221,7 +228,7 @@ def _near_minimum(
 
 
 def _solve(matrix: flint.arb_mat, right: list[flint.arb]) -> list[flint.arb] | None:
-    """The solution, enclosed, or None if the matrix may be singular."""
+    """Return an enclosure of the solution, or None if the matrix may be singular."""
     try:
         return list(matrix.solve(flint.arb_mat(len(right), 1, right)).entries())
     except ZeroDivisionError:

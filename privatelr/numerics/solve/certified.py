@@ -31,22 +31,22 @@ from privatelr.types import FloatArray
 
 _UNIT = 2.0**-53
 _SMALLEST = 2.0**-1018
-"""A double above all that a processor may flush to zero."""
+"""A double larger than any number that a processor may flush to zero."""
 _SQUARABLE = 2.0**-400
-"""The sum of squares of a longer vector, up to one over it, neither vanishes nor overflows."""
+"""Vectors of a length between this and its inverse have a sum of squares within doubles."""
 _SECOND_ORDER = 1.01
-"""Covers products of two rounding errors, each far below 1e-3."""
+"""Factor that covers products of two rounding errors, each far below 1e-3."""
 _ITERATIONS = 500
-"""Steps of Newton's method in doubles that finish what a solver left, at most."""
+"""Largest number of Newton steps in doubles after a solver that did not reach the certificate."""
 EXACT_COLUMNS = 500
-"""Columns beyond which minimisation goes on in doubles for as long as they lead anywhere."""
+"""Number of columns beyond which doubles are used for millions of steps before balls."""
 _FILTERS = ForkSafeLock()
 _STEPS = 64
-"""Gradient steps of the first round of the last resort."""
+"""Number of gradient steps in the first round of `persistent`."""
 _LONGEST = 2**22
-"""Gradient steps of its longest round."""
+"""Number of gradient steps in its longest round."""
 _ROOM = 6
-"""Times e, the error of a gradient: plain steps end below 2 e, and a bound on that is below 4 e."""
+"""Goal over e, the error of a gradient: plain steps end below 2 e, with a bound below 4 e."""
 
 
 def certified_minimum(
@@ -56,25 +56,25 @@ def certified_minimum(
     tilt: Tilt,
     distance: Callable[[FloatArray], float] | None = None,
 ) -> list[flint.arb] | FloatArray:
-    """A point at which the gradient of F is certainly no longer than `tau`.
+    """Return a point at which the gradient of F is certainly no longer than `tau`.
 
-    What `solver` returns is taken if it is such a point. If it is not, if it is not a vector of
-    finite numbers, or if the solver raises, Newton's method goes on from there or from zero,
-    first in doubles, then in ball arithmetic. That ends, and never raises or warns, whatever
+    The result of `solver` is used if it is such a point. If it is not, if it is not a vector of
+    finite numbers, or if the solver raises, Newton's method continues from there or from zero,
+    first in doubles, then in ball arithmetic. This ends, and never raises or warns, whatever
     the rows hold.
 
     Parameters
     ----------
     objective : Objective
-        With ``lambda_ > 0``, and with the doubles nearest to ``b / n`` for its tilt.
+        An objective with ``lambda_ > 0``, whose tilt has the doubles nearest to ``b / n``.
     solver : Solver
     tau : float
         Largest gradient norm of F, above 0.
     tilt : callable
         Enclosures of b ``(d,)``, the exact tilt of F, at a number of bits.
     distance : callable, optional
-        At least the distance from b to a vector of doubles; for many columns, of which
-        enclosures take long.
+        Bounds the distance from b to a vector of doubles from above. It serves for many columns,
+        for which enclosures take long.
 
     Returns
     -------
@@ -97,23 +97,23 @@ def certified_minimum(
     half = tau / (2 * rows.n)  # the other half of tau is left for rounding
     try:
         with np.errstate(all="ignore"):
-            # a copy: the certificate is about the objective, whatever the solver does to its own
+            # a copy, so that the solver cannot change the objective that is certified
             own = replace(objective)
             if type(solver) is Newton:
                 found = solver(own, half)
-            else:  # warnings are dropped by one thread at a time: their filters belong to all
+            else:  # one thread at a time drops warnings: all threads share the filters
                 with _FILTERS.held(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     found = solver(own)
             w = np.array(found.w, dtype=np.float64)
     except ClusterError:
-        raise  # it is about the cluster, and not about the data
-    except Exception as error:  # whether it raises, and what, is a function of the data
+        raise  # the error is about the cluster, not about the data
+    except Exception as error:  # it depends on the data, so it is not shown
         if raised_by_signal_handler(error):
             raise
     if w.shape != zeros.shape or not np.isfinite(w).all():
         w = zeros
-    # the certificate is about the exact tilt, of which the solver knew the nearest doubles
+    # the certificate is about the exact tilt, but the solver used the nearest doubles
     if distance is None:
         rounding = _rounding_of_tilt(objective, tilt)
     else:
@@ -123,7 +123,7 @@ def certified_minimum(
         with working_precision(FIRST_PRECISION):
             return bool(flint.arb(gradient_bound(objective, w)) + rounding <= tau)
 
-    # each stage costs more than the one before, and the last one ends whatever the rows hold
+    # each stage costs more than the one before, and the last one succeeds whatever the rows hold
     if not is_enough(w):
         # a solver may return a point so far away that Newton's method would not come back
         start = min(w, zeros, key=lambda point: gradient_bound(objective, point))
@@ -137,7 +137,7 @@ def certified_minimum(
 
 
 def _rounding_of_tilt(objective: Objective, tilt: Tilt) -> flint.arb:
-    """At least the distance between b and n times the tilt of the objective."""
+    """Bound the distance between b and n times the tilt of the objective from above."""
     n = objective.rows.n
     with working_precision(FIRST_PRECISION):
         exact = tilt(FIRST_PRECISION)
@@ -148,7 +148,7 @@ def _rounding_of_tilt(objective: Objective, tilt: Tilt) -> flint.arb:
 def _rounding_in_doubles(
     objective: Objective, distance: Callable[[FloatArray], float]
 ) -> flint.arb:
-    """The same from what tells the distance of b from doubles; the product by n rounds once."""
+    """Bound the same distance by the function `distance`; the product by n rounds once."""
     nearest = objective.rows.n * objective.tilt
     product = 2 * _UNIT * _length(nearest) + len(nearest) * _SMALLEST
     with working_precision(FIRST_PRECISION):
@@ -156,7 +156,7 @@ def _rounding_in_doubles(
 
 
 def gradient_bound(objective: Objective, w: FloatArray) -> float:
-    """An upper bound on the length of the gradient of F at `w`, or infinity.
+    """Return an upper bound on the length of the gradient of F at `w`, or infinity.
 
     The tilt of F is n times the tilt of the objective here, and Lambda the double
     ``n lambda_``; one pass over the rows.
@@ -188,14 +188,14 @@ def gradient_bound(objective: Objective, w: FloatArray) -> float:
 
 
 def _rounding_error(objective: Objective, w: FloatArray) -> float:
-    """The sum of first-order errors in the notes of `gradient_bound`."""
+    """Return the sum of first-order errors in the notes of `gradient_bound`."""
     rows, length = objective.rows, _length(w)
     linear = rows.n * objective.lambda_ * length + rows.n * _length(objective.tilt)
     return _error_at(objective.loss, rows.n, rows.d, rows.radius, length, linear)
 
 
 def _length(vector: FloatArray) -> float:
-    """Euclidean length, at most eight roundings below the exact one."""
+    """Return the Euclidean length, at most eight roundings below the exact one."""
     if len(vector) <= EXACT_COLUMNS:
         return math.hypot(*vector)
     length = float(np.linalg.norm(vector)) * (1 + len(vector) * _UNIT)
@@ -204,12 +204,12 @@ def _length(vector: FloatArray) -> float:
     largest = float(np.abs(vector).max(initial=0.0))
     if not 0 < largest < math.inf:
         return largest
-    # squares of such a vector vanish or overflow, those of the scaled one do not
+    # the squares of these entries underflow or overflow, those of scaled entries do not
     return largest * float(np.linalg.norm(vector / largest)) * (1 + len(vector) * _UNIT)
 
 
 def _error_at(loss: Loss, n: int, d: int, radius: float, length: float, linear: float) -> float:
-    """The same for a point of this length, with this sum of the lengths of linear terms."""
+    """Bound the errors at a point of this length, given the total length of linear terms."""
     reach = radius * length
     margin = (products.margin_roundings(d) + 2) * _UNIT * reach + MARGIN_ERROR * (1 + reach)
     slope = EVALUATION_ERROR * loss.slope_bound + loss.curvature_bound * margin
@@ -220,7 +220,7 @@ def _error_at(loss: Loss, n: int, d: int, radius: float, length: float, linear: 
 
 
 def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, tilt: float) -> float:
-    """A gradient norm of F that doubles can certify whatever the rows hold; a public fact.
+    """Return a gradient norm of F that doubles can certify whatever the rows hold; a public fact.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, til
     -----
     Losses are not negative, so ``F(w) <= F(0)`` gives ``Lambda W**2 / 2 - |b| W <= n loss(0)`` at
     the minimum, hence ``W <= 2 |b| / Lambda + sqrt(2 n loss(0) / Lambda)`` for its length. With
-    e the error of a gradient at points up to twice as long, plain gradient steps come to
+    e the error of a gradient at points up to twice as long, plain gradient steps reach
     gradients of less than ``2 e`` (see `persistent`), computed ones of less than ``3 e``, with a
     bound of less than ``4 e``. That w is a vector of doubles moves its gradient by at most
     ``(Lambda + c n R**2) u W``, which is a small part of e.
@@ -247,13 +247,13 @@ def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, til
 
 
 def _gradient(objective: Objective, w: FloatArray) -> FloatArray:
-    """The gradient of F ``(d,)`` at w, in short sums."""
+    """Compute the gradient of F ``(d,)`` at w, in short sums."""
     n = objective.rows.n
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[tuple[FloatArray, FloatArray]]:
         weights = objective.loss.slope(y * products.short_margins(x, w)) * y
         total = products.short_slopes(x, weights)
-        return ((total, np.zeros_like(total)),)  # a sum, and the digits that it has lost
+        return ((total, np.zeros_like(total)),)  # a sum, and the digits that rounding takes from it
 
     ((high, lost),) = objective.rows.fold(kernel)
     gradient: FloatArray = high + lost
@@ -265,7 +265,7 @@ def _gradient(objective: Objective, w: FloatArray) -> FloatArray:
 def persistent(
     objective: Objective, w: FloatArray, is_enough: Callable[[FloatArray], bool]
 ) -> FloatArray | None:
-    """Gradient steps from `w` until they are enough, for some millions of them at most.
+    """Take gradient steps from `w` until `is_enough`, but at most some millions of steps.
 
     Momentum for smooth and strongly convex functions (Nesterov 2004, 2.2.11) and plain steps by
     turns, each time for twice as long. A plain step of ``1 / M`` along a gradient that is off
@@ -278,12 +278,12 @@ def persistent(
         With ``lambda_ > 0``.
     w : ndarray of shape (d,)
     is_enough : callable
-        Whether a point is near enough to the minimum.
+        Returns whether a point is near enough to the minimum.
 
     Returns
     -------
     ndarray of shape (d,) or None
-        None after millions of steps.
+        None if millions of steps were not enough.
     """
     rows, lambda_ = objective.rows, objective.lambda_
     steepest = rows.n * (lambda_ + objective.loss.curvature_bound * rows.radius**2)
@@ -291,16 +291,16 @@ def persistent(
     momentum, steps = (1 - ratio) / (1 + ratio), _STEPS
     with np.errstate(all="ignore"):
         while steps <= _LONGEST:
-            # momentum is fast but its gradients may stay above 2 e; plain steps bring them below
+            # momentum is fast, but its gradients may stay above 2 e; plain steps then end below 2 e
             for weight in (momentum, 0.0):
                 ahead = w
                 for _ in range(steps):
                     new = ahead - _gradient(objective, ahead) / steepest
                     ahead = new + weight * (new - w)
                     w = new
-                if not np.isfinite(w).all():  # an overflow; zero is finite whatever the rows hold
+                if not np.isfinite(w).all():  # after an overflow start again from zero
                     w = np.zeros(rows.d)
                 if is_enough(w):
                     return w
-            steps *= 2  # a certificate costs a pass, so it is asked for ever more rarely
+            steps *= 2  # a certificate costs a pass over the rows, so rounds get longer
     return None

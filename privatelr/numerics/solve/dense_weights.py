@@ -1,4 +1,4 @@
-"""Weights that are spread over many rows: the nearest dense law to given weights.
+"""The dense distribution over rows that is nearest to given weights.
 
 A law over n rows is dense if no row has more than ``1 / s``. In relative entropy the nearest one
 to weights ``exp(l)`` cuts off the largest, ``q_i = min(1, zeta exp(l_i)) / s``, with the one zeta
@@ -15,7 +15,7 @@ from privatelr.errors import ArgumentError, require_number, show
 from privatelr.types import FloatArray
 
 _FAR = 600.0
-"""Exponents that apart are all there is: what is beyond is cut off, or vanishes."""
+"""Largest distance of an exponent from the threshold; entries beyond are cut off or vanish."""
 _UNIT = 2.0**-53
 
 
@@ -46,19 +46,19 @@ def dense_projection(log_weights: FloatArray, s: float) -> FloatArray:
     while True:
         below = z * zeta < 1.0
         count = n - int(np.count_nonzero(below))
-        if count == capped:  # what is cut off is known, and the last step was exact for it
+        if count == capped:  # the same entries are cut off, so the last step was exact
             break
         capped = count
         rest = float(z @ below.astype(np.float64))
         if not rest > 0.0 or capped >= s:
             break
-        # it never falls but by rounding
+        # zeta never falls, except by rounding
         zeta = max(zeta, (s - capped) / rest)
     return np.asarray(np.minimum(z * zeta, 1.0) / s)
 
 
 def _scaled(log_weights: FloatArray, s: float) -> FloatArray:
-    """Weights up to a factor, none of those that matter too large or too small for a double."""
+    """Return weights up to a factor, scaled so that those that matter are within doubles."""
     largest = float(log_weights.max())
     if largest - float(log_weights.min()) < _FAR:
         return np.asarray(np.exp(log_weights - largest))
@@ -69,7 +69,7 @@ def _scaled(log_weights: FloatArray, s: float) -> FloatArray:
 
 
 def projection_error(n: int) -> float:
-    """What rounding may do to a weighted sum of numbers in [-1, 1] under a dense law of n rows.
+    """Bound the rounding error of a weighted sum of numbers in [-1, 1] under a dense law of n rows.
 
     Twice a sum of n terms in any order (for zeta, and for the sum itself), each term after an
     exponential of an exponent up to `_FAR` and a few operations more.

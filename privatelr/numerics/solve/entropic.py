@@ -3,16 +3,16 @@
     F(theta) = sum_i loss(y_i x_i.w) + lam sum_k theta_k log(theta_k / prior_k)
     w = radius (theta[:d] - theta[d:]),    theta >= 0, sum theta = 1
 
-over the 2 d options theta, which are the columns and the columns with their signs turned. A
-minimiser has one number in all entries of ``gradient of the losses + lam log(theta / prior)``;
-by how much they differ (the spread) says how exact a point is. A point of spread r is the exact
-minimiser after a linear term with coefficients in an interval of length r was added, so r enters
+over the weights theta of 2 d options: the columns, and the columns with opposite sign. A
+minimiser has one number in all entries of ``gradient of the losses + lam log(theta / prior)``. The
+range of these numbers (the spread) measures how exact a point is. A point of spread r is the exact
+minimiser after a linear term with coefficients in an interval of length r was added. So r enters
 the stability of the minimiser, and a tolerance for it is fixed before the data is seen.
 
 At the minimiser the logarithms of theta are linear in q, the gradient ``(d,)`` of the losses by
 w, so a point is a vector q here: ``theta_k`` in proportion to ``prior_k exp(-+ radius q_j / lam)``.
-Newton's method is on ``q = gradient at w(q)``, along a path of falling penalties or of narrowing
-bends; where it fails, mirror descent goes on.
+Newton's method solves ``q = gradient at w(q)``, along a path of falling penalties or of narrowing
+bends; where it fails, mirror descent takes over.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from privatelr.types import FloatArray
 
 _UNIT = 2.0**-53
 _GRAIN = 2.0**-46
-"""The part of the terms of F that rounding changes it by, or somewhat more."""
+"""Bound on the rounding error of F, relative to the sum of sizes of its terms."""
 _HALVINGS = 30
-"""Halvings of a step, at most."""
+"""Largest number of halvings of a step."""
 _NEWTON_STEPS = 60
-"""Steps of Newton's method for one penalty or bend, at most."""
+"""Largest number of Newton steps for one penalty or bend."""
 _FALL = 4.0
-"""Factor from one penalty of a path, or one width of a bend, to the next."""
+"""Ratio of one penalty of a path, or one width of a bend, to the next."""
 _CONJUGATE_STEPS = 400
-"""Steps of conjugate gradients within one of Newton's method, at most."""
+"""Largest number of conjugate gradient steps within one Newton step."""
 _FORCING = 0.1
-"""Relative error at which the linear system of one Newton step is solved well enough."""
+"""Relative error to which the linear system of a Newton step is solved."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entropic:
-    """F as a value.
+    """The parts of F.
 
     Attributes
     ----------
     rows : EntryRows
     loss : Loss
     radius : float
-        Sum of sizes that the coefficients reach at most.
+        Largest sum of the sizes of the coefficients.
     penalty : float
         lam of the sum form, above 0.
     log_prior : ndarray of shape (2 d,)
-        Logarithms of the priors, which need not sum to one: an option that stands for z equal
-        ones has the prior z.
+        Logarithms of the priors, which need not sum to one: an option that represents z equal
+        options has the prior z.
     """
 
     rows: EntryRows
@@ -69,7 +69,7 @@ class Entropic:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimplexPoint:
-    """A vector q ``(d,)`` and what belongs to it.
+    """A vector q ``(d,)``, and the quantities that are computed from it.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class SimplexPoint:
     residual : ndarray of shape (d,)
         The gradient of the losses at ``w(q)``, less q.
     value, grain : float
-        F, and about what rounding may do to it.
+        F, and the approximate size of its rounding error.
     """
 
     q: FloatArray
@@ -90,14 +90,14 @@ class SimplexPoint:
 
 
 def point_at(problem: Entropic, q: FloatArray) -> SimplexPoint:
-    """The point of q: two passes over the entries."""
+    """Compute the point of q, in two passes over the entries."""
     logs = log_weights(problem, q)
     theta = shares(logs)
     margins = problem.rows.margins(coefficients(theta, problem.radius))
     gradient = problem.rows.weighted_sum(problem.loss.slope(margins))
     top = logs.max()
     excess = logs - problem.log_prior
-    # theta log(theta / prior), without the logarithm of a weight that vanished
+    # theta log(theta / prior), without the logarithm of a weight that underflowed to 0
     log_total = top + math.log(float(np.exp(logs - top).sum()))
     lost = float(problem.loss.value(margins).sum())
     value = lost + problem.penalty * (float(theta @ excess) - log_total)
@@ -106,35 +106,35 @@ def point_at(problem: Entropic, q: FloatArray) -> SimplexPoint:
 
 
 def log_weights(problem: Entropic, q: FloatArray) -> FloatArray:
-    """Logarithms ``(2 d,)`` of the weights that belong to q."""
+    """Return the logarithms ``(2 d,)`` of the weights that belong to q."""
     tilt = problem.radius * q / problem.penalty
     return np.concatenate([-tilt, tilt]) + problem.log_prior
 
 
 def shares(logs: FloatArray) -> FloatArray:
-    """Weights that sum to one, from logarithms of any size."""
+    """Return weights that sum to one, from logarithms of any size."""
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
 
 
 def coefficients(theta: FloatArray, radius: float) -> FloatArray:
-    """The coefficients w ``(d,)`` of options ``(2 d,)``."""
+    """Return the coefficients w ``(d,)`` of options ``(2 d,)``."""
     d = len(theta) // 2
     return np.asarray(radius * (theta[:d] - theta[d:]))
 
 
 def rounding_spread(n: int, d: int, x_bound: float, loss: Loss, radius: float) -> float:
-    """What rounding may add to a spread at most, as a function of public facts.
+    """Bound what rounding adds to a spread, as a function of public facts.
 
-    Let u = 2**-53, R = radius times the largest entry, and let logs be the log weights as they
-    are returned. Each weight is an exponential of a difference, good to ``8 u`` and to u times
-    the difference, which weighs at most ``log(2 d)`` in the sum; all sums are good to u times
-    the number of their terms, in any order. So a margin is off by at most
-    ``(4 d + 2 log(2 d) + 24) u R``, and by the contract of `Loss` belongs to a slope that is off by
-    c times that and times ``4 u (1 + R)``, and by ``8 u L``. The gradient adds n of these and the
-    rounding of its own sum, ``(n + 4) u n L`` times an entry, and the spread is twice the radius
-    times that. A hundredth covers products of errors. The rounding of the log weights is
-    added where they are known, in `spread_bound`.
+    Let u = 2**-53, let R be the radius times the largest entry, and let logs be the returned log
+    weights. Each weight is the exponential of a difference. Its relative error is at most ``8 u``
+    plus u times the difference, which contributes at most ``log(2 d)`` to the sum. The relative
+    error of a sum is at most u times the number of its terms, in any order. So the error of a
+    margin is at most ``(4 d + 2 log(2 d) + 24) u R``. By the contract of `Loss` the error of a
+    slope is at most c times that plus c times ``4 u (1 + R)``, plus ``8 u L``. The gradient adds n
+    of these and the rounding of its own sum, ``(n + 4) u n L`` times an entry, and the spread is
+    twice the radius times that. One percent more covers products of errors. The rounding of the
+    log weights is added in `spread_bound`, where they are known.
     """
     reach = radius * x_bound
     margin = (4 * d + 2 * math.log(2 * d) + 24) * reach + 4 * (1 + reach)
@@ -146,11 +146,11 @@ def rounding_spread(n: int, d: int, x_bound: float, loss: Loss, radius: float) -
 def smallest_tolerance(
     n: int, d: int, x_bound: float, loss: Loss, radius: float, penalty: float
 ) -> float:
-    """A spread that can be reached in doubles whatever the rows hold; a function of public facts.
+    """Return a spread that doubles can reach whatever the rows hold; a function of public facts.
 
-    Log weights are as large as ``n L R / lam``. Their rounding moves the weights, these the
-    margins, and these the gradient, by up to ``n c R**2`` for a change of one; some times that
-    on top of what the certificate allows for rounding leaves the solver a margin.
+    Log weights are as large as ``n L R / lam``. Their rounding changes the weights, hence the
+    margins, and hence the gradient: by up to ``n c R**2`` per unit. A multiple of this, added to
+    the rounding that the certificate accounts for, leaves the solver some slack.
     """
     reach = radius * x_bound
     rounding = rounding_spread(n, d, x_bound, loss, radius)
@@ -160,12 +160,12 @@ def smallest_tolerance(
 
 
 def spread_bound(problem: Entropic, point: SimplexPoint, floor: float) -> float:
-    """An upper bound on the spread of the point whose logs are those that would be returned."""
+    """Bound the spread of a point from above, for its log weights as they would be returned."""
     logs = log_weights(problem, point.q)
     slopes = problem.radius * (point.residual + point.q)
     pull = problem.penalty * (logs - problem.log_prior)
     differences = np.concatenate([slopes, -slopes]) + pull
-    # the prior is added and taken off again: two roundings of the logs, and three of each term
+    # adding and subtracting the prior rounds the logs twice, and each term three times
     sizes = problem.penalty * (np.abs(logs) + np.abs(problem.log_prior)).max()
     rounding = 2 * 8 * _UNIT * (float(sizes) + float(np.abs(slopes).max()))
     bound = float(np.ptp(differences)) + rounding + floor
@@ -178,11 +178,11 @@ def spread_bound(problem: Entropic, point: SimplexPoint, floor: float) -> float:
 def entropic_minimum(
     problem: Entropic, tolerance: float, *, patience: int | None = None
 ) -> FloatArray:
-    """Log weights ``(2 d,)`` of a point whose spread is certainly no larger than `tolerance`.
+    """Return log weights ``(2 d,)`` of a point whose spread is certainly at most `tolerance`.
 
-    The point is the one whose theta is in exact proportion to the exponentials of the doubles
-    that are returned. Never raises or warns for what the rows hold: where Newton's method does
-    not get there, mirror descent goes on, which nears the minimum by a known factor each step.
+    The theta of the point is exactly proportional to the exponentials of the returned doubles.
+    The function never raises or warns because of the rows: where Newton's method fails, mirror
+    descent takes over, which approaches the minimum by a known factor in each step.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def entropic_minimum(
     tolerance : float
         At least `smallest_tolerance`; above `rounding_spread` in any case.
     patience : int, optional
-        Steps of mirror descent after which to give up, for a fit that nothing has to protect.
+        Number of steps of mirror descent after which to give up, for fits without privacy.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def entropic_minimum(
     Raises
     ------
     NotConvergedError
-        Only if a patience was given and is at an end.
+        Only if `patience` was given and is exhausted.
 
     Notes
     -----
@@ -214,7 +214,7 @@ def entropic_minimum(
     require_number(ArgumentError, "tolerance", tolerance, takes, above=floor)
     require_number(ArgumentError, "penalty", problem.penalty, "a number above 0", above=0)
     with np.errstate(all="ignore"):
-        # only narrow bends need the second path, which begins with the whole of a first one
+        # the second path takes longer, because it contains a first one; only narrow bends need it
         for path in (_along_penalties, _along_bends):
             point = path(problem, tolerance, floor)
             if spread_bound(problem, point, floor) <= tolerance:
@@ -225,32 +225,34 @@ def entropic_minimum(
                 raise NotConvergedError(
                     "lambda_: at so small a penalty the minimum was not found; take a larger one."
                 )
-            # slow, but each step nears the minimum by a known factor, so this ends for all rows
+            # slow, but each step shrinks the distance by a known factor, so it ends for all rows
             point, taken = _mirror_step(problem, point), taken + 1
         return log_weights(problem, point.q)
 
 
 def _along_penalties(problem: Entropic, tolerance: float, floor: float) -> SimplexPoint:
-    """Minima of falling penalties, from one at which F is nearly its penalty alone.
+    """Follow the minima of falling penalties, from one at which the penalty dominates F.
 
-    Each start has the theta of the point before, so that options which are nearly impossible
-    at the end are given up slowly, and none is lost to underflow on the way.
+    Each start has the theta of the point before. Options of tiny weight at the end so lose their
+    weight slowly, and no weight underflows on the way.
     """
     penalty = max(problem.penalty, _smoothness(problem))
     q = np.zeros(problem.rows.d)
     while penalty > problem.penalty:
         relaxed = replace(problem, penalty=penalty)
-        # a spread of one penalty changes no theta by more than a factor e: enough on the way
+        # a spread of one penalty changes every theta by at most a factor e: enough on the way
         point = _newton(relaxed, point_at(relaxed, q), max(penalty, tolerance), floor)
         ahead = max(penalty / _FALL, problem.penalty)
+        # log weights are q over the penalty, so scaling q with the penalty keeps theta
         q, penalty = point.q * (ahead / penalty), ahead
     return _newton(problem, point_at(problem, q), tolerance, floor)
 
 
 def _along_bends(problem: Entropic, tolerance: float, floor: float) -> SimplexPoint:
-    """Minima for losses whose bends narrow down to the one of the problem.
+    """Follow the minima of smoothed losses whose bends narrow to that of the problem.
 
-    Where margins reach far beyond a narrow bend, Newton's method sees it from nowhere but inside.
+    Where margins reach far beyond a narrow bend, the curvature at most points does not show the
+    bend, and Newton's method fails.
     """
     loss, farthest = problem.loss, problem.radius * problem.rows.x_bound
     reach = farthest
@@ -259,14 +261,14 @@ def _along_bends(problem: Entropic, tolerance: float, floor: float) -> SimplexPo
     while reach > loss.slope_bound / loss.curvature_bound / _FALL:
         reach /= _FALL
         smoothed = replace(problem, loss=_Smoothed(loss, reach))
-        # margins are to be known within a part of the bend
+        # margins have to be accurate to a fraction of the width of the bend
         enough = max(problem.penalty * reach / farthest / _FALL, tolerance)
         point = _newton(smoothed, point_at(smoothed, point.q), enough, floor)
     return _newton(problem, point_at(problem, point.q), tolerance, floor)
 
 
 def _newton(problem: Entropic, point: SimplexPoint, tolerance: float, floor: float) -> SimplexPoint:
-    """Newton's method until the spread is small; mirror descent where a step does not help."""
+    """Take Newton steps until the spread is small, and mirror steps where they do not help."""
     for _ in range(_NEWTON_STEPS):
         if spread_bound(problem, point, floor) <= tolerance:
             return point
@@ -276,12 +278,12 @@ def _newton(problem: Entropic, point: SimplexPoint, tolerance: float, floor: flo
 
 
 def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
-    """The change of q ``(d,)`` by Newton's method.
+    """Return the change of q ``(d,)`` by Newton's method.
 
-    With B the map from options to w, each column times the root of its theta and without the
-    part that would change the sum, and H the Hessian of the losses by w, the change of w is
-    ``B v`` where ``(lam + B' H B) v = -B' residual``. By conjugate gradients: the system has as
-    many large eigenvalues as there are options that matter.
+    Let H be the Hessian of the losses by w. Let B be the map from options to w, with each column
+    times the root of its theta, and without the part that changes the sum of theta. The change of
+    w is ``B v`` where ``(lam + B' H B) v = -B' residual``. Conjugate gradients solve it fast,
+    because it has only as many large eigenvalues as there are options of notable weight.
     """
     rows, radius, lam = problem.rows, problem.radius, problem.penalty
     root = np.sqrt(point.theta)
@@ -295,7 +297,8 @@ def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
         entries = radius * root * np.concatenate([g, -g])
         return np.asarray(entries - root * float(root @ entries))
 
-    # the penalty bounds the system from below by lam, so a small remainder is a small error of v
+    # lam bounds the eigenvalues of the system from below, so a small remainder means a small
+    # error of v
     remainder = -backward(point.residual)
     direction, v = remainder.copy(), np.zeros_like(remainder)
     bent = np.zeros(rows.d)  # H B v
@@ -306,7 +309,7 @@ def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
         product = rows.weighted_sum(curvature * rows.margins(forward(direction)))
         image = lam * direction + backward(product)
         step = length / float(direction @ image)
-        bent += step * product  # H B v comes with the iteration and saves a pass at the end
+        bent += step * product  # accumulating H B v here saves a pass at the end
         v += step * direction
         remainder -= step * image
         before, length = length, float(remainder @ remainder)
@@ -315,11 +318,11 @@ def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
 
 
 def _searched(problem: Entropic, point: SimplexPoint, step: FloatArray) -> SimplexPoint | None:
-    """The point after the step, or a half, a quarter ... of it; None if none is better.
+    """Return the first better point after a full step, a half, a quarter ...; None if none is.
 
-    Better is where F is lower and its slope along the step has not turned to rise by half as
-    much as it fell; or, as the changes of F drown in rounding before those of options that are
-    all but impossible, where the residual is halved and F is no higher than rounding explains.
+    A point is better if F is no higher, apart from rounding, and if its slope along the step is
+    at most half of the first descent upwards. Rounding hides changes of F before those of options
+    of tiny weight. So a point is also better if its residual is at most half of the former one.
     """
     if not np.isfinite(step).all():
         return None
@@ -327,19 +330,19 @@ def _searched(problem: Entropic, point: SimplexPoint, step: FloatArray) -> Simpl
     residual = np.abs(point.residual).max()
     for _ in range(_HALVINGS):
         ahead = point_at(problem, point.q + share * step)
-        # written so that NaN, the value of a smoothed loss, leaves the judgement to the slopes
+        # the value of a smoothed loss is NaN; the comparison is then false and slopes decide
         if not ahead.value > point.value + point.grain:
             falls = descent < 0 and _slope_along(problem, ahead, step) <= -descent / 2
             if falls or np.abs(ahead.residual).max() <= residual / 2:
                 return ahead
-        if not descent < 0:  # shorter steps of a direction that does not lead down are no better
+        if not descent < 0:  # in a direction that is not downhill shorter steps do not help
             return None
         share /= 2
     return None
 
 
 def _slope_along(problem: Entropic, point: SimplexPoint, step: FloatArray) -> float:
-    """Derivative of F along a step of q."""
+    """Return the derivative of F along a step of q."""
     gradient = problem.radius * np.concatenate([point.residual, -point.residual])
     speed = -problem.radius / problem.penalty * np.concatenate([step, -step])
     centred = speed - float(point.theta @ speed)
@@ -347,13 +350,13 @@ def _slope_along(problem: Entropic, point: SimplexPoint, step: FloatArray) -> fl
 
 
 def _mirror_step(problem: Entropic, point: SimplexPoint) -> SimplexPoint:
-    """One step of mirror descent, of the length at which F always falls."""
+    """Take one step of mirror descent, of a length for which F always falls."""
     share = problem.penalty / (problem.penalty + _smoothness(problem))
     return point_at(problem, point.q + share * point.residual)
 
 
 def _smoothness(problem: Entropic) -> float:
-    """How fast the gradient of the losses changes at most, for distances in sums of sizes."""
+    """Bound how fast the gradient of the losses changes with theta, in the l1 norm."""
     reach = problem.radius * problem.rows.x_bound
     return problem.rows.n * problem.loss.curvature_bound * reach**2
 
@@ -362,7 +365,7 @@ def _smoothness(problem: Entropic) -> float:
 class _Smoothed(Loss):
     """The mean of a loss over margins up to `reach` away.
 
-    Its value is not known in closed form, so steps are judged by slopes alone.
+    Its value has no closed form, so slopes alone decide about steps.
     """
 
     loss: Loss

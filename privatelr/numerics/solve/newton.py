@@ -1,11 +1,11 @@
-"""Newton's method with a certificate: it ends at a small gradient or says that it did not.
+"""Newton's method with a certificate: it ends at a small gradient or raises an error.
 
-Many rows are minimised by gradients first, steered by a curvature that is read once or twice. The
-minimum of a thinned table is near that of the whole, and its curvature is nearly the same,
-so a step of it leaves a small part of the error: for m rows about ``2 sqrt(d / m)``. What is left
-of it is learned from the steps (limited-memory BFGS, Liu and Nocedal 1989, started from that
-curvature). A step reads every row once. Where steps come to little, as where the thinned table
-knows nothing of a rare column, the curvature of all rows is read, and they go on from there.
+For many rows, steps by gradients come first, with a Hessian that is computed once or twice. The
+minimum of a thinned table is near that of the whole, and its Hessian is nearly the same,
+so a step with it leaves a small part of the error: for m rows about ``2 sqrt(d / m)``. The rest
+is learned from the steps (limited-memory BFGS, Liu and Nocedal 1989, started from that
+Hessian). A step reads every row once. Where steps fail, for example because the thinned table
+misses a rare column, the Hessian of all rows is computed, and the steps continue with it.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-60
 _RESOLUTION = 1e-11
 _FAILURES, _FAR = 2, 2.0
-"""Changes of reach before a descent is given up, and a reach for where there is no curvature."""
+"""Number of changes of reach before a descent ends, and a reach that covers all bends."""
 
 
 def certificate(objective: Objective, tolerance: float = CERTIFICATE) -> float:
     """Largest gradient norm that certifies a minimum of this objective.
 
-    A tilt longer than one is met relative to its length: doubles that represent it are no
-    closer together, and next to its noise the remaining distance is as small as ever.
+    For a tilt longer than one the norm is relative to its length: doubles of that size are no
+    closer together, and compared with the noise the remaining distance is as small as before.
     """
     return tolerance * max(1.0, float(np.linalg.norm(objective.tilt)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimum:
-    """Where a solver ended.
+    """The point at which a solver ended.
 
-    `gradient_norm` certifies the distance to the minimiser: at most
-    ``gradient_norm / lambda_``. It is a function of the data and is not for the user.
+    `gradient_norm` certifies that the distance to the minimiser is at most
+    ``gradient_norm / lambda_``. It depends on the data and is never shown to the user.
     """
 
     w: FloatArray
@@ -88,8 +88,8 @@ class Newton:
     Notes
     -----
     The full step is tried first and halved until the objective falls enough (Armijo). Where
-    differences of the objective drown in rounding, the gradient has to be halved instead.
-    A release is certified to a gradient far below the tolerance, and asks for that.
+    rounding hides differences of the objective, the gradient has to be halved instead. A release
+    needs a gradient far below the tolerance, which it requests as `goal`.
     """
 
     tolerance: float = CERTIFICATE
@@ -107,7 +107,7 @@ class Newton:
     def __call__(self, objective: Objective, goal: float = math.inf) -> Minimum:
         """Minimise from ``w = 0`` until the gradient is within the tolerance.
 
-        And until it is no longer than `goal` either, if doubles lead there.
+        The steps go on until it is no longer than `goal`, if that can be reached in doubles.
 
         Raises
         ------
@@ -117,15 +117,15 @@ class Newton:
         enough = certificate(objective, self.tolerance)
         goal = min(goal, enough)
         with np.errstate(all="ignore"):
-            # columns without entries have their minimum by a formula
+            # columns without entries are minimised by a formula
             part = filled_part(objective)
             filled = objective if part is None else part[0]
             starts, norm = [np.zeros(filled.rows.d)], math.nan
-            # gradients alone lead to the minimum of many rows, or near it
+            # for many rows a Hessian is expensive, and gradients alone lead near the minimum
             if is_worth_steering(filled.rows) and not is_wide(filled.rows):
                 near, norm = lbfgs_minimum(filled, _roughly, goal)
                 found = Minimum(near, norm)
-                starts.insert(0, near)  # where bends are sharp, a near start may lead nowhere
+                starts.insert(0, near)  # zero stays as a second start, if this one stalls at bends
             if not norm <= goal:
                 for start in starts:
                     found = descend(filled, start, enough, int(self.max_iterations), goal)
@@ -144,15 +144,15 @@ class Newton:
 def descend(
     objective: Objective, start: FloatArray, enough: float, max_iterations: int, goal: float = 0.0
 ) -> Minimum:
-    """Newton iterations from `start` as far as they lead; the end may be above `enough`.
+    """Take Newton steps from `start` as long as they help; the end may be above `enough`.
 
     Once the gradient is within `enough`, only full steps that halve it are taken, until it is
     within `goal`.
 
-    A step that has to be shortened went past bends of the loss that the curvature at w does
-    not show. The next one takes its mean over as far as margins moved, and once steps need
-    not be shortened any more, this reach is taken back to nothing. Where a step leads nowhere,
-    no reach is tried, and then one that no bend is beyond.
+    A step that has to be shortened went past bends of the loss that the curvature at w does not
+    show. The next step uses the mean curvature over the distance that the margins moved, called
+    the reach. Once steps need not be shortened any more, the reach shrinks to zero. Where no part
+    of a step makes progress, a reach of zero is tried, and then one that covers all bends.
     """
     w, reach, failures = start, 0.0, 0
     wide_step = wide_steps(objective) if is_wide(objective.rows) else None
@@ -163,12 +163,14 @@ def descend(
             if norm == math.inf or norm <= goal:
                 break
             certified = norm <= enough
+            # for many columns a step is found without forming the Hessian
             if wide_step is None:
                 step = _newton_step(hessian(objective, w, reach), gradient)
             else:
                 step = wide_step(w, gradient, reach)
 
-            # of the steps 1, 1/2, ... the first that makes progress
+            # take the first of the steps 1, 1/2, ... that makes progress; below `resolved` a
+            # change of the objective is not distinguishable from rounding
             slope, tilted = float(gradient @ step), float(objective.tilt @ w)
             resolved = _RESOLUTION * (abs(value - tilted) + abs(tilted))
             size, improves = 1.0, False
@@ -178,20 +180,22 @@ def descend(
                 promised = -size * slope
                 if promised > resolved:
                     improves = bool(new_value <= value - _SUFFICIENT_DECREASE * promised)
-                else:  # differences of the objective drown in rounding
+                else:  # rounding hides the change of the objective, but not that of the gradient
                     improves = norm_of(new_gradient) <= norm / 2
                 if improves:
                     break
                 size /= 2
 
             if not improves and not certified and failures < _FAILURES:
-                # the curvature was no guide here: without a mean of it, then with one of all
+                # this curvature did not help: drop the mean, or else take it over all margins
                 reach, failures = 0.0 if reach > 0 else _FAR, failures + 1
                 continue
             if not improves or (certified and norm_of(new_gradient) >= norm / 2):
                 break
             failures = 0
             moved = candidate - w
+            # a shortened step met bends as far away as margins moved, so look that far next time;
+            # after a full step look less far, since only the curvature at w converges fast
             shortened = norm_of(moved) < 0.75 * norm_of(step)
             if shortened or reach > 0:
                 change = mean_change(objective, moved)
@@ -201,13 +205,13 @@ def descend(
 
 
 def _newton_step(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
-    """The step of a second derivative; downhill where that has no inverse."""
+    """Return Newton's step for a Hessian, or minus the gradient if it cannot be inverted."""
     if math.isfinite(matrix.sum()):
-        # called directly: for few columns SciPy's checks take longer than the solution
+        # LAPACK is called directly: for few columns SciPy's checks take longer than the solution
         _, solution, failed = lapack.dposv(matrix, gradient)
         if not failed:
             return np.asarray(-solution)
-        # columns that coincide under a tiny lambda: invert on the part that is resolved
+        # equal columns under a tiny lambda: invert only where eigenvalues exceed rounding
         with suppress(linalg.LinAlgError):
             return np.asarray(-linalg.pinvh(matrix) @ gradient)
     return -gradient
@@ -218,49 +222,51 @@ def _newton_step(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
 Product = Callable[[FloatArray], FloatArray]
 Solve = Callable[[Objective, FloatArray], FloatArray]
 _ITERATIONS_OF_FEW = 50
-"""Iterations of Newton's method for a thinned table, at most."""
+"""Largest number of Newton iterations for a thinned table."""
 _WORTH = 2**14
-"""Entries of a table from which on its curvature costs more than steps that do without it."""
+"""Number of entries from which on a Hessian costs more than steps by gradients alone."""
 _TALL = 2
-"""Rows for a column, at least: with fewer, steps of Newton's method are as cheap."""
+"""Least number of rows per column; with fewer, steps of Newton's method are as cheap."""
 _ENOUGH, _PER_COLUMN, _LEAST = 2**16, 128, 40
-"""Rows that curvature is read from: as many, or so many for a column; and the least for one."""
+"""Number of rows for the first Hessian: in total, or per column, and the least per column."""
 _SHARE, _LARGER_SHARE = 4, 2
-"""One in so many rows, at most; and where curvature is cheap."""
+"""The first Hessian uses at most one row in this many; the second number is for few columns."""
 _CHEAP, _PLENTY = 128, 384
-"""Columns up to which it is; and rows for a column beyond which more of them save no step."""
+"""Number of columns up to which a Hessian is cheap, and rows per column beyond which more rows
+do not save a step."""
 _FOR_START = 20
-"""Rows for a column of which the minimum is where to begin, at least."""
+"""Least number of rows per column of the sample whose minimum is the starting point."""
 ROUGH = 1e-4
-"""Gradient at which they have told all."""
+"""Length of the gradient to which the objective of a sample of rows is minimised."""
 _NEARER, _NEAR = 8, 1e-3
-"""Where curvature is read from one in so many rows or fewer, their own minimum is cheaper than a
-step of all rows, and so far from theirs that such a gradient is enough."""
+"""If the first Hessian uses at most one row in `_NEARER`, minimising over these rows is cheaper
+than a step over all rows. Their minimum is only near that of all rows, so the gradient need not be
+shorter than `_NEAR`."""
 _ASTRAY = 0.03
-"""Gradient above which they have been led astray."""
+"""Length of the gradient above which steps by gradients have failed."""
 _WIDE = 2.0
-"""The distance from zero of the margins that count for the first curvature, at most."""
+"""Reach of the first Hessian: curvatures are averaged over margins up to this far from zero."""
 _PAIRS = 20
-"""Changes of point and gradient that are remembered, at most."""
+"""Largest number of pairs of changes of point and gradient in memory."""
 _PASSES = 40
-"""Passes over the rows that steps may take, at most."""
+"""Largest number of passes over the rows."""
 _FALLS = 0.8
-"""The part of the gradient that a good step leaves, at most."""
+"""Largest ratio of new to old gradient length after a good step."""
 _PROGRESS = 0.1
-"""The part of the gradient that is left where steps led somewhere."""
+"""Largest ratio of final to first gradient length for steps that count as successful."""
 _POOR = 2
-"""Poor steps in a row after which a curvature has done what it could."""
+"""Number of poor steps in a row after which a Hessian is given up."""
 _AGAIN = 3
-"""Curvatures of all rows that are tried before Newton's method goes on instead."""
+"""Number of Hessians over all rows that are tried before Newton's method takes over."""
 
 
 def is_worth_steering(rows: Rows) -> bool:
-    """Whether gradients alone should lead to the minimum; a function of public facts."""
+    """Whether steps by gradients alone should come first; a function of public facts."""
     return rows.n * rows.d >= _WORTH and rows.n >= _TALL * rows.d
 
 
 def thinned_rows(n: int, d: int) -> int | None:
-    """Rows to read the first curvature from, or None where there are too few for that."""
+    """Return the number of rows for the first Hessian, or None if there are too few rows."""
     share = n // _SHARE
     if d <= _CHEAP and share < _PLENTY * d:
         share = n // _LARGER_SHARE
@@ -269,20 +275,21 @@ def thinned_rows(n: int, d: int) -> int | None:
 
 
 def lbfgs_minimum(objective: Objective, solve: Solve, enough: float) -> tuple[FloatArray, float]:
-    """A point ``(d,)`` near the minimum and the length of its gradient, mostly below `enough`.
+    """Return a point ``(d,)`` near the minimum and its gradient length, mostly below `enough`.
 
     Parameters
     ----------
     objective : Objective
-        Of many rows; see `is_worth_steering`.
+        An objective of many rows; see `is_worth_steering`.
     solve : callable
-        Minimises the objective of few rows from a start, where gradients do not lead there.
+        Minimises an objective of few rows from a start, if steps by gradients fail.
     enough : float
         Length of the gradient at which to stop.
     """
     start, steer = _beginning(objective, solve)
     norm = math.inf
     for attempt in range(1 + _AGAIN):
+        # the Hessian of a sample was not good enough, so pay for one of all rows at this point
         if attempt > 0:
             steer = _inverse(hessian(objective, start))
         if steer is None:
@@ -299,7 +306,7 @@ def _roughly(objective: Objective, start: FloatArray) -> FloatArray:
 
 
 def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, Product | None]:
-    """Where to begin, and a curvature: of few rows, or else of all of them around zero."""
+    """Return a start and an inverse Hessian: of a sample of rows, or of all rows around zero."""
     rows, start = objective.rows, np.zeros(objective.rows.d)
     few = thinned_rows(rows.n, rows.d)
     if few is None:
@@ -308,12 +315,13 @@ def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, Product 
         replace(objective, rows=rows.thinned(size))
         for size in (few, max(few // 8, min(few, _FOR_START * rows.d)))
     )
-    # steered by the mean curvature of wide surroundings
+    # around zero the curvature averaged over a wide reach suits all points on the way
     steer, norm = _inverse(hessian(thinner, start, _WIDE)), math.inf
     if steer is not None:
         start, norm = _descend(thinner, start, steer, ROUGH)
     if norm > _ASTRAY:
         start = solve(thinner, start)
+    # the minimum of the smaller sample is a start for the larger one, and that one for all rows
     steer = _inverse(hessian(thinner, start)) if few * _NEARER <= rows.n else None
     if steer is not None:
         start, _ = _descend(thin, start, steer, _NEAR)
@@ -321,7 +329,7 @@ def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, Product 
 
 
 def _inverse(matrix: FloatArray) -> Product | None:
-    """What multiplies by the inverse of a matrix, or None where it has none in doubles."""
+    """Return a function that multiplies by the inverse of a matrix, or None if it is singular."""
     with suppress(linalg.LinAlgError, ValueError):
         return partial(linalg.cho_solve, linalg.cho_factor(matrix))
     return None
@@ -330,9 +338,9 @@ def _inverse(matrix: FloatArray) -> Product | None:
 def _descend(
     objective: Objective, w: FloatArray, precondition: Product, enough: float
 ) -> tuple[FloatArray, float]:
-    """Limited-memory steps from w; ends where they stop to shorten the gradient.
+    """Take limited-memory BFGS steps from w until they no longer shorten the gradient.
 
-    Where they have hardly shortened it, they went astray, and w is as good a place to be.
+    If they have hardly shortened it at all, they failed, and w itself is returned.
     """
     pairs: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=_PAIRS)
     gradient = gradient_of(objective, w)
@@ -344,10 +352,12 @@ def _descend(
         moved = w - _direction(gradient, pairs, precondition)
         new = gradient_of(objective, moved)
         step, change = moved - w, new - gradient
+        # only pairs of positive curvature keep the approximate inverse positive definite
         if step @ change > 0:
             pairs.append((step, change))
         length = norm_of(new)
         poor = poor + 1 if length > _FALLS * norm else 0
+        # no line search: a step that lengthens the gradient is taken, but the best point is kept
         w, gradient, norm = moved, new, length
         if norm < best[1]:
             best = w, norm
@@ -357,7 +367,7 @@ def _descend(
 def _direction(
     gradient: FloatArray, pairs: deque[tuple[FloatArray, FloatArray]], precondition: Product
 ) -> FloatArray:
-    """The inverse curvature, as far as it is known, times the gradient: two loops."""
+    """Multiply the gradient by the approximate inverse Hessian: the two-loop recursion."""
     rest, weights = gradient.copy(), []
     for step, change in reversed(pairs):
         weight = (step @ rest) / (step @ change)

@@ -5,9 +5,9 @@ Where rows are fewer than columns, by Woodbury's identity and with ``S = D**(1/2
 
     H^-1 g = (g - X' S v) / lambda,    (lambda + S X X' S) v = S X g,
 
-which is a system of n unknowns: a matrix of n by n for few rows, products by X and X' for many.
+which is a system of n unknowns: an (n, n) matrix for few rows, products by X and X' for many.
 Otherwise conjugate gradients solve ``H step = -g`` by folds over the rows. Steps need not be
-exact: the nearer the minimum, the more digits they get, and certificates do not depend on them.
+exact: they are more accurate nearer to the minimum, and certificates do not depend on them.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ Step = Callable[[FloatArray, FloatArray, float], FloatArray]
 Product = Callable[[FloatArray], FloatArray]
 
 _COLUMNS = 2000
-"""Columns beyond which a matrix of their pairs costs more than it saves."""
+"""Number of columns beyond which a ``(d, d)`` Hessian costs more than it saves."""
 _WIDE = 256
-"""Columns from which on fewer rows than columns are worth a system of their own."""
+"""Number of columns from which on an ``(n, n)`` system pays if rows are fewer than columns."""
 _ROWS = 2500
-"""Rows for which a matrix of all their pairs is made."""
+"""Largest number of rows for which ``X X'`` is computed."""
 _BATCH = 256
-"""Rows of ``X X'`` that one thread computes at a time."""
+"""Number of rows of ``X X'`` that one thread computes at a time."""
 _ITERATIONS = 1000
-"""Steps of conjugate gradients, at most: an unfinished one leads downwards too."""
+"""Largest number of conjugate gradient steps; an unfinished solution is a descent step, too."""
 _LOOSE, _TIGHT = 0.1, 1e-6
-"""Part of the gradient that a step may leave, far from the minimum and close to it."""
+"""Share of the gradient that a step may leave, far from the minimum and close to it."""
 _RESOLVED = 1e-11
-"""A penalty below this part of the curvature is lost when it divides."""
+"""Ratio of penalty to curvature below which a division by the penalty loses all digits."""
 
 
 def is_wide(rows: Rows) -> bool:
-    """Whether steps are made here; a function of public facts."""
+    """Whether there are so many columns that this module makes the steps; a public fact."""
     return rows.d > _COLUMNS or (rows.d >= _WIDE and rows.n < rows.d)
 
 
 def wide_steps(objective: Objective) -> Step:
-    """What makes a step ``(d,)`` of a point, its gradient, and a reach (see `hessian`)."""
+    """Return a function of a point, its gradient and a reach (see `hessian`) that makes a step."""
     rows = objective.rows
     curvature = objective.loss.curvature_bound * rows.radius**2
     resolved = objective.lambda_ > _RESOLVED * curvature
@@ -76,7 +76,7 @@ def _part_left(objective: Objective, gradient: FloatArray) -> float:
 def _second_derivative(
     objective: Objective, w: FloatArray, reach: float
 ) -> tuple[Product, FloatArray]:
-    """What multiplies by H at w, and the diagonal of H ``(d,)``."""
+    """Return a function that multiplies by H at w, and the diagonal of H ``(d,)``."""
     rows, curvature = objective.rows, curvature_within(objective.loss, reach)
 
     def weights(x: Any, y: FloatArray) -> FloatArray:
@@ -95,12 +95,12 @@ def _second_derivative(
         found = rows.fold(kernel)[0] if known is None else (known[1] * (known[0] @ v)) @ known[0]
         return np.asarray(found + objective.lambda_ * v)
 
-    # a column of zeros without a penalty has nothing to divide by
+    # a column of zeros without a penalty has a diagonal entry of 0, so divide by 1 instead
     return product, np.where(diagonal + objective.lambda_ > 0, diagonal + objective.lambda_, 1.0)
 
 
 def _conjugate(product: Product, right: FloatArray, scale: FloatArray, part: float) -> FloatArray:
-    """Conjugate gradients for ``H found = right`` until a part of `right` is left."""
+    """Solve ``H found = right`` by conjugate gradients, up to a share `part` of `right`."""
     found, rest = np.zeros_like(right), right.copy()
     enough = part * float(np.linalg.norm(right))
     scaled = scale * rest
@@ -112,15 +112,16 @@ def _conjugate(product: Product, right: FloatArray, scale: FloatArray, part: flo
             break
         found += size / bend * direction
         rest -= size / bend * image
+        # far from the minimum an inexact step is as good as an exact one, and costs less
         if not float(np.linalg.norm(rest)) > enough:
             break
-        # preconditioned by the diagonal of H, which evens out columns of different sizes
+        # the diagonal of H as a preconditioner evens out columns of different sizes
         np.multiply(scale, rest, out=scaled)
         new = float(rest @ scaled)
         direction *= new / size
         direction += scaled
         size = new
-    return found if found.any() else right * scale  # a scaled gradient leads downwards, too
+    return found if found.any() else right * scale  # the scaled gradient is a descent step, too
 
 
 # --- by rows --------------------------------------------------------------------------------
@@ -141,7 +142,8 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
         root = np.sqrt(bend / rows.n)
         right = root * (x @ gradient)
         if pairs is not None:
-            # the pairs of rows do not change from step to step, only their weights do
+            # with fewer rows than columns, an (n, n) system gives the step (Woodbury); the
+            # products of rows stay the same in all steps, only their weights change
             matrix = pairs * root[:, None] * root
             matrix[np.diag_indices_from(matrix)] += lambda_
             v = linalg.cho_solve(linalg.cho_factor(matrix, overwrite_a=True), right)
@@ -153,19 +155,19 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
         found /= lambda_
         return found
 
-    # as an item of a parallel run, so that the linear algebra library keeps to one thread
+    # run as an item of a parallel run, so that the linear algebra library uses one thread
     return lambda w, gradient, reach: in_order(lambda _: step(w, gradient, reach), (0,))[0]
 
 
 def _conjugate_rows(
     x: Any, root: FloatArray, lambda_: float, right: FloatArray, enough: float
 ) -> FloatArray:
-    """Conjugate gradients for v until H times the step is within `enough` of minus the gradient.
+    """Solve for v by conjugate gradients until ``H step + g`` is no longer than `enough`.
 
-    With a rest r of the system of rows, ``H step + g = X' S r / lambda``, whose squared length is
-    ``(r' A r - lambda r' r) / lambda**2`` for the matrix A of the system; and since a direction
-    p is the rest plus t times the one before, to which it is conjugate,
-    ``r' A r = p' A p + t**2 q' A q`` for the direction q before.
+    With a residual r of the system of rows, ``H step + g = X' S r / lambda``. Its squared length
+    is ``(r' A r - lambda r' r) / lambda**2`` for the matrix A of the system. A direction p is r
+    plus t times the direction q before it, to which p is conjugate. Hence
+    ``r' A r = p' A p + t**2 q' A q``.
     """
     found, rest = np.zeros_like(right), right.copy()
     direction, size = right.copy(), float(right @ right)
@@ -173,7 +175,7 @@ def _conjugate_rows(
     for _ in range(_ITERATIONS):
         image = lambda_ * direction + root * (x @ ((root * direction) @ x))
         bend = float(direction @ image)
-        # squared length of ``H step + g``, which costs no product by the rows in this form
+        # squared length of ``H step + g``, in a form that needs no further product with the rows
         left = (bend + turn * turn * before - lambda_ * size) / lambda_**2
         if not bend > 0 or left <= enough**2:
             break

@@ -1,14 +1,14 @@
-"""Whether the events of a release and its guarantee say the same.
+"""Whether the events of a release agree with its guarantee.
 
-An event says how a release was made, and is cheaper to compose than a guarantee; so a ledger
-counts it. It is believed only beside a guarantee that it accounts for: what the events compose to
+An event says how a release was made, and is cheaper to compose than a guarantee. So a ledger
+counts it, but only together with a guarantee that it accounts for: the composed events
 must imply the guarantee, and may not imply half of it. Without the first, a release could be told
 in events that do not keep what it promises; without the second, one that costs 50 could be told
-in events that cost nothing. Between the two is what releases leave by themselves: numbers of
-draws are whole, and the parts of a price are added up although their noises compose to less.
+in events that cost nothing. Between the two lies the usual slack of releases: numbers of
+draws are integers, and the parts of a price are added up although their noise composes to less.
 
-The check finds prices that contradict each other. Whether a release was made as its event says
-is the word of the one who charges it.
+The check finds contradictory prices. It cannot find out whether a release was made as its
+event says; the caller who charges it is responsible for that.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _fault(guarantee: Promise, events: tuple[Event, ...]) -> str:
         return ""
     if not implied(events, guarantee):
         return f"do not imply {guarantee}"
-    # all of delta: a release may need none of it, and is then no cheaper in epsilon
+    # delta is not halved: a release may need no delta, and then costs the same epsilon
     halves = {name: value / 2 for name, value in prices(guarantee).items() if name != "delta"}
     half: Promise = replace(guarantee, **halves)  # type: ignore[arg-type]
     if isinstance(half, ApproxDP):

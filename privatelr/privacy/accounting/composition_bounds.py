@@ -1,12 +1,12 @@
-"""What several releases cost together: bounds, each by one method, and the best of them.
+"""Bounds on the price of several releases together, by several methods, and the best of them.
 
-An entry promises a guarantee and may say in events how. Either reading holds, so the cheaper
-one is taken.
+An entry has a guarantee and possibly events that say how it is kept. Both are valid prices, so
+the lower one is used.
 
-By sums of decimals (three times 0.1 makes 0.3), exactly for plain Gaussian releases, by Renyi
-divergences, and by privacy loss distributions if dp-accounting is installed. Of that library only
-the distributions are used, never its events: those take the sensitivity of REPLACE_ONE twice where
-ours has it already (privacy.md 9).
+The methods are sums of decimals (three times 0.1 makes 0.3), the exact formula for Gaussian
+releases, Renyi divergences, and loss distributions if dp-accounting is installed. Of it only
+the distributions are used, not its events: those double the sensitivity for REPLACE_ONE, while
+the sensitivity here is already that of REPLACE_ONE (privacy.md 9).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from privatelr.privacy.renyi_divergence import delta_of_curve, epsilon_of_curve,
 from privatelr.types import FloatArray
 
 _STEPS = 20_000
-"""Number of steps of the grid of losses, up to the loss that other methods find."""
+"""Number of steps of the grid of losses, from 0 to the epsilon that other methods find."""
 _MOST_STEPS = 200_000
 _SMALLEST_DELTA = 1e-10
-"""Delta below which rounding would show."""
+"""Smallest delta at which rounding of loss distributions is negligible."""
 _ROUNDING = 1e-13
 """Bound on what one convolution loses to rounding, and on the grid relative to delta."""
 _SLACK = 1e-9
@@ -53,11 +53,11 @@ class Entry:
     Attributes
     ----------
     label : str
-        What was released, in the words of the one who charged it.
+        What was released, as described by the caller who charged it.
     guarantee : PureDP, ZCDP or ApproxDP
         What one release promises.
     events : tuple of Event
-        The same release in more detail; empty if the guarantee says it all.
+        The same release in more detail; empty if the guarantee describes it fully.
     part : str or None
         The part of the rows that it was made from; None for all of them.
     times : int
@@ -83,7 +83,7 @@ class Entry:
 
 
 def priced(guarantee: Guarantee | Event) -> Promise:
-    """The guarantee, if it is one that can be composed with others."""
+    """Return the guarantee of an event; raises an error if it cannot be composed with others."""
     if isinstance(guarantee, Promise):
         return guarantee
     if isinstance(guarantee, NonPrivate):
@@ -101,8 +101,8 @@ class Composition:
     Attributes
     ----------
     lost : Fraction
-        Deltas of the approximate events. They come off the top; for the rest, an approximate
-        event is a pure one (Kairouz, Oh and Viswanath 2015, Theorem 3.1).
+        Sum of the deltas of the approximate events. It is subtracted first; then an approximate
+        event counts as a pure one (Kairouz, Oh and Viswanath 2015, Theorem 3.1).
     pure : Fraction
         Epsilons of the pure events, these among them.
     counts : Mapping
@@ -201,7 +201,7 @@ def epsilon_by_losses(total: Composition, delta: float) -> float:
 
 
 def delta_by_losses(total: Composition, epsilon: float) -> float:
-    """The same the other way round: delta at this epsilon, 1 where nothing can be said."""
+    """Return delta at this epsilon by privacy loss distributions; 1 if they are not available."""
     losses = _losses(total.counts, epsilon)
     if losses is None:
         return 1.0
@@ -233,7 +233,7 @@ def _losses(counts: Mapping[Event, int], scale: float) -> Any | None:
 
 
 def _width(event: Event, times: int) -> float:
-    """About how large a loss can be; a tilt exceeds it with a probability below rounding."""
+    """Return about the largest loss; a tilt exceeds it with a probability below rounding."""
     match event:
         case PureDP(epsilon=epsilon):
             return times * epsilon
@@ -314,7 +314,7 @@ def _deltas(total: Composition, epsilon: float) -> Iterator[float]:
 
 
 def _epsilons(entries: Sequence[Entry], delta: float) -> Iterator[float]:
-    """Bounds, the cheap ones of every reading before the first dear one."""
+    """Yield bounds: those that are fast to compute for all readings, then the slow ones."""
     readings = _readings(entries)
     for bound in (epsilon_by_sum, epsilon_by_renyi, epsilon_by_losses):
         for total in readings:

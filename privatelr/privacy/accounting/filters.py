@@ -1,11 +1,11 @@
 """Rules by which a ledger counts prices that may depend on the results of earlier releases.
 
-A rule is fixed before the first release. (The first charge may choose it: nothing has been
-released by then.) Taking after the fact the least of several valid accounts is no such rule: by
-the results so far, an adversary steers towards the account that forgives most. What is proven,
-for each rule, stands with its class.
+A rule is fixed before the first release. (The first charge may choose it, since nothing has been
+released by then.) The least of several valid accounts, taken afterwards, is not such a rule: by
+earlier results, an adversary can steer towards the account that charges least. The docstring of
+each rule states what is proven for it.
 
-One release may have several true prices. Which of them a rule counts may depend on anything,
+One release may have several valid prices. The choice among them may depend on anything,
 because each of them is a bound.
 """
 
@@ -33,7 +33,7 @@ from privatelr.privacy.renyi_divergence import EXCESSES, conversion_cost
 
 MOST_KEPT = 0.25
 _KEPT = 0.1
-"""Share of delta for releases that have a delta of their own; about a percent of epsilon."""
+"""Share of delta for releases that have their own delta; it costs about a percent of epsilon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Sums:
     """Epsilons add up, and so do deltas.
 
     It holds for prices chosen by results (the basic filter of Rogers, Roth, Ullman and Vadhan
-    2016). Proof: a release of ``(epsilon_i, delta_i)`` is one that says all with chance delta_i,
+    2016). Proof: a release of ``(epsilon_i, delta_i)`` reveals everything with probability delta_i,
     and otherwise one whose losses are at most epsilon_i (Kairouz, Oh and Viswanath 2015, Theorem
     3.1). So along every path that the rule admits the losses add up to no more than epsilon, and
     the chance that all is ever said is at most the largest sum of deltas.
@@ -112,7 +112,7 @@ Rule = Sums | Renyi | DeclaredPrices
 
 
 ACCOUNTS = ("sum", "renyi")
-"""Rules by the names that a ledger takes."""
+"""Names of the rules that a ledger accepts."""
 
 
 def named_rule(account: str | None, epsilon: float, delta: float) -> Rule | None:
@@ -158,7 +158,7 @@ def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
     if not entries:
         return 0.0
     if isinstance(rule, DeclaredPrices):
-        # a plan is spent as a whole: which part of it is used may have been chosen by results
+        # a plan is spent as a whole, because results may have chosen which part of it is used
         return math.inf if unused(rule, entries) is None else _composed(rule.prices, delta)
     return min(_by_sums(entries, kept_delta(rule, delta)), _by_divergence(rule, entries, delta))
 
@@ -224,7 +224,7 @@ def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, del
 
 
 def kept_delta(rule: Rule | None, delta: float) -> float:
-    """What there is of delta for the deltas of releases."""
+    """Return the part of delta that is reserved for the deltas of releases."""
     return at_most(exact(delta) * exact(rule.kept)) if isinstance(rule, Renyi) else delta
 
 
@@ -240,7 +240,7 @@ def _by_divergence(rule: Sums | Renyi, entries: Sequence[Entry], delta: float) -
 
 
 def _converted(delta: float, kept: float) -> float:
-    """What is left of delta for the conversion."""
+    """Return the part of delta that is left for the conversion."""
     return at_most(exact(delta) * (1 - 2 * exact(kept)))
 
 

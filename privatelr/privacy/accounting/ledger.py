@@ -1,7 +1,7 @@
 """A budget, and everything that was released from it.
 
-A ledger is one account however it is passed on: copies, clones and pickles of it within the
-process are the ledger itself, and threads share it. Another process gets a page to read that
+A ledger stays one account however it is passed on: copies, clones and pickles of it within the
+process are the ledger itself, and threads share it. Another process gets a read-only copy that
 refuses every charge, so that nothing is spent unseen.
 """
 
@@ -33,7 +33,7 @@ Places = tuple[tuple["Ledger", "str | None"], ...]
 _OPEN: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
 _ACTIVE: list[Ledger] = []
 _MARK = "PRIVATELR_LEDGER"
-"""Environment variable that tells a process started inside a block who keeps the ledger."""
+"""Environment variable that tells a process started inside a block which process has the ledger."""
 _ELSEWHERE = (
     "ledger: it is kept in another process, and this one can only read it; charge it there "
     "(threads share it), or resume it with Ledger.from_json(ledger.to_json()) once that process "
@@ -43,7 +43,7 @@ _ELSEWHERE = (
 
 @suggests_arguments
 class Account(ABC):
-    """Whatever can be charged: a ledger, a part of one, or all that are active.
+    """An account that can be charged: a ledger, a part of one, or all active ledgers.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Account(ABC):
         places = [(ledger, replace(entry, part=part)) for ledger, part in self.places]
         for ledger, _ in places:
             _require_kept(ledger)
-        with _LOCK.held():  # the one place where a ledger is read to be written again
+        with _LOCK.held():  # only here is a ledger read and then written
             after = [(ledger, charged(ledger._statement, one)) for ledger, one in places]
             for ledger, statement in after:
                 ledger._statement = statement
@@ -138,7 +138,7 @@ class Ledger(Account):
     Raises
     ------
     GuaranteeError
-        One sentence about a budget, neighbours or an account that are none.
+        One sentence about an invalid budget, invalid neighbours or an invalid account.
 
     Notes
     -----
@@ -205,7 +205,7 @@ class Ledger(Account):
         Raises
         ------
         GuaranteeError
-            If something among the prices is none, or if they have no epsilon at this delta.
+            If a price is invalid, or if together they have no epsilon at this delta.
         """
         return cls._of(statements.planned(prices, delta, read_neighbours(neighbours)))
 
@@ -240,7 +240,7 @@ class Ledger(Account):
 
     @property
     def can_be_charged(self) -> bool:
-        """Whether this process keeps the ledger; elsewhere it is a page to read."""
+        """Whether this process has the ledger; in other processes it is a read-only copy."""
         return self._keeper == os.getpid()
 
     def part(self, name: str) -> PartAccount:
@@ -282,7 +282,7 @@ class Ledger(Account):
         _require_kept(self)
         with _LOCK.held():
             _ACTIVE.append(self)
-            os.environ.setdefault(_MARK, str(os.getpid()))  # a mark from above stays
+            os.environ.setdefault(_MARK, str(os.getpid()))  # a mark from a parent process stays
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -359,7 +359,7 @@ def account_with(ledger: Account | None) -> Account | None:
     A ledger whose block is open is charged once, and only for the part that is given, if one is.
     """
     if os.environ.get(_MARK) not in (None, str(os.getpid())):
-        # another process started this one inside a block of its own, which would go unpaid
+        # another process started this one inside a block, whose ledger cannot be charged here
         return _OpenBlocks()
     places = {} if ledger is None else dict(ledger.places)
     for active in _ACTIVE:
@@ -383,7 +383,7 @@ def _delta(delta: float) -> float:
 
 
 def _unpickle(key: str, value: Any) -> Ledger:
-    """The ledger itself if this process keeps it; otherwise a page that refuses charges."""
+    """Return the ledger itself if this process has it; otherwise a copy that refuses charges."""
     if kept := _OPEN.get(key):
         return kept
     page = Ledger.from_json(value)

@@ -30,7 +30,7 @@ _WIDEST = (79, 16, 34, 79)
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a ledger knows.
+    """The content of a ledger: budget, rule and entries.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def spent(statement: Statement, delta: float) -> float:
     """Smallest epsilon of a ledger of this rule at this delta that has room for all entries.
 
     Whatever was chosen by results, such a ledger keeps its budget, so the number is a guarantee.
-    The least over several rules is none, and is not taken.
+    The least number over several rules would not be a guarantee, so it is not used.
     """
     rule, entries = statement.rule, statement.entries
     if rule is None:
@@ -166,7 +166,7 @@ def left(statement: Statement, part: str | None, delta: float) -> float:
         entry = Entry("", guarantee, part=part)
         if is_within(replace(statement, entries=(*statement.entries, entry))):
             return price
-        price *= 1 - 1e-9  # what bisection and rounding leave
+        price *= 1 - 1e-9  # slack for bisection and rounding
     return 0.0
 
 
@@ -177,7 +177,7 @@ def price(guarantee: Promise) -> str:
 
 
 def rounded_down(value: float) -> str:
-    """Four digits that never say more than there is."""
+    """Return a number with four digits, rounded down."""
     if value <= 0:
         return "0"
     grain = Fraction(10) ** (math.floor(math.log10(value)) - 3)
@@ -239,7 +239,7 @@ def page(statement: Statement) -> list[Piece]:
         facts.append(f"Account: {account(statement)}; prices may depend on results")
     total = f"Spent: epsilon {spent(statement, delta):.6g}{at}"
     if isinstance(rule, Renyi):
-        # the first release pays for the conversion too, so that epsilon alone would mislead
+        # the first release also pays for the conversion, so epsilon alone would mislead
         total += f", {math.ceil(100 * share(statement))}% of what the account holds"
     if isinstance(rule, DeclaredPrices):
         free = unused(rule, statement.entries) or Counter()

@@ -4,7 +4,7 @@ Ball arithmetic takes microseconds and hundreds of bytes for a number. Here the 
 same function of the same kind of secret bits (see `privacy.noise.randomness`), evaluated
 in doubles together with a bound on how far each is from the exact number. The bound decides almost
 every rounding of a release; the few that it leaves in doubt are decided by balls, with as many
-further bits as it takes. So what is released is the rounding of an exact number here too.
+further bits as needed. So the released number is the rounding of an exact number here, too.
 
 The bounds take NumPy's ``log``, ``log1p`` and ``cos`` to be right to 4 units in the last place, as
 certificates take its ``exp`` to be (privacy.md 10.3), and leave room for twice as much.
@@ -33,9 +33,9 @@ from privatelr.types import FloatArray
 
 WordArray = npt.NDArray[np.uint64]
 MANY = 10_000
-"""Coordinates from which on a draw is made here."""
+"""Number of coordinates from which on a draw is made blockwise."""
 WORD = 64
-"""Bits of a uniform number that are drawn first."""
+"""Number of bits of a uniform number that are drawn first."""
 GUARD = 32
 """Bits of precision beyond those of the uniforms, for the rounding of the evaluation."""
 NOT_COPIED = "a draw of noise is not copied: with it the noise could be taken off."
@@ -44,16 +44,16 @@ _UNIT = 2.0**-53
 _FUNCTION = 16 * _UNIT
 """Relative error of a logarithm: 8 units in the last place."""
 _LARGE = 2.0**51
-"""Number of a cell beyond which balls decide it."""
+"""Largest number of a cell that doubles may decide; balls decide larger ones."""
 
 
 def is_blockwise(recipe: RandomVector) -> TypeGuard[GaussianNoise | SphericalLaplace]:
-    """Whether a law is drawn here."""
+    """Whether noise of this law is drawn blockwise."""
     return isinstance(recipe, GaussianNoise | SphericalLaplace) and recipe.dimension > MANY
 
 
 def drawn_words(bits: Callable[[int], int], count: int) -> WordArray:
-    """So many words of secret bits, asked for in one piece: that is what is fast."""
+    """Draw words of secret bits in one request, which is faster than one by one."""
     drawn = bits(WORD * count).to_bytes(count * WORD // 8, "little")
     return np.frombuffer(drawn, dtype="<u8")
 
@@ -96,7 +96,7 @@ class BlockwiseDraw:
     # --- in doubles -----------------------------------------------------------------------------
 
     def nearest(self) -> FloatArray:
-        """Doubles ``(dimension,)``; `distance` tells how near."""
+        """Return doubles ``(dimension,)`` near the draw; `distance` bounds how far they are."""
         return np.concatenate([values for _, values, _ in self._blocks()])
 
     def distance(self, vector: FloatArray) -> float:
@@ -125,7 +125,7 @@ class BlockwiseDraw:
                 cells = np.rint(total)
                 off = errors / grid * (1 + 4 * _UNIT) + 2 * _UNIT * np.abs(total)
                 clear = (0.5 - np.abs(total - cells) > off) & (np.abs(total) < _LARGE)
-                found[here] = cells * grid + 0.0  # a minus zero would tell a sign
+                found[here] = cells * grid + 0.0  # -0.0 would reveal a sign
                 doubtful.extend((here.start + np.flatnonzero(~clear)).tolist())
         for index, number in self._decided(doubtful, centre, grid):
             found[index] = number
@@ -215,7 +215,7 @@ class BlockwiseDraw:
     def _ball(self, index: int, known: int) -> flint.arb:
         """The ball of a uniform, from so many bits of it or more."""
         prefix, size = self._further.get(index, (int(self._words[index]), WORD))
-        if known > size:  # earlier bits are kept: they are what the draw is
+        if known > size:  # earlier bits stay, because they define the draw
             prefix, size = (prefix << (known - size)) | self.bits(known - size), known
             self._further[index] = prefix, size
         return cell(prefix, size)

@@ -25,9 +25,9 @@ from privatelr.types import FloatArray
 _CELL = 2.0**-64
 _HALF = np.uint64(2**63)
 _ROUNDING = 2.0**-46
-"""Relative error of a few operations in doubles, with much to spare."""
+"""Generous bound on the relative error of a few operations in doubles."""
 _SMALLEST = 1e-290
-"""Number below which doubles lose digits, or vanish."""
+"""Size below which doubles may lose digits or underflow."""
 
 
 @dataclass(frozen=True, slots=True)

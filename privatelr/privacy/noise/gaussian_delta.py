@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 RESOLUTION = 1e-10
-"""Error that a logarithm of delta has at most; noise is solved for a delta that is lower by it."""
+"""Bound on the error of a log delta; noise is solved for a log delta that is lower by it."""
 _RELATIVE_WIDTH = 1e-13
 _FAR = 50.0
 """Argument from which the next term of the series of erfcx is below 1e-13 of it."""
@@ -109,7 +109,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 _NEVER = -1e6
-"""Logarithm of a delta that is as good as none."""
+"""Logarithm of a delta that is practically zero."""
 
 
 def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
@@ -154,7 +154,7 @@ def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> floa
         above = (1, left, 2 * m), (1, left, part)
         return _log_sum(out, *above, (1, least, part), (2, least, m), (1, least, 0.0))
 
-    # the search subtracts values, and minus infinity from itself is nothing
+    # the search subtracts values, so minus infinity has to be avoided
     found = scipy.optimize.minimize_scalar(
         lambda split: max(bound(split), _NEVER), bounds=(0.5, 1.0), method="bounded"
     )

@@ -33,10 +33,10 @@ fit = privatelr.load("model.json")
 fit = privatelr.load("model.json", public_key="writer.pem")  # if it is signed
 print(fit.origin)"""
 _LARGEST_SHOWN = 20.0
-"""Beyond this epsilon its exponential says nothing to anyone."""
+"""Largest epsilon whose exponential is shown on the card."""
 _EXAMPLE_DELTA = 1e-6
 _MOST_ROWS = 200
-"""Chosen columns on the card, at most."""
+"""Largest number of chosen columns on the card."""
 
 
 def write_card(fit: ModelRecord, format: CardFormat) -> str:

@@ -17,17 +17,17 @@ from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.types import FloatArray
 
 _USUAL = 13
-"""Width of a column where inference was not requested."""
+"""Width in characters of a column if inference was not requested."""
 _LARGEST = 1e5
 _LEAST_PLACES, _MOST_PLACES, _MOST_DIGITS = 3, 6, 8
 """Decimals in a column, and digits of a number in all."""
 _SPAN = 4
-"""Powers of ten below the largest number for which a column gets more decimals."""
+"""Number of powers of ten below the largest number for which a column gets more decimals."""
 _MOST_SHOWN, FEW = 1000, 40
-"""Coefficients that a page may have, and those that it has where there are more."""
+"""Largest number of coefficients on a page, and the number that is shown if there are more."""
 _SMALLEST_P = 0.001
 UNITS = "per"
-"""Header of the column that says of how many units an odds ratio is."""
+"""Header of the column with the number of units that an odds ratio is for."""
 _IN_UNITS = ("estimate", "null", "sampling_sd", "privacy_sd", "lower", "upper")
 """Fields of an inference that are in the units of the coefficients."""
 
@@ -157,11 +157,11 @@ def _power(value: float) -> int:
 # -- bars --------------------------------------------------------------------------------------
 
 _UNEVEN = 30.0
-"""Ratio of lengths beyond which the shorter intervals cannot be seen beside the longer ones."""
+"""Ratio of lengths of intervals beyond which the shorter ones cannot be seen on one axis."""
 _WIDTH, _HEIGHT, _MARGIN, _THICKNESS = 220, 16, 6, 8
-"""Pixels of a drawing and of its parts."""
+"""Sizes of a drawing and of its parts, in pixels."""
 _FURTHEST_BAR = 30.0
-"""Standard errors that a bar in such units shows on either side of zero."""
+"""Number of standard errors on either side of zero that a bar in these units shows."""
 _DARK, _LIGHT = "#2f6fab", "#9cc3e6"
 
 

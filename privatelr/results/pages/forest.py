@@ -31,21 +31,21 @@ SCALES = ("auto", "coefficient", "standard error")
 _COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
 _ENDS = ["estimate", "lower", "upper", "inner_lower", "inner_upper"]
 _LIGHT = 0.4
-"""Opacity of what the noise adds."""
+"""Opacity of the part of a bar that the noise adds."""
 _BAND = 0.7
-"""The part of the distance between two rows that bars take."""
+"""Share of the distance between two rows that the bars take."""
 _LONGEST_NAME, _USUAL_NAME = 40, 20
 _MOST_ROWS, _FEW_ROWS = 100, 40
-"""Coefficients that a plot may have, and those that it has where there are more."""
+"""Largest number of coefficients in a plot, and the number that is shown if there are more."""
 _DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 _STEPS = (1.0, 2.0, 5.0)
 _FEWEST, _MOST = 4, 9
-"""Ticks of an axis of ratios."""
+"""Least and largest number of ticks of an axis of ratios."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Drawn:
-    """What is drawn of one fit.
+    """The numbers that are drawn for one fit.
 
     Attributes
     ----------

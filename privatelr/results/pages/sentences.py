@@ -1,4 +1,4 @@
-"""What pages say of a fit: promise, mechanism, rows, lambda, errors; read from its record alone."""
+"""Sentences of pages about a fit: guarantee, mechanism, rows, lambda, errors; from its record."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
 _REMEDY = f"{_BY_BOUNDS}, and usually loses less than shortening"
 _UNSEEN = "nothing was estimated from the data"
 _NOTHING = 5e-4
-"""Relative bias that a page does not speak of."""
+"""Largest relative bias that a page does not mention."""
 
 
 def title(fit: ModelRecord) -> str:
-    """How the model came about, and what it is."""
+    """Return how the model was fitted, and what kind of model it is."""
     how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
     what = fit.calibration.title if isinstance(fit, SelectedRecord) else fit.loss.title
     return f"{how} {what}"
@@ -39,12 +39,12 @@ def title(fit: ModelRecord) -> str:
 
 
 def neighbours(promise: str, n: int) -> str:
-    """A promise, and between which data it holds."""
+    """Return a guarantee with its neighbouring relation."""
     return f"{promise}; neighbours replace one of n = {n} records"
 
 
 def promise(fit: ModelRecord) -> str:
-    """The guarantee, and what it bought."""
+    """Return the guarantee, and the releases that it pays for."""
     if isinstance(fit.guarantee, NonPrivate):
         return f"{fit.guarantee}; nothing on this page is private"
     bought = ", coefficients only"
@@ -70,7 +70,7 @@ def mechanism(calibration: Calibration) -> str:
 
 
 def loss(found: Loss) -> Facts:
-    """Which of its family a loss is, where it is one of several."""
+    """Return the parameters of a loss that is one of a family."""
     return [("Loss", describe(found))] if found.parameters else []
 
 

@@ -1,4 +1,4 @@
-"""A fit as a document: records become the entries that hold them, and entries plain values."""
+"""A fit as a document: records are turned into entries, and entries into plain values."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _ENTRIES: dict[type, Any] = {
     Stability: made.StabilityEntry,
     Entry: entries.ChargeEntry,
 }
-"""Records whose attributes have the names of the entries; a new law of noise is listed here."""
+"""Records whose attributes are named like the entries; a new law of noise is listed here."""
 _PLAIN = (str, bool, int, dict, type(None), UnsetType)
-"""Types that stand in a file as they are."""
+"""Types that are written to a file unchanged."""
 
 
 def release_document(fit: ModelRecord) -> dict[str, Any]:

@@ -28,10 +28,10 @@ A matrix of a million numbered columns has a name and two numbers for each.
 """
 DEEPEST = 12
 LONGEST_WHOLE = 18
-"""Digits of a whole number."""
+"""Largest number of digits of an integer."""
 _HALVES = re.compile("[\ud800-\udfff]")
 CLOSE = 1e-9
-"""Relative difference up to which two computations of a number count as the same."""
+"""Largest relative difference between two computations of a number that count as the same."""
 
 
 def parse(data: bytes) -> Any:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _ALGORITHM = "Ed25519"
 _PURPOSE = b"privatelr release file, sha256 "
-"""So that a signature of a release is a signature of nothing else."""
+"""Prefix of the signed bytes, so that a signature of a release cannot serve for anything else."""
 _FINGERPRINT = 32
-"""Number of hexadecimal digits of a hash; no second key with the same ones can be found."""
+"""Number of hexadecimal digits of a key's short name, enough to prevent two keys of one name."""
 _LARGEST_KEY_FILE = 10_000
 Key = Any
 """A key object of `cryptography`, PEM as bytes or text, or the name of a PEM file."""

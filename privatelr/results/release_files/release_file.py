@@ -38,7 +38,7 @@ from privatelr.results.release_files.restored_fit import read_document, restore,
 from privatelr.results.selected import SelectedFit
 
 _LONGEST_SHOWN = 120
-"""Number of characters of a path that an error quotes."""
+"""Largest number of characters of a path that an error quotes."""
 _SUFFIX = ".tmp"
 
 
@@ -102,7 +102,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
         value = parse(data)
         document = read_document(value)
         signature = document.signature
-        if public_key is not None:  # before anything is planned for what may be forged
+        if public_key is not None:  # checked first, because an unsigned file may be forged
             origin.require_signature(signature, document.sha256, public_key)
         record: Any = restore_content(document, value)
     except ReleaseFileError as error:
