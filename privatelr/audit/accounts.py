@@ -1,4 +1,4 @@
-"""A ledger through its front: what it says was spent, against what really is, and what it refuses.
+"""Audit of the public interface of a ledger: reported against true prices, and refusals.
 
 Nothing is looked at but `charge`, `spent`, `left` and `part`, so any way to keep accounts can be
 put to the test. What is really spent is a lower bound that exists: the exact composition of
@@ -29,7 +29,7 @@ from privatelr.privacy.noise import log_delta
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9
 _TOLD = 1e-4
-"""An epsilon at a delta may be rounded by this much."""
+"""Largest rounding error of an epsilon at a delta that is accepted."""
 
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
@@ -151,7 +151,7 @@ def _chosen(rng: np.random.Generator) -> Iterator[Check]:
 
 
 def _delta_of(price: float, times: int, epsilon: float) -> float:
-    """Delta of so many randomised responses."""
+    """Return the delta of so many randomised responses."""
     truths = np.arange(times + 1)
     chances = stats.binom.pmf(truths, times, 1 / (1 + math.exp(-price)))
     losses = (2 * truths - times) * price
@@ -159,7 +159,7 @@ def _delta_of(price: float, times: int, epsilon: float) -> float:
 
 
 def _false_events(rng: np.random.Generator) -> Iterator[Check]:
-    """Events that are cheaper than the guarantee that they stand beside, and are not believed."""
+    """Check that events which are much cheaper than their guarantee are refused."""
     cheap = float(10 ** rng.uniform(-6, -2))
     believed = sum(
         _accepts(Ledger(_LARGE, _DELTA), guarantee, events=(event,))

@@ -1,4 +1,4 @@
-"""What an audit found, as a table and as a picture."""
+"""The findings of an audit as a table and as a picture."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DIFFERS = 1e-6
 _SLACK = 1e-6
 _LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
 _SHARES = {"coefficients": "of bound", "inference": "moments", "choices": "of bound"}
-"""What can be bought, and the header of the column of its share."""
+"""Kinds of releases, each with the header of the column of its share."""
 _LEGENDS = {
     "coefficients": """\
 exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
@@ -145,7 +145,7 @@ def row_or_failure(
     *given: Any,
     moments: float = math.nan,
 ) -> Row:
-    """The row that `make` returns, or one about what it raises: an audit ends in verdicts."""
+    """Return the row of `make`, or a row about the error that it raises, which is a verdict."""
     try:
         return make(*given)
     except Exception as failure:
@@ -155,7 +155,7 @@ def row_or_failure(
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found; prints as a table."""
+    """The findings of an audit; prints as a table."""
 
     rows: tuple[Row, ...]
     checks: tuple[Check, ...] = ()

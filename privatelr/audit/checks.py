@@ -1,4 +1,4 @@
-"""What an audit puts to the test and how hard, and checks: found, allowed, and a verdict."""
+"""The claims that an audit tests, its effort, and its checks: found, allowed, and a verdict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALPHA = 1e-3
 """Probability that a whole audit raises a false alarm by sampling."""
 SMALLEST_DELTA = 1e-6
 _FEWEST = 100
-"""Outputs beyond epsilon that a delta has to make, or sampling shows nothing of it."""
+"""Least expected number of outputs beyond epsilon for which sampling can test a delta."""
 
 
 def claims_of_size(epsilon: float) -> tuple[Promise, ...]:
@@ -83,7 +83,7 @@ def sampled_bound(
 Shape = tuple[int, float] | tuple[int, float, BlockNorm]
 RECORDS = 10**8
 FEWER = 10**6
-"""Records of a release with moments: sums of so many lose nothing in doubles that could be seen."""
+"""Number of records of a release with moments; rounding of their sums is negligible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ ONE_COLUMN = ((1, 1.0),)
 INTERCEPT_AND_SLOPE = ((1, 0.5), (1, 1.0))
 INTERCEPT_FACTOR_SLOPE = ((1, 0.5), (3, 1.0), (1, 1.0))
 INTERCEPT_SLOPE_BALL: tuple[Shape, ...] = ((1, 0.5), (1, 1.0), (2, 1.0, "l2"))
-"""The last two columns have no bounds, and a length together."""
+"""Blocks whose last two columns have no bounds, but one bound on their length together."""
 _BOUNDED = ((), ONE_COLUMN, INTERCEPT_AND_SLOPE, INTERCEPT_FACTOR_SLOPE)
 _SHAPES: tuple[tuple[Shape, ...], ...] = (*_BOUNDED, INTERCEPT_SLOPE_BALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard to look.
+    """The effort of an audit.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ _LINE = "{:<10}{:<{wide}}{:>10}{:>10}  {}"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found beside what is allowed.
+    """A number that was found, with the number that is allowed.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ class Check:
 
 
 def could_not(failure: Exception) -> str:
-    """The verdict on what raised: its kind, and nothing else of it."""
+    """Return the verdict for an error: its type, and nothing else about it."""
     if isinstance(failure, MissingDependencyError | ModuleNotFoundError):
         return MISSING
     return f"could not be audited: {type(failure).__name__}"

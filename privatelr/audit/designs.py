@@ -1,4 +1,4 @@
-"""Rows of random formulas, as a fit reads them, held to what the guarantee takes of them.
+"""Rows of random formulas, as a fit reads them, checked against the bounds of the guarantee.
 
 An audit that starts from public facts believes what they say of rows. This one starts where a
 user does: from a formula, bounds, levels and a frame with values at the bounds, beyond them,
@@ -107,7 +107,7 @@ def _records(
 
 
 def _typed(values: Mapping[str, list[Any]]) -> pd.DataFrame:
-    """A frame whose types say nothing of the values in it."""
+    """Make a frame whose types do not depend on its values."""
     types = {name: object if name in ("f", "g", "w") else np.float64 for name in values}
     return pd.DataFrame({name: pd.Series(values[name], dtype=types[name]) for name in values})
 
@@ -183,7 +183,7 @@ def _kind(kind: str, rng: np.random.Generator, formulas: int) -> Iterator[Check]
 
 
 def count_beyond(read: _Read) -> int:
-    """Rows that are longer than R or leave their blocks, by fractions."""
+    """Find rows that exceed R or the bounds of their blocks, in exact arithmetic."""
     return sum(not (np.isfinite(row).all() and _is_within(row, read)) for row in read.x)
 
 
@@ -320,4 +320,4 @@ KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
     "entries of a wide factor": (_wide, _read_entries),
     "entries of a matrix": (_numbers, _read_entries_of_matrix),
 }
-"""Every kind of rows that a mechanism takes: where they come from, and how they are read."""
+"""All kinds of rows that a mechanism takes, with their source and their reader."""

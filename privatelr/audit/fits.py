@@ -1,4 +1,4 @@
-"""Attacks that start where a user does: at a fit of a formula, and at the table it is given.
+"""Attacks that use the public interface: fits of formulas to tables.
 
 A fit is made as a user makes it, and its calibration is taken at its word. Then the same readers
 read neighbours of the fit's own schema, whose records are at the corners and beyond, and what the
@@ -53,7 +53,7 @@ class Front:
     directions: int = 0
 
     def frame(self, labels: list[float]) -> pd.DataFrame:
-        """The longest record under these labels; NaN is a label of no use."""
+        """Return the longest record under these labels; NaN is an unusable label."""
         columns = {name: [value] * len(labels) for name, value in self.longest.items()}
         return pd.DataFrame({**columns, "y": np.array(labels, dtype=np.float64)})
 

@@ -1,4 +1,4 @@
-"""Calibrations worked out once more: by their theorem, and by dp-accounting and OpenDP."""
+"""Calibrations that are recomputed: by their theorem, and by dp-accounting and OpenDP."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _SETTINGS = (
 )
 _KINDS = ((GaussianNoise,), (SphericalLaplace, BlockLaplace))
 _SIZES = (0.3, 1.0, 3.0)
-"""Multiples of the epsilon that is asked for."""
+"""Multiples of the requested epsilon at which calibrations are recomputed."""
 _Claims = tuple[Promise, ...]
 
 
@@ -211,7 +211,7 @@ def _published(epsilon: float, subject: str) -> Iterator[Check]:
 
 
 _SAME, _BY_ORDERS, _BY_GRID = 1e-6, 2e-3, 1e-3
-"""Relative differences where both are exact; where a library tries orders; where it has a grid."""
+"""Accepted relative differences: for exact libraries, for Renyi orders, and for grids."""
 _DISTANCE, _DELTA = 0.7, 1e-6
 _EPSILONS, _RHOS, _MUS = (0.1, 1.0, 3.0), (0.01, 0.1, 1.0), (0.2, 1.0, 3.0)
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 4000)

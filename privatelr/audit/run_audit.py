@@ -42,7 +42,7 @@ from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, Spher
 from privatelr.types import FloatArray
 
 _FEWER = 10
-"""The part of the trials and releases that a row with moments gets: one in so many."""
+"""Divisor of the numbers of trials and releases for a row with moments."""
 
 
 @suggests_arguments

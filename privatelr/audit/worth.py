@@ -1,4 +1,4 @@
-"""What noise is worth, by formulas that are written a second time and share no code with the first.
+"""The guarantee of noise, by a second implementation that shares no code with the first.
 
 A search finds how much of a claim a pair of datasets shows, and where that is much less than the
 claim a wrong factor could hide. So each law of noise is also put back into the theorem that it
@@ -192,7 +192,7 @@ def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
 
 
 def _charge(problem: Problem, noise: NoiseLaw) -> float:
-    """What the noise charges at most for a row, at a slope of one."""
+    """Return the largest cost of a row under the noise, at a slope of one."""
     if isinstance(noise, SphericalLaplace):
         return noise.rate * problem.radius
     if not isinstance(noise, BlockLaplace) or not problem.blocks:

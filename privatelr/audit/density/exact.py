@@ -1,4 +1,4 @@
-"""The law of a release, exactly: densities at outputs, and minimisers of given tilts.
+"""The exact law of a release: densities at outputs, and minimisers for given tilts.
 
 By the change of variables of privacy.md, Lemma 0, the minimiser w of the tilted objective has
 the density of the tilt ``b(w) = -Lambda w - sum loss'(u.w) u`` times the determinant of the
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _CHUNK = 20_000
 """Number of tilts that are solved for at once."""
 _SLACK = 1e-7
-"""Losses that differ by this part of the largest count as equal."""
+"""Relative difference, to the largest loss, up to which losses count as equal."""
 _ENOUGH = 1e-11
-"""A Newton step of this relative length ends a solve."""
+"""Relative length of a Newton step that ends a solve."""
 _PATIENCE, _COARSE = 100, 1e-7
 """After this many steps, a step of this relative length ends a solve too."""
 _LONGEST = 500
 """Number of Newton steps after which a solve has failed."""
 _WIDEST = 60.0
-"""A margin beyond which every loss is straight."""
+"""Size of a margin beyond which every loss is linear."""
 _FLAT = 60.0
 """A margin at which no loss has a slope or a curvature left."""
 _SMALLEST = 1e-300

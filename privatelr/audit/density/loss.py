@@ -1,4 +1,4 @@
-"""The privacy loss of a release between two datasets, exactly: of coefficients, and of both.
+"""The exact privacy loss of a release between two datasets: of coefficients, or with moments.
 
 A fit with inference releases moments at its coefficients w. The density of both is that of w times
 that of the moments given w, so the log ratio is a sum, and at each w the moments add what their
@@ -28,7 +28,7 @@ from privatelr.privacy.noise import GaussianNoise, NoiseLaw, log_delta
 from privatelr.types import FloatArray
 
 SLACK = 1e-6
-"""Relative rounding of an exact loss."""
+"""Bound on the relative rounding error of an exact loss."""
 SEED = 20_240_229
 """The seed of searches and integrals, so that a loss is the same each time."""
 
@@ -113,7 +113,7 @@ def claimed_number(claim: Guarantee) -> float:
 
 
 def no_claim(claim: Guarantee) -> GuaranteeError:
-    """The refusal to audit what promises nothing."""
+    """Return the error for a release without a guarantee, which cannot be audited."""
     return GuaranteeError(f"audit: there is no claim to check, the guarantee is {claim}.")
 
 

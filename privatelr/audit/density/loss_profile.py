@@ -33,7 +33,7 @@ _REACH = 10.0
 _LINES = 40
 """Number of random lines where d > 2."""
 _DRAWS = 50_000
-"""Number of draws from a law that is not Gaussian."""
+"""Number of draws from a noise law that is not Gaussian."""
 
 Beside = Callable[[FloatArray], FloatArray]
 """The mu ``(m,)`` of what is released next, at each of the coefficients ``(m, d)``."""
@@ -83,7 +83,7 @@ class PrivacyLossDistribution:
         return math.log1p(max(0.0, self._mean(terms))) / excess
 
     def first(self) -> PrivacyLossDistribution:
-        """The law without what follows."""
+        """The law of the loss without the releases that follow."""
         return replace(self, beside=None)
 
     def _mean(self, terms: FloatArray) -> float:

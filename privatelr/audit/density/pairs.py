@@ -20,11 +20,11 @@ from privatelr.types import FloatArray, parts_of
 
 RIGHT = math.pi / 2
 WIDER = math.radians(110)
-"""About where a pair is worst for coefficients and moments together."""
+"""Approximate margin at which a pair is worst for coefficients and moments together."""
 _STEEP = 0.98
-"""A part of the largest slope: steep, and yet inside the bend of any loss."""
+"""Share of the largest slope that is steep and still inside the bend of any loss."""
 _PINNED = 1000
-"""One in so many records is a copy of the old one, where copies pin the minimiser."""
+"""One in this many records is a copy of the old one, if copies hold the minimiser in place."""
 PULL = 0.5
 """Margin of the rows that hold the minimiser where it is: every loss has a slope there."""
 TURN = -40.0

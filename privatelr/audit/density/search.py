@@ -27,9 +27,9 @@ from privatelr.sources import as_frame
 from privatelr.types import FloatArray
 
 _ROUNDING = 1e-9
-"""Relative rounding of the length of a row."""
+"""Bound on the relative rounding error of the length of a row."""
 _STEEP = 1 - 1e-9
-"""A part of the largest slope that counts as all of it."""
+"""Share of the largest slope that counts as the largest slope."""
 _SHARES = (0.9997, 0.98)
 """Parts of the largest slope at which the old record lies in the tail of a Gaussian loss."""
 _PINNED = 100_001
