@@ -10,7 +10,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, show
 from privatelr.fitting import Method, fit, read_options
 from privatelr.mechanisms import (
-    Facts,
+    Problem,
     Request,
     calibrate_all,
     draw_all,
@@ -241,8 +241,8 @@ def _perturbation(loss: Loss, request: Request, solver: Any) -> Method[Fit]:
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
     find_mechanism(request)
 
-    def facts(n: int, spec: Any) -> Facts:
-        return Facts(n, spec.d, loss, spec.radius, spec.blocks)
+    def facts(n: int, spec: Any) -> Problem:
+        return Problem(n, spec.d, loss, spec.radius, spec.blocks)
 
     calibrate, release = partial(calibrate_all, request), partial(release_all, solver=solver)
     return Method(Fit, loss, request.target, facts, calibrate, draw_all, release)

@@ -16,7 +16,7 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
     calibrate_program,
 )
 from privatelr.mechanisms.linear_programs.lp_rounds import release_program
-from privatelr.mechanisms.simplex.number_of_draws import SimplexFacts
+from privatelr.mechanisms.simplex.number_of_draws import SimplexProblem
 from privatelr.mechanisms.simplex.simplex_release import calibrate_simplex, release_simplex
 from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
@@ -202,10 +202,10 @@ def dpsimplex(
     goal = read_target(eps, delta, USUAL_DELTA)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
 
-    def facts(n: int, spec: Any) -> SimplexFacts:
-        return SimplexFacts(n, spec.d, spec.x_bound, size, found)
+    def facts(n: int, spec: Any) -> SimplexProblem:
+        return SimplexProblem(n, spec.d, spec.x_bound, size, found)
 
-    def calibrated(known: SimplexFacts) -> Any:
+    def calibrated(known: SimplexProblem) -> Any:
         return calibrate_simplex(known, goal, lambda_, draws)
 
     source = read_in_memory(formula, data, target)

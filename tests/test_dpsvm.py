@@ -37,7 +37,7 @@ from privatelr import (
     load_schema,
 )
 from privatelr.design import read_design
-from privatelr.mechanisms import Facts
+from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import HINGES, LOSSES, Huber, SoftplusHinge, losses
@@ -304,7 +304,7 @@ GAUSSIAN = [
 @pytest.mark.parametrize(("h", "eps", "first", "second", "third"), GAUSSIAN)
 def test_gaussian_noise_of_the_table(h, eps, first, second, third):
     for lambda_, expected in zip((1e-4, 1e-3, 1e-2), (first, second, third), strict=True):
-        problem = Facts(10**4, 5, Huber(h), 1.0).with_lambda(lambda_)
+        problem = Problem(10**4, 5, Huber(h), 1.0).with_lambda(lambda_)
         found = gaussian_objective.objective_sigma(problem, eps, 1e-6, analysis="one-log")
         # one in the last digit that is printed
         digits = len(f"{expected}".partition(".")[2])

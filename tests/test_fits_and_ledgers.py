@@ -29,7 +29,7 @@ from privatelr import (
     dpsvm,
 )
 from privatelr.locks import working_precision
-from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.numerics import LOSSES
 from privatelr.privacy import TiltEvent, exact, renyi, to_approximate
 from privatelr.privacy.accounting import Entry, active_ledger, delta_of
@@ -286,7 +286,7 @@ def test_a_slip_in_spend_costs_nothing(monkeypatch, model, spend):
 def with_many_columns(target, op):
     """A calibration for so many columns that Gaussian noise is the shorter one."""
     request = read_request(target, 0, None, 0.1, op, None, "increase")
-    return calibrate(request, Facts(1000, 60, LOSSES["logistic"], 1.0))
+    return calibrate(request, Problem(1000, 60, LOSSES["logistic"], 1.0))
 
 
 def test_gaussian_releases_compose_better_than_their_guarantees():

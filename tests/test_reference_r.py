@@ -16,7 +16,7 @@ import pytest
 from privatelr import NonPrivate, PrivacyWarning, dplr, load_dataset, scaled
 from privatelr.design import plan_design, read_design
 from privatelr.formula import parse_formula
-from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import objective_rate, output_sensitivity
 from privatelr.numerics import LOSSES, Objective, c_index, roc_curve, value_and_gradient
 from privatelr.numerics.rows import DenseRows, linear_predictor
@@ -71,7 +71,7 @@ def noise_scale(calibration):
 def objective_of(case):
     """The tilted objective of a case, and what is added to its minimiser."""
     _, rows = design_of(case)
-    calibration = calibration_of(case, Facts(rows.n, rows.d, LOSS, 1.0))
+    calibration = calibration_of(case, Problem(rows.n, rows.d, LOSS, 1.0))
     noise = np.array(case["noise"] or np.zeros(rows.d)) * noise_scale(calibration)
     tilted = calibration.placement == "objective"
     tilt = noise / rows.n if tilted else np.zeros(rows.d)
@@ -135,14 +135,14 @@ def test_a_learned_threshold_is_at_least_as_good_as_r():
 @pytest.mark.parametrize("row", REFERENCE["lambda_auto"], ids=str)
 def test_lambda_and_effective_epsilon(row):
     eps, n = row["eps"], row["n"]
-    calibration = calibration_of({"args": {"eps": eps}}, Facts(n, 5, LOSS, 1.0))
+    calibration = calibration_of({"args": {"eps": eps}}, Problem(n, 5, LOSS, 1.0))
     assert calibration.lambda_ == pytest.approx(row["lambda"], rel=1e-12)
     assert calibration.epsilon_effective == pytest.approx(0.9 * eps, rel=1e-12)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["noise"]], ids=lambda case: case["id"])
 def test_effective_epsilon_of_the_cases(case):
-    calibration = calibration_of(case, Facts(case["n"], case["d"], LOSS, 1.0))
+    calibration = calibration_of(case, Problem(case["n"], case["d"], LOSS, 1.0))
     assert calibration.epsilon_effective == pytest.approx(case["eps_eff"], rel=1e-12)
 
 

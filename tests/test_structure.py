@@ -10,16 +10,16 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 240,
-    "code lines": 28_090,
+    "modules": 180,
+    "code lines": 23_800,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
-    "functions": 338,
-    "types": 47,
+    "functions": 301,
+    "types": 35,
 }
-"""What the package may have. The aim is 180 modules, 20,000 lines, depth 13 and 35 types, so a
-change that comes nearer lowers its number here."""
+"""What the package may have. A change that takes less lowers its number here; code lines are
+aimed at 20,000."""
 
 
 def test_the_package_does_not_grow():
@@ -107,7 +107,7 @@ DOOR = "if TYPE_CHECKING:\n    from privatelr.results.pages import card\nelse:\n
         "def f():\n    import statsmodels",
         "def f():\n    return lazy_import('privatelr.results.pages.card')",
         "card = lazy_import('privatelr.results.pages.card')",
-        DOOR.format("card = lazy_import('privatelr.results.plots.forest')"),
+        DOOR.format("card = lazy_import('privatelr.results.pages.forest')"),
         DOOR.format("card = lazy_import('privatelr.results.' + 'card')"),
         DOOR.format("cards = lazy_import('privatelr.results.pages.card')"),
         "import importlib\nimportlib.import_module('privatelr.audit')",

@@ -11,7 +11,7 @@ from typing import Any
 from privatelr.audit.sampling import lower_bounds
 from privatelr.audit.sampling.outputs import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
-from privatelr.mechanisms import Facts, Request, StagedCalibration, calibrate_all, divide
+from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, divide
 from privatelr.mechanisms.calibration import free_penalty, proven
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
@@ -105,15 +105,15 @@ class Setting:
     small: float = 1.0
     shape: tuple[Shape, ...] = ()
 
-    def facts(self, loss: Loss, n: int = RECORDS) -> Facts:
+    def facts(self, loss: Loss, n: int = RECORDS) -> Problem:
         """The facts, with blocks scaled to the radius."""
         if not self.shape:
-            return Facts(n, 2, loss, self.radius)
+            return Problem(n, 2, loss, self.radius)
         unit = self.radius / math.sqrt(math.fsum(part[1] ** 2 for part in self.shape))
         blocks = tuple(Block(part[0], part[1] * unit, *part[2:]) for part in self.shape)
         d = sum(block.size for block in blocks)
         radius = math.nextafter(self.radius, math.inf)
-        return Facts(n, d, loss, radius, blocks)
+        return Problem(n, d, loss, radius, blocks)
 
     def __str__(self) -> str:
         shape = f", blocks {self.shape}" if self.shape else ""

@@ -27,7 +27,7 @@ from privatelr.cli.matrix_text import Header, MatrixFileError, read_header, read
 from privatelr.cli.options import Parser, add_command, add_options, around_options
 from privatelr.cli.outcomes import DONE, reason_of, run_safely
 from privatelr.errors import GuaranteeError, NotConvergedError, PrivacyWarning
-from privatelr.mechanisms import Facts, Problem, Request, calibrate, draw, find_mechanism
+from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism
 from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
 from privatelr.numerics import Huber, Logistic
 from privatelr.numerics.rows import DenseRows, row_lengths
@@ -141,7 +141,7 @@ def run_program(
     """
     header, pieces = read_header(stream, program.numbers)
     loss = Logistic() if header.h is None else Huber(header.h)
-    facts = Facts(header.n, header.d, loss, row_radius(_BOUND, None))
+    facts = Problem(header.n, header.d, loss, row_radius(_BOUND, None))
     problem = facts.with_lambda(header.lambda_)
     left = header.epsilon - 2 * curvature_cost(problem)
     if OBJECTIVE in wanted and left < SMALLEST_EPSILON_PRIME:

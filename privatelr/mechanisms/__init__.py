@@ -12,7 +12,7 @@ from privatelr.mechanisms.perturbation import (
     rounded_sum,
     vector_of,
 )
-from privatelr.mechanisms.problem import Facts, Problem
+from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.registry import (
     MECHANISMS,
     Mechanism,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
-from privatelr.mechanisms.problem import require_shape
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import gram, row_products
 from privatelr.numerics.solve import Solver, certificate, certified_minimum
@@ -149,6 +148,15 @@ def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: flo
         if len(known) == len(cells):
             return np.array([float(cell) * grid for cell in known])
         precision *= 2
+
+
+def require_shape(rows: Any, problem: Any) -> None:
+    """Refuse rows of another shape than a calibration was made for; compares public facts only."""
+    if rows.n != problem.n or rows.d != problem.d:
+        raise GuaranteeError(
+            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
+            f"d={problem.d}."
+        )
 
 
 def require_match(rows: Rows, calibration: Calibration | MomentsCalibration) -> None:

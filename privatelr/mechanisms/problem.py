@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 from privatelr.errors import GuaranteeError
 from privatelr.numerics import Loss
@@ -62,16 +61,3 @@ class Problem:
     def kappa(self) -> float:
         """``R**2 / Lambda``: how much one row can add to the curvature (privacy.md 0)."""
         return self.radius**2 / self.penalty if self.penalty > 0 else math.inf
-
-
-def require_shape(rows: Any, problem: Any) -> None:
-    """Refuse rows of another shape than a calibration was made for; compares public facts only."""
-    if rows.n != problem.n or rows.d != problem.d:
-        raise GuaranteeError(
-            f"rows of shape ({rows.n}, {rows.d}) do not fit a calibration for n={problem.n}, "
-            f"d={problem.d}."
-        )
-
-
-Facts = Problem
-"""The name of `Problem` where the penalty is not chosen yet."""

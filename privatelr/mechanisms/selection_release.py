@@ -17,7 +17,7 @@ import numpy as np
 
 from privatelr.cells import number
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, require_number, show
-from privatelr.mechanisms.problem import require_shape
+from privatelr.mechanisms.perturbation import require_shape
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import Event, Guarantee, void
 from privatelr.privacy.accounting import Account, Entry, account_with

@@ -16,7 +16,7 @@ from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, Variable, read_design
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError
 from privatelr.inference import PUBLIC_SEED
-from privatelr.mechanisms import Facts, Request
+from privatelr.mechanisms import Problem, Request
 from privatelr.numerics import Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
@@ -85,10 +85,10 @@ class Study:
     population: SignedRows
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> Problem:
         """What a fit of this study is calibrated for."""
         spec = self.spec
-        return Facts(self.n, spec.d, self.loss, spec.radius, spec.blocks)
+        return Problem(self.n, spec.d, self.loss, spec.radius, spec.blocks)
 
     @property
     def records(self) -> SignedRows:

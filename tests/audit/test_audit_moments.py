@@ -59,7 +59,7 @@ from privatelr.audit.sampling.distribution_tests import (
 )
 from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms import Facts, Request, matrix_of, mean_moments, registry
+from privatelr.mechanisms import Problem, Request, matrix_of, mean_moments, registry
 from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import DenseRows
@@ -80,7 +80,7 @@ def rng(seed=0):
 
 
 def moments_under(loss, *, n=1000, d=2, radius=1.0, target=TARGETS[0]):
-    return calibrate_moments(Facts(n, d, loss, radius).with_lambda(0.01), target)
+    return calibrate_moments(Problem(n, d, loss, radius).with_lambda(0.01), target)
 
 
 # -- the query --------------------------------------------------------------------------------
@@ -448,7 +448,7 @@ def test_a_score_of_both_beats_one_of_the_coefficients():
     request = Request(
         PureDP(2.0), "objective", None, "free", "keep", (("coefficients", 0.2), ("inference", 0.8))
     )
-    plan = registry.calibrate_all(request, Facts(10**6, 2, LOGISTIC, 1.0))
+    plan = registry.calibrate_all(request, Problem(10**6, 2, LOGISTIC, 1.0))
     pair = usual_pair(plan.coefficients, RIGHT)[0]
     source = rng()
     sides = [

@@ -17,7 +17,7 @@ from privatelr.audit.enumeration.tiny_cases import (
 )
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.simplex import (
-    SimplexFacts,
+    SimplexProblem,
     Stability,
     calibrate_simplex,
     minimiser_logs,
@@ -80,7 +80,7 @@ def pair_of_rows():
 
 def test_the_loss_of_a_histogram_is_the_ratio_of_its_chances():
     first, second = pair_of_rows()
-    facts = SimplexFacts(40, 2, 1.0, 1.0, Huber())
+    facts = SimplexProblem(40, 2, 1.0, 1.0, Huber())
     chosen = calibrate_simplex(facts, PureDP(1.0), "auto", 4)
     histograms = histograms_of(4, 4)
     laws = [log_chances(histograms, exact_minimiser(r, chosen.problem)) for r in (first, second)]
@@ -91,7 +91,7 @@ def test_the_loss_of_a_histogram_is_the_ratio_of_its_chances():
 
 def test_the_loss_of_a_real_release():
     first, second = pair_of_rows()
-    chosen = calibrate_simplex(SimplexFacts(40, 2, 1.0, 1.0, Huber()), ApproxDP(1.0, 1e-6))
+    chosen = calibrate_simplex(SimplexProblem(40, 2, 1.0, 1.0, Huber()), ApproxDP(1.0, 1e-6))
     counts = release_simplex(first, chosen, SystemRandomness()).counts
     loss = histogram_loss(first, second, chosen, counts)
     assert abs(loss) <= chosen.draws * chosen.stability.largest
@@ -101,7 +101,7 @@ def test_the_loss_of_a_real_release():
 @pytest.mark.parametrize("loss", [*LOSSES.values(), Huber(0.01)], ids=str)
 def test_the_definition_and_the_release_agree(loss):
     first, _ = pair_of_rows()
-    chosen = calibrate_simplex(SimplexFacts(40, 2, 1.0, 8.0, loss), PureDP(3.0))
+    chosen = calibrate_simplex(SimplexProblem(40, 2, 1.0, 8.0, loss), PureDP(3.0))
     ours = special.log_softmax(minimiser_logs(first, chosen))
     exact = exact_minimiser(first, chosen.problem)
     allowed = 2 * chosen.tolerance / chosen.problem.penalty

@@ -31,7 +31,7 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.inference import Question, infer, quality
 from privatelr.mechanisms import (
-    Facts,
+    Problem,
     Request,
     StagedCalibration,
     calibrate_all,
@@ -124,7 +124,7 @@ def plan_of(cell: Cell) -> StagedCalibration:
     small: Any = "keep" if cell.lambda_ in ("kept", "q=.85") else "increase"
     placement: Any = cell.placement
     request = Request(cell.target, placement, None, rule, small, SPLITS[cell.split])
-    facts = Facts(cell.n, cell.d, LOSSES[cell.loss], source.radius, source.blocks)
+    facts = Problem(cell.n, cell.d, LOSSES[cell.loss], source.radius, source.blocks)
     return calibrate_all(request, facts)
 
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 from flint import arb
 
-from privatelr.mechanisms import Facts, calibrate, draw, read_request, rounded_sum
+from privatelr.mechanisms import Problem, calibrate, draw, read_request, rounded_sum
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import gradient_bound
@@ -27,7 +27,7 @@ def cost(blocks, d):
     rng = np.random.default_rng(0)
     x, y = rng.uniform(-1, 1, (RECORDS, d - 1)) / d, rng.choice([-1.0, 1.0], RECORDS)
     rows = DenseRows(x, y, bound=3.0, intercept=0.5, blocks=blocks)
-    facts = Facts(RECORDS, d, LOSSES["logistic"], rows.radius, blocks)
+    facts = Problem(RECORDS, d, LOSSES["logistic"], rows.radius, blocks)
     request = read_request(1.0, 0, None, None, True, "joint", "increase")
     calibration = calibrate(request, facts)
     w = rng.standard_normal(d) / d

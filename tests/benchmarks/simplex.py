@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.mechanisms.simplex import (
-    SimplexFacts,
+    SimplexProblem,
     calibrate_simplex,
     minimiser_logs,
     release_simplex,
@@ -74,7 +74,7 @@ def main() -> None:
         rows = make(n, d, np.random.default_rng(0))
         for radius in (1.0, 20.0):
             for epsilon in (1.0, 10.0):
-                facts = SimplexFacts(rows.n, rows.d, 1.0, radius, Huber())
+                facts = SimplexProblem(rows.n, rows.d, 1.0, radius, Huber())
                 target = ApproxDP(epsilon, 1e-6)
                 chosen, first = timed(lambda f=facts, t=target: calibrate_simplex(f, t))
                 _, second = timed(lambda r=rows, c=chosen: minimiser_logs(r, c))

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from privatelr.mechanisms import Facts, calibrate_all, draw_all, read_request, release_all
+from privatelr.mechanisms import Problem, calibrate_all, draw_all, read_request, release_all
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import SparseRows
 from privatelr.numerics.solve import Newton
@@ -60,7 +60,7 @@ def main(n=1e5, d=2e7, entries=1e7, delta=1e-6):
     watch = Watch()
     rows = watch.stage("rows", lambda: SparseRows(x, y, bound=each**0.5, intercept=0.5))
     request = read_request(1.0, float(delta), None, None, True, None, "increase")
-    facts = Facts(n, d + 1, LOGISTIC, rows.radius)
+    facts = Problem(n, d + 1, LOGISTIC, rows.radius)
     plan = watch.stage("calibrate", lambda: calibrate_all(request, facts))
     draws = watch.stage("draw", lambda: draw_all(plan, SystemRandomness()))
     watch.stage("release", lambda: release_all(rows, plan, draws, Newton()))

@@ -8,7 +8,7 @@ from scipy import sparse
 from privatelr import Newton
 from privatelr.design import NumberedColumns, plan_wide, read_wide
 from privatelr.errors import SchemaError
-from privatelr.mechanisms import Facts, calibrate_all, draw_all, read_request, release_all
+from privatelr.mechanisms import Problem, calibrate_all, draw_all, read_request, release_all
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows, sparse_backend
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
@@ -23,7 +23,7 @@ def fit_matrix(
     loss = LOSSES["logistic"]
     spec = plan_wide("y", frame["y"], x.shape[1], declare_schema(**schema))
     request = read_request(eps, delta, None, lambda_, op, None, "increase")
-    plan = calibrate_all(request, Facts(len(frame), spec.d, loss, spec.radius, spec.blocks))
+    plan = calibrate_all(request, Problem(len(frame), spec.d, loss, spec.radius, spec.blocks))
     draws = draw_all(plan, randomness or SystemRandomness())
     covariates, labels = read_wide(spec, x, frame)
     limits = {"bound": spec.bound, "intercept": spec.intercept, "blocks": spec.blocks}

@@ -12,7 +12,7 @@ from privatelr.design import plan_design, read_covariates, read_design
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.inference import Question, bootstrap, infer
-from privatelr.mechanisms import Facts, Request, calibrate_all, draw_all, release_all
+from privatelr.mechanisms import Problem, Request, calibrate_all, draw_all, release_all
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
@@ -56,7 +56,7 @@ def bootstrap_intervals(
 def plan_for(target, n, *, op=True, lambda_=0.01, loss="logistic", kinds=()):
     placement = "objective" if op else "output"
     request = Request(target, placement, None, lambda_, "increase", "inference", kinds)
-    return calibrate_all(request, Facts(n, SPEC.d, LOSSES[loss], SPEC.radius, SPEC.blocks))
+    return calibrate_all(request, Problem(n, SPEC.d, LOSSES[loss], SPEC.radius, SPEC.blocks))
 
 
 def release_under(plan, seed):

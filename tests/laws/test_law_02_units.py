@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privatelr import audit
-from privatelr.mechanisms import Facts, Problem, calibrate, read_request
+from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.numerics import LOSSES, Huber, Objective, SoftplusHinge
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
@@ -21,7 +21,7 @@ CASES = [
 
 def calibrated(radius, n=1000, lambda_=None, analysis=None, small="increase", blocks=(), loss=LOSS):
     request = read_request(1.0, 0, None, lambda_, True, analysis, small)
-    return calibrate(request, Facts(n, 2, loss, radius, blocks))
+    return calibrate(request, Problem(n, 2, loss, radius, blocks))
 
 
 def check_losses(loss=LOSS, analysis=None, radii=RADII):

@@ -6,7 +6,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import Newton
 from privatelr.design import DesignSpec, read_design
-from privatelr.mechanisms import Facts, calibrate, perturbation, read_request
+from privatelr.mechanisms import Problem, calibrate, perturbation, read_request
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
 
@@ -69,7 +69,7 @@ def test_planted_bug_in_the_rows_is_caught(monkeypatch):
 def test_a_calibration_for_shorter_rows_is_refused(loss):
     frame = clinic()
     fit = fit_clinic(frame)
-    facts = Facts(len(frame), fit.spec.d, loss, fit.spec.radius * 0.99)
+    facts = Problem(len(frame), fit.spec.d, loss, fit.spec.radius * 0.99)
     small = calibrate(read_request(1.0, 0, None, None, True, None, "increase"), facts)
     rows = read_design(fit.spec, frame, DenseRows)
     with pytest.raises(ValueError, match="longer than the radius"):

@@ -11,7 +11,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise
 
 from privatelr import ZCDP, ApproxDP, Newton, PureDP
 from privatelr.locks import working_precision
-from privatelr.mechanisms import Facts, Request, calibrate, draw, find_mechanism, rounded_sum
+from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism, rounded_sum
 from privatelr.mechanisms import perturbation as objective_mechanism
 from privatelr.numerics import LOSSES, Huber, Objective, SoftplusHinge
 from privatelr.numerics.rows import DenseRows
@@ -243,7 +243,7 @@ SHIELDED = [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)]
 def check_shield(target, loss=LOSSES["logistic"]):
     """What is released is the minimum plus the whole draw of the shield, and nothing else."""
     rows = case()[0].rows
-    facts = Facts(rows.n, rows.d, loss, rows.radius)
+    facts = Problem(rows.n, rows.d, loss, rows.radius)
     request = Request(target, "objective", None, "free", "keep")
     calibration = calibrate(request, facts)
     draws = draw(calibration, SystemRandomness())

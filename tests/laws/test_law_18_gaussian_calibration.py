@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privatelr import ZCDP, ApproxDP, PureDP
-from privatelr.mechanisms import Facts
+from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.numerics import LOSSES, Huber
 from privatelr.privacy import to_approximate, to_zcdp
@@ -50,7 +50,7 @@ def test_noise_of_every_loss_is_found(loss):
         found = []
         for epsilon in np.logspace(-6, 3, 7):
             penalty = loss.curvature_bound / math.expm1(min(epsilon / 10, 1.0))
-            problem = Facts(10**4, 3, loss, 1.0).with_lambda(penalty / 10**4)
+            problem = Problem(10**4, 3, loss, 1.0).with_lambda(penalty / 10**4)
             sigma = gaussian_objective.objective_sigma(problem, epsilon, delta)
             reached = gaussian_objective.objective_log_delta(problem, epsilon, sigma)
             assert reached <= math.log(delta)

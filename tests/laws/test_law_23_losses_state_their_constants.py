@@ -7,7 +7,7 @@ import pytest
 from broken_mechanisms import AUDITED_LOSSES, claiming
 
 from privatelr import audit
-from privatelr.mechanisms import Facts, Request, calibrate
+from privatelr.mechanisms import Problem, Request, calibrate
 from privatelr.numerics import LOSSES, Huber, Logistic, SoftplusHinge
 from privatelr.privacy import PureDP
 
@@ -32,7 +32,7 @@ def check_constants(loss):
 
 def check_epsilon(loss, analysis):
     """What the constants are for: the exact loss, on pairs that attain the bounds."""
-    facts = Facts(10**8, 2, loss, 1.0)
+    facts = Problem(10**8, 2, loss, 1.0)
     request = Request(PureDP(1.0), "objective", analysis, "free", "keep")
     for small in (1.0, 4.0):
         free = calibrate(request, facts).lambda_

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
-from privatelr.mechanisms import MECHANISMS, Facts, calibrate, read_request
+from privatelr.mechanisms import MECHANISMS, Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import output_sensitivity, pure
 from privatelr.numerics import LOSSES
 
@@ -38,7 +38,7 @@ RADIUS = st.floats(-1, 2).map(lambda x: 10.0**x)
 
 
 def facts(n=10**4, d=5, radius=1.0):
-    return Facts(n, d, LOSS, radius)
+    return Problem(n, d, LOSS, radius)
 
 
 def calibrated(eps, lambda_=None, *, op=True, analysis="joint", small="increase", of=None):
@@ -65,7 +65,7 @@ def test_table_of_noise_scales(row):
 @pytest.mark.parametrize("row", REFERENCE, ids=lambda row: str(list(row.values())[1:4]))
 def test_reference_rates(row):
     eps, penalty, radius = row["epsilon"], row["Lambda"], row["R"]
-    problem = Facts(1, 5, LOSS, radius).with_lambda(penalty)
+    problem = Problem(1, 5, LOSS, radius).with_lambda(penalty)
     for analysis in pure.ANALYSES:
         expected = row[f"gamma_{analysis.replace('-', '_')}"]
         found = pure.objective_rate(problem, eps, analysis) / radius
@@ -178,7 +178,7 @@ def test_privacy_sd_is_an_upper_limit():
     rng = np.random.default_rng(1)
     for n, d in ((1, 1), (5, 3), (200, 3)):
         rows = DenseRows(rng.standard_normal((n, d)), np.ones(n), bound=1.0, intercept=None)
-        found = calibrated(1.0, of=Facts(n, d, LOSS, rows.radius))
+        found = calibrated(1.0, of=Problem(n, d, LOSS, rows.radius))
         randomness = SeededRandomness(n)
         draws = [randomness.draw(found.noise).nearest() / n for _ in range(400)]
         fits = [Newton()(Objective(rows, LOSS, found.lambda_, b)).w for b in draws]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privatelr.mechanisms import Facts
+from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.numerics import LOSSES, Logistic
 from privatelr.privacy.noise import gaussian_sd
@@ -44,7 +44,7 @@ TABLE = [
 
 def problem_of(row):
     loss = LOSSES_OF_THE_TABLE[row["loss"]]
-    return Facts(1, 5, loss, row["R"]).with_lambda(row["Lambda"])
+    return Problem(1, 5, loss, row["R"]).with_lambda(row["Lambda"])
 
 
 @pytest.mark.parametrize("row", REFERENCE, ids=lambda row: str(list(row.values())[:5]))
@@ -63,7 +63,7 @@ def test_reference(row):
 
 @pytest.mark.parametrize(("eps", "lambda_", "first", "best"), TABLE)
 def test_table(eps, lambda_, first, best):
-    problem = Facts(10**4, 5, LOSSES["logistic"], 1.0).with_lambda(lambda_)
+    problem = Problem(10**4, 5, LOSSES["logistic"], 1.0).with_lambda(lambda_)
     assert gaussian_objective.objective_sigma(problem, eps, 1e-6) == pytest.approx(best, rel=1e-3)
     one_log = gaussian_objective.objective_sigma(problem, eps, 1e-6, analysis="one-log")
     assert one_log == pytest.approx(first, rel=5e-4)
@@ -74,7 +74,7 @@ def test_table(eps, lambda_, first, best):
 def test_never_below_the_plain_gaussian_mechanism(log_eps, log_delta_, log_penalty, log_radius):
     """Terminates, scales with the radius, and never promises more than sensitivity 2 R allows."""
     eps, delta, radius = 10.0**log_eps, 10.0**log_delta_, 10.0**log_radius
-    facts = Facts(1, 5, LOSSES["logistic"], radius)
+    facts = Problem(1, 5, LOSSES["logistic"], radius)
     found = gaussian_objective.objective_sigma(facts.with_lambda(10.0**log_penalty), eps, delta)
     assert found >= gaussian_sd(eps, delta, 2 * radius) * (1 - 1e-9)
     more = gaussian_objective.objective_sigma(facts.with_lambda(10 * 10.0**log_penalty), eps, delta)

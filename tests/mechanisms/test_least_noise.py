@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
-from privatelr.mechanisms import Facts, calibrate, calibrate_all, read_request
+from privatelr.mechanisms import Problem, calibrate, calibrate_all, read_request
 from privatelr.mechanisms.calibration import (
     calibrate_moments,
     expected_excess,
@@ -30,11 +30,11 @@ LAMBDAS = (1e-4, 1e-2)
 def facts_of(n, d, loss, blocks):
     """A design with an intercept, numeric terms and a factor; or rows of length 1."""
     if not blocks:
-        return Facts(n, d, LOSSES[loss], math.hypot(1.0, 0.5))
+        return Problem(n, d, LOSSES[loss], math.hypot(1.0, 0.5))
     width = max(1, d // 3)
     shape = (Block(1, 0.5), *[Block(1, 1.0)] * (d - 1 - width), Block(width, 1.0))
     radius = math.nextafter(math.sqrt(sum(block.bound**2 for block in shape)), math.inf)
-    return Facts(n, d, LOSSES[loss], radius, shape)
+    return Problem(n, d, LOSSES[loss], radius, shape)
 
 
 def asked(target, lambda_=None, op=True, small="increase"):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Newton, NonPrivate, PureDP
 from privatelr.mechanisms import (
-    Facts,
     Moments,
+    Problem,
     calibrate_all,
     divide,
     draw_all,
@@ -59,7 +59,7 @@ def rows_of(n, d, seed=0, unusable=False):
 
 def calibration_of(target, n=50, d=2, loss="logistic", lambda_=0.01):
     radius = row_radius(1.0, 0.5)
-    return calibrate_moments(Facts(n, d, EVERY_LOSS[loss], radius).with_lambda(lambda_), target)
+    return calibrate_moments(Problem(n, d, EVERY_LOSS[loss], radius).with_lambda(lambda_), target)
 
 
 # -- vectors of matrices ---------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_the_noise_is_worth_its_target_and_no_more(target, loss, n, d):
 @given(st.floats(-9, 4), st.floats(-30, -0.31), st.integers(1, 10**12), st.floats(-3, 3))
 def test_over_all_prices_that_a_release_takes(log_epsilon, log_delta, n, log_radius):
     epsilon = max(10.0**log_epsilon, 1e-9)
-    facts = Facts(n, 3, LOSSES["logistic"], 10.0**log_radius).with_lambda(1.0)
+    facts = Problem(n, 3, LOSSES["logistic"], 10.0**log_radius).with_lambda(1.0)
     for target in (PureDP(epsilon), ZCDP(epsilon), ApproxDP(epsilon, 10.0**log_delta)):
         found = achieved_moments(calibrate_moments(facts, target))
         assert price(found) <= price(target) * (1 + 1e-12)
@@ -289,7 +289,7 @@ def test_what_nothing_is_proven_about():
 @pytest.mark.parametrize("loss", EVERY_LOSS.values(), ids=EVERY_LOSS)
 def test_no_margin_gives_a_longer_pair(loss):
     """K R^2 / n bounds what a record adds, and the bound is met by some margin or is safe."""
-    problem = Facts(1, 1, loss, 1.0).with_lambda(1.0)
+    problem = Problem(1, 1, loss, 1.0).with_lambda(1.0)
     margins = np.linspace(-40, 40, 2_000_001)
     pair = np.hypot(loss.curvature(margins), moments_balance(problem) * loss.slope(margins) ** 2)
     largest = moments_sensitivity(problem) / math.sqrt(2)
@@ -315,7 +315,7 @@ def test_a_calibration_in_words():
 
 
 def plan_of(eps=1.0, delta=0.0, spend="inference", *, n=200, d=3, op=True, loss="logistic"):
-    facts = Facts(n, d, LOSSES[loss], row_radius(1.0, 0.5))
+    facts = Problem(n, d, LOSSES[loss], row_radius(1.0, 0.5))
     return calibrate_all(read_request(eps, delta, spend, None, op, None, "increase"), facts)
 
 

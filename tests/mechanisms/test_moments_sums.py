@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privatelr.mechanisms import Facts, mean_moments, vector_of
+from privatelr.mechanisms import Problem, mean_moments, vector_of
 from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
 from privatelr.numerics import LOSSES, Huber, SoftplusHinge
 from privatelr.numerics.rows import DenseRows, additions, linear_predictor
@@ -22,7 +22,7 @@ def rng(seed=0):
 
 
 def calibrated(rows, loss):
-    facts = Facts(rows.n, rows.d, loss, rows.radius)
+    facts = Problem(rows.n, rows.d, loss, rows.radius)
     return calibrate_moments(facts.with_lambda(0.01), PureDP(1.0))
 
 
@@ -34,7 +34,7 @@ def weights(rows, coef, loss, balance):
 
 def longest(problem):
     """K R^2, from the sensitivity of a single record: there is nothing to add up."""
-    one = Facts(1, problem.d, problem.loss, problem.radius).with_lambda(0.01)
+    one = Problem(1, problem.d, problem.loss, problem.radius).with_lambda(0.01)
     return moments_sensitivity(one) / math.sqrt(2)
 
 
@@ -139,7 +139,7 @@ def test_no_margin_weighs_more_than_the_largest_that_is_paid_for(loss):
             np.array([0.0, -0.0, 1e-300, 1e300, -1e300, math.inf, -math.inf]),
         ]
     )
-    problem = Facts(10, 1, loss, 1.0).with_lambda(0.01)
+    problem = Problem(10, 1, loss, 1.0).with_lambda(0.01)
     eta = calibrate_moments(problem, PureDP(1.0)).balance
     with np.errstate(all="ignore"):
         length = np.hypot(loss.curvature(margins), eta * loss.slope(margins) ** 2)

@@ -19,7 +19,7 @@ from privatelr.audit.enumeration.tiny_cases import exact_minimiser, histograms_o
 from privatelr.errors import GuaranteeError, NoRelease
 from privatelr.mechanisms import simplex
 from privatelr.mechanisms.simplex import (
-    SimplexFacts,
+    SimplexProblem,
     Stability,
     Uniforms,
     affordable_draws,
@@ -152,13 +152,13 @@ def test_minimisers_of_real_neighbours_come_near_the_width():
         rows = EntryRows(x, np.where(np.arange(n) == 0, 1.0, y), x_bound=reach)
         problem = Entropic(rows, Logistic(), 1.0, lam, prior)
         logs.append(special.log_softmax(entropic_minimum(problem, 1e-6)))
-    facts = SimplexFacts(n, 2, reach, 1.0, Logistic())
+    facts = SimplexProblem(n, 2, reach, 1.0, Logistic())
     bounds = stability_of(facts.with_lambda(lam / n))
     assert 0.98 < np.ptp(logs[0] - logs[1]) / bounds.width < 1
 
 
 def neighbours(rng, d, n, loss):
-    facts = SimplexFacts(n, d, 1.0, float(10.0 ** rng.uniform(-1.5, 1.5)), loss)
+    facts = SimplexProblem(n, d, 1.0, float(10.0 ** rng.uniform(-1.5, 1.5)), loss)
     x = rng.choice([-1.0, 1.0], (n, d)) if rng.random() < 0.5 else rng.uniform(-1, 1, (n, d))
     y = rng.choice([-1.0, 1.0], n)
     moved, labels = x.copy(), y.copy()
@@ -244,7 +244,7 @@ def test_published_numbers_of_draws(bounds, epsilon, delta, published):
 
 
 def test_slack_of_the_solver_costs_next_to_nothing():
-    facts = SimplexFacts(COD_RNA, 9, 1.0, 20.0, Huber())
+    facts = SimplexProblem(COD_RNA, 9, 1.0, 20.0, Huber())
     found = draws_for_epsilon(10, stability_of(facts.with_lambda(3e3 / COD_RNA)), 1e-6)
     assert found == pytest.approx(4650, rel=1e-3)
 
@@ -276,7 +276,7 @@ def test_zcdp_of_a_draw_covers_every_order():
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_no_release_names_the_lambda_that_works(claim):
-    facts = SimplexFacts(500, 3, 1.0, 2.0, Huber())
+    facts = SimplexProblem(500, 3, 1.0, 2.0, Huber())
     with pytest.raises(NoRelease, match="not one draw") as caught:
         calibrate_simplex(facts, claim, 1e-5)
     least = caught.value.lambda_min
@@ -288,7 +288,7 @@ def test_no_release_names_the_lambda_that_works(claim):
 
 
 def test_more_draws_than_there_are():
-    facts = SimplexFacts(500, 3, 1.0, 2.0, Logistic())
+    facts = SimplexProblem(500, 3, 1.0, 2.0, Logistic())
     claim = ApproxDP(1.0, 1e-6)
     lambda_ = 10 * min_lambda(facts, claim)
     most = calibrate_simplex(facts, claim, lambda_).draws
@@ -301,7 +301,7 @@ def test_more_draws_than_there_are():
 
 
 def test_a_larger_lambda_affords_more():
-    facts, claim = SimplexFacts(1000, 5, 1.0, 3.0, Huber()), ApproxDP(1.0, 1e-6)
+    facts, claim = SimplexProblem(1000, 5, 1.0, 3.0, Huber()), ApproxDP(1.0, 1e-6)
     grid = np.geomspace(min_lambda(facts, claim), 10.0, 40)
     found = [affordable_draws(claim, stability_of(facts.with_lambda(x))) for x in grid.tolist()]
     assert found == sorted(found)
@@ -309,17 +309,17 @@ def test_a_larger_lambda_affords_more():
 
 
 def test_the_suggestion_is_as_good_as_a_dense_search():
-    facts, claim = SimplexFacts(COD_RNA, 9, 1.0, 20.0, Huber()), ApproxDP(1.0, 1e-6)
+    facts, claim = SimplexProblem(COD_RNA, 9, 1.0, 20.0, Huber()), ApproxDP(1.0, 1e-6)
     grid = np.geomspace(min_lambda(facts, claim), 1.0, 400)
     best = grid[affordable.least_risk(facts, claim, grid)]
     assert suggest_lambda(facts, claim) == pytest.approx(best, rel=0.05)
 
 
 def test_slopes_are_bounded_where_margins_can_be():
-    narrow = SimplexFacts(10, 1, 0.5, 1.0, Logistic())
+    narrow = SimplexProblem(10, 1, 0.5, 1.0, Logistic())
     assert narrow.slope_bound == pytest.approx(1 / (1 + math.exp(-0.5)), rel=1e-8)
     assert narrow.slope_bound >= 1 / (1 + math.exp(-0.5))
-    assert SimplexFacts(10, 1, 1.0, 1e3, Logistic()).slope_bound == 1.0
+    assert SimplexProblem(10, 1, 1.0, 1e3, Logistic()).slope_bound == 1.0
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_slopes_are_bounded_where_margins_can_be():
 )
 def test_facts_that_are_none(change, named):
     with pytest.raises(GuaranteeError, match=re.escape(named)):
-        SimplexFacts(**{"n": 5, "d": 2, "x_bound": 1.0, "radius": 1.0, "loss": Huber(), **change})
+        SimplexProblem(**{"n": 5, "d": 2, "x_bound": 1.0, "radius": 1.0, "loss": Huber(), **change})
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_facts_that_are_none(change, named):
     ],
 )
 def test_requests_that_are_none(target, lambda_, draws, named):
-    facts = SimplexFacts(500, 3, 1.0, 2.0, Huber())
+    facts = SimplexProblem(500, 3, 1.0, 2.0, Huber())
     with pytest.raises(GuaranteeError, match=re.escape(named)):
         calibrate_simplex(facts, target, lambda_, draws)
 
@@ -372,7 +372,7 @@ def some_rows(n=300, d=3, seed=0):
 
 def test_a_release_is_a_histogram_and_nothing_else():
     rows = some_rows()
-    facts = SimplexFacts(rows.n, rows.d, 1.0, 2.0, Huber())
+    facts = SimplexProblem(rows.n, rows.d, 1.0, 2.0, Huber())
     calibration = calibrate_simplex(facts, ApproxDP(5.0, 1e-6))
     release = release_simplex(rows, calibration, SystemRandomness())
     assert release.counts.sum() == calibration.draws
@@ -387,7 +387,7 @@ def test_a_release_is_a_histogram_and_nothing_else():
 
 
 def test_labels_and_singulars_of_the_page():
-    facts = SimplexFacts(300, 3, 1.0, 2.0, Huber())
+    facts = SimplexProblem(300, 3, 1.0, 2.0, Huber())
     for target in (ApproxDP(5.0, 1e-6), NonPrivate()):
         labels = [label for label, _ in calibrate_simplex(facts, target).facts]
         assert labels == ["Loss", "Radius", "Lambda", "Draws", "Cost"][: len(labels)]
@@ -404,7 +404,7 @@ def test_labels_and_singulars_of_the_page():
 
 def test_without_a_guarantee_the_minimiser_is_released():
     rows = some_rows()
-    plain = calibrate_simplex(SimplexFacts(rows.n, rows.d, 1.0, 2.0, Huber()), NonPrivate())
+    plain = calibrate_simplex(SimplexProblem(rows.n, rows.d, 1.0, 2.0, Huber()), NonPrivate())
     release = release_simplex(rows, plain, SystemRandomness())
     log_theta = exact_minimiser(rows, plain.problem)
     exact = 2.0 * (np.exp(log_theta[:3]) - np.exp(log_theta[3:]))
@@ -417,7 +417,7 @@ def test_rows_that_do_not_fit_are_refused():
     rows = some_rows()
     target = ApproxDP(5.0, 1e-6)
     for n, d, x_bound in ((299, 3, 1.0), (300, 4, 1.0), (300, 3, 0.5)):
-        facts = SimplexFacts(n, d, x_bound, 2.0, Huber())
+        facts = SimplexProblem(n, d, x_bound, 2.0, Huber())
         with pytest.raises(GuaranteeError, match="rows"):
             release_simplex(rows, calibrate_simplex(facts, target), SystemRandomness())
 
@@ -467,7 +467,7 @@ def worst_ratio(stability, draws, epsilon):
     rng = np.random.default_rng(4)
     worst = 0.0
     for _ in range(10):
-        facts = SimplexFacts(60, 1, 1.0, float(10.0 ** rng.uniform(-2, -1)), Huber())
+        facts = SimplexProblem(60, 1, 1.0, float(10.0 ** rng.uniform(-2, -1)), Huber())
         lam = draws * stability(facts, 1.0).largest / epsilon
         problem = facts.with_lambda(lam / facts.n)
         x = np.full((60, 1), -1.0)
@@ -494,7 +494,7 @@ def test_half_the_sensitivity_would_be_seen():
 
 
 def test_rounding_draws_up_to_one_would_be_seen():
-    facts, claim = SimplexFacts(6, 1, 1.0, 0.05, Huber()), PureDP(0.5)
+    facts, claim = SimplexProblem(6, 1, 1.0, 0.05, Huber()), PureDP(0.5)
     problem = facts.with_lambda(min_lambda(facts, claim) / 2)
     assert affordable_draws(claim, stability_of(problem)) == 0
     x = np.full((6, 1), -1.0)
@@ -509,7 +509,7 @@ def test_rounding_draws_up_to_one_would_be_seen():
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_a_ledger_charges_no_more_than_the_claim(claim):
-    calibration = calibrate_simplex(SimplexFacts(500, 3, 1.0, 2.0, Huber()), claim)
+    calibration = calibrate_simplex(SimplexProblem(500, 3, 1.0, 2.0, Huber()), claim)
     (event,) = calibration.events
     assert event.times == calibration.draws
     assert event_from_json(event_to_json(event)) == event

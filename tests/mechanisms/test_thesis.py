@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from privatelr import ArgumentError, PureDP
-from privatelr.mechanisms import Facts, Request, calibrate, draw
+from privatelr.mechanisms import Problem, Request, calibrate, draw
 from privatelr.mechanisms.linear_programs import dmw_svm_thesis, true_epsilon
 from privatelr.numerics import Huber
 from privatelr.numerics.rows import DenseRows, EntryRows
@@ -66,7 +66,7 @@ def by_the_print(x, y, fit, epsilon, alpha, score, phi, randomness):
 def spend(ball, epsilon, source):
     """Take from a source what the first fit takes."""
     request = Request(PureDP(epsilon), "objective", "cms11", 0.05, "increase")
-    draw(calibrate(request, Facts(ball.n, ball.d, Huber(), ball.radius)), source)
+    draw(calibrate(request, Problem(ball.n, ball.d, Huber(), ball.radius)), source)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
-from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import gaussian_tilts
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
@@ -28,7 +28,7 @@ TARGETS = st.one_of(
 def calibration_for(
     target, *, blocks=(), op=True, lambda_=None, small="increase", analysis="joint", d=8
 ):
-    facts = Facts(1000, d, LOSSES["logistic"], 1.6, blocks)
+    facts = Problem(1000, d, LOSSES["logistic"], 1.6, blocks)
     return calibrate(read_request(target, 0, None, lambda_, op, analysis, small), facts)
 
 
@@ -101,7 +101,7 @@ def test_gaussian_noise_is_monotone(epsilon, log_delta, log_lambda):
 
     def sigma(epsilon, delta, lambda_):
         target = ApproxDP(epsilon, min(delta, 0.5))
-        facts = Facts(1000, 8, LOSSES["logistic"], 1.6)
+        facts = Problem(1000, 8, LOSSES["logistic"], 1.6)
         laws = gaussian_tilts(facts.with_lambda(lambda_), target, "joint")
         return laws[0].sd if laws else math.inf
 
@@ -166,7 +166,7 @@ def test_zero_concentrated_takes_the_shorter_noise():
     small, large = (
         calibrate(
             read_request(ZCDP(0.5), 0, None, None, True, "joint", "increase"),
-            Facts(10**6, d, LOSSES["logistic"], 1.0),
+            Problem(10**6, d, LOSSES["logistic"], 1.0),
         )
         for d in (2, 2000)
     )

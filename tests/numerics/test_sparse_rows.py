@@ -13,7 +13,7 @@ from scipy import sparse
 
 from privatelr import Newton
 from privatelr.locks import working_precision
-from privatelr.mechanisms import Facts, mean_moments
+from privatelr.mechanisms import Problem, mean_moments
 from privatelr.mechanisms.calibration import calibrate_moments
 from privatelr.numerics import (
     LOSSES,
@@ -236,7 +236,7 @@ def test_kernels_find_the_same_numbers(loss):
     np.testing.assert_allclose(found[1], expected[1], atol=1e-14)
     np.testing.assert_allclose(gradient_of(held, w), expected[1], atol=1e-14)
     assert mean_change(held, w) == pytest.approx(mean_change(dense, w), rel=1e-13)
-    facts = Facts(300, 41, loss, dense.rows.radius).with_lambda(0.01)
+    facts = Problem(300, 41, loss, dense.rows.radius).with_lambda(0.01)
     calibration = calibrate_moments(facts, PureDP(1.0))
     np.testing.assert_allclose(
         mean_moments(held.rows, w, calibration),

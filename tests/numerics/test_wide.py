@@ -9,7 +9,7 @@ from scipy import linalg, sparse
 
 from privatelr import Newton
 from privatelr.locks import working_precision
-from privatelr.mechanisms import Facts
+from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import certified_norm
 from privatelr.numerics import (
     LOSSES,
@@ -168,7 +168,7 @@ def test_a_million_columns():
     objective = problem(2000, 10**6, filled=100)
     minimum = Newton()(objective)
     noise = GaussianNoise(10**6 + 1, 8.0)
-    facts = Facts(2000, 10**6 + 1, LOGISTIC, objective.rows.radius)
+    facts = Problem(2000, 10**6 + 1, LOGISTIC, objective.rows.radius)
     tau = certified_norm(facts.with_lambda(objective.lambda_), noise)
     assert gradient_bound(objective, minimum.w) <= tau
 
@@ -226,7 +226,7 @@ def test_many_columns_cost_little_more_noise(n, d, loss):
     """The shield of Gaussian noise hides ``2 tau`` next to a tilt of deviation 8 R."""
     radius = 1.1
     penalty = 8 * loss.curvature_bound * radius**2
-    facts = Facts(n, d, loss, radius).with_lambda(penalty / n)
+    facts = Problem(n, d, loss, radius).with_lambda(penalty / n)
     tau = certified_norm(facts, GaussianNoise(d, 8 * radius))
     assert 2 * tau / (0.2 / 8) / (8 * radius) <= 0.1
     assert tau >= certified_norm(facts, GaussianNoise(d, 7 * radius))
@@ -234,7 +234,7 @@ def test_many_columns_cost_little_more_noise(n, d, loss):
 
 
 def test_few_columns_are_certified_as_before():
-    facts = Facts(1000, 500, LOGISTIC, 1.0).with_lambda(0.01)
+    facts = Problem(1000, 500, LOGISTIC, 1.0).with_lambda(0.01)
     expected = 2.0**-47 * (516 * 1000 + 3 * np.sqrt(500))
     assert certified_norm(facts, GaussianNoise(500, 3.0)) == pytest.approx(expected, rel=1e-12)
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
-from privatelr.mechanisms import Facts, Request, calibrate_all, read_spend
+from privatelr.mechanisms import Problem, Request, calibrate_all, read_spend
 from privatelr.mechanisms.online import PrivateFTRL
-from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex
+from privatelr.mechanisms.simplex import SimplexProblem, calibrate_simplex
 from privatelr.numerics import LOSSES, Huber
 from privatelr.privacy import (
     BoundedRangeEvent,
@@ -115,7 +115,7 @@ def test_own_releases_are_believed(placement, loss):
     for target in TARGETS:
         for spend in map(read_spend, SPENDS):
             request = Request(target, placement, None, "free", "increase", spend)
-            plan = calibrate_all(request, Facts(1000, 3, loss, 1.5, ()))
+            plan = calibrate_all(request, Problem(1000, 3, loss, 1.5, ()))
             assert plan.events
             require_agreement(target, plan.events)
 
@@ -141,9 +141,9 @@ def test_what_is_much_cheaper_than_its_promise_is_counted_by_the_promise():
     with Ledger(100.0, 1e-6) as ledger:
         PrivateFTRL(3, 20, 90.0, 1e-6)
     assert ledger.entries[0].events == ()
-    few = calibrate_simplex(SimplexFacts(5000, 3, 1.0, 2.0, Huber()), PureDP(5.0), 0.5, 1)
+    few = calibrate_simplex(SimplexProblem(5000, 3, 1.0, 2.0, Huber()), PureDP(5.0), 0.5, 1)
     assert few.events == ()
-    usual = calibrate_simplex(SimplexFacts(5000, 3, 1.0, 2.0, Huber()), PureDP(5.0))
+    usual = calibrate_simplex(SimplexProblem(5000, 3, 1.0, 2.0, Huber()), PureDP(5.0))
     ledger.charge(usual.target, usual.events)
     assert usual.events
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.mechanisms import MECHANISMS, Facts, calibrate, draw, read_request
+from privatelr.mechanisms import MECHANISMS, Problem, calibrate, draw, read_request
 from privatelr.numerics import Logistic
 from privatelr.numerics.solve import Newton
 from privatelr.privacy.noise import SeededRandomness
@@ -100,7 +100,7 @@ def calibrate_for(
     """Automatic lambda and joint bound; spherical noise is that of one who knows no blocks."""
     request = read_request(epsilon, 0.0, None, None, True, "joint", "increase")
     d, radius = sum(block.size for block in blocks), radius_of(blocks)
-    return calibrate(request, Facts(n, d, loss, radius, blocks if noise == "block" else ()))
+    return calibrate(request, Problem(n, d, loss, radius, blocks if noise == "block" else ()))
 
 
 def private_error(

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.datasets import fetch_cod_rna
-from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import penalty_costing
-from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, draw_histogram
+from privatelr.mechanisms.simplex import SimplexProblem, calibrate_simplex, draw_histogram
 from privatelr.numerics import Huber, Objective
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton
@@ -105,7 +105,7 @@ def calibrated(name: str, n: int, p: int, epsilon: float, lambda_: float) -> Cal
     epsilon, as at 0.02.
     """
     by_objective, delta = MECHANISMS[name]
-    facts = Facts(n, p, Huber(H), 1.0)
+    facts = Problem(n, p, Huber(H), 1.0)
     least = penalty_costing(facts, epsilon / 2) / n if by_objective else 0.0
     request = read_request(epsilon, delta, None, max(lambda_, least), by_objective, None, "keep")
     return calibrate(request, facts)
@@ -180,7 +180,7 @@ def simplex_accuracy(seed: int, options: int, lambda_: float) -> tuple[float, fl
     loss, radius = Huber(H), SIMPLEX_RADIUS
     columns = np.column_stack([x[kept], np.zeros(cut)])  # the last stands for all of zeros
     rows = EntryRows(columns, y[kept], x_bound=1.0, intercept=1.0)
-    facts = SimplexFacts(cut, options // 2, 1.0, radius, loss)
+    facts = SimplexProblem(cut, options // 2, 1.0, radius, loss)
     target = ApproxDP(SIMPLEX_EPSILON, DELTA)
     calibration = calibrate_simplex(facts, target, lambda_ / cut)
     zeros = (options - 2 * (rows.d - 1)) / 2

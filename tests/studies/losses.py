@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from privatelr.mechanisms import Facts, Request, calibrate
+from privatelr.mechanisms import Problem, Request, calibrate
 from privatelr.numerics import Huber, Logistic, SoftplusHinge
 from privatelr.privacy import PureDP
 from privatelr.privacy.noise import SeededRandomness
@@ -103,7 +103,7 @@ class Cell:
 def calibrate_for(setting: Setting, rows: DenseRows) -> Calibration:
     """As the front door calibrates; a multiple of the automatic lambda pays for its curvature."""
     target = PureDP(setting.epsilon)
-    facts = Facts(rows.n, rows.d, LOSSES[setting.loss], rows.radius, rows.blocks)
+    facts = Problem(rows.n, rows.d, LOSSES[setting.loss], rows.radius, rows.blocks)
     automatic = calibrate(Request(target, "objective", None, "auto", "increase"), facts)
     if setting.multiple == 1.0:
         return automatic

@@ -30,7 +30,7 @@ from scipy import sparse
 
 from privatelr import GuaranteeError
 from privatelr.datasets import fetch_adult, fetch_kddcup99, load_schema
-from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.linear_programs import (
     ProgramFacts,
     calibrate_program,
@@ -170,7 +170,7 @@ def objective(data: str, lambda_: float, epsilon: float, delta: float, folds: in
         rows = DenseRows(unit[kept], read.labels[kept], bound=1.0, intercept=None)
         request = read_request(epsilon, delta, None, lambda_, True, None, "keep")
         try:
-            calibration = calibrate(request, Facts(rows.n, rows.d, Huber(H), 1.0))
+            calibration = calibrate(request, Problem(rows.n, rows.d, Huber(H), 1.0))
         except GuaranteeError:
             return np.full(folds, math.nan)
         rng = np.random.default_rng(6000 + fold)

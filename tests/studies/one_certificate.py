@@ -13,7 +13,7 @@ of the objective: in the worst case so many gradient steps for a digit, each a p
 import math
 from unittest import mock
 
-from privatelr.mechanisms import Facts, calibrate, read_request
+from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import proven_noise
 from privatelr.numerics import LOSSES
 
@@ -34,7 +34,7 @@ def spread(calibration, curvature):
 def measure(n, d, eps, delta, lambda_):
     """A factor for each curvature, and the condition of the objective."""
     request = read_request(eps, delta, None, lambda_, True, "joint", "increase")
-    facts = Facts(n, d, LOSS, RADIUS)
+    facts = Problem(n, d, LOSS, RADIUS)
     two = calibrate(request, facts)
     with mock.patch.object(proven_noise, "EXACT_COLUMNS", 0):
         one = calibrate(request, facts)

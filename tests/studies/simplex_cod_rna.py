@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.mechanisms.simplex import SimplexFacts, calibrate_simplex, release_simplex
+from privatelr.mechanisms.simplex import SimplexProblem, calibrate_simplex, release_simplex
 from privatelr.numerics import Huber, Logistic
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ApproxDP, NonPrivate
@@ -142,7 +142,7 @@ HEADING = """\
 def measure(name: str, epsilon: float, releases: int) -> Cell:
     """Releases of one case at one epsilon, with the seeds 0, 1, ..."""
     case, data = CASES[name], split()
-    facts = SimplexFacts(data.rows.n, data.rows.d, 1.0, case.radius, case.loss)
+    facts = SimplexProblem(data.rows.n, data.rows.d, 1.0, case.radius, case.loss)
     calibration = calibrate_simplex(facts, ApproxDP(epsilon, DELTA))
     accuracies = [
         data.accuracy(release_simplex(data.rows, calibration, SeededRandomness(seed)).coef)

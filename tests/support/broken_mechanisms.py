@@ -10,7 +10,7 @@ import numpy as np
 from privatelr.audit.checks import label
 from privatelr.audit.density.exact import minimisers
 from privatelr.audit.density.pairs import signed_rows
-from privatelr.mechanisms import Facts, Problem, Request, calibrate, calibrate_all
+from privatelr.mechanisms import Problem, Request, calibrate, calibrate_all
 from privatelr.mechanisms.calibration import free_penalty, laws_hiding, moments_sensitivity, proven
 from privatelr.numerics import LOSSES, Huber, SoftplusHinge
 from privatelr.privacy import ApproxDP, PureDP
@@ -50,7 +50,7 @@ def calibrated(
     kinds=(),
 ):
     """A registered mechanism at the free lambda over `small`; under a delta with Gaussian noise."""
-    facts = Facts(n, d, loss, radius, blocks)
+    facts = Problem(n, d, loss, radius, blocks)
     kinds = kinds or kinds_of(target)
     free = free_penalty(facts, target, proven(analysis, loss), kinds=kinds) / n
     request = Request(target, placement, analysis, free / small, "keep", kinds=kinds)
@@ -69,7 +69,7 @@ def private_lr(n, epsilon=1.0):
     """R's PrivateLR: R = 1 in every formula, and an intercept of 1 beside rows of length 1."""
     penalty = 0.25 / math.expm1(epsilon / 20)
     rest = epsilon - 2 * math.log1p(0.25 / penalty)
-    facts = Facts(n, 2, LOGISTIC, 1.0)
+    facts = Problem(n, 2, LOGISTIC, 1.0)
     return bare(
         calibrated(PureDP(epsilon), n=n),
         problem=facts.with_lambda(penalty / n),
@@ -80,7 +80,7 @@ def private_lr(n, epsilon=1.0):
 def diffprivlib_vector(radius, epsilon=1.0):
     """c R in the place of c R^2, on the branch that its default penalty takes."""
     penalty = 0.25 * radius / math.expm1(epsilon / 4)
-    facts = Facts(RECORDS, 2, LOGISTIC, radius)
+    facts = Problem(RECORDS, 2, LOGISTIC, radius)
     return bare(
         calibrated(PureDP(epsilon), radius=radius),
         problem=facts.with_lambda(penalty / RECORDS),
@@ -188,7 +188,7 @@ def planned(
 ):
     """A plan that buys moments, at the free lambda over `small`."""
     shape = {"d": 2, "radius": 1.0, "blocks": (), **facts}
-    public = Facts(n, shape["d"], loss, shape["radius"], shape["blocks"])
+    public = Problem(n, shape["d"], loss, shape["radius"], shape["blocks"])
     kinds = kinds_of(target) if kinds is None else kinds
     request = Request(target, placement, None, "free", "keep", "inference", kinds)
     free = calibrate_all(request, public).coefficients.lambda_

@@ -6,7 +6,7 @@ import numpy as np
 
 from privatelr import inference
 from privatelr.inference import Question
-from privatelr.mechanisms import Facts, Request, calibrate_all, draw_all, release_all
+from privatelr.mechanisms import Problem, Request, calibrate_all, draw_all, release_all
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
@@ -34,7 +34,7 @@ def plan_of(target, n=2000, d=3, *, loss="logistic", op=True, blocks=False, lamb
     placement = "objective" if op else "output"
     rule = "free" if lambda_ is None else lambda_
     request = Request(target, placement, None, rule, "increase", "inference", kinds)
-    return calibrate_all(request, Facts(n, d, LOSSES[loss], radius, blocks))
+    return calibrate_all(request, Problem(n, d, LOSSES[loss], radius, blocks))
 
 
 @lru_cache(maxsize=64)

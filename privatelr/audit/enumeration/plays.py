@@ -186,7 +186,7 @@ def _exponents_of_columns(
 
 def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     for loss in LOSSES.values():
-        facts = simplex.SimplexFacts(_RECORDS, 2, 1.0, 0.7, loss)
+        facts = simplex.SimplexProblem(_RECORDS, 2, 1.0, 0.7, loss)
         made = simplex.calibrate_simplex(facts, PureDP(epsilon), "auto", 2)
         rows = _random_rows(rng)
         ours, exact = simplex.minimiser_logs(rows, made), exact_minimiser(rows, made.problem)

@@ -28,7 +28,7 @@ from privatelr.mechanisms.linear_programs import (
     release_program,
 )
 from privatelr.mechanisms.simplex import (
-    SimplexFacts,
+    SimplexProblem,
     calibrate_simplex,
     release_simplex,
 )
@@ -252,7 +252,7 @@ def _simplex(
     """Neighbours with entries mostly at the bound, at radii of many sizes."""
     (d, draws), n = shape, _SIMPLEX_RECORDS
     radius = float(10.0 ** rng.uniform(-2, 1))
-    made = calibrate_simplex(SimplexFacts(n, d, 1.0, radius, loss), claim, "auto", draws)
+    made = calibrate_simplex(SimplexProblem(n, d, 1.0, radius, loss), claim, "auto", draws)
     histograms = histograms_of(2 * d, made.draws)  # as many as are made
     x = _near_bounds(rng, index, n, d)
     first, second = _sides(x, -x[0])
@@ -295,7 +295,7 @@ def log_chances(histograms: IntArray, log_theta: FloatArray) -> FloatArray:
     return np.asarray(ways + histograms @ log_theta)
 
 
-def exact_minimiser(rows: EntryRows, problem: SimplexFacts) -> FloatArray:
+def exact_minimiser(rows: EntryRows, problem: SimplexProblem) -> FloatArray:
     """Log theta ``(2 d,)`` of a small case, from the definition alone.
 
     Newton's method on the KKT conditions in ``log theta``, with a step of mirror descent where

@@ -23,7 +23,7 @@ from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label
 from privatelr.audit.density.exact import minimisers, moments_of, query
 from privatelr.audit.density.pairs import SignedRows, signed_rows
-from privatelr.mechanisms import Facts, Request, StagedCalibration, draw_all
+from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import Calibration, calibrate_moments
 from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
@@ -138,8 +138,8 @@ def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
     yield DenseRows(x, y, bound=1.0, intercept=None)
 
 
-def _facts(rows: DenseRows, loss: Loss) -> Facts:
-    return Facts(rows.n, rows.d, loss, rows.radius, rows.blocks)
+def _facts(rows: DenseRows, loss: Loss) -> Problem:
+    return Problem(rows.n, rows.d, loss, rows.radius, rows.blocks)
 
 
 def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
@@ -284,7 +284,7 @@ class _Recorded(SystemRandomness):
 def _fresh(epsilon: float) -> Iterator[Check]:
     """Each law of a plan is drawn from once, and that draw is used."""
     request = Request(PureDP(epsilon), "objective", None, "free", "keep", "inference")
-    plan = mechanisms.calibrate_all(request, Facts(40, 2, LOSSES["logistic"], 1.0))
+    plan = mechanisms.calibrate_all(request, Problem(40, 2, LOSSES["logistic"], 1.0))
     recorded = _Recorded()
     draws = draw_all(plan, recorded)
     used = [

@@ -206,7 +206,7 @@ class PrivateFTRL:
         """Put the state into a new file and close this object: play goes on with `load`.
 
         The file is PRIVATE. It holds the sums of all losses so far, which no guarantee covers.
-        Only its owner may read it, and it must not be shared or copied: whoever resumes two
+        Only its owner may read it, and it must not be shared or copied: anyone who resumes two
         copies draws twice for one round, which was paid for once. Therefore this object draws
         nothing more, and `load` takes the file off the disk.
 

@@ -2,7 +2,6 @@
 
 from privatelr.mechanisms.simplex.number_of_draws import (
     MOST_DRAWS,
-    SimplexFacts,
     SimplexProblem,
     Stability,
     affordable_draws,

@@ -92,10 +92,6 @@ class SimplexProblem:
         return replace(self, lambda_=lambda_)
 
 
-SimplexFacts = SimplexProblem
-"""A problem by the name that it has while no penalty is chosen."""
-
-
 @dataclass(frozen=True, slots=True)
 class Stability:
     """Bounds between the minimisers theta and theta' of neighbours; all of them hold.
@@ -204,14 +200,14 @@ _GRID = 40
 """Number of lambdas that are compared at first."""
 
 
-def tolerance_of(problem: SimplexFacts) -> float:
+def tolerance_of(problem: SimplexProblem) -> float:
     """The spread to which the minimiser is computed, fixed by public facts."""
     wanted = _TOLERANCE * problem.slope_bound * problem.width
     facts = (problem.n, problem.d, problem.x_bound, problem.loss, problem.radius)
     return max(wanted, smallest_tolerance(*facts, problem.penalty))
 
 
-def stability_of(problem: SimplexFacts) -> Stability:
+def stability_of(problem: SimplexProblem) -> Stability:
     """`simplex_stability` of the minimiser as it is computed."""
     return simplex_stability(
         problem.n,
@@ -273,7 +269,7 @@ def rho_of_draw(stability: Stability) -> float:
     return found * (1 + _ROUNDING)
 
 
-def min_lambda(facts: SimplexFacts, target: privacy.Promise, draws: int = 1) -> float:
+def min_lambda(facts: SimplexProblem, target: privacy.Promise, draws: int = 1) -> float:
     """Smallest lambda of the mean objective at which so many draws are affordable, rounded up.
 
     Raises
@@ -302,7 +298,7 @@ def min_lambda(facts: SimplexFacts, target: privacy.Promise, draws: int = 1) -> 
     return high
 
 
-def suggest_lambda(facts: SimplexFacts, target: privacy.Promise) -> float:
+def suggest_lambda(facts: SimplexProblem, target: privacy.Promise) -> float:
     """The lambda that balances a bound on what the entropy costs with one on what drawing does.
 
     ``lambda log(2 d) + min(c W**2 / (8 m), L W / (2 sqrt(m)))`` for m affordable draws. A
@@ -317,7 +313,7 @@ def suggest_lambda(facts: SimplexFacts, target: privacy.Promise) -> float:
     return float(finer[least_risk(facts, target, finer)])
 
 
-def least_risk(facts: SimplexFacts, target: privacy.Promise, grid: FloatArray) -> int:
+def least_risk(facts: SimplexProblem, target: privacy.Promise, grid: FloatArray) -> int:
     """Position of the lambda with the smallest bound on the risk."""
     slope, curvature, width = facts.slope_bound, facts.loss.curvature_bound, facts.width
     risks = np.full(len(grid), math.inf)
@@ -329,7 +325,7 @@ def least_risk(facts: SimplexFacts, target: privacy.Promise, grid: FloatArray) -
     return int(np.argmin(risks))
 
 
-def refuse(facts: SimplexFacts, target: privacy.Promise, lambda_: float) -> NoRelease:
+def refuse(facts: SimplexProblem, target: privacy.Promise, lambda_: float) -> NoRelease:
     """What to raise where not one draw is affordable."""
     least = min_lambda(facts, target)
     shown = f"{least:.6g}"

@@ -28,7 +28,7 @@ from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
 from privatelr.mechanisms.selection_release import Selections, require_match
 from privatelr.mechanisms.simplex import number_of_draws as afford
-from privatelr.mechanisms.simplex.number_of_draws import SimplexFacts, Stability
+from privatelr.mechanisms.simplex.number_of_draws import SimplexProblem, Stability
 from privatelr.numerics import describe
 from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.entropic import Entropic, coefficients, entropic_minimum, shares
@@ -208,7 +208,7 @@ class SimplexCalibration:
 
     Attributes
     ----------
-    problem : SimplexFacts
+    problem : SimplexProblem
         With the lambda that is used.
     target : Guarantee
         What the release will satisfy.
@@ -222,7 +222,7 @@ class SimplexCalibration:
         Where lambda comes from, in words.
     """
 
-    problem: SimplexFacts
+    problem: SimplexProblem
     target: privacy.Guarantee
     draws: int
     stability: Stability | None
@@ -305,13 +305,13 @@ class SimplexCalibration:
 
 
 def calibrate_simplex(
-    facts: SimplexFacts, target: privacy.Guarantee, lambda_: Any = "auto", draws: Any = "auto"
+    facts: SimplexProblem, target: privacy.Guarantee, lambda_: Any = "auto", draws: Any = "auto"
 ) -> SimplexCalibration:
     """Lambda and the number of draws for a guarantee, from public facts.
 
     Parameters
     ----------
-    facts : SimplexFacts
+    facts : SimplexProblem
     target : Guarantee
         `NonPrivate` for the minimiser itself, by default at lambda 0.001.
     lambda_ : float or "auto"
@@ -364,7 +364,7 @@ def _is_auto(given: Any) -> bool:
 
 
 def _choose_lambda(
-    facts: SimplexFacts, target: privacy.Guarantee, draws: int | None
+    facts: SimplexProblem, target: privacy.Guarantee, draws: int | None
 ) -> tuple[float, str]:
     """The lambda that is used where none is given, and where that comes from."""
     if isinstance(target, privacy.NonPrivate):

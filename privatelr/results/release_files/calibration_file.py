@@ -247,7 +247,7 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
                     "calibration.draws takes 0 without a guarantee, and only then"
                 )
             loss = _restore_loss(entry.loss)
-            problem = record_of(simplex.SimplexFacts, entry, loss=loss)
+            problem = record_of(simplex.SimplexProblem, entry, loss=loss)
             found = record_of(
                 simplex.SimplexCalibration,
                 entry,
