@@ -8,7 +8,7 @@ import pytest
 from privatelr import ArgumentError, SchemaError, datasets, dplr, load_dataset, load_schema
 from privatelr.sources import declare_schema
 
-TABLES = Path(datasets.__file__).parents[2] / "datasets"
+TABLES = Path(__file__).parents[1] / "datasets"
 FETCHED = ("adult", "cod_rna", "kddcup99")
 ROWS = {"anes96": (944, 10), "breast_cancer": (569, 11), "iris": (150, 5)}
 CALLS = {

@@ -141,8 +141,9 @@ def from_json(value: Any, kinds: Mapping[str, type] = KINDS) -> Any:
         raise GuaranteeError(f"guarantee: kind takes one of {', '.join(map(repr, kinds))}.")
     numbers = {key: entry for key, entry in value.items() if key not in ("kind", "neighbours")}
     try:
-        neighbours = Neighbours[value.get("neighbours", REPLACE_ONE.name)]
-        return kinds[kind](**numbers, neighbours=neighbours)
+        # guarantees of earlier versions do not name their neighbours
+        usual = {"neighbours": REPLACE_ONE.name} if kind in KINDS else {}
+        return kinds[kind](**numbers, neighbours=Neighbours[{**usual, **value}["neighbours"]])
     except (KeyError, TypeError):
         raise GuaranteeError(
             f"guarantee: {sorted(value)} are not the entries of {kinds[kind].__name__}."
