@@ -1,4 +1,4 @@
-"""Linear programs by multiplicative weights over their constraints."""
+"""Linear programs, solved by multiplicative weights over their constraints."""
 
 from privatelr.mechanisms.linear_programs.constraint_private import (
     PRIVATE,

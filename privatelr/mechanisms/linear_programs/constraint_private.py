@@ -1,9 +1,10 @@
 """Linear programs whose constraints are private records.
 
-Maximise ``c.x`` over ``x >= 0`` with ``a x <= b``, a row and a bound for each record. With the
-value ``opt`` known, solutions are weighted means of the corners ``opt / c_j e_j``. Constraints
-keep weights, which fall as they are satisfied, and each round chooses the corner that violates
-them least on weighted average (Hsu, Roth, Roughgarden and Ullman 2014).
+The program maximises ``c.x`` over ``x >= 0`` with ``a x <= b``, where each record is a row of
+``a`` and its bound, or the bound alone. If the value ``opt`` is known, all candidates are weighted
+means of the corners ``opt / c_j e_j``. Each constraint has a weight, which falls in a round that
+satisfies it, and each round chooses the corner that violates the constraints least on weighted
+average (Hsu, Roth, Roughgarden and Ullman 2014).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Private = Literal["bounds", "rows"]
 PRIVATE: tuple[Private, ...] = ("bounds", "rows")
 TITLE = "linear program with private constraints"
 _INFLATION = 1e-9
-"""Share of a sensitivity that is added for what rounding does to a corner."""
+"""Share of a sensitivity that is added to it, because corners are rounded to doubles."""
 
 
 # -- constraints at the corners of the solutions --------------------------------------------------
@@ -50,18 +51,18 @@ _INFLATION = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corners:
-    """Left-hand sides of all constraints at all corners.
+    """The left-hand sides of all constraints at all corners.
 
     Attributes
     ----------
     values : ndarray of shape (n, d)
-        ``a_ij opt / c_j``.
+        Entry ``(i, j)`` is ``a_ij opt / c_j``.
     reach : float
-        Length of an interval that holds what any record may put in the place of another. Where
-        `a` is public, a record changes its bound alone, and only its weight moves the score of a
-        corner: the numbers stay within those of this corner.
+        The length of an interval that holds all values that a record may have at one corner. If
+        `a` is public, a record changes its bound alone: its weight moves the score of a corner,
+        but the values at that corner stay the same.
     size : float
-        The largest number that there may be.
+        The largest absolute value that may occur.
     """
 
     values: FloatArray
@@ -72,7 +73,7 @@ class Corners:
 def read_program(
     a: Any, b: Any, c: Any, private: Private
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Three arrays that fit each other; their numbers are looked at only where they are public."""
+    """Read three arrays whose shapes fit; numbers are checked only where they are public."""
     if sparse.issparse(a):
         raise ArgumentError(
             "a: takes a dense array, because all corners are computed; a.toarray() makes one."
@@ -97,7 +98,7 @@ def _public(name: str, given: Any) -> FloatArray:
 
 
 def public_corners(rows: FloatArray, scale: FloatArray) -> Corners:
-    """Of rows that are public; `scale` is ``opt / c``."""
+    """Compute the corners of public rows; `scale` is ``opt / c``."""
     if not np.isfinite(rows).all():
         raise ArgumentError("a: takes finite numbers where only bounds are private.")
     values = rows * scale
@@ -106,7 +107,7 @@ def public_corners(rows: FloatArray, scale: FloatArray) -> Corners:
 
 
 def private_corners(rows: FloatArray, scale: FloatArray, opt: float, ratios: Any) -> Corners:
-    """Of rows that are private, each held to the public range of ``a_ij / c_j``."""
+    """Compute the corners of private rows, clipped to the public range of ``a_ij / c_j``."""
     takes = "a public range (lo, hi) of a_ij / c_j with lo < hi, where rows are private"
     low, high = (opt * end for end in read_range("ratios", ratios, takes))
     with np.errstate(all="ignore"):
@@ -115,7 +116,7 @@ def private_corners(rows: FloatArray, scale: FloatArray, opt: float, ratios: Any
 
 
 def require_width(corners: Corners, width: float) -> None:
-    """Refuse a width that no bound can keep; for public rows only."""
+    """Refuse a width that is too small for any bound; for public rows only."""
     values = corners.values
     least = float((values.max(axis=1) - values.min(axis=1)).max()) / 2
     if width < least:
@@ -126,10 +127,10 @@ def require_width(corners: Corners, width: float) -> None:
 
 
 def held_bounds(bounds: FloatArray, corners: Corners, width: float) -> FloatArray:
-    """Bounds ``(n,)`` moved to where no corner misses or exceeds them by more than the width.
+    """Move bounds ``(n,)`` to where no corner misses or exceeds them by more than the width.
 
-    Each record by itself; a missing one to the middle of its corners. Where there is no
-    such place, that is taken too.
+    Each record is moved by itself. A missing bound becomes the middle of the values of its
+    corners. So does a bound for which there is no such number.
     """
     low = corners.values.max(axis=1) - width
     high = corners.values.min(axis=1) + width
@@ -143,20 +144,21 @@ def held_bounds(bounds: FloatArray, corners: Corners, width: float) -> FloatArra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintCalibration(SequentialChoices):
-    """Rounds, step and choice of a corner in each, computed before any private constraint is seen.
+    """Rounds, step and choice of a corner, computed before any private constraint is seen.
 
     Attributes
     ----------
     n, d : int
-        Constraints, and variables.
+        The numbers of constraints and of variables.
     private : str
         ``"bounds"`` or ``"rows"``.
     width : float
-        No constraint is missed or exceeded by more at any corner.
+        The largest amount by which a corner may miss or exceed a constraint.
     s : float
-        How many constraints the weights are spread over at least.
+        The least number of constraints that the weights are spread over: no weight exceeds
+        ``1 / s``.
     step : float
-        By how much a log weight falls for a unit of slack.
+        The amount by which a log weight falls for each unit of slack.
     """
 
     n: int
@@ -167,10 +169,10 @@ class ConstraintCalibration(SequentialChoices):
     step: float
 
     def violation(self, failure: float = 0.05) -> float:
-        """Mean violation of the s worst constraints, at most, if the program can be solved.
+        """Upper bound on the mean violation of the s worst constraints, if a solution exists.
 
-        So fewer than s constraints are violated by more. It fails with no more than this
-        probability over the choices.
+        So fewer than s constraints are violated by more than this. The bound fails with
+        probability `failure` at most, over the random choices.
         """
         return self.gap(self.width, self.n, self.s, self.step, self.d, failure)
 
@@ -202,13 +204,14 @@ def calibrate_constraints(
     size: float,
     rounds: Any = "auto",
 ) -> ConstraintCalibration:
-    """Choose all numbers; takes no private data.
+    """Compute all numbers from public facts.
 
-    The sum of weighted bounds is the same for all corners, so a choice does not see it, and the
-    score of a corner is the weighted mean of ``-a_ij opt / c_j``. It moves by at most the length
-    `reach` of an interval that holds these over s, or twice the width over s: the lemma of
-    `lp_calibration.score_sensitivity`. None of these numbers is larger than `size`, which is what
-    rounding goes by.
+    The weighted mean of the bounds is the same for all corners and cannot change a choice, so the
+    score of a corner is the weighted mean of ``-a_ij opt / c_j``. One record moves it by at most
+    ``reach / s``, where `reach` is the length of an interval that holds these values, and by at
+    most ``2 width / s`` if only bounds are private (linear_programs_and_simplex.md, Lemma D2; see
+    `lp_calibration.score_sensitivity`). No value is larger than `size`, and the allowance for
+    rounding is in proportion to it.
     """
     n, d = sizes
     takes = "a number from 1e-100 to 1e100"
@@ -241,14 +244,15 @@ class ProgramSolution:
     Attributes
     ----------
     x : ndarray of shape (d,), read-only
-        With ``c.x = opt``.
+        The point; ``c.x = opt``.
     path : ndarray of int, shape (rounds,), read-only
         The corner of each round.
     guarantee : Guarantee
-        What holds for `path`, and for `x` that is computed from it.
+        The guarantee for `path`, and for `x`, which is computed from it.
     calibration : ConstraintCalibration
+        All numbers of the choices.
     entry : Entry or None
-        What a ledger was charged.
+        The entry that a ledger was charged with.
     """
 
     x: FloatArray
@@ -288,33 +292,32 @@ def constraint_private_lp(
     Parameters
     ----------
     a : array of shape (n, d)
-        A row for each constraint, dense. Public if only bounds are private.
+        A row for each constraint, dense. It is public if only bounds are private.
     b : array of shape (n,)
         A bound for each constraint.
     c : array of shape (d,)
-        Objective, public, above 0.
+        The objective, public, above 0.
     opt : float
-        Value of the objective, public, above 0.
+        The value of the objective, public, above 0.
     eps, delta
-        Total price; ``eps=0`` or ``eps=inf`` for no noise. A guarantee may stand in the place of
-        eps.
+        The total price; ``eps=0`` or ``eps=inf`` asks for no noise. `eps` may be a guarantee.
     width : float
-        Public bound on ``|a_ij opt / c_j - b_i|``, the violation or slack of a constraint at a
-        corner. Private numbers beyond what it allows are moved to where it holds, and so is what
-        is missing or no number; none is refused.
+        A public bound on ``|a_ij opt / c_j - b_i|``, the violation or slack of a constraint at a
+        corner. Private numbers that exceed it are moved to where it holds, and so are numbers
+        that are missing or are not numbers; none is refused.
     violated : float
-        s: fewer constraints may be violated by more than `ConstraintCalibration.violation`; from
-        1 to below n. The more, the less noise.
+        s, from 1 to below n: fewer than s constraints may be violated by more than
+        `ConstraintCalibration.violation`. A larger s needs less noise.
     private : {"bounds", "rows"}
         What a record is: a bound ``b_i``, or a row of `a` with its bound.
     ratios : (float, float)
         For private rows, a public range of ``a_ij / c_j``, to which they are clipped.
     rounds : int or "auto"
-        How many corners are chosen.
+        The number of corners that are chosen.
     ledger : Ledger, optional
-        Charged before the constraints are read, with every ledger whose block is open.
+        It is charged before the constraints are read, as is every ledger whose block is open.
     seed : int, optional
-        For tests and lectures: the choices can be replayed, and the guarantee is void.
+        A seed for tests and lectures: the choices can be replayed, and the guarantee is void.
 
     Returns
     -------
@@ -323,14 +326,14 @@ def constraint_private_lp(
     Raises
     ------
     ArgumentError, GuaranteeError
-        One sentence on public facts.
+        One sentence about public facts.
 
     Notes
     -----
     **Privacy.** *Covered*: the corners and their order, and x. *Neighbours*: replace one
     constraint, or its bound. *Assumed public*: n, c, opt, the arguments, and `a` where only
-    bounds are private. *Not covered*: time and memory. Whether the program can be solved is not
-    said.
+    bounds are private. *Not covered*: time and memory. The result does not tell whether the
+    program can be solved.
     """
     require_choice(ArgumentError, "private", private, PRIVATE)
     rows, bounds, costs = read_program(a, b, c, private)
@@ -362,7 +365,7 @@ def play_constraints(
     calibration: ConstraintCalibration,
     randomness: Randomness,
 ) -> IntArray:
-    """One corner a round; satisfied constraints lose weight.
+    """Choose one corner in each round; constraints that it satisfies lose weight.
 
     Notes
     -----
@@ -373,6 +376,8 @@ def play_constraints(
     transposed = np.ascontiguousarray(corners.values.T)
 
     def fall(log_weights: FloatArray, option: int) -> None:
+        # a constraint with slack needs less attention in later rounds; the clip keeps each change
+        # within the width, on which the bound on the violation relies
         log_weights -= calibration.step * np.clip(held - transposed[option], -width, width)
 
     def score(weights: FloatArray) -> FloatArray:

@@ -1,8 +1,9 @@
-"""A fit by multiplicative weights with all its numbers, from public facts alone.
+"""Calibration of multiplicative weights: all numbers of a fit, from public facts alone.
 
-After T rounds with the best step, the mean of the s worst margins is below the largest possible by
-at most ``width sqrt(2 log(n / s) / T)`` for want of rounds, and by about ``2 sensitivity / eta
-log(options)`` for noise, where eta is the bounded range that the target leaves for one round.
+After T rounds with the best step, the mean of the s worst margins may be below the largest
+possible one for two reasons: by ``width sqrt(2 log(n / s) / T)`` at most, because rounds are few,
+and by about ``2 sensitivity / eta log(options)``, because choices are noisy. Here eta is the
+bounded range that the target leaves for one round (linear_programs_and_simplex.md 1.1).
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
 MOST_RECORDS = 10**9
 _NEARLY = 1e-9
-"""A product of density and n that is below one by no more than this is meant to be one."""
+"""A product of density and n is taken for 1 if rounding puts it below 1 by this at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorstMargins:
-    """What is maximised in the place of a loss: the mean of the smallest margins.
+    """The objective in place of a loss: the mean of the smallest margins is maximised.
 
     Attributes
     ----------
     density : float
-        Fraction of the records whose margins count.
+        The fraction of the records whose margins count.
     """
 
     density: float
@@ -49,6 +50,7 @@ class WorstMargins:
 
     @property
     def parameters(self) -> Mapping[str, float]:
+        """The parameters of the objective by name, as a release file states them."""
         return {"density": self.density}
 
 
@@ -59,11 +61,11 @@ class ProgramFacts:
     Attributes
     ----------
     n, d : int
-        Records, and columns with the intercept.
+        The numbers of records and of columns, the intercept included.
     x_bound : float
-        Largest size of an entry of a row, the intercept entry included.
+        The largest absolute value of an entry of a row, the intercept entry included.
     density : float
-        Fraction of the records over which weights have to be spread at least.
+        The least fraction of the records that the weights are spread over.
     """
 
     n: int
@@ -91,28 +93,29 @@ class ProgramFacts:
 
     @property
     def s(self) -> float:
-        """How many records the weights are spread over at least: none has more than ``1 / s``."""
+        """The least number of records that weights are spread over: none exceeds ``1 / s``."""
         return max(1.0, self.density * self.n)
 
     @property
     def loss(self) -> WorstMargins:
+        """The objective, where other calibrations have a loss."""
         return WorstMargins(self.density)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequentialChoices:
-    """Rounds of choices by scores, and their price.
+    """Choices by score, one in each round, and their price.
 
     Attributes
     ----------
     target : Guarantee
-        What all choices together satisfy.
+        The guarantee that all choices together satisfy.
     rounds : int
-        T, how many choices there are.
+        T, the number of choices.
     sensitivity : float
-        By how much a score moves at most with one record.
+        The largest amount by which one record moves a score.
     eta : float
-        Bounded range of one choice; infinite without a guarantee.
+        The bounded range of one choice; infinite without a guarantee.
     """
 
     target: Guarantee
@@ -122,15 +125,15 @@ class SequentialChoices:
 
     @property
     def choice(self) -> ExponentialMechanism | None:
-        """How a round chooses, by its scores; None for the largest score without noise."""
+        """The mechanism of a round; None if it takes the largest score, without noise."""
         if math.isinf(self.eta):
             return None
-        # a score moves up or down, so that all scores move within twice the sensitivity
+        # one score may move up while another moves down, hence twice the sensitivity
         return ExponentialMechanism(self.eta, 2 * self.sensitivity)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for all rounds."""
+        """The events that a ledger composes for all rounds; empty without a guarantee."""
         if isinstance(self.target, NonPrivate):
             return ()
         return (BoundedRangeEvent(self.eta, self.rounds, self.target.neighbours),)
@@ -138,11 +141,13 @@ class SequentialChoices:
     def gap(
         self, width: float, n: int, s: float, step: float, options: int, failure: float
     ) -> float:
-        """How far the mean of the s worst may stay behind, but for a chance of `failure`.
+        """Bound how far the mean of the s worst stays behind the best one possible.
 
-        For want of rounds: the relative entropy from the uniform weights to any dense ones is at
-        most ``log(n / s)``, and falls in each round by the step times what is gained, up to
-        ``step**2 width**2 / 2``. And for noise.
+        The first part is there because rounds are few. The relative entropy of any dense weights
+        to the present ones is at most ``log(n / s)`` at first, is never negative, and falls in
+        each round by the step times what the present weights score above the others, less
+        ``step**2 width**2 / 2`` at most. The second part is there because choices are noisy; it
+        is exceeded in some round with probability `failure` at most.
         """
         behind = math.log(n / s) / (step * self.rounds) + step * width**2 / 2
         if math.isinf(self.eta):
@@ -152,13 +157,15 @@ class SequentialChoices:
 
 
 MOST_AUTOMATIC = 1000
+"""Largest number of rounds that is chosen automatically."""
 
 
 def balanced_rounds(target: Guarantee, n: int, s: float, options: int) -> int:
-    """The T at which the two errors are about equal, from 1 to 1000.
+    """Return the T, from 1 to 1000, at which the two parts of `gap` are about equal.
 
-    The range of a round is about ``eps / T`` for pure epsilon, ``sqrt(8 rho / T)`` for zCDP, and
-    ``eps sqrt(2 / (T log(1 / delta)))`` for an approximate target.
+    More rounds make the first part smaller and the second larger: the bounded range of a round is
+    about ``eps / T`` for pure epsilon, ``sqrt(8 rho / T)`` for zCDP, and ``eps sqrt(2 / (T log(1 /
+    delta)))`` for an approximate target.
     """
     spread, log_options = math.log(n / s), math.log(options)
     best: float
@@ -176,14 +183,14 @@ def balanced_rounds(target: Guarantee, n: int, s: float, options: int) -> int:
 
 
 def best_step(width: float, n: int, s: float, rounds: int) -> float:
-    """The step at which the `gap` for want of rounds is smallest; scores are up to `width`."""
+    """Return the step at which the first part of `gap` is smallest, for scores up to `width`."""
     return math.sqrt(2 * math.log(n / s) / rounds) / width
 
 
 def read_rounds(
     rounds: Any, target: Guarantee, n: int, s: float, options: int
 ) -> tuple[int, float, str]:
-    """How many rounds, the bounded range of a choice, and where the number comes from."""
+    """Return the number of rounds, the bounded range of a choice, and what decided the number."""
     origin = "as given"
     if isinstance(rounds, str) and rounds == "auto":
         rounds, origin = balanced_rounds(target, n, s, options), "automatic from public facts"
@@ -198,27 +205,28 @@ def read_rounds(
 SCORES = ("margin", "count")
 MOST_ROUNDS = 10**6
 _LARGEST_STEP = 1e6
-"""Largest step, in multiples of the inverse bound of an entry."""
+"""Largest step times the largest entry of a row: the largest change of a log weight."""
 _INFLATION = 1e-9
-"""Least share of a sensitivity that is added for what rounding does to a score."""
+"""Least share of a sensitivity that is added to it, because scores are rounded to doubles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramCalibration(SequentialChoices):
-    """Rounds, step and choice of a column in each, computed before any data is touched.
+    """Rounds, step and choice of a column, computed before any data is touched.
 
     Attributes
     ----------
     problem : ProgramFacts
+        The public facts that it was made for.
     step : float
-        By how much the log weight of a record falls for a unit of margin.
+        The amount by which the log weight of a record falls for each unit of margin.
     score : str
         What a round compares: ``"margin"``, weighted sums of margins; or ``"count"``, the weight
-        of the records that a column classifies by `threshold` or more.
+        of the records that a column gives a margin of `threshold` or more.
     slack : float
-        Only for counts, see `threshold`.
+        It lowers the `threshold` of counts; margins do not use it.
     rounds_origin : str
-        Where the number of rounds comes from, in words.
+        What decided the number of rounds, in words.
     """
 
     problem: ProgramFacts
@@ -229,18 +237,18 @@ class ProgramCalibration(SequentialChoices):
     title: ClassVar[str] = WorstMargins.title
     mechanism: ClassVar[str] = "multiplicative weights"
     unit: ClassVar[float] = 1.0
-    """Size of a coefficient whose column is chosen in every round."""
+    """The size of a coefficient whose column is chosen in every round, in scaled units."""
 
     @property
     def threshold(self) -> float:
-        """Margin from which a record counts."""
+        """The smallest margin with which a record counts."""
         return (1 - self.slack) * self.problem.x_bound
 
     def shortfall(self, failure: float = 0.05) -> float:
-        """How far the mean of the s worst margins may be below the best there is, at most.
+        """Bound how far the mean of the s worst margins may be below the best one possible.
 
-        For margins as scores; it fails with no more than this probability over the choices. The
-        best is taken over coefficients whose sizes add up to one.
+        It holds for margins as scores, and fails with probability `failure` at most, over the
+        random choices. The best is over all coefficients whose sizes add up to one.
         """
         problem = self.problem
         known = problem.x_bound, problem.n, problem.s, self.step, 2 * problem.d
@@ -299,13 +307,14 @@ def calibrate_program(
     score: Any = "margin",
     slack: Any = 0.0,
 ) -> ProgramCalibration:
-    """Settle all numbers; takes no data.
+    """Compute all numbers of a fit from public facts (linear_programs_and_simplex.md 1.1).
 
     Parameters
     ----------
     facts
+        The public facts.
     target
-        `NonPrivate` takes the largest score in every round.
+        The guarantee; under `NonPrivate` every round takes the largest score.
     rounds
         A whole number, or ``"auto"`` for `balanced_rounds`.
     step
@@ -313,12 +322,12 @@ def calibrate_program(
     score
         ``"margin"`` or ``"count"``.
     slack
-        From 0 to below 1.
+        A number from 0 to below 1.
 
     Raises
     ------
     ArgumentError, GuaranteeError
-        One sentence on public facts.
+        One sentence about public facts.
     """
     require_choice(ArgumentError, "score", score, SCORES)
     takes = "a number from 0 and below 1, or entries of zero would count"
@@ -345,17 +354,21 @@ def calibrate_program(
 
 
 def score_sensitivity(facts: ProgramFacts, score: str) -> float:
-    """By how much a score moves at most when one record is replaced, with room for rounding.
+    """Bound how far replacing one record moves a score, with an allowance for rounding.
 
-    A score is ``sum_i q_i a_i``, where ``a_i`` depends on record i and lies in an interval of
-    length c, ``2 x_bound`` for margins and 1 for counts, and q is the nearest dense law to weights
-    of which only one differs. The bound is ``c / s``. (Since q adds up to one, the interval may be
-    centred at 0. Cutting weights off at a common level makes all other probabilities move one
-    way, together by as much as the one, say up to ``q_i``: the score moves by at most ``c / 2``
-    times that, and ``c / 2`` times ``q_i`` plus the old one for the record itself, in sum
-    ``c q_i``, and no probability is above ``1 / s``.)
+    A score is ``sum_i q_i a_i``. Here ``a_i`` depends on record i and lies in an interval of
+    length c, which is ``2 x_bound`` for margins and 1 for counts, and q is the dense law nearest
+    to weights of which one record changes only its own. A score moves by at most ``c / s``
+    (linear_programs_and_simplex.md, Lemma D2).
+
+    Proof. Since q adds up to one, a shift of the interval moves no difference of scores, so let
+    it be centred at 0: ``|a_i| <= c / 2``. Let the record have probability ``p_i`` under one law
+    and a larger ``q_i`` under the other. All weights are cut off at a common level, so the other
+    probabilities all move in one direction, by ``q_i - p_i`` in sum (Lemma D1), and move the
+    score by ``(q_i - p_i) c / 2`` at most. The record itself moves it by ``(q_i + p_i) c / 2`` at
+    most. In sum that is ``c q_i``, and no probability is above ``1 / s``.
     """
     width = 2 * facts.x_bound if score == "margin" else 1.0
-    # rounding moves both scores of a pair by as much as half of the interval times this
+    # each of the two scores is off by half of the interval times the error of the projection
     rounding = 2 * projection_error(facts.n) * facts.s
     return width / facts.s * (1 + max(_INFLATION, rounding))

@@ -1,7 +1,8 @@
 """Rounds of multiplicative weights: weigh the records, choose an option, lower the weights.
 
-The weights that fall are the ones before they are made dense. That is what keeps the influence of
-a record apart: given the choices so far, the weight of a record depends on this record alone.
+A round lowers the weights as they were before they were made dense. So the influence of each
+record stays apart: given the choices so far, the weight of a record depends on this record alone
+(linear_programs_and_simplex.md, Lemma D3).
 """
 
 from __future__ import annotations
@@ -21,28 +22,30 @@ from privatelr.privacy.noise import Randomness
 from privatelr.types import FloatArray, IntArray
 
 Scorer = Callable[[FloatArray], FloatArray]
-"""Scores ``(options,)`` of all options under weights ``(n,)`` that add up to one."""
+"""A function that returns the scores ``(options,)`` under weights ``(n,)`` of sum one."""
 Lowering = Callable[[FloatArray, int], None]
-"""Lowers, in place, the log weights ``(n,)`` of what an option serves well."""
+"""A function that lowers, in place, the log weights ``(n,)`` of what an option serves well."""
 
 
 def release_program(
     rows: EntryRows, calibration: ProgramCalibration, randomness: Randomness
 ) -> Selections:
-    """Choose one signed column a round, and release all choices in their order.
+    """Choose one signed column in each round, and release all choices in their order.
 
     Parameters
     ----------
     rows : EntryRows
+        The private rows.
     calibration : ProgramCalibration
-        For rows of this shape.
+        It was made for rows of this shape.
     randomness : Randomness
+        The source of the noise.
 
     Returns
     -------
     Selections
-        The coefficients are the share of rounds in which a column was chosen with its sign,
-        less the share with the other.
+        A coefficient is the share of rounds that chose its column as it is, less the share of
+        rounds that chose it with the opposite sign.
 
     Notes
     -----
@@ -64,13 +67,19 @@ def play(
     made: SequentialChoices,
     randomness: Randomness,
 ) -> IntArray:
-    """The options ``(rounds,)`` that are chosen, by scores alone where there is no mechanism."""
+    """Play all rounds and return the chosen options ``(rounds,)``; see Lemma D3.
+
+    Without a mechanism each round takes the largest score.
+    """
     log_weights, choice = np.zeros(n), made.choice
     path = np.empty(made.rounds, dtype=np.intp)
     for turn in range(made.rounds):
+        # no dense weight is above 1/s, so no record moves a score by more than the sensitivity
         scores = score(dense_projection(log_weights, s))
         option = int(np.argmax(scores)) if choice is None else choice.choose(scores, randomness)
         path[turn] = option
+        # records that the option serves well lose weight, so that later rounds serve the others;
+        # the raw weights fall, because dense ones would pass the change of one record on to all
         fall(log_weights, option)
     return path
 
@@ -78,7 +87,7 @@ def play(
 def play_columns(
     rows: EntryRows, score: Scorer, made: ProgramCalibration, randomness: Randomness
 ) -> IntArray:
-    """As `play`, of signed columns."""
+    """Play all rounds with signed columns as options; see `play`."""
 
     def fall(log_weights: FloatArray, option: int) -> None:
         lower(log_weights, rows, option, made.step)
@@ -87,7 +96,7 @@ def play_columns(
 
 
 def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
-    """The scores that a calibration asks for."""
+    """Return the function that computes the scores of a calibration."""
     if calibration.score == "margin":
 
         def margins(weights: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Online play: one private choice a round, from losses that arrive one vector at a time."""
+"""Online play: each round makes one private choice, from losses that arrive vector by vector."""
 
 from privatelr.mechanisms.online.online_calibration import (
     OnlineCalibration,

@@ -1,7 +1,8 @@
-"""How strongly the losses of the past may steer the choice of each round.
+"""Calibration of online play: how strongly past losses may steer the choice of a round.
 
-Round t chooses expert i with probability proportional to ``exp(-L_i / lambda)``, where L is the
-sum of the losses before. The first round sees none, so T - 1 choices are paid for.
+Round t chooses expert i with probability proportional to ``exp(-L_i / lambda)``, where L_i is the
+sum of the losses of expert i in all rounds before t. The first round has seen no loss, so only
+T - 1 choices are paid for (linear_programs_and_simplex.md 3).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
 MOST_ROUNDS, MOST_EXPERTS = 10**9, 10**7
 _EXACT_BITS = 52
-"""Sums of losses are whole numbers up to this power of two, which doubles hold exactly."""
+"""Sums of losses are whole numbers of at most this many bits, which doubles hold exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,9 @@ class OnlineProblem:
     n_experts, horizon : int
         p and T, both from 2.
     low, high : float
-        Range of a loss; the losses are clipped to it.
+        The public range of a loss; every loss is clipped to it.
     neighbours : Neighbours
-        One loss vector is replaced by another one, or by zeros.
+        What differs between neighbours: one loss vector is replaced by another one, or by zeros.
     """
 
     n_experts: int
@@ -55,42 +56,47 @@ class OnlineProblem:
 
     @property
     def width(self) -> float:
-        """W: how far two losses of a round can be apart."""
+        """W, the largest difference of two losses of a round."""
         return self.high - self.low
 
     @property
     def steps(self) -> int:
-        """Whole steps into which a loss is rounded, so that sums of them are exact."""
+        """The number of steps that the loss range is divided into.
+
+        Losses are rounded to whole steps, so that their sums over all rounds are exact.
+        """
         return 1 << min(30, _EXACT_BITS - self.horizon.bit_length())
 
     @property
     def moved_steps(self) -> int:
-        """Length of the interval in which one round moves all sums, in steps.
+        """The length of the interval within which one round moves all sums, in steps.
 
-        A replaced vector moves a sum up or down, by W at most. Beside a vector of zeros, which is
-        as good as any other constant one, every sum moves within one interval of length W.
+        Another vector in its place moves each sum up or down by W at most, hence within an
+        interval of length 2 W. Zeros in its place, or any other constant, leave an interval of
+        length W: the choice does not change when a constant is added to all sums.
         """
         return self.steps * (2 if self.neighbours is REPLACE_ONE else 1)
 
     @property
     def moved(self) -> float:
-        """Gamma: the same length, in the units of the losses."""
+        """Gamma, the length `moved_steps` in the units of the losses."""
         return self.width * (self.moved_steps // self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class OnlineCalibration:
-    """The choice of a round with all its numbers, computed before any loss is seen.
+    """All numbers of the choice of a round, computed before any loss is seen.
 
     Attributes
     ----------
     problem : OnlineProblem
+        The public facts that it was made for.
     target : Guarantee
-        What all choices together satisfy.
+        The guarantee that all choices together satisfy.
     eta : float
-        Bounded range of one choice: ``Gamma / lambda``.
+        The bounded range of one choice, ``Gamma / lambda``.
     lambda_origin : str
-        What decided about lambda, in words.
+        The reason for this lambda, in words.
     """
 
     problem: OnlineProblem
@@ -100,17 +106,20 @@ class OnlineCalibration:
 
     @property
     def lambda_(self) -> float:
-        """In the units of the losses."""
+        """Strength of the regularisation, in the units of the losses."""
         return self.problem.moved / self.eta
 
     @property
     def mechanism(self) -> ExponentialMechanism:
-        """The choice of a round, by sums of losses in steps with the sign turned."""
+        """The mechanism of a round; its scores are minus the sums of the losses, in steps."""
         return ExponentialMechanism(self.eta, float(self.problem.moved_steps))
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for all rounds; nothing if it is far below what was promised."""
+        """The events that a ledger composes for all rounds.
+
+        It is empty if they cost far less than the target, so that the target is counted instead.
+        """
         if isinstance(self.target, NonPrivate):
             return ()
         problem = self.problem
@@ -119,11 +128,12 @@ class OnlineCalibration:
 
     @property
     def regret_bound(self) -> float:
-        """``lambda log p + T W**2 / (8 lambda)``, and what the rounding to steps adds.
+        """Upper bound on the expected loss above that of the best expert, whatever the losses.
 
-        By so much at most the expected loss exceeds that of the best expert, whatever the
-        losses. (The loss of exponential weights is at most ``-lambda log`` of the total weight,
-        plus ``W**2 / (8 lambda)`` a round by Hoeffding's lemma.)
+        It is ``lambda log p + T W**2 / (8 lambda)``, plus what the rounding to steps adds. Proof:
+        in each round the expected loss of exponential weights is at most what ``-lambda log`` of
+        the total weight gains, plus ``W**2 / (8 lambda)`` by Hoeffding's lemma. After all rounds
+        the total weight, which starts at p, is at least the weight of the best expert.
         """
         problem, lambda_ = self.problem, self.lambda_
         rounds, width = problem.horizon, problem.width
@@ -147,10 +157,10 @@ class OnlineCalibration:
 
 
 def calibrate_online(problem: OnlineProblem, target: Guarantee) -> OnlineCalibration:
-    """The smallest lambda that the target allows, or the one that is best for the regret.
+    """Choose the smallest lambda that the target allows, or the best for the regret if larger.
 
-    A smaller lambda than ``W sqrt(T / (8 log p))`` is of no use: there the bound on the regret
-    is smallest.
+    The bound on the regret is smallest at ``W sqrt(T / (8 log p))``, so a smaller lambda than
+    this is of no use even where the target allows it (linear_programs_and_simplex.md 3).
     """
     best = problem.width * math.sqrt(problem.horizon / (8 * math.log(problem.n_experts)))
     useful = problem.moved / best
@@ -177,9 +187,9 @@ def read_problem(n_experts: Any, horizon: Any, loss_range: Any, neighbours: Any)
 
 
 def read_promise(epsilon: Any, delta: Any, problem: OnlineProblem) -> Guarantee:
-    """The guarantee that is asked for, about the neighbours of the problem.
+    """Read the guarantee that is asked for; it has to be about the neighbours of the problem.
 
-    A guarantee may stand in the place of epsilon, and then the usual delta asks for nothing.
+    Epsilon may be a guarantee itself, and then the default delta asks for nothing more.
     """
     about, plain = problem.neighbours, "play without privacy"
     return read_target(epsilon, delta, USUAL_DELTA, name="epsilon", plain=plain, neighbours=about)

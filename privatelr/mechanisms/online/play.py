@@ -1,4 +1,4 @@
-"""Private follow-the-regularised-leader: an index for each round, then the losses of the round."""
+"""Private follow-the-regularised-leader: each round gives an index, then takes its losses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LABEL = "private follow-the-regularised-leader"
 
 @suggests_arguments
 class PrivateFTRL:
-    """Follow the regularised leader, one private choice a round.
+    """Follow the regularised leader, with one private choice in each round.
 
     Round t chooses one of p experts with probability proportional to ``exp(-L_i / lambda)``,
     where L_i is the sum of the losses of expert i before round t. All choices together keep the
@@ -49,24 +49,25 @@ class PrivateFTRL:
     n_experts : int
         p, from 2.
     horizon : int
-        T, from 2: after so many rounds there is no further choice.
+        T, from 2. There is not a further choice after so many rounds.
     epsilon : float or Guarantee
-        Price of all rounds together; 0 or infinity for play without privacy. A guarantee about
-        the same neighbours may stand here, ``ZCDP(0.1)`` say.
+        The price of all rounds together; 0 or infinity asks for play without privacy. It may be
+        a guarantee about the same neighbours, such as ``ZCDP(0.1)``.
     delta : float, default 1e-6
-        0 asks for pure privacy, which makes lambda grow with T: of use for a few rounds only.
-        Beside a guarantee the default asks for nothing.
+        The delta of all rounds together. 0 asks for pure privacy, which makes lambda grow in
+        proportion to T, so it is useful for a few rounds only. If epsilon is a guarantee, the
+        default asks for nothing more.
     loss_range : (float, float), default (0, 1)
-        Public range of a loss. Losses are clipped to it, and what is missing counts as
-        the largest.
+        The public range of a loss. Losses are clipped to it, and a missing one counts as the
+        largest.
     neighbours : {"replace", "zero-out"}
-        What differs between neighbouring sequences: one loss vector is another one, or it is
-        zeros (the record did not take part). Zeros need half the lambda.
+        What differs between neighbouring sequences: one loss vector is replaced by another one,
+        or by zeros, as if the record had not taken part. Zeros need half the lambda.
     ledger : Ledger, optional
-        Charged with all rounds at once when the object is made, with every ledger whose block
-        is open.
+        It is charged with all rounds at once when the object is made, as is every ledger whose
+        block is open.
     seed : int, optional
-        For tests and lectures: the choices can be replayed, and the guarantee is void.
+        A seed for tests and lectures: the choices can be replayed, and the guarantee is void.
 
     Raises
     ------
@@ -75,24 +76,24 @@ class PrivateFTRL:
 
     Notes
     -----
-    **Privacy.** *Covered*: the index of every round, together, by `guarantee`. *Neighbours*: one
+    **Privacy.** *Covered*: the indices of all rounds together, by `guarantee`. *Neighbours*: one
     loss vector replaced by another, or by zeros. *Assumed public*: number of experts, horizon,
     loss range, and that round t is over. *Not covered*: this object and its file, which hold the
     sums of the losses; time and memory.
 
-    **Lambda** is the smallest that the promise allows, by the Renyi divergences of T - 1 choices
-    of bounded range ``Gamma / lambda``, or ``W sqrt(T / (8 log p))`` if that is larger. W is the
-    width of the loss range, and Gamma is 2 W for "replace" and W for "zero-out". Losses are
-    rounded to a grid, so that their sums are exact and the promise has no rounding in it.
+    **Lambda** is the smallest that the guarantee allows, by the Renyi divergences of T - 1
+    choices of bounded range ``Gamma / lambda``, or ``W sqrt(T / (8 log p))`` if that is larger. W
+    is the width of the loss range, and Gamma is 2 W for "replace" and W for "zero-out". Losses
+    are rounded to a grid, so that their sums are exact and rounding cannot weaken the guarantee.
 
-    **Regret.** The expected loss exceeds the one of the best expert by at most ``lambda log p +
+    **Regret.** The expected loss exceeds that of the best expert by at most ``lambda log p +
     T W**2 / (8 lambda)``, whatever the losses. Jain and Thakurta (2014, equation 12) print a
-    bound of order ``sqrt(log p)`` for this algorithm. It does not hold: their lambda, like every
-    one that keeps the promise, is of order ``sqrt(T log(1 / delta)) / epsilon`` whatever p is,
-    and where one expert is good and all others lose W in each round the regret comes up to
+    bound of order ``sqrt(log p)`` for this algorithm. It does not hold. Their lambda, like every
+    lambda that keeps the guarantee, is of order ``sqrt(T log(1 / delta)) / epsilon`` whatever p
+    is, and if one expert is good and all others lose W in each round, the regret reaches
     ``lambda log p``. A lambda smaller by ``sqrt(log p)`` would rescue the bound and break the
-    promise. For many rounds and few experts, Gaussian noise on the sums by a tree (Agarwal and
-    Singh 2017) adds its cost to the regret in place of multiplying it; that is not done here.
+    guarantee. For many rounds and few experts, Gaussian noise on the sums by a tree (Agarwal and
+    Singh 2017) adds its cost to the regret instead of multiplying it; it is not implemented here.
 
     Examples
     --------
@@ -126,17 +127,17 @@ class PrivateFTRL:
 
     @property
     def calibration(self) -> OnlineCalibration:
-        """All numbers of the choice, which are public."""
+        """All numbers of the choice of a round; they are public."""
         return self._state.calibration
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds for all indices together."""
+        """The guarantee for all indices together; void if a seed was given."""
         return standing(self.calibration.target, self._state.seed)
 
     @property
     def entry(self) -> Entry | None:
-        """What a ledger was charged."""
+        """The entry that a ledger was charged with; None without a ledger."""
         return self._state.entry
 
     @property
@@ -146,21 +147,21 @@ class PrivateFTRL:
 
     @property
     def regret_bound(self) -> float:
-        """Upper bound on the expected loss above the one of the best expert, after all rounds."""
+        """Upper bound on the expected loss above that of the best expert, after all rounds."""
         return self.calibration.regret_bound
 
     @property
     def rounds(self) -> int:
-        """Rounds that are over."""
+        """The number of rounds that are over."""
         return self._state.over
 
     @property
     def horizon(self) -> int:
-        """Rounds that there are."""
+        """T, the number of rounds in all."""
         return self.calibration.problem.horizon
 
     def predict(self) -> int:
-        """The index of this round; the same one if asked again before the losses are told.
+        """Choose the index of this round; asked again before `update`, return the same index.
 
         Notes
         -----
@@ -173,16 +174,20 @@ class PrivateFTRL:
                 raise GuaranteeError(
                     f"predict: all {self.horizon} rounds are over, and nothing more was paid for."
                 )
+            # a second draw for one round would be a second release, and one was paid for
             if state.choice is None:
+                # the best expert so far has the smallest sum, and the mechanism favours the
+                # largest score; lambda alone keeps it from following that expert too closely
                 scores = -state.sums.astype(np.float64)
                 state.choice = self.calibration.mechanism.choose(scores, self._randomness())
             return state.choice
 
     def update(self, losses: ArrayLike) -> None:
-        """Tell the losses ``(n_experts,)`` of this round, after its index was asked for.
+        """Add the losses ``(n_experts,)`` of this round, after its index was asked for.
 
-        Each is read by itself. It is clipped to the declared range; what is missing, masked or no
-        number counts as the largest loss. So the only errors are about the shape and the turn.
+        Every loss is read by itself and clipped to the declared range. One that is missing, masked
+        or not a number counts as the largest loss. So the only errors are about the shape, and
+        about an update before its `predict`: neither depends on the values.
         """
         problem = self.calibration.problem
         given = private_numbers("losses", losses, 1)
@@ -194,6 +199,7 @@ class PrivateFTRL:
         with np.errstate(all="ignore"):
             held = np.nan_to_num(given, nan=np.inf, posinf=np.inf)
             share = (np.clip(held, problem.low, problem.high) - problem.low) / problem.width
+            # whole steps add up exactly, so the sums of neighbours differ as calibration assumes
             steps = np.rint(np.clip(share, 0.0, 1.0) * problem.steps).astype(np.int64)
         with self._held() as state:
             if state.choice is None:
@@ -203,17 +209,17 @@ class PrivateFTRL:
             state.choice = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Put the state into a new file and close this object: play goes on with `load`.
+        """Write the state to a new file and close this object; `load` resumes the play.
 
         The file is PRIVATE. It holds the sums of all losses so far, which no guarantee covers.
         Only its owner may read it, and it must not be shared or copied: anyone who resumes two
         copies draws twice for one round, which was paid for once. Therefore this object draws
-        nothing more, and `load` takes the file off the disk.
+        nothing more, and `load` removes the file from the disk.
 
         Raises
         ------
         ArgumentError
-            If there is such a file already, or it cannot be written; play goes on then.
+            If there is such a file already, or if it cannot be written. The object stays open.
         """
         with self._held() as state:
             state_file.write(path, state)
@@ -221,17 +227,17 @@ class PrivateFTRL:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PrivateFTRL:
-        """Resume from a file of `save`, and take the file off the disk.
+        """Resume from a file of `save`, and remove the file from the disk.
 
-        Nothing is charged: all rounds were paid for when play began, and those that are over
-        stay over. `entry` is what was charged then. The calibration is computed again, and a
+        Nothing is charged, because all rounds were paid for when play began; `entry` is what was
+        charged then. Rounds that are over stay over. The calibration is computed again, and a
         file that states another one is refused.
 
         Raises
         ------
         ArgumentError
-            If there is no such file, it is not yours, or it is something else; it is left as it
-            was then.
+            If there is not such a file, if it is not yours, or if it is something else. It is
+            left as it was.
         """
         play = cls.__new__(cls)
         play._go_on(state_file.take(path))
@@ -254,7 +260,7 @@ class PrivateFTRL:
         seed, over = self._state.seed, self._state.over
         if seed is None:
             return SystemRandomness()
-        # by the round, so that a resumed play is the same
+        # seed and round together seed the draw, so that a resumed play makes the same choices
         sequence = np.random.SeedSequence([seed, over])
         return SeededRandomness(int(sequence.generate_state(1, np.uint64)[0]))
 

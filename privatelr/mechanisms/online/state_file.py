@@ -1,4 +1,4 @@
-"""The state of a play as a file that can be resumed once. It is private: nothing covers it."""
+"""The state of a play as a file that can be resumed once; the file is private."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from privatelr.types import IntArray
 _FORMAT = "privatelr play, PRIVATE: holds sums of losses; not to be shared, copied or published"
 _VERSION = 1
 _ROUNDING = 1e-9
-"""Relative difference that two machines may have in one calibration."""
+"""Largest relative difference that is accepted between the same numbers on two machines."""
 _READ = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
@@ -39,20 +39,22 @@ _READ = (
 
 @dataclass(slots=True, eq=False, repr=False)
 class State:
-    """Everything that a play goes on from; it changes with every round.
+    """All that a play needs to continue; it changes with every round.
 
     Attributes
     ----------
     calibration : OnlineCalibration
+        The numbers of the choice of a round.
     sums : ndarray of int, shape (n_experts,)
-        Of the losses of all rounds that are over, in steps. Private.
+        Sums of the losses of all rounds that are over, in steps. Private.
     over : int
-        Rounds that are over.
+        The number of rounds that are over.
     choice : int or None
-        The index of the round that is under way, if it was asked for.
+        The index of the present round; None until it is asked for.
     seed : int or None
+        The seed of the choices; None for choices that cannot be replayed.
     entry : Entry or None
-        What a ledger was charged.
+        The entry that a ledger was charged with.
     """
 
     calibration: OnlineCalibration
@@ -64,13 +66,13 @@ class State:
 
 
 def opening_state(calibration: OnlineCalibration, seed: int | None = None) -> State:
-    """What a play begins with."""
+    """Return the state before the first round."""
     sums = np.zeros(calibration.problem.n_experts, dtype=np.int64)
     return State(calibration, sums, seed=seed)
 
 
 def write(path: str | os.PathLike[str], state: State) -> None:
-    """Put the state into a file that is new, complete, and readable by its owner alone."""
+    """Write the state to a new file that only its owner may read; a failed write leaves no file."""
     name = _require_path(path)
     data = json.dumps(_document(state)).encode()
     made = False
@@ -92,10 +94,11 @@ def write(path: str | os.PathLike[str], state: State) -> None:
 
 
 def take(path: str | os.PathLike[str]) -> State:
-    """The state of a file, which is gone from the disk then; anything else is left where it is.
+    """Read the state of a file and remove the file; leave a file of any other kind as it is.
 
-    It is read first, then claimed by a new name. Of all who read one file, one succeeds in
-    that, and the others find none, or another one, which they put back.
+    The file is read, then claimed by renaming it. If several processes read one file, only one of
+    them can rename it. The others find no file, or another one that took its place, which they
+    put back.
     """
     name = Path(_require_path(path))
     data = _read(name)
@@ -119,10 +122,11 @@ def take(path: str | os.PathLike[str]) -> State:
 
 
 def _read(name: Path) -> bytes:
-    """The bytes of a regular file of one's own; nothing else is opened."""
+    """Return the bytes of a regular file that the user owns; refuse to open any other."""
     try:
         _require_own(name, os.lstat(name))
-        # a file that took its place meanwhile neither blocks nor is followed
+        # another file may have taken its place meanwhile: a pipe must not block, and a link must
+        # not be followed
         descriptor = os.open(name, _READ)
         with os.fdopen(descriptor, "rb") as file:
             _require_own(name, os.fstat(descriptor))
@@ -138,7 +142,7 @@ def _require_own(name: Path, found: os.stat_result) -> None:
 
 
 def _put_back(claimed: Path, name: Path) -> str:
-    """Give a file its name again, but not over another one; says where it is."""
+    """Give a claimed file its old name again unless that is taken; return where it is now."""
     try:
         os.link(claimed, name)  # unlike a rename, it does not replace what is there
         claimed.unlink()
@@ -184,9 +188,10 @@ def _document(state: State) -> dict[str, Any]:
 
 
 def _restore(data: bytes) -> State:
-    """The state that a file holds; any error means that it holds none.
+    """Read the state that a file holds; any error means that it does not hold one.
 
-    The calibration is computed again, and goes on with the smaller range of the two.
+    The calibration is computed again. Of its bounded range and the one in the file, which differ
+    by rounding at most, the smaller is used.
     """
     given = json.loads(data)
     _require((given["format"], given["version"]) == (_FORMAT, _VERSION))
@@ -211,7 +216,7 @@ def _restore(data: bytes) -> State:
     _require(isinstance(sums, list) and len(sums) == problem.n_experts)
     _require(all(type(value) is int and 0 <= value <= most for value in sums))
     entry = None if given["entry"] is None else entry_from_json(given["entry"])
-    if entry is not None:  # the charge has to be the one for this play
+    if entry is not None:  # the charge has to be the one that was made for this play
         events = replace(found, eta=eta).events
         _require((entry.guarantee, entry.events, entry.times) == (target, events, 1))
         _require(seed is None)

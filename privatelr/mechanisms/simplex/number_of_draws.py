@@ -1,7 +1,7 @@
 """The number of draws that a guarantee allows, from the stability of the minimiser.
 
-One draw from the minimiser costs what `simplex_stability` says that neighbours' minimisers
-differ by; draws are independent, so costs add up.
+The cost of one draw follows from `simplex_stability`, which bounds how far the minimisers of
+neighbours differ. Draws are independent, so their costs add up.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from privatelr.numerics.solve.entropic import smallest_tolerance
 from privatelr.types import FloatArray
 
 _SLOPE_ERROR = 1e-9
-"""Generous bound on the relative error of a slope in doubles."""
+"""Upper bound on the relative error of a slope in doubles, far above the actual error."""
 _STABILITY_ROUNDING = 1e-12
-"""Generous bound on the relative error of a dozen operations."""
+"""Upper bound on the relative error of a dozen operations in doubles, far above the actual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,15 @@ class SimplexProblem:
     Attributes
     ----------
     n, d : int
-        Records, and columns with the intercept.
+        The numbers of records and of columns, the intercept included.
     x_bound : float
-        Largest size of an entry of a row, the intercept among them.
+        The largest absolute value of an entry of a row, the intercept entry included.
     radius : float
-        Sum of the sizes of the coefficients, at most.
+        The largest sum of the absolute values of the coefficients.
     loss : Loss
+        The loss of a record, as a function of its margin.
     lambda_ : float
-        Penalty of the mean objective.
+        The penalty of the mean objective; 0 until it is chosen.
     """
 
     n: int
@@ -63,50 +64,50 @@ class SimplexProblem:
 
     @property
     def options(self) -> int:
-        """Columns and columns with their signs turned."""
+        """The number of options: every column, and every column with the opposite sign."""
         return 2 * self.d
 
     @property
     def reach(self) -> float:
-        """R, the largest size of a margin."""
+        """R, the largest absolute value of a margin."""
         return self.radius * self.x_bound
 
     @property
     def width(self) -> float:
-        """W, the largest difference of two options for one row: columns come with both signs."""
+        """W, the largest difference of two options in one row: columns occur with both signs."""
         return 2 * self.reach
 
     @property
     def slope_bound(self) -> float:
-        """L: the largest slope at margins up to `reach`, which is the one at the left end."""
+        """L, the largest slope at margins up to `reach`: a convex loss has it at the left end."""
         steepest = -float(self.loss.slope(np.array([-self.reach]))[0])
         return min(self.loss.slope_bound, steepest * (1 + _SLOPE_ERROR))
 
     @property
     def penalty(self) -> float:
-        """The penalty of the sum form: ``n lambda_``."""
+        """The penalty of the sum form, ``n lambda_``."""
         return self.n * self.lambda_
 
     def with_lambda(self, lambda_: float) -> SimplexProblem:
-        """The same facts with this penalty."""
+        """Return the same facts with this penalty."""
         return replace(self, lambda_=lambda_)
 
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Bounds between the minimisers theta and theta' of neighbours; all of them hold.
+    """Bounds on the difference of the minimisers theta and theta' of neighbours; all of them hold.
 
     Attributes
     ----------
     largest : float
-        No ``|log theta_k / theta'_k|`` is above it.
+        The largest ``|log theta_k / theta'_k|``.
     width : float
-        All ``log theta_k / theta'_k`` lie in one interval of this length.
+        The length of an interval that contains all ``log theta_k / theta'_k``.
     sd : float
         On the path from one objective to the other, the speed of ``log theta`` has at most this
-        standard deviation under the theta of the moment.
+        standard deviation under the theta at that point.
     kappa : float
-        What the rows can add to the curvature, relative to that of the entropy.
+        The curvature that the rows can add, relative to that of the entropy.
     """
 
     largest: float
@@ -124,48 +125,51 @@ def simplex_stability(
     slack: float = 0.0,
     neighbours: privacy.Neighbours = privacy.REPLACE_ONE,
 ) -> Stability:
-    """Stability of ``argmin (1/n) sum_i loss_i(<x_i, theta>) + lambda sum theta_k log theta_k``.
+    """Bound the stability of the minimiser over the simplex (Proposition S1).
+
+    The minimiser is ``argmin (1/n) sum_i loss_i(<x_i, theta>) + lambda sum theta_k log theta_k``.
 
     Parameters
     ----------
     n
-        Records, public.
+        The number of records, public.
     lambda_
-        Penalty of the mean objective. Papers that penalise the sum of losses, Jain and Thakurta
-        (2014) among them, write ``lam = n lambda_``, and so do the formulas below.
+        The penalty of the mean objective. Papers that penalise the sum of losses, Jain and
+        Thakurta (2014) among them, write ``lam = n lambda_``, and so do the formulas below.
     slope_bound, curvature_bound
-        L and c: largest slope and curvature of the losses where they can be evaluated. Only
-        Lipschitz slopes are needed, with constant c.
+        L and c, the largest slope and curvature of the losses at margins that can occur. Slopes
+        only have to be Lipschitz continuous with constant c.
     width
-        W: the largest difference of two entries of a row x over the options; the bounds do not
-        see a constant that is added to a row.
+        W, the largest difference of two entries of a row x over the options. A constant that is
+        added to a row does not change the bounds.
     slack
         The tolerance of the solver. A point whose KKT conditions spread over an interval of this
         length is the exact minimiser with a linear term of that range added.
     neighbours
-        Replace one record.
+        The neighbouring relation, which has to be `REPLACE_ONE`.
 
     Notes
     -----
-    With ``G = 2 L W + 2 slack``, ``kappa = n c W**2 / (4 lam)``:
+    linear_programs_and_simplex.md, Proposition S1. With ``G = 2 L W + 2 slack`` and
+    ``kappa = n c W**2 / (4 lam)``:
 
     - ``largest = G / lam (1 + sqrt(1 + kappa)) / 2``;
     - ``width = G / lam (1 + sqrt(kappa) / 2)``, and for kappa below one
       ``G / lam (1 + kappa / (1 + kappa))``;
     - ``sd = G / (2 lam)``.
 
-    Proof. Let F_t go linearly from the one objective to the other, theta its minimiser and u the
-    derivative of ``log theta`` by t, which exists almost everywhere. The derivative of the KKT
-    conditions reads ``lam u_k + sum_j D_j x_jk v_j + g_k = const`` for all options k. Here D_j is
-    a curvature, in [0, c], the weights of the sum are worth n records, ``v_j = Cov(x_j, u)`` under
-    theta, ``E u = 0``, and g is what the replaced record changes in the gradient, of range G at
-    most. With q and s the standard deviations of u and g, and ``E = sum D_j v_j**2``, the
-    covariance of this equation with u gives ``E + lam q**2 <= s q``. So ``q <= s / lam``, and
-    s is at most ``G / 2``: that is `sd`. Also ``E <= s**2 / (4 lam)``, and as
-    ``|v_j| <= W q / 2`` also ``E <= kappa lam q**2``, which is the better bound if kappa < 1. By
-    Cauchy and Schwarz, ``|sum_j D_j (x_jk - x_jl) v_j| <= sqrt(n c E) W``; with ``s <= G / 2``
-    the difference of two entries of the equation gives `width`. For `largest`, take the
-    equation's distance to its mean: if g_k lies ``a G`` from the mean of g, then
+    Proof. Let F_t move linearly from one objective to the other, let theta be its minimiser, and
+    let u be the derivative of ``log theta`` by t, which exists almost everywhere. The derivative
+    of the KKT conditions is ``lam u_k + sum_j D_j x_jk v_j + g_k = const`` for all options k.
+    Here D_j is a curvature, in [0, c], the weights of the sum add up to n, ``v_j = Cov(x_j, u)``
+    under theta, ``E u = 0``, and g is the change of the gradient by the replaced record, of range
+    G at most. Let q and s be the standard deviations of u and g, and let ``E = sum D_j v_j**2``.
+    The covariance of this equation with u gives ``E + lam q**2 <= s q``. So ``q <= s / lam``, and
+    s is at most ``G / 2``: that is `sd`. It also gives ``E <= s**2 / (4 lam)`` and, since
+    ``|v_j| <= W q / 2``, also ``E <= kappa lam q**2``, which is the better bound if kappa < 1. By
+    Cauchy and Schwarz, ``|sum_j D_j (x_jk - x_jl) v_j| <= sqrt(n c E) W``. With ``s <= G / 2``
+    the difference of two entries of the equation gives `width`. For `largest`, take the distance
+    of the equation to its mean: if g_k is ``a G`` away from the mean of g, then
     ``s <= G sqrt(a (1 - a))`` (Bhatia and Davis 2000), and ``a + sqrt(kappa a (1 - a))`` is at
     most ``(1 + sqrt(1 + kappa)) / 2``. All bounds are integrated over t. The slack adds to g
     the difference of two linear terms, of range ``2 slack`` at most.
@@ -188,27 +192,28 @@ def simplex_stability(
 
 
 MOST_DRAWS = 1_000_000
-"""More would only make coefficients finer than their error is anyway."""
+"""Largest number of draws; more would only make coefficients finer than their error."""
 _TOLERANCE = 1e-6
-"""Share of ``L W`` to which the minimiser is exact, where doubles allow it."""
+"""Spread of the KKT conditions, as a share of ``L W``, that is aimed at if doubles allow it."""
 _CLOSE = 1e-10
-"""Relative error of a lambda that is searched for."""
+"""Relative accuracy to which a lambda is searched for."""
 _LARGEST_LAMBDA = 1e100
+"""Largest lambda that is tried before a search gives up."""
 _ROUNDING = 1e-12
-"""Relative error of a few operations, on the safe side."""
+"""Upper bound on the relative error of a few operations in doubles."""
 _GRID = 40
-"""Number of lambdas that are compared at first."""
+"""Number of lambdas that are compared in the first pass."""
 
 
 def tolerance_of(problem: SimplexProblem) -> float:
-    """The spread to which the minimiser is computed, fixed by public facts."""
+    """Return the spread to which the minimiser is computed; a function of public facts."""
     wanted = _TOLERANCE * problem.slope_bound * problem.width
     facts = (problem.n, problem.d, problem.x_bound, problem.loss, problem.radius)
     return max(wanted, smallest_tolerance(*facts, problem.penalty))
 
 
 def stability_of(problem: SimplexProblem) -> Stability:
-    """`simplex_stability` of the minimiser as it is computed."""
+    """Apply `simplex_stability` to the minimiser as it is computed, within its tolerance."""
     return simplex_stability(
         problem.n,
         problem.lambda_,
@@ -219,13 +224,13 @@ def stability_of(problem: SimplexProblem) -> Stability:
     )
 
 
-@lru_cache(maxsize=16)  # of public facts; the search for a number of draws asks again and again
+@lru_cache(maxsize=16)  # of public facts; a search for the number of draws uses one curve often
 def _curve(stability: Stability) -> FloatArray:
     return privacy.renyi_of_draw(stability.largest, stability.width, stability.sd, privacy.ORDERS)
 
 
 def epsilon_for_draws(draws: int, stability: Stability, delta: float = 0.0) -> float:
-    """Epsilon of so many draws at this delta; 0 asks for a pure one."""
+    """Return the epsilon of so many draws at this delta; a delta of 0 asks for pure epsilon."""
     require_draws(draws)
     pure = draws * stability.largest * (1 + _ROUNDING)
     if not delta > 0:
@@ -234,16 +239,16 @@ def epsilon_for_draws(draws: int, stability: Stability, delta: float = 0.0) -> f
 
 
 def draws_for_epsilon(epsilon: float, stability: Stability, delta: float = 0.0) -> int:
-    """The most draws whose `epsilon_for_draws` is no more than this; 0 if not one is affordable.
+    """Return the largest number of draws, up to 1,000,000, that cost at most this epsilon.
 
-    At most 1,000,000.
+    It is 0 if even one draw costs more; see `epsilon_for_draws`.
     """
     require_number(GuaranteeError, "epsilon", epsilon, "a finite number from 0", at_least=0)
     return _most(lambda draws: epsilon_for_draws(draws, stability, delta) <= epsilon)
 
 
 def affordable_draws(target: privacy.Promise, stability: Stability) -> int:
-    """The most draws that keep a guarantee, up to 1,000,000; 0 if not one does."""
+    """Return the largest number of draws, up to 1,000,000, that keep a guarantee; 0 if none do."""
     if isinstance(target, privacy.ZCDP):
         rho, each = target.rho, rho_of_draw(stability)
         return _most(lambda draws: draws * each * (1 + _ROUNDING) <= rho)
@@ -252,7 +257,7 @@ def affordable_draws(target: privacy.Promise, stability: Stability) -> int:
 
 
 def _most(fits: Callable[[int], bool]) -> int:
-    """Largest number of draws that fits, by doubling and bisection; costs grow with the number."""
+    """Find the largest number of draws that fits, by doubling and bisection: costs increase."""
     low, high = 0, 1
     while high <= MOST_DRAWS and fits(high):
         low, high = high, 2 * high
@@ -264,18 +269,18 @@ def _most(fits: Callable[[int], bool]) -> int:
 
 
 def rho_of_draw(stability: Stability) -> float:
-    """The zCDP of one draw."""
+    """Return the rho of one draw, from its bounds."""
     found = privacy.renyi_divergence.rho_of_draw(stability.largest, stability.width, stability.sd)
     return found * (1 + _ROUNDING)
 
 
 def min_lambda(facts: SimplexProblem, target: privacy.Promise, draws: int = 1) -> float:
-    """Smallest lambda of the mean objective at which so many draws are affordable, rounded up.
+    """Find the smallest lambda of the mean objective that affords so many draws, rounded up.
 
     Raises
     ------
     GuaranteeError
-        If there is none.
+        If there is not such a lambda.
     """
     require_draws(draws)
 
@@ -299,10 +304,10 @@ def min_lambda(facts: SimplexProblem, target: privacy.Promise, draws: int = 1) -
 
 
 def suggest_lambda(facts: SimplexProblem, target: privacy.Promise) -> float:
-    """The lambda that balances a bound on what the entropy costs with one on what drawing does.
+    """Find the lambda that minimises a bound on the risk; a function of public facts alone.
 
-    ``lambda log(2 d) + min(c W**2 / (8 m), L W / (2 sqrt(m)))`` for m affordable draws. A
-    function of public facts; it is not tuned to any data.
+    The bound is ``lambda log(2 d) + min(c W**2 / (8 m), L W / (2 sqrt(m)))``: the entropy costs
+    the first term, and the release of m affordable draws in place of the minimiser the second.
     """
     least = min_lambda(facts, target)
     highest = max(4 * least, 4 * facts.slope_bound * facts.reach / math.log(facts.options))
@@ -314,7 +319,7 @@ def suggest_lambda(facts: SimplexProblem, target: privacy.Promise) -> float:
 
 
 def least_risk(facts: SimplexProblem, target: privacy.Promise, grid: FloatArray) -> int:
-    """Position of the lambda with the smallest bound on the risk."""
+    """Return the position in the grid of the lambda with the smallest bound on the risk."""
     slope, curvature, width = facts.slope_bound, facts.loss.curvature_bound, facts.width
     risks = np.full(len(grid), math.inf)
     for place, lambda_ in enumerate(grid.tolist()):
@@ -326,10 +331,10 @@ def least_risk(facts: SimplexProblem, target: privacy.Promise, grid: FloatArray)
 
 
 def refuse(facts: SimplexProblem, target: privacy.Promise, lambda_: float) -> NoRelease:
-    """What to raise where not one draw is affordable."""
+    """Make the error to raise if not even one draw is affordable."""
     least = min_lambda(facts, target)
     shown = f"{least:.6g}"
-    if float(shown) < least:  # six digits, no less than the value
+    if float(shown) < least:  # six digits may round down; name no lambda that is too small
         shown = f"{least + 10.0 ** (math.floor(math.log10(least)) - 5):.6g}"
     return NoRelease(
         f"lambda_={lambda_:g} affords not one draw under {target}; take lambda_ from {shown}, or "
@@ -339,7 +344,7 @@ def refuse(facts: SimplexProblem, target: privacy.Promise, lambda_: float) -> No
 
 
 def require_draws(draws: int) -> None:
-    """Refuse what is no number of draws."""
+    """Refuse a value that is not a number of draws."""
     if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= MOST_DRAWS:
         raise GuaranteeError(
             f"draws={show(draws)}: draws takes 'auto' or an integer from 1 to {MOST_DRAWS}."

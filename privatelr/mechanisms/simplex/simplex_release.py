@@ -1,13 +1,13 @@
 """Draws from the minimiser on the simplex: calibrated without data, released as a histogram.
 
-Jain and Thakurta (2014) release draws from such a minimiser instead of the minimiser; here a
-draw costs what `simplex_stability` says, which is far less than their Theorem 3 does.
+Jain and Thakurta (2014) release draws from such a minimiser instead of the minimiser. Here the
+cost of a draw follows from `simplex_stability`, and is far lower than by their Theorem 3.
 
-The law is in exact proportion to the exponentials of the doubles that it is given by. A draw is
-the option whose stretch of the unit interval holds a uniform number. Doubles with a bound on
-their error decide nearly all of them; where a number lies too near to an end of a stretch, more
-of its own bits are taken, and the ends are enclosed as tightly as it needs. So no rounding
-shifts a probability, and nothing is drawn twice.
+The probabilities are in exact proportion to the exponentials of the given doubles. Each option
+has a segment of the unit interval, and a draw is the option whose segment contains a uniform
+number. Doubles with a bound on their error decide nearly all draws. If a number is too near to an
+end of a segment, more of its own bits are drawn, and the ends are enclosed as tightly as needed.
+So rounding does not shift a probability, and no number is drawn twice.
 """
 
 from __future__ import annotations
@@ -43,47 +43,50 @@ else:
 
 
 _UNIT = 2.0**-53
-"""Unit of rounding of a double."""
+"""Largest relative error of one rounding to a double."""
 _BATCH = 100_000
-"""Numbers that are held at once."""
+"""Largest number of uniform numbers in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uniforms:
-    """Independent numbers uniform on (0, 1)."""
+    """A vector of independent numbers that are uniform on (0, 1)."""
 
     dimension: int
     signs: ClassVar[int] = 0
 
     @property
     def uniforms(self) -> int:
+        """How many uniform numbers one vector takes: one for each coordinate."""
         return self.dimension
 
     def transform(
         self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic
     ) -> list[Any]:
+        """Return the uniform numbers themselves."""
         return list(uniforms)
 
 
 def draw_histogram(logs: FloatArray, draws: int, randomness: Randomness) -> IntArray:
-    """How often each option comes up in so many draws.
+    """Draw options with replacement, and count how often each of them occurs.
 
     Parameters
     ----------
     logs : ndarray of shape (k,)
         Logarithms of the weights, finite, up to a common constant.
     draws : int
-        How many, with replacement.
+        The number of draws.
     randomness : Randomness
+        The source of the draws.
 
     Returns
     -------
     ndarray of int, shape (k,)
-        Sums to `draws`.
+        The counts, whose sum is `draws`.
 
     Notes
     -----
-    **Privacy.** *Covered*: nothing by itself; the law is what a mechanism pays for.
+    **Privacy.** *Covered*: nothing by itself; a mechanism pays for the law of the draws.
     *Neighbours*: any. *Assumed public*: k and `draws`. *Not covered*: the logs, time and memory.
     """
     counts = np.zeros(len(logs), dtype=np.intp)
@@ -94,12 +97,12 @@ def draw_histogram(logs: FloatArray, draws: int, randomness: Randomness) -> IntA
 
 
 def options_of(logs: FloatArray, draw: Draw) -> IntArray:
-    """The option of each uniform number."""
+    """Return the option whose segment contains each uniform number of a draw."""
     (ends, error), last = ends_of(logs), len(logs) - 1
     numbers = draw.nearest()
     found = np.searchsorted(ends, numbers - error, side="right")
     certain = found == np.searchsorted(ends, numbers + error, side="right")
-    # above the last but one end by more than the error: of the last option for sure
+    # a number above the last but one end by more than the error certainly has the last option
     certain |= numbers > (ends[-2] if last else -math.inf) + error
     found = np.minimum(found, last)
     if (doubtful := np.flatnonzero(~certain)).size:
@@ -108,11 +111,12 @@ def options_of(logs: FloatArray, draw: Draw) -> IntArray:
 
 
 def ends_of(logs: FloatArray) -> tuple[FloatArray, float]:
-    """Upper ends ``(k,)`` of the stretches, and how far they and the numbers may be off together.
+    """Return the upper ends ``(k,)`` of the segments, and the error of ends and numbers together.
 
-    An exponential is good to 8 units of rounding and to one for each unit of its argument, which
-    weigh at most ``log k`` in the sum; sums are good to one for each term. The numbers are good
-    to two. Twice everything, for the division and for what is added to compare.
+    In units of rounding, the relative error of an exponential is at most 8, plus one for each unit
+    of its argument; in the sum the latter weigh at most ``log k``. A sum adds one for each of its
+    terms, and the uniform numbers are off by two. The total is taken four times, which covers the
+    division and the comparison.
     """
     weights = np.exp(logs - logs.max())
     sums = np.cumsum(weights)
@@ -121,7 +125,7 @@ def ends_of(logs: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _decided(logs: FloatArray, draw: Draw, doubtful: IntArray) -> list[int]:
-    """The options of the doubtful numbers, from more of the same bits."""
+    """Decide the options of the doubtful numbers, by further bits of the same numbers."""
     precision = FIRST_PRECISION
     while True:
         numbers = draw.enclose(precision)
@@ -137,7 +141,7 @@ def _decided(logs: FloatArray, draw: Draw, doubtful: IntArray) -> list[int]:
 
 
 def _stretch(sums: list[flint.arb], mark: flint.arb) -> int | None:
-    """The first option whose upper end is certainly above the mark, or None while in doubt."""
+    """Return the first option whose upper end is certainly above the mark; None if in doubt."""
     low, high = 0, len(sums) - 1
     while low < high:  # the last sum is the total, which no mark reaches
         middle = (low + high) // 2
@@ -151,28 +155,31 @@ def _stretch(sums: list[flint.arb], mark: flint.arb) -> int | None:
 
 
 _PATIENCE = 1000
-"""Slow steps that a plain fit waits for; a private one may not show that it gave up."""
+"""Number of slow steps after which a fit without privacy gives up; a private one never does."""
 
 
 def release_simplex(
     rows: EntryRows, calibration: SimplexCalibration, randomness: Randomness
 ) -> Selections:
-    """Minimise, draw from the minimiser, release the histogram of the draws.
+    """Minimise, draw from the minimiser, and release the histogram of the draws.
 
     ``(1/n) sum_i loss(y_i x_i.w) + lambda sum_k theta_k log theta_k`` is minimised over the
     probabilities theta of the 2 d signed columns, with ``w = radius (theta_+ - theta_-)``. The
-    minimiser is never kept: it is private, and only a fit without a guarantee releases it.
+    minimiser is private and is never kept. Only a fit without a guarantee releases it.
 
     Parameters
     ----------
     rows : EntryRows
+        The private rows.
     calibration : SimplexCalibration
+        It was made for rows of this shape.
     randomness : Randomness
+        The source of the draws.
 
     Raises
     ------
     NotConvergedError
-        Only by a fit without a guarantee, where its lambda is too small to be minimised.
+        If a fit without a guarantee has too small a lambda; a private fit never raises it.
 
     Notes
     -----
@@ -191,9 +198,10 @@ def release_simplex(
 
 
 def minimiser_logs(rows: EntryRows, calibration: SimplexCalibration) -> FloatArray:
-    """Log weights ``(2 d,)`` of the minimiser as a release computes it; never to be released.
+    """Compute the log weights ``(2 d,)`` of the minimiser, which must not be released.
 
-    A fit without a guarantee gives up where lambda is too small; a private one may not.
+    A fit without a guarantee gives up if lambda is too small. A private fit may not, because
+    whether it gives up depends on the data.
     """
     problem = calibration.problem
     flat = np.zeros(problem.options)
@@ -204,22 +212,22 @@ def minimiser_logs(rows: EntryRows, calibration: SimplexCalibration) -> FloatArr
 
 @dataclass(frozen=True, slots=True)
 class SimplexCalibration:
-    """Draws from the minimiser of an entropy-penalised objective on the simplex.
+    """All numbers of a release by draws from an entropy-penalised minimiser on the simplex.
 
     Attributes
     ----------
     problem : SimplexProblem
-        With the lambda that is used.
+        The public facts, with the lambda that is used.
     target : Guarantee
-        What the release will satisfy.
+        The guarantee that the release will satisfy.
     draws : int
-        How many options are drawn; 0 for the plain fit, whose minimiser is the release.
+        The number of options that are drawn; 0 for the plain fit, which releases the minimiser.
     stability : Stability or None
-        How far the minimisers of neighbours are apart; None for the plain fit.
+        Bounds on how far the minimisers of neighbours are apart; None for the plain fit.
     tolerance : float
-        Spread of the KKT conditions of the sum form to which the minimiser is computed.
+        The spread of the KKT conditions of the sum form to which the minimiser is computed.
     lambda_origin : str
-        Where lambda comes from, in words.
+        What decided lambda, in words.
     """
 
     problem: SimplexProblem
@@ -232,16 +240,20 @@ class SimplexCalibration:
 
     @property
     def lambda_(self) -> float:
+        """The penalty of the mean objective that is used."""
         return self.problem.lambda_
 
     @property
     def unit(self) -> float:
-        """Size of a coefficient whose column is always drawn."""
+        """The size of a coefficient whose column is drawn every time, in scaled units."""
         return self.problem.radius
 
     @property
     def events(self) -> tuple[privacy.Event, ...]:
-        """What a ledger composes; nothing if it is far below what was promised."""
+        """The events that a ledger composes.
+
+        It is empty if they cost far less than the target, so that the target is counted instead.
+        """
         target, bounds = self.target, self.stability
         if bounds is None or isinstance(target, privacy.NonPrivate):
             return ()
@@ -251,11 +263,12 @@ class SimplexCalibration:
 
     @property
     def title(self) -> str:
+        """The name of the model on printed pages."""
         return f"entropy-penalised {self.problem.loss.name} loss on the simplex"
 
     @property
     def cost(self) -> float:
-        """Epsilon, or rho under zCDP, of the draws that are made; 0 for the plain fit."""
+        """The epsilon, or under zCDP the rho, of the draws; 0 for the plain fit."""
         bounds = self.stability
         if bounds is None:
             return 0.0
@@ -307,25 +320,26 @@ class SimplexCalibration:
 def calibrate_simplex(
     facts: SimplexProblem, target: privacy.Guarantee, lambda_: Any = "auto", draws: Any = "auto"
 ) -> SimplexCalibration:
-    """Lambda and the number of draws for a guarantee, from public facts.
+    """Choose lambda and the number of draws for a guarantee, from public facts.
 
     Parameters
     ----------
     facts : SimplexProblem
+        The public facts.
     target : Guarantee
-        `NonPrivate` for the minimiser itself, by default at lambda 0.001.
+        The guarantee; `NonPrivate` asks for the minimiser itself, by default at lambda 0.001.
     lambda_ : float or "auto"
-        Penalty of the mean objective. By default the one of `suggest_lambda`; if draws are
-        given, the smallest that affords them.
+        The penalty of the mean objective. The default is that of `suggest_lambda` or, if draws
+        are given, the smallest that affords them.
     draws : int or "auto"
-        By default as many as the guarantee affords, up to 1,000,000.
+        The number of draws. The default is as many as the guarantee affords, up to 1,000,000.
 
     Raises
     ------
     NoRelease
-        If not one draw is affordable at this lambda. The number is never rounded up to one.
+        If even one draw is not affordable at this lambda. The number is never rounded up to one.
     GuaranteeError
-        If more draws are asked for than there are, or an argument is none.
+        If more draws are asked for than are affordable, or if an argument is invalid.
     """
     chosen, counted = (None if _is_auto(given) else given for given in (lambda_, draws))
     if not _is_auto(draws):
@@ -366,7 +380,7 @@ def _is_auto(given: Any) -> bool:
 def _choose_lambda(
     facts: SimplexProblem, target: privacy.Guarantee, draws: int | None
 ) -> tuple[float, str]:
-    """The lambda that is used where none is given, and where that comes from."""
+    """Return the lambda to use if none is given, and what decided it."""
     if isinstance(target, privacy.NonPrivate):
         return PLAIN_LAMBDA, "the default"
     if draws is not None:

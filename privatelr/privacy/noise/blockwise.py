@@ -1,13 +1,13 @@
 """One draw of noise for very many columns: in doubles with known errors, block by block.
 
-Ball arithmetic takes microseconds and hundreds of bytes for a number. Here the noise is the
-same function of the same kind of secret bits (see `privacy.noise.randomness`), evaluated
-in doubles together with a bound on how far each is from the exact number. The bound decides almost
-every rounding of a release; the few that it leaves in doubt are decided by balls, with as many
-further bits as needed. So the released number is the rounding of an exact number here, too.
+Ball arithmetic takes microseconds and hundreds of bytes for each number. Here the noise is the
+same function of the same kind of secret bits (see `privacy.noise.randomness`), but it is evaluated
+in doubles, together with a bound on how far each double is from the exact number. The bound decides
+almost every rounding of a release. Balls decide the few that are left in doubt, with as many
+further bits as they need. So here, too, the released number is the rounding of an exact number.
 
-The bounds take NumPy's ``log``, ``log1p`` and ``cos`` to be right to 4 units in the last place, as
-certificates take its ``exp`` to be (privacy.md 10.3), and leave room for twice as much.
+The bounds assume that NumPy's ``log``, ``log1p`` and ``cos`` are right to 4 units in the last
+place, as certificates assume of its ``exp`` (privacy.md 10.3), and allow for twice that error.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ from privatelr.types import FloatArray
 
 WordArray = npt.NDArray[np.uint64]
 MANY = 10_000
-"""Number of coordinates from which on a draw is made blockwise."""
+"""Largest number of coordinates of a draw that is not made blockwise."""
 WORD = 64
 """Number of bits of a uniform number that are drawn first."""
 GUARD = 32
 """Bits of precision beyond those of the uniforms, for the rounding of the evaluation."""
 NOT_COPIED = "a draw of noise is not copied: with it the noise could be taken off."
 _BLOCK = 2**16
+"""Number of coordinates in one block."""
 _UNIT = 2.0**-53
+"""Largest relative error of one rounding to a double."""
 _FUNCTION = 16 * _UNIT
-"""Relative error of a logarithm: 8 units in the last place."""
+"""Largest relative error of a logarithm: 8 units in the last place."""
 _LARGE = 2.0**51
-"""Largest number of a cell that doubles may decide; balls decide larger ones."""
+"""Size from which on the number of a cell is decided by balls, in units of the grid."""
 
 
 def is_blockwise(recipe: RandomVector) -> TypeGuard[GaussianNoise | SphericalLaplace]:
@@ -59,20 +61,21 @@ def drawn_words(bits: Callable[[int], int], count: int) -> WordArray:
 
 
 def cell(prefix: int, known: int) -> flint.arb:
-    """The ball ``[prefix, prefix + 1] / 2**known`` of a uniform with so many known bits."""
+    """Return the ball ``[prefix, prefix + 1] / 2**known`` of a uniform with `known` known bits."""
     half = -known - 1
     return flint.arb((2 * prefix + 1, half), (1, half))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BlockwiseDraw:
-    """A draw from a secret source of bits; it is never shown, copied to a file, or drawn again.
+    """A draw from a secret source of bits; it is never shown, written to a file, or drawn again.
 
     Parameters
     ----------
     recipe : GaussianNoise or SphericalLaplace
+        The law of the noise.
     bits : callable
-        So many secret bits as a whole number.
+        A function that draws a given number of secret bits and returns them as an integer.
     """
 
     recipe: GaussianNoise | SphericalLaplace
@@ -100,7 +103,7 @@ class BlockwiseDraw:
         return np.concatenate([values for _, values, _ in self._blocks()])
 
     def distance(self, vector: FloatArray) -> float:
-        """At least the Euclidean distance from the draw to a vector of doubles."""
+        """Bound the Euclidean distance from the draw to a vector of doubles from above."""
         squares = []
         for here, values, errors in self._blocks():
             off = np.abs(values - vector[here]) * (1 + 2 * _UNIT) + errors
@@ -108,14 +111,14 @@ class BlockwiseDraw:
         return math.sqrt(math.fsum(squares)) * (1 + 16 * _UNIT)
 
     def rounded(self, centre: FloatArray, grid: float) -> FloatArray:
-        """Multiples of `grid`, a power of two, nearest to the exact ``centre + draw``.
+        """Return the multiples of `grid` nearest to the exact ``centre + draw`` (privacy.md 10.1).
 
         Notes
         -----
-        With t the computed sum over the grid and ``rint(t)`` its nearest whole number, the exact
-        one has the same cell if t is farther from the end of the cell than it is off:
-        ``t - rint(t)`` is exact for ``|t| < 2**51``, and the sum loses one rounding beside
-        what centre and draw lose.
+        `grid` is a power of two. Let t be the computed sum over the grid, and ``rint(t)`` the
+        nearest whole number. The exact sum has the same nearest whole number if t is farther
+        from the end of that cell than the error of t: ``t - rint(t)`` is exact for
+        ``|t| < 2**51``, and the sum adds one rounding to the errors of centre and draw.
         """
         found = np.empty(self.recipe.dimension)
         doubtful: list[int] = []
@@ -132,7 +135,7 @@ class BlockwiseDraw:
         return found
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-        """Where a block is, its doubles, and how far each is from the exact number."""
+        """Yield the position of each block, its doubles, and the largest error of each double."""
         factor, relative = self._factor
         for here, standard, errors in self._standard():
             values = standard * factor
@@ -140,17 +143,17 @@ class BlockwiseDraw:
             yield here, values, errors * factor * (1 + relative) + lost
 
     def _standard(self) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-        """Blocks of standard normal numbers, and their errors."""
+        """Yield the position of each block, its standard normal numbers, and their errors."""
         d = self.recipe.dimension
         words = self._words[d:] if isinstance(self.recipe, SphericalLaplace) else self._words
         for start in range(0, d, _BLOCK):
             size = min(_BLOCK, d - start)
-            # numbers come in pairs, and the last may be of half a pair
+            # numbers are made in pairs, and the last pair may be needed by half only
             numbers, errors = _normal_doubles(words[start : start + size + size % 2])
             yield slice(start, start + size), numbers[:size], errors[:size]
 
     def _common_factor(self) -> tuple[float, float]:
-        """What standard normals are multiplied by, and its relative error."""
+        """Return the factor of the standard normal numbers, and its relative error."""
         if isinstance(self.recipe, GaussianNoise):
             return self.recipe.sd, 0.0
         d, rate = self.recipe.dimension, self.recipe.rate
@@ -161,7 +164,8 @@ class BlockwiseDraw:
             for _, numbers, errors in self._standard()
         )
         off, off_square = lost / gamma, lost_of_square / square + 4 * _UNIT
-        # half of it is lost on the length; for less than a tenth, all of it is more than enough
+        # the root halves a relative error, but the factor is divided by it: for an error below a
+        # tenth, 1.1 times all of it is more than enough
         relative = off + off_square + 16 * _UNIT
         factor = gamma / rate / math.sqrt(square)
         return factor, 1.1 * relative if relative < 0.1 else math.inf
@@ -169,7 +173,7 @@ class BlockwiseDraw:
     # --- in balls -------------------------------------------------------------------------------
 
     def enclose(self, precision: int) -> list[flint.arb]:
-        """Balls that hold the coordinates; more bits give smaller balls around the same."""
+        """Return balls that contain the coordinates; more bits give smaller balls."""
         with working_precision(precision):
             known = precision - GUARD
             uniforms = [self._ball(index, known) for index in range(self.recipe.uniforms)]
@@ -178,7 +182,7 @@ class BlockwiseDraw:
     def _decided(
         self, doubtful: list[int], centre: FloatArray, grid: float
     ) -> Iterator[tuple[int, float]]:
-        """The cells of a few coordinates, by balls."""
+        """Round a few coordinates by balls, with ever more bits until none is in doubt."""
         known = WORD
         while doubtful:
             left = []
@@ -205,7 +209,7 @@ class BlockwiseDraw:
         return gamma / flint.arb(recipe.rate) / square.sqrt()
 
     def _coordinate(self, index: int, known: int) -> flint.arb:
-        """One standard normal number."""
+        """Return the ball of one standard normal number."""
         first = self.recipe.dimension if isinstance(self.recipe, SphericalLaplace) else 0
         pair = first + index - index % 2
         uniforms = [self._ball(pair, known), self._ball(pair + 1, known)]
@@ -213,7 +217,7 @@ class BlockwiseDraw:
         return found
 
     def _ball(self, index: int, known: int) -> flint.arb:
-        """The ball of a uniform, from so many bits of it or more."""
+        """Return the ball of a uniform, from `known` bits of it or more."""
         prefix, size = self._further.get(index, (int(self._words[index]), WORD))
         if known > size:  # earlier bits stay, because they define the draw
             prefix, size = (prefix << (known - size)) | self.bits(known - size), known
@@ -222,17 +226,17 @@ class BlockwiseDraw:
 
 
 def _summed(blocks: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[float, float]:
-    """The sum of numbers in blocks, and that of their errors."""
+    """Return the sum of the numbers in all blocks, and the sum of their errors."""
     sums = [(math.fsum(numbers), math.fsum(errors)) for numbers, errors in blocks]
     numbers, errors = zip(*sums, strict=True)
     return math.fsum(numbers), math.fsum(errors)
 
 
 def _exponential_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
-    """``-log U`` for U in ``[word, word + 1] / 2**64``, and the largest error of each.
+    """Return ``-log U`` for U in ``[word, word + 1] / 2**64``, and the largest error of each.
 
-    Near one, ``1 - U`` is what has digits. The middle v of the cell, or of that of ``1 - U``, is
-    off by two roundings, and the cell reaches ``2**-65`` to either side.
+    Near one it is ``1 - U`` that doubles hold with all digits. The middle of the cell of U, or of
+    ``1 - U``, is off by two roundings, and the cell extends ``2**-65`` to either side of it.
     """
     low = words < np.uint64(2**63)
     with np.errstate(all="ignore"):
@@ -246,11 +250,12 @@ def _exponential_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _normal_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
-    """Standard normal numbers of pairs of words (see `normals`), and the largest error of each.
+    """Return standard normal numbers of pairs of words, and the largest error of each.
 
-    The length ``(-2 log U)**(1/2)`` is off by the error of its square over itself, and a
-    rounding. The angle ``2 pi V`` is off by 3 roundings of at most ``2 pi`` and by the cell of
-    V, and a cosine by as much and 4 units in its last place: in all below ``40 * 2**-53``.
+    They are made as by `normals`. The error of the length ``(-2 log U)**(1/2)`` is at most that
+    of its square over the length, and one rounding. The error of the angle ``2 pi V`` is at most
+    3 roundings of ``2 pi`` and the cell of V. A cosine is off by the error of its angle and by 4
+    units in the last place: below ``40 * 2**-53`` in all.
     """
     squares, off = _exponential_doubles(words[0::2])
     with np.errstate(all="ignore"):

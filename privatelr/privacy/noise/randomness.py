@@ -1,11 +1,12 @@
-"""Where random numbers come from (privacy.md 10.4), and one draw of noise, exactly.
+"""Sources of random numbers (privacy.md 10.4), and exact draws of noise (10.2).
 
-Noise is drawn from the operating system. A seed replays the noise, so anyone who knows or
-guesses it can subtract it: it exists for tests and lectures, and voids the guarantee.
+Noise comes from the generator of the operating system. A seed replays the noise, so anyone who
+knows or guesses the seed can subtract the noise: seeds are for tests and lectures, and void the
+guarantee.
 
 A draw fixes the leading bits of each uniform number that a law takes, and adds further bits when
-they are needed. So the noise is one real vector, enclosed ever more tightly, and what is
-rounded from it is rounded correctly (privacy.md 10.2).
+they are needed. So the noise is one real vector, which is enclosed more and more tightly, and
+every number that is rounded from it is rounded correctly.
 """
 
 from __future__ import annotations
@@ -30,17 +31,27 @@ class Draw(Protocol):
     """One vector of noise, drawn once."""
 
     def enclose(self, precision: int) -> list[flint.arb]:
-        """Balls that hold the coordinates; more bits give smaller balls around the same."""
+        """Return balls that contain the coordinates; more bits give smaller balls."""
         ...
 
     def nearest(self) -> FloatArray:
-        """Doubles ``(dimension,)``, each within a few units in the last place."""
+        """Return doubles ``(dimension,)``, each within a few units in the last place."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ExactDraw:
-    """A draw from a secret source of bits; it is never shown, copied to a file, or drawn again."""
+    """A draw from a secret source of bits, exact to any precision (privacy.md 10.2).
+
+    It is never shown, written to a file, or drawn again.
+
+    Parameters
+    ----------
+    recipe : RandomVector
+        The law, as a function of uniform numbers and signs.
+    bits : callable
+        A function that draws a given number of secret bits and returns them as an integer.
+    """
 
     recipe: RandomVector
     bits: Callable[[int], int]
@@ -55,6 +66,7 @@ class ExactDraw:
         object.__setattr__(self, "_known", [0])
 
     def enclose(self, precision: int) -> list[flint.arb]:
+        """Return balls that contain the coordinates, after drawing the bits that this takes."""
         with working_precision(precision):
             self._extend(precision - blockwise.GUARD)
             uniforms = [cell(prefix, self._known[0]) for prefix in self._prefixes]
@@ -62,6 +74,7 @@ class ExactDraw:
             return [x if isinstance(x, flint.arb) else flint.arb(x) for x in found]
 
     def nearest(self) -> FloatArray:
+        """Return doubles ``(dimension,)`` within one unit in the last place."""
         precision = FIRST_PRECISION
         while True:
             enclosed = self.enclose(precision)
@@ -70,7 +83,7 @@ class ExactDraw:
             precision *= 2
 
     def leading(self) -> WordArray:
-        """The first 64 bits of each uniform, as whole numbers below ``2**64``; for a fast look."""
+        """Return the first 64 bits of each uniform as integers, for a fast decision in doubles."""
         if self._known[0] == 0:
             words = drawn_words(self.bits, len(self._prefixes))
             self._prefixes[:], self._known[0] = words.tolist(), blockwise.WORD
@@ -81,7 +94,7 @@ class ExactDraw:
 
     def _extend(self, known: int) -> None:
         more = known - self._known[0]
-        if more > 0:  # earlier bits are kept: they are what the draw is
+        if more > 0:  # earlier bits stay, because they define the draw
             self._prefixes[:] = [(prefix << more) | self.bits(more) for prefix in self._prefixes]
             self._known[0] = known
 
@@ -91,14 +104,16 @@ class ExactDraw:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FloatDraw:
-    """A draw that is known in doubles: from a seed, or put in by a test."""
+    """A draw that consists of doubles: made from a seed, or supplied by a test."""
 
     vector: FloatArray
 
     def enclose(self, precision: int) -> list[flint.arb]:
+        """Return the doubles as exact numbers."""
         return [flint.arb(float(number)) for number in self.vector]
 
     def nearest(self) -> FloatArray:
+        """Return the doubles themselves."""
         return self.vector
 
 
@@ -106,38 +121,39 @@ class Randomness(Protocol):
     """A source of noise, and of independent uniform numbers."""
 
     def draw(self, recipe: RandomVector) -> Draw:
-        """One draw of a law."""
+        """Draw one vector of a law."""
         ...
 
     @property
     def is_secret(self) -> bool:
-        """Whether the numbers cannot be replayed."""
+        """Whether no one can replay the numbers."""
         ...
 
     def uniforms(self, count: int) -> FloatArray:
-        """`count` numbers strictly between 0 and 1."""
+        """Draw `count` independent doubles, uniform and strictly between 0 and 1."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SystemRandomness:
-    """The cryptographic generator of the operating system; nothing to seed or to save."""
+    """The cryptographic generator of the operating system; it has no seed (privacy.md 10.4)."""
 
     is_secret = True
 
     def draw(self, recipe: RandomVector) -> Draw:
-        """A draw that is exact to as many bits as are asked for (privacy.md 10.2)."""
+        """Draw one vector that can be enclosed to any precision (privacy.md 10.2)."""
         if blockwise.is_blockwise(recipe):
             return BlockwiseDraw(recipe, secrets.randbits)
         return ExactDraw(recipe, secrets.randbits)
 
     def uniforms(self, count: int) -> FloatArray:
+        """Draw `count` independent doubles, uniform and strictly between 0 and 1."""
         return _open_unit(np.frombuffer(os.urandom(8 * count), dtype=np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
 class SeededRandomness:
-    """Repeatable numbers from a seed, for tests and teaching only."""
+    """Repeatable numbers from a seed, for tests and lectures only; they void a guarantee."""
 
     seed: int
     _generator: np.random.Generator = field(init=False, repr=False, compare=False)
@@ -147,7 +163,7 @@ class SeededRandomness:
         object.__setattr__(self, "_generator", np.random.default_rng(self.seed))
 
     def draw(self, recipe: RandomVector) -> Draw:
-        """A draw in doubles, which may show through what is added to it."""
+        """Draw one vector in doubles, whose last digits may show in a sum with it."""
         if blockwise.is_blockwise(recipe):
             return FloatDraw(BlockwiseDraw(recipe, self._bits).nearest())
         uniforms = self.uniforms(recipe.uniforms).tolist()
@@ -159,14 +175,15 @@ class SeededRandomness:
         return drawn >> (-count % 8)
 
     def uniforms(self, count: int) -> FloatArray:
+        """Draw `count` doubles, uniform and strictly between 0 and 1, from the seed."""
         return _open_unit(self._generator.integers(0, 2**64, count, dtype=np.uint64))
 
 
 def _open_unit(words: WordArray) -> FloatArray:
-    """Middle points of ``2**52`` equal cells of (0, 1); neither end can occur."""
+    """Return middle points of ``2**52`` equal cells of (0, 1), so that neither end can occur."""
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def normals(randomness: Randomness, count: int) -> FloatArray:
-    """Independent standard normal doubles, by inversion; for what may be published."""
+    """Draw standard normal doubles by inversion, for numbers that may be published."""
     return np.asarray(scipy.special.ndtri(randomness.uniforms(count)))
