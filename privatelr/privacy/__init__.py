@@ -1,4 +1,4 @@
-"""Guarantees, noise and randomness; this layer knows no data and no formula."""
+"""Guarantees, noise and randomness; this layer does not know data or formulas."""
 
 from privatelr.privacy.conversions import (
     compose,

@@ -1,6 +1,6 @@
 """Conversion of a guarantee into another kind, composition of guarantees, and parts of a budget.
 
-Every function errs upwards, never returns a negative price, and takes no data.
+Every function rounds prices up, never returns a negative one, and uses public facts alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from privatelr.privacy.guarantees import (
 from privatelr.privacy.renyi_divergence import conversion_cost
 
 _SMALLEST_RHO = 1e-200
-"""Smallest rho for which orders are within doubles; it replaces a smaller rho, which is valid."""
+"""Smallest rho whose best orders are doubles; it replaces a smaller rho, as a valid bound."""
 _DIGITS = 15
 """Largest number of decimal digits that a float always keeps when it is printed."""
 _SEARCH = 200
@@ -42,7 +42,7 @@ _SEARCH = 200
 def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
     """Return the zCDP that a guarantee implies: ``rho = eps tanh(eps / 2)`` for pure epsilon.
 
-    Randomised response is the extremal case (Steinke, differentialprivacy.org, 2024).
+    Randomised response is the extremal case (Steinke, differentialprivacy.org, 2024; privacy.md 9).
     """
     if isinstance(guarantee, ZCDP):
         return guarantee
@@ -54,7 +54,7 @@ def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
 
 
 def pure_within(rho: float) -> float:
-    """Largest epsilon whose pure guarantee implies this rho: the inverse of `to_zcdp`."""
+    """Return the largest epsilon whose pure guarantee implies this rho: undo `to_zcdp`."""
     low, high = 0.0, 1.0
     while high * math.tanh(high / 2) <= rho:
         low, high = high, 2 * high
@@ -65,9 +65,9 @@ def pure_within(rho: float) -> float:
 
 @suggests_arguments
 def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
-    """The approximate guarantee at this delta.
+    """Return the approximate guarantee that a guarantee implies at this delta.
 
-    For zCDP the order that gives the smallest epsilon is used (`privacy.renyi_divergence`).
+    zCDP is converted at the order that gives the smallest epsilon (`privacy.renyi_divergence`).
 
     Raises
     ------
@@ -91,7 +91,7 @@ def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
 
 
 def _zcdp_epsilon(rho: float, delta: float) -> float:
-    """Smallest epsilon over the orders; any order gives a valid one."""
+    """Return the epsilon of a zCDP at delta, at the best order that is found; any one is valid."""
     return max(0.0, _epsilon_at(best_excess(rho, delta), rho, delta))
 
 
@@ -101,7 +101,7 @@ def _epsilon_at(excess: float, rho: float, delta: float) -> float:
 
 
 def best_excess(rho: float, delta: float) -> float:
-    """The order minus one at which a zCDP has its smallest epsilon at delta."""
+    """Find the order, minus one, at which a zCDP has its smallest epsilon at delta."""
     # the best order is near 1 + sqrt(log(1/delta) / rho); search some decades around it
     centre = 0.5 * math.log(max(-math.log(delta), 1e-3) / max(rho, _SMALLEST_RHO))
     found = scipy.optimize.minimize_scalar(
@@ -175,7 +175,7 @@ def prices(guarantee: Guarantee) -> dict[str, float]:
 
 
 def join(parts: Sequence[Guarantee]) -> Guarantee:
-    """The guarantee of the whole whose parts these are: their prices added up as decimals.
+    """Return the guarantee of the whole whose parts these are: prices are added up as decimals.
 
     Raises
     ------
@@ -197,24 +197,24 @@ def join(parts: Sequence[Guarantee]) -> Guarantee:
 
 
 def split(guarantee: Guarantee, shares: Mapping[str, float]) -> dict[str, Guarantee]:
-    """The guarantees of the parts of a release, whose sum is the guarantee of the whole.
+    """Divide the guarantee of a release into those of its parts, which add up to it.
 
     Shares and prices are read as the decimals that they print (0.1 is one tenth). In that
-    reading the parts never add up to more than the whole, and exactly to it wherever floats
-    allow: always for a whole of 15 digits or fewer, all but always for any other.
+    reading the parts never add up to more than the whole, and add up to it exactly where floats
+    allow: always for a whole of 15 digits or fewer, and nearly always for any other.
 
     Parameters
     ----------
     guarantee
-        The whole. Its epsilon, its delta and its rho are divided alike; parts of what is
+        The whole. Its epsilon, delta and rho are divided in the same proportions. The parts of
         `NonPrivate` are not private either.
     shares
-        A positive number for each part; together they make 1.
+        A positive number for each part; their sum is 1.
 
     Raises
     ------
     GuaranteeError
-        If a share is not positive, or they do not make 1.
+        If a share is not positive, or if the sum of the shares is not 1.
     """
     parts = {}
     for name, share in shares.items():
@@ -236,7 +236,7 @@ def split(guarantee: Guarantee, shares: Mapping[str, float]) -> dict[str, Guaran
 
 
 def _divide(whole: float, parts: Mapping[str, Fraction]) -> dict[str, float]:
-    """Divide a price in proportion, into whole grains; the largest part takes the rest."""
+    """Divide a price in proportion to the parts, into decimals; the largest part takes the rest."""
     if whole == 0:
         return dict.fromkeys(parts, 0.0)
     total = exact(whole)
@@ -245,7 +245,7 @@ def _divide(whole: float, parts: Mapping[str, Fraction]) -> dict[str, float]:
     found = {name: total * parts[name] // grain * grain for name in others}
     rest = total - sum(found.values())
     if others and found[others[0]] > _SEARCH * grain:
-        # if no float prints the rest, some number a few grains above it works
+        # if no float prints the rest, one prints a decimal that is a few grains larger
         above = (k * grain for k in range(_SEARCH))
         moved = next((m for m in above if exact(at_most(rest + m)) == rest + m), Fraction(0))
         found[others[0]] -= moved

@@ -1,8 +1,8 @@
-"""Accounting events: what a release costs.
+"""Accounting events: they describe a release in the terms in which it is composed.
 
-A guarantee is an event too. To add one, write a frozen class, list it in `Detail` and in
-`EVENTS`, and give it a case in `renyi`; the composition by loss distributions has its own list
-(`privatelr.privacy.accounting.composition_bounds`).
+A guarantee is an event too. To add an event, write a frozen class, list it in `Detail` and in
+`EVENTS`, and give it a case in `renyi`. The composition by loss distributions has its own list
+of events (`privatelr.privacy.accounting.composition_bounds`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LARGEST = 1e100
 FIRST_ORDER = 0.798
 """Upper bound on the mean size of a standard normal number."""
 _UNIT = 2.0**-52
-"""Relative rounding error of one operation, on the safe side."""
+"""Upper bound on the relative rounding error of one operation in doubles."""
 _check_ratios = partial(
     check_numbers, takes=f"a number above 0 and up to {_LARGEST:g}", above=0, at_most=_LARGEST
 )
@@ -52,8 +52,8 @@ class GaussianEvent:
     Attributes
     ----------
     mu : float
-        Sensitivity divided by standard deviation. The sensitivity is the one of the stated
-        neighbours, so no further factor is due (privacy.md 9, the trap of REPLACE_ONE).
+        The sensitivity divided by the standard deviation. The sensitivity is already that of the
+        stated neighbours: do not double it for REPLACE_ONE (privacy.md 9, the trap).
     """
 
     mu: float
@@ -67,7 +67,7 @@ class GaussianEvent:
 class TiltEvent:
     """Gaussian objective perturbation: the tilt of the objective is normal.
 
-    It must not be accounted as ``GaussianEvent(2 m)``: the curvature of one row shows at
+    It must not be counted as ``GaussianEvent(2 m)``, because the curvature of one row matters at
     small epsilon (privacy.md 4.3).
 
     Attributes
@@ -75,11 +75,12 @@ class TiltEvent:
     m : float
         ``L R / sigma``: half the sensitivity of the gradient sum, over the sd of the tilt.
     kappa : float
-        ``R**2 / Lambda``.
+        ``R**2 / Lambda``, how much one row can add to the curvature (privacy.md 0).
     curvature_bound : float
         c, the largest curvature of the loss.
     joint_factor : float or None
-        k if the curvature where the slope has size ``s L`` is at most ``k s (1 - s)``.
+        k, if the curvature at slopes of size ``s L`` is at most ``k s (1 - s)``; None for a loss
+        without such a bound.
     """
 
     m: float
@@ -96,9 +97,10 @@ class TiltEvent:
 
     @property
     def curvature_cost(self) -> float:
-        """What the curvature adds to every loss: a of privacy.md 4.3.
+        """The a of privacy.md 4.3: how much the curvature adds to the privacy loss.
 
-        Nothing where the joint bound is convex in the slope, so that its maximum is at a vertex.
+        It is 0 if the joint bound is convex in the slope, so that its maximum is at a vertex,
+        where the curvature vanishes.
         """
         if self.joint_factor is not None and self.kappa * self.joint_factor <= self.m**2 / 2:
             return 0.0
@@ -106,7 +108,7 @@ class TiltEvent:
 
     @property
     def rho(self) -> float:
-        """The zCDP of a tilt: its divergence over the order is largest as that falls to 1."""
+        """The rho of a tilt (privacy.md 4.3): its divergence over the order, as that falls to 1."""
         return 2 * self.m**2 + FIRST_ORDER * self.m + self.curvature_cost
 
 
@@ -117,10 +119,10 @@ class BoundedRangeEvent:
     Attributes
     ----------
     eta : float
-        Between neighbours, the logarithms of the ratios of chances of the options of one choice
-        lie in one interval of this length.
+        The length of an interval that contains, for any two neighbours, the log ratios of the
+        probabilities of all options of one choice.
     times : int
-        How many choices.
+        The number of choices.
     """
 
     eta: float
@@ -139,14 +141,14 @@ class SimplexDrawEvent:
     Attributes
     ----------
     largest : float
-        Largest change of a log probability.
+        The largest change of a log probability between neighbours.
     width : float
-        Length of an interval that contains all changes.
+        The length of an interval that contains all these changes.
     sd : float
         Along a path from one law to the other, the speed of the log probabilities has at most
         this standard deviation under the law at that point.
     times : int
-        How many draws.
+        The number of draws.
     """
 
     largest: float
@@ -161,8 +163,9 @@ class SimplexDrawEvent:
 
 
 Detail = GaussianEvent | TiltEvent | BoundedRangeEvent | SimplexDrawEvent
-"""Events that are not guarantees."""
+"""An event that is not a guarantee."""
 Event = Promise | Detail
+"""All that a ledger can compose."""
 
 EVENTS: dict[str, type[Detail]] = {
     "gaussian": GaussianEvent,
@@ -173,10 +176,11 @@ EVENTS: dict[str, type[Detail]] = {
 
 
 def renyi(event: Event, order: float) -> float:
-    """Upper bound of the Renyi divergence of an order above 1; infinity where there is none.
+    """Bound the Renyi divergence of an event at an order above 1; infinity without a bound.
 
-    Pure epsilon by randomised response, its extremal case (Steinke, differentialprivacy.org,
-    2024); the tilt by privacy.md 4.3, whose ``2 m`` is the sensitivity over the sd.
+    The bound for pure epsilon is that of randomised response, its extremal case (Steinke,
+    differentialprivacy.org, 2024). The bound for the tilt is that of privacy.md 4.3, where
+    ``2 m`` is the sensitivity over the sd.
     """
     match event:
         case PureDP(epsilon=epsilon):
@@ -190,7 +194,7 @@ def renyi(event: Event, order: float) -> float:
         case GaussianEvent(mu=mu):
             return order * mu**2 / 2
         case TiltEvent(m=m):
-            # cost of the maximum with 0, beside the Gaussian of sensitivity 2 m, at any order
+            # the proof takes a maximum with 0, which costs this beside the Gaussian of mu 2 m
             maximum = min(0.1409 / (order - 1), FIRST_ORDER * m)
             return 2 * order * m**2 + event.curvature_cost + maximum
         case BoundedRangeEvent() | SimplexDrawEvent():
@@ -199,7 +203,7 @@ def renyi(event: Event, order: float) -> float:
 
 
 def renyi_curve(event: Event, orders: FloatArray) -> FloatArray:
-    """`renyi` for each of the orders ``(k,)``."""
+    """Evaluate `renyi` at each of the orders ``(k,)``."""
     match event:
         case BoundedRangeEvent(eta=eta, times=times):
             return times * renyi_of_range(eta, orders)
@@ -209,20 +213,21 @@ def renyi_curve(event: Event, orders: FloatArray) -> FloatArray:
 
 
 def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
-    """Bound on the probability that the loss of a tilt is above each number from 0.
+    """Bound the probability that the privacy loss of a tilt exceeds each of these numbers.
 
-    privacy.md 4.3: with the curvature paid in full; and for a loss with a joint bound also
-    with the curvature paid where the slope is small. Both hold, so the smaller does.
+    privacy.md 4.3 has a bound with the curvature paid in full and, for a loss with a joint bound,
+    another one with the curvature paid only where the slope is small. Both hold, so the smaller
+    one is returned.
 
     Parameters
     ----------
     loss
-        Shape ``(k,)``.
+        Numbers from 0, of shape ``(k,)``.
     """
     m = event.m
 
     def above(paid: float, shift: float) -> FloatArray:
-        """Bound for a Gaussian release with mu = `shift` and a curvature that is `paid`."""
+        """Return the bound for a Gaussian release of mu `shift`, plus `paid` for curvature."""
         return np.asarray(scipy.special.ndtr(-(loss - paid - shift**2 / 2) / shift))
 
     a = event.curvature_cost
@@ -241,23 +246,23 @@ def pure_cap(event: Event) -> PureDP | None:
         case BoundedRangeEvent(eta=each, times=times):
             return PureDP(at_least(exact(each) * times), event.neighbours)
         case SimplexDrawEvent(largest=largest, width=width, times=times):
-            # probabilities add up to one, so the interval of their changes contains zero
+            # probabilities add up to one, so some rise and others fall: the interval contains zero
             return PureDP(at_least(exact(min(largest, width)) * times), event.neighbours)
     return None
 
 
 def as_pure(event: Event) -> PureDP | None:
-    """The pure guarantee that an event is or has, or None."""
+    """Return the pure guarantee that an event is or implies; None if there is none."""
     return event if isinstance(event, PureDP) else pure_cap(event)
 
 
 def grouped(event: Event, rows: int) -> Event:
     """Return the price for a record that occurs in `rows` rows, as in a resample with replacement.
 
-    Group privacy: pure epsilon and mu are multiplied, rho by the square; the delta of an
-    approximate guarantee grows by ``1 + exp(epsilon) + ... + exp((rows - 1) epsilon)``.
-    A release on a resample is covered only if `rows` bounds, before the draw, how often a
-    record can appear; what is resampled from a release alone costs nothing.
+    This is group privacy. Pure epsilon and mu are multiplied by `rows`, rho by its square, and the
+    delta of an approximate guarantee by ``1 + exp(epsilon) + ... + exp((rows - 1) epsilon)``.
+    A release from a resample is covered only if `rows` bounds, before the draw, how often a
+    record can occur. A resample of a release, not of records, costs nothing.
     """
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise GuaranteeError(f"rows={rows!r}: rows takes an integer from 1.")
@@ -275,7 +280,8 @@ def grouped(event: Event, rows: int) -> Event:
         case BoundedRangeEvent(eta=eta):
             return replace(event, eta=rows * eta)
         case SimplexDrawEvent(largest=largest, width=width, sd=sd):
-            # the path leads through `rows` changes of one record, so it is as many times as fast
+            # the path changes one row after another, in the time of one, so it is `rows` times as
+            # fast
             return replace(event, largest=rows * largest, width=rows * width, sd=rows * sd)
         case TiltEvent():
             raise GuaranteeError(
@@ -285,12 +291,12 @@ def grouped(event: Event, rows: int) -> Event:
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """An event as plain values: its kind, its numbers, its neighbours."""
+    """Turn an event into plain values: its kind, its numbers and its neighbours."""
     return to_json(event, {**KINDS, **EVENTS})
 
 
 def event_from_json(value: Any) -> Event:
-    """Inverse of `event_to_json`; raises `GuaranteeError` for anything else."""
+    """Undo `event_to_json`; raise `GuaranteeError` for any other value."""
     event: Event | NonPrivate = from_json(value, {**KINDS, **EVENTS})
     if isinstance(event, NonPrivate):
         raise GuaranteeError("event: a release without a guarantee is no event.")

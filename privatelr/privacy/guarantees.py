@@ -1,7 +1,7 @@
-"""Guarantees as types, each with the neighbouring relation that it is about, and their prices.
+"""Guarantees as types, each with its neighbouring relation, and the arithmetic of their prices.
 
-Prices are read as the decimals that they print: sums, shares and comparisons of them are exact
-in that reading, and a conversion back to a float is rounded in the direction that is asked for.
+Prices are read as the decimals that they print. In that reading sums, shares and comparisons are
+exact, and a conversion back to a float rounds in the direction that is asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from privatelr.errors import GuaranteeError, require_choice, require_number
 
 
 class Neighbours(Enum):
-    """Which pairs of datasets a guarantee compares."""
+    """The pairs of datasets that a guarantee compares."""
 
     REPLACE_ONE = "replace one record, the number of records being public"
     ZERO_OUT = "replace one record by one of zeros, the number of records being public"
@@ -31,11 +31,11 @@ class Neighbours(Enum):
 REPLACE_ONE = Neighbours.REPLACE_ONE
 ZERO_OUT = Neighbours.ZERO_OUT
 NEIGHBOURS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT}
-"""Neighbouring relations by the names that users write."""
+"""The neighbouring relations by the names that users write."""
 
 
 def read_neighbours(value: Any) -> Neighbours:
-    """Return a neighbouring relation, given as such or by its name."""
+    """Return a neighbouring relation that is given as such or by its name."""
     if isinstance(value, Neighbours):
         return value
     return NEIGHBOURS[require_choice(GuaranteeError, "neighbours", value, NEIGHBOURS)]
@@ -83,7 +83,7 @@ class ZCDP:
 @suggests_arguments
 @dataclass(frozen=True, slots=True)
 class ApproxDP:
-    """Approximate differential privacy: as `PureDP`, but for events of probability delta."""
+    """Approximate differential privacy: ``P(A) <= exp(epsilon) P'(A) + delta`` for all events A."""
 
     epsilon: float
     delta: float
@@ -113,8 +113,9 @@ class NonPrivate:
 
 
 Promise = PureDP | ZCDP | ApproxDP
-"""Guarantees that can be requested, charged and composed."""
+"""A guarantee that can be requested, charged and composed."""
 Guarantee = Promise | NonPrivate
+"""A guarantee, or the statement that there is none."""
 KINDS: dict[str, type[Guarantee]] = {
     "pure": PureDP,
     "zcdp": ZCDP,
@@ -124,24 +125,24 @@ KINDS: dict[str, type[Guarantee]] = {
 
 
 def void(reason: str) -> NonPrivate:
-    """Return the non-guarantee that is left if the assumptions of a guarantee are broken."""
+    """Return what replaces a guarantee whose assumptions are broken: no privacy, and the reason."""
     return NonPrivate(f"void: {reason}")
 
 
 def to_json(promise: Any, kinds: Mapping[str, type] = KINDS) -> dict[str, Any]:
-    """A guarantee, or another record of these kinds, as plain values: kind, numbers, neighbours."""
+    """Turn a record of one of these kinds into plain values: its kind, numbers and neighbours."""
     kind = next(name for name, cls in kinds.items() if isinstance(promise, cls))
     return {"kind": kind, **asdict(promise), "neighbours": promise.neighbours.name}
 
 
 def from_json(value: Any, kinds: Mapping[str, type] = KINDS) -> Any:
-    """Inverse of `to_json`; raises `GuaranteeError` for anything else."""
+    """Undo `to_json`; raise `GuaranteeError` for any other value."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise GuaranteeError(f"guarantee: kind takes one of {', '.join(map(repr, kinds))}.")
     numbers = {key: entry for key, entry in value.items() if key not in ("kind", "neighbours")}
     try:
-        # guarantees of earlier versions do not name their neighbours
+        # files of earlier versions do not name the neighbours of a guarantee
         usual = {"neighbours": REPLACE_ONE.name} if kind in KINDS else {}
         return kinds[kind](**numbers, neighbours=Neighbours[{**usual, **value}["neighbours"]])
     except (KeyError, TypeError):
@@ -152,12 +153,12 @@ def from_json(value: Any, kinds: Mapping[str, type] = KINDS) -> Any:
 
 @lru_cache(maxsize=4096)
 def exact(price: float) -> Fraction:
-    """The decimal that Python prints for a finite float; it increases with the float."""
+    """Return the decimal that Python prints for a finite float; it increases with the float."""
     return Fraction(repr(float(price)))
 
 
 def at_most(value: Fraction) -> float:
-    """Largest float whose decimal is no more than `value`."""
+    """Return the largest float whose decimal is at most `value`."""
     price = float(value)
     while exact(price) > value:
         price = math.nextafter(price, -math.inf)
@@ -165,7 +166,7 @@ def at_most(value: Fraction) -> float:
 
 
 def at_least(value: Fraction) -> float:
-    """Smallest float whose decimal is no less than `value`; infinity beyond all of them."""
+    """Return the smallest float whose decimal is at least `value`; infinity beyond all floats."""
     try:
         price = float(value)
     except OverflowError:

@@ -1,8 +1,8 @@
 """Renyi divergences of choices of bounded range and of stable laws, at many orders.
 
-A choice is of bounded range eta if between neighbours the logarithms of the ratios of chances,
-over all options, lie in one interval of length eta. The exponential mechanism is, and it costs
-about half of what pure epsilon would (Dong, Durfee and Rogers 2020).
+A choice is of bounded range eta if, for all neighbours, the log ratios of the probabilities of all
+options lie in one interval of length eta. The exponential mechanism is such a choice. For small
+eta its zCDP is a quarter of that of a pure epsilon of eta (Dong, Durfee and Rogers 2020).
 
 A curve is an array of divergences, one for each of `ORDERS`.
 """
@@ -18,27 +18,28 @@ from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
 from privatelr.types import FloatArray
 
 EXCESSES = np.geomspace(0.01, 1e6, 741)
-"""Orders minus one; the best of them is within 1e-4 of the best of all orders."""
+"""Orders minus one; the best of them gives an epsilon within 1e-4 of that of the best order."""
 ORDERS = 1 + EXCESSES
+"""The orders of a curve."""
 
 
 def log_factor(excess: FloatArray) -> FloatArray:
-    """``log((1 - 1/a)**a / (a - 1))`` for orders ``a = 1 + excess``, of any shape."""
+    """Return ``log((1 - 1/a)**a / (a - 1))`` for orders ``a = 1 + excess``, of any shape."""
     return np.asarray((1 + excess) * -np.log1p(1 / excess) - np.log(excess))
 
 
 def conversion_cost(excess: FloatArray, delta: float) -> FloatArray:
-    """How much epsilon at this delta exceeds the Renyi divergence, for each of the orders.
+    """Return how much epsilon at this delta exceeds the Renyi divergence, for each order.
 
-    By ``delta = exp((a - 1)(divergence - epsilon)) / (a - 1) (1 - 1/a)^a`` (Canonne, Kamath and
-    Steinke 2020, Proposition 12).
+    It follows from ``delta = exp((a - 1)(divergence - epsilon)) / (a - 1) (1 - 1/a)^a`` (Canonne,
+    Kamath and Steinke 2020, Proposition 12).
 
     Parameters
     ----------
     excess
         Orders minus one, of any shape.
     delta
-        Above 0.
+        A number above 0.
     """
     return np.asarray((log_factor(excess) - math.log(delta)) / excess)
 
@@ -49,26 +50,27 @@ for _array in (EXCESSES, ORDERS, _LOG_FACTOR):
 
 
 def epsilon_of_curve(curve: FloatArray, delta: float) -> float:
-    """Smallest epsilon over the orders, by `conversion_cost`."""
+    """Return the smallest epsilon over the orders of a curve, by `conversion_cost`."""
     if delta <= 0:
         return math.inf
     return max(0.0, float((curve + conversion_cost(EXCESSES, delta)).min()))
 
 
 def delta_of_curve(curve: FloatArray, epsilon: float) -> float:
-    """Return the smallest delta at this epsilon over the orders, at most 1."""
-    with np.errstate(over="ignore"):  # such an order gives no bound
+    """Return the smallest delta at this epsilon over the orders of a curve, at most 1."""
+    with np.errstate(over="ignore"):  # an order that overflows gives no bound
         log_bounds = EXCESSES * (curve - epsilon) + _LOG_FACTOR
     return math.exp(min(0.0, float(log_bounds.min())))
 
 
 _ROUNDING = 2.0**-49
-"""Upper bound on the error of a few operations, relative to the largest of their terms."""
+"""Upper bound on the error of a few operations in doubles, relative to their largest term."""
 _ROOM = 1e-11
-"""Relative slack that bisection leaves for the rounding of a conversion."""
+"""Relative margin that a bisection leaves for the rounding of a conversion."""
 _TERMS = 40
 """Number of terms of a series whose terms fall like one over a factorial."""
 MOST_TIMES = 10**9
+"""Largest number of equal releases or choices in one event."""
 
 
 def require_times(times: int) -> None:
@@ -78,32 +80,33 @@ def require_times(times: int) -> None:
 
 
 def renyi_of_range(eta: float, orders: FloatArray) -> FloatArray:
-    """Largest divergence ``(k,)`` of any two laws of bounded range eta, for orders above 1.
+    """Return the largest divergence ``(k,)`` of two laws of bounded range eta, at orders above 1.
 
-    ``E_Q[(P/Q)**a]`` is convex in the ratio, so the worst ratio takes its two extreme values
-    ``exp(t)`` and ``exp(t - eta)`` alone; the worst t solves a linear equation, which gives
+    linear_programs_and_simplex.md A1. Proof: ``E_Q[(P/Q)**a]`` is convex in the ratio, so the
+    worst ratio takes only its two extreme values ``exp(t)`` and ``exp(t - eta)``. The worst t
+    solves a linear equation, which gives
     ``(k(a eta) - k(eta)) / (a - 1) + k(a eta) - k((a - 1) eta)``, for ``k(x) =
     log(sinh(x / 2) / (x / 2))``. It is at most eta, and at most ``a eta**2 / 8``.
 
     Parameters
     ----------
     eta
-        Above 0.
+        A number above 0.
     orders
-        Shape ``(k,)``.
+        The orders, of shape ``(k,)``.
     """
     excess = orders - 1
     one = _log_sinh_ratio(np.array([eta]))[0]
     all_, others = _log_sinh_ratio(orders * eta), _log_sinh_ratio(excess * eta)
     exact = (all_ - one) / excess + (all_ - others)
     slack = _ROUNDING * ((all_ + one) / excess + all_ + others)
-    with np.errstate(over="ignore"):  # an infinite value does not limit anything
+    with np.errstate(over="ignore"):  # an infinite cap does not limit anything
         caps = np.minimum(eta, orders * (eta * eta) / 8)
     return np.asarray(np.minimum(exact * (1 + _ROUNDING) + slack, caps))
 
 
 def _log_sinh_ratio(x: FloatArray) -> FloatArray:
-    """``log(sinh(x / 2) / (x / 2))`` for x from 0, to a small relative error."""
+    """Return ``log(sinh(x / 2) / (x / 2))`` for x from 0, to a small relative error."""
     low = np.minimum(x, 1.0) / 2
     square = low * low
     series = np.ones_like(square)
@@ -115,20 +118,21 @@ def _log_sinh_ratio(x: FloatArray) -> FloatArray:
 
 
 def renyi_of_draw(largest: float, width: float, sd: float, orders: FloatArray) -> FloatArray:
-    """Divergence ``(k,)`` of one draw from a law that moves along a path between neighbours.
+    """Bound the divergence ``(k,)`` of one draw from a law that is stable between neighbours.
 
-    The log chances move by at most `largest` each, within an interval of length `width`, and at
-    every point of the path their speed has a standard deviation of at most `sd`. The smallest of
-    three bounds: `largest`; the one of `renyi_of_range`; and, with ``A = (a - 1) width``,
+    linear_programs_and_simplex.md, Proposition S2. A path leads from the law under one dataset to
+    the law under its neighbour. Each log probability moves by at most `largest`, and all move
+    within an interval of length `width`. At every point of the path their speed has a standard
+    deviation of at most `sd`. The result is the smallest of three bounds: `largest`; the bound of
+    `renyi_of_range`; and, with
+    ``A = (a - 1) width`` and ``phi(x) = (exp(x) - 1) / x``,
 
-    ``a / (a - 1) sd**2 / width (phi(A + width / 2) - phi(width / 2))``,
+    ``a / (a - 1) sd**2 / width (phi(A + width / 2) - phi(width / 2))``.
 
-    where ``phi(x) = (exp(x) - 1) / x``.
-
-    The last is there because the derivative along the path of ``log E[(P/Q)**a]`` is a times the
-    mean speed under a tilted law; the mean is an integral of covariances of speed and log ratio
-    over the strength of the tilt, and a covariance under the tilted law is at most the one under
-    the law itself times the largest ratio of their densities.
+    Proof of the last. The derivative of ``log E[(P/Q)**a]`` along the path is a times the mean
+    speed under a tilted law. This mean is an integral, over the strength of the tilt, of the
+    covariance of speed and log ratio. A covariance under the tilted law is at most the covariance
+    under the law itself, times the largest ratio of their densities.
     """
     by_range = np.minimum(renyi_of_range(width, orders), largest)
     excess = orders - 1
@@ -141,10 +145,11 @@ def renyi_of_draw(largest: float, width: float, sd: float, orders: FloatArray) -
 
 
 def rho_of_draw(largest: float, width: float, sd: float) -> float:
-    """The zCDP of one draw: a bound on its Renyi divergence over the order, at every order.
+    """Return the rho of one draw: a bound on its Renyi divergence over the order, at every order.
 
-    Divergences grow with the order, so between two orders the one of the larger, over the
-    smaller order, bounds the ratio. A range of width c is never worth more than ``c**2 / 8``.
+    Divergences increase with the order. So between two of the orders the ratio is at most the
+    divergence of the larger one over the smaller one. A bounded range c costs at most
+    ``c**2 / 8`` in any case.
     """
     curve = renyi_of_draw(largest, width, sd, ORDERS)
     below, above = np.append(1.0, ORDERS), np.append(curve, largest)
@@ -152,7 +157,7 @@ def rho_of_draw(largest: float, width: float, sd: float) -> float:
 
 
 def _phi_difference(x: FloatArray, y: float, gap: FloatArray) -> FloatArray:
-    """``phi(x) - phi(y)``, rounded up, for ``phi(x) = (exp(x) - 1) / x`` and ``x = y + gap``."""
+    """Return ``phi(x) - phi(y)``, rounded up; ``phi(x) = (exp(x) - 1) / x`` and ``x = y + gap``."""
     if y >= 350:  # the exponential would overflow, so there is no bound
         return np.full_like(x, math.inf)
     near = np.minimum(x, 1.0)
@@ -172,27 +177,28 @@ def _phi_difference(x: FloatArray, y: float, gap: FloatArray) -> FloatArray:
 
 
 def range_within(target: Promise, times: int) -> float:
-    """Largest eta for which so many choices of bounded range eta keep the target.
+    """Find the largest eta for which so many choices of bounded range eta keep the target.
 
-    Each choice may depend on those before it. Pure epsilons and rho add up; for an approximate
-    target the cheaper of pure epsilons and Renyi divergences is taken.
+    linear_programs_and_simplex.md A3. Each choice may depend on those before it. Under pure
+    epsilon the ranges add up, and under zCDP their rhos do. For an approximate target the better
+    of the sum of ranges and the sum of Renyi divergences is taken.
 
     Parameters
     ----------
     target : PureDP, ZCDP or ApproxDP
-        A delta of the target is spent on the conversion alone.
+        The guarantee to keep; its delta, if any, is spent on the conversion alone.
     times
-        From 1.
+        The number of choices, from 1.
 
     Returns
     -------
     float
-        Rounded towards privacy.
+        The range, rounded towards privacy.
 
     Raises
     ------
     GuaranteeError
-        If no eta keeps the target.
+        If there is not an eta that keeps the target.
     """
     require_times(times)
     match target:
@@ -222,5 +228,8 @@ def _range_of_approximate(target: ApproxDP, times: int) -> float:
 
 
 def epsilon_of_choices(eta: float, times: int, delta: float) -> float:
-    """Return epsilon at this delta of `times` adaptive choices of bounded range eta."""
+    """Return the epsilon at this delta of `times` adaptive choices of bounded range eta.
+
+    linear_programs_and_simplex.md A2: the better of the sum of ranges and the sum of curves.
+    """
     return min(times * eta, epsilon_of_curve(times * renyi_of_range(eta, ORDERS), delta))

@@ -1,4 +1,4 @@
-"""The price of several releases together: composition, filters, and the ledger."""
+"""The price of several releases together: composition, filters and the ledger."""
 
 from privatelr.privacy.accounting.agreement import in_agreement, require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, delta_of, epsilon_of, fits

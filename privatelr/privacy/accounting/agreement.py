@@ -1,14 +1,14 @@
-"""Whether the events of a release agree with its guarantee.
+"""The check that the events of a release agree with its guarantee.
 
-An event says how a release was made, and is cheaper to compose than a guarantee. So a ledger
-counts it, but only together with a guarantee that it accounts for: the composed events
-must imply the guarantee, and may not imply half of it. Without the first, a release could be told
-in events that do not keep what it promises; without the second, one that costs 50 could be told
-in events that cost nothing. Between the two lies the usual slack of releases: numbers of
+An event says how a release was made, and composes to less than a guarantee does. So a ledger
+counts events, but only if they account for the guarantee that they come with: the composed events
+must imply the guarantee, and must not imply half of it. Without the first condition, a release
+could state events that do not keep what it promises. Without the second, a release of price 50
+could state events that cost nothing. The usual slack of releases lies between the two: numbers of
 draws are integers, and the parts of a price are added up although their noise composes to less.
 
 The check finds contradictory prices. It cannot find out whether a release was made as its
-event says; the caller who charges it is responsible for that.
+events say; the caller who charges it is responsible for that.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, tilt_log_de
 from privatelr.privacy.renyi_divergence import rho_of_draw
 
 _ROUNDING = 1e-9
-"""Relative excess that events may have over a guarantee, because their numbers are solved for."""
+"""Largest relative excess of events over a guarantee; their numbers are solved for numerically."""
 _MOST_SPLITS = 4
+"""Largest number of Gaussian releases that are tried as the one that is set apart."""
 
 
 def require_agreement(guarantee: Promise, events: tuple[Event, ...]) -> None:
@@ -44,18 +45,18 @@ def require_agreement(guarantee: Promise, events: tuple[Event, ...]) -> None:
 
 
 def in_agreement(guarantee: Promise, events: tuple[Event, ...]) -> tuple[Event, ...]:
-    """The events if they account for the guarantee; otherwise none, so that it is counted."""
+    """Return the events if they account for the guarantee; if not, none, so that it is counted."""
     return () if _fault(guarantee, events) else events
 
 
-@lru_cache(maxsize=1024)  # of public facts; a file has the same release many times
+@lru_cache(maxsize=1024)  # of public facts; the file of a ledger may repeat a release many times
 def _fault(guarantee: Promise, events: tuple[Event, ...]) -> str:
-    """What is wrong with events, in words; nothing if they account for the guarantee."""
+    """Say in words what is wrong with events; nothing if they account for the guarantee."""
     if not events:
         return ""
     if not implied(events, guarantee):
         return f"do not imply {guarantee}"
-    # delta is not halved: a release may need no delta, and then costs the same epsilon
+    # delta is not halved: a release that needs no delta costs the same epsilon at half of it
     halves = {name: value / 2 for name, value in prices(guarantee).items() if name != "delta"}
     half: Promise = replace(guarantee, **halves)  # type: ignore[arg-type]
     if isinstance(half, ApproxDP):
@@ -103,7 +104,7 @@ def _rho(event: Event) -> float:
 def _holds(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
     """Whether the events have this epsilon at this delta, without loss distributions.
 
-    The answer may not depend on an optional library.
+    These need an optional library, on which the answer may not depend.
     """
     total = bounds.composition(counts)
     rest = exact(delta) - total.lost
@@ -118,10 +119,10 @@ def _holds(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
 
 
 def _holds_by_tilt(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
-    """The same by Theorem 4.2, for one tilt beside Gaussian releases and pure ones.
+    """Whether they do by Theorem 4.2 of privacy.md: one tilt beside Gaussian and pure releases.
 
-    All Gaussian releases are taken as the shield of the tilt; or one of them is set apart, and
-    has a part of epsilon and delta to itself.
+    All Gaussian releases count as shields of the tilt. Or one of them is set apart, with a part
+    of epsilon and of delta for itself.
     """
     others = {event: k for event, k in counts.items() if not isinstance(event, PureDP | ApproxDP)}
     tilts = [event for event, k in others.items() if isinstance(event, TiltEvent) and k == 1]
@@ -139,7 +140,10 @@ def _holds_by_tilt(counts: Mapping[Event, int], epsilon: float, delta: float) ->
 def _holds_in_parts(
     tilt: TiltEvent, out: float, apart: float, epsilon: float, delta: float
 ) -> bool:
-    """Whether some part of delta suffices for a tilt, and the rest for a Gaussian release."""
+    """Whether a part of delta suffices for a tilt and the rest for a Gaussian release.
+
+    The best part is searched for.
+    """
 
     def excess(log_odds: float) -> float:
         share = float(scipy.special.expit(log_odds))

@@ -1,12 +1,12 @@
 """Bounds on the price of several releases together, by several methods, and the best of them.
 
-An entry has a guarantee and possibly events that say how it is kept. Both are valid prices, so
+An entry has a guarantee, and may have events that say how it is kept. Both are valid prices, so
 the lower one is used.
 
 The methods are sums of decimals (three times 0.1 makes 0.3), the exact formula for Gaussian
-releases, Renyi divergences, and loss distributions if dp-accounting is installed. Of it only
-the distributions are used, not its events: those double the sensitivity for REPLACE_ONE, while
-the sensitivity here is already that of REPLACE_ONE (privacy.md 9).
+releases, Renyi divergences, and loss distributions if dp-accounting is installed. Only the
+distributions of that library are used, not its events: these double the sensitivity for
+REPLACE_ONE, while the sensitivity here is already that of REPLACE_ONE (privacy.md 9).
 """
 
 from __future__ import annotations
@@ -34,13 +34,17 @@ from privatelr.types import FloatArray
 _STEPS = 20_000
 """Number of steps of the grid of losses, from 0 to the epsilon that other methods find."""
 _MOST_STEPS = 200_000
+"""Largest number of steps from 0 to the largest loss."""
 _SMALLEST_DELTA = 1e-10
-"""Smallest delta at which rounding of loss distributions is negligible."""
+"""Smallest delta at which the rounding of loss distributions is negligible."""
 _ROUNDING = 1e-13
-"""Bound on what one convolution loses to rounding, and on the grid relative to delta."""
+"""Probability that one convolution may lose to rounding, at most."""
 _SLACK = 1e-9
+"""Share of delta that is kept back for rounding."""
 _MOST_KINDS = 40
+"""Largest number of different events whose loss distributions are composed."""
 _LARGEST_LOSS = 200.0
+"""Largest epsilon for which loss distributions are composed."""
 
 
 # -- charges -----------------------------------------------------------------------------------
@@ -48,20 +52,20 @@ _LARGEST_LOSS = 200.0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One charge.
+    """One charge to a ledger.
 
     Attributes
     ----------
     label : str
-        What was released, as described by the caller who charged it.
+        A description of the release by the caller who charged it.
     guarantee : PureDP, ZCDP or ApproxDP
-        What one release promises.
+        The guarantee of one release.
     events : tuple of Event
         The same release in more detail; empty if the guarantee describes it fully.
     part : str or None
-        The part of the rows that it was made from; None for all of them.
+        The part of the rows that the release was made from; None for all rows.
     times : int
-        How many such releases were made of the same records.
+        The number of such releases that were made from the same records.
     """
 
     label: str
@@ -83,7 +87,7 @@ class Entry:
 
 
 def priced(guarantee: Guarantee | Event) -> Promise:
-    """Return the guarantee of an event; raises an error if it cannot be composed with others."""
+    """Return a guarantee that can be composed with others; refuse everything else."""
     if isinstance(guarantee, Promise):
         return guarantee
     if isinstance(guarantee, NonPrivate):
@@ -96,18 +100,18 @@ def priced(guarantee: Guarantee | Event) -> Promise:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What is composed, in the form that the bounds need.
+    """The events to compose, in the form that the bounds need.
 
     Attributes
     ----------
     lost : Fraction
-        Sum of the deltas of the approximate events. It is subtracted first; then an approximate
-        event counts as a pure one (Kairouz, Oh and Viswanath 2015, Theorem 3.1).
+        The sum of the deltas of the approximate events. It is subtracted first; then an
+        approximate event counts as a pure one (Kairouz, Oh and Viswanath 2015, Theorem 3.1).
     pure : Fraction
-        Epsilons of the pure events, these among them.
+        The sum of the epsilons of the pure events, those of the approximate ones included.
     counts : Mapping
-        All events and how often each happens, pure ones among them; at most one is Gaussian
-        and at most one zCDP.
+        The number of times that each event occurs, pure ones included. At most one is Gaussian,
+        and at most one is zCDP.
     """
 
     lost: Fraction
@@ -122,7 +126,7 @@ class Composition:
 
 
 def composition(counts: Mapping[Event, int]) -> Composition:
-    """Take the deltas off the top, and merge what composes exactly."""
+    """Sum up the deltas, and merge the events that compose exactly."""
     lost = pure = rho = Fraction(0)
     merged: Counter[Event] = Counter()
     mus: list[float] = []
@@ -164,12 +168,12 @@ def epsilon_by_sum(total: Composition, delta: float) -> float:
 
 
 def epsilon_by_renyi(total: Composition, delta: float) -> float:
-    """Smallest over the orders (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    """Return the smallest epsilon over the orders of the summed curve, by `epsilon_of_curve`."""
     return math.inf if delta <= 0 else epsilon_of_curve(renyi_total(total), delta)
 
 
 def renyi_total(total: Composition) -> FloatArray:
-    """Renyi divergence of each of `ORDERS`, without what is lost already."""
+    """Return the sum of the Renyi divergences at each of `ORDERS`; `lost` is not part of it."""
     sums = np.zeros_like(ORDERS)
     for event, k in total.counts.items():
         sums += k * _curve(event)
@@ -182,7 +186,7 @@ def _curve(event: Event) -> FloatArray:
 
 
 def renyi_at(total: Composition, order: float) -> float:
-    """Renyi divergence of any order above 1, without what is lost already."""
+    """Return the sum of the Renyi divergences at one order above 1; `lost` is not part of it."""
     return math.fsum(k * _renyi_at(event, order) for event, k in total.counts.items())
 
 
@@ -193,7 +197,7 @@ _renyi_at = lru_cache(maxsize=4096)(renyi)
 
 
 def epsilon_by_losses(total: Composition, delta: float) -> float:
-    """By privacy loss distributions; infinity where they cannot be had."""
+    """Return epsilon by privacy loss distributions; infinity if they are not available."""
     known = min(epsilon_by_sum(total, delta), epsilon_by_renyi(total, delta))
     losses = _losses(total.counts, known) if delta >= _SMALLEST_DELTA else None
     spare = delta * (1 - _SLACK) - _ROUNDING * (1 + len(total.counts))
@@ -210,7 +214,7 @@ def delta_by_losses(total: Composition, epsilon: float) -> float:
 
 
 def _losses(counts: Mapping[Event, int], scale: float) -> Any | None:
-    """The distribution of the sum of all losses, rounded up to a grid; None without the library."""
+    """Compose the distribution of the sum of losses, rounded up to a grid; None without library."""
     known = all(isinstance(event, PureDP | GaussianEvent | TiltEvent) for event in counts)
     if not known or not 0 < len(counts) <= _MOST_KINDS or not 0 < scale <= _LARGEST_LOSS:
         return None
@@ -222,7 +226,8 @@ def _losses(counts: Mapping[Event, int], scale: float) -> Any | None:
     step = max(scale / _STEPS, widest / _MOST_STEPS)
     smallest = min((e.epsilon for e in counts if isinstance(e, PureDP)), default=0.0)
     if smallest >= step:
-        # a divisor of the smallest pure epsilon, nearly: rounding up must not add a step
+        # the step nearly divides the smallest pure epsilon, and a bit more keeps rounding up from
+        # adding a step
         step = smallest / math.ceil(smallest / step) * (1 + 1e-12)
     composed = None
     for event, k in counts.items():
@@ -233,7 +238,7 @@ def _losses(counts: Mapping[Event, int], scale: float) -> Any | None:
 
 
 def _width(event: Event, times: int) -> float:
-    """Return about the largest loss; a tilt exceeds it with a probability below rounding."""
+    """Return about the largest loss; it is exceeded with a probability below rounding."""
     match event:
         case PureDP(epsilon=epsilon):
             return times * epsilon
@@ -245,11 +250,11 @@ def _width(event: Event, times: int) -> float:
 
 
 def _distribution(library: Any, event: Event, step: float) -> Any:
-    """Losses that dominate those of an event, rounded up to multiples of the step."""
+    """Make a distribution of losses, multiples of the step, that dominates that of an event."""
     masses: Mapping[int, float]
     match event:
         case GaussianEvent(mu=mu):
-            # mu has the sensitivity of our neighbours, so the library's relation adds nothing
+            # mu has the sensitivity of our neighbours, so the library must not double it
             return library.from_gaussian_mechanism(
                 standard_deviation=1 / mu, sensitivity=1, value_discretization_interval=step
             )
@@ -271,23 +276,23 @@ def _distribution(library: Any, event: Event, step: float) -> Any:
 
 
 def epsilon_of(entries: Iterable[Entry], delta: float) -> float:
-    """Epsilon at which all entries together are approximately private with this delta.
+    """Return an epsilon at which all entries together are approximately private with this delta.
 
-    All entries are taken to be about the same records, whatever their parts. Never negative;
-    infinity if no bound holds at so small a delta.
+    All entries are taken to be about the same records, whatever their parts. The result is never
+    negative, and is infinite if no bound holds at so small a delta.
     """
     return min(_epsilons(list(entries), delta), default=math.inf)
 
 
 def fits(entries: Iterable[Entry], epsilon: float, delta: float) -> bool:
-    """Whether ``epsilon_of(entries, delta) <= epsilon``; dear bounds only where cheap ones fail."""
+    """Whether ``epsilon_of(entries, delta) <= epsilon``; slow bounds are tried last."""
     return any(bound <= epsilon for bound in _epsilons(list(entries), delta))
 
 
 def delta_of(entries: Iterable[Entry], epsilon: float) -> float:
-    """Delta at which all entries together are approximately private with this epsilon.
+    """Return a delta at which all entries together are approximately private with this epsilon.
 
-    Never negative; 1 if nothing better is known.
+    The result is never negative, and is 1 if no bound is lower.
     """
     bounds = [
         at_least(total.lost + Fraction(rest))
@@ -298,7 +303,7 @@ def delta_of(entries: Iterable[Entry], epsilon: float) -> float:
 
 
 def _deltas(total: Composition, epsilon: float) -> Iterator[float]:
-    """Bounds on delta at this epsilon, without what is lost already."""
+    """Yield bounds on the delta at this epsilon; `lost` has to be added to them."""
     others = total.others
     left = exact(epsilon) - total.pure
     if left >= 0:
@@ -314,7 +319,7 @@ def _deltas(total: Composition, epsilon: float) -> Iterator[float]:
 
 
 def _epsilons(entries: Sequence[Entry], delta: float) -> Iterator[float]:
-    """Yield bounds: those that are fast to compute for all readings, then the slow ones."""
+    """Yield bounds on epsilon: first those that are fast to compute, for all readings."""
     readings = _readings(entries)
     for bound in (epsilon_by_sum, epsilon_by_renyi, epsilon_by_losses):
         for total in readings:
@@ -324,11 +329,12 @@ def _epsilons(entries: Sequence[Entry], delta: float) -> Iterator[float]:
 
 
 def _readings(entries: Sequence[Entry]) -> list[Composition]:
-    """By the guarantees, by the events, by those with choices as pure, and by those without tilts.
+    """Return compositions of the same entries, each of which is a valid account of them.
 
-    Choices are cheaper as pure ones where they are few. The last is for a tilt that was
-    calibrated to an approximate guarantee by Theorem 4.2, which its Renyi divergences do not
-    reach.
+    The first counts guarantees and the second events. A third counts events with choices as pure
+    ones, which is cheaper if choices are few. A fourth counts the guarantees of entries that have
+    a tilt, and the events of the others: a tilt that was calibrated by Theorem 4.2 of privacy.md
+    has a lower price by its guarantee than by its Renyi divergences.
     """
 
     def without_tilts(entry: Entry) -> tuple[Event, ...]:
@@ -350,7 +356,7 @@ def event_counts(
     entries: Iterable[Entry],
     events_of: Callable[[Entry], tuple[Event, ...]] = lambda entry: entry.events,
 ) -> Counter[Event]:
-    """How often each event happens in the entries; a guarantee where there are no events."""
+    """Count how often each event occurs in the entries; an entry without events counts as one."""
     counts: Counter[Event] = Counter()
     for entry in entries:
         for event in events_of(entry) or (entry.guarantee,):

@@ -1,9 +1,9 @@
 """Rules by which a ledger counts prices that may depend on the results of earlier releases.
 
-A rule is fixed before the first release. (The first charge may choose it, since nothing has been
-released by then.) The least of several valid accounts, taken afterwards, is not such a rule: by
-earlier results, an adversary can steer towards the account that charges least. The docstring of
-each rule states what is proven for it.
+A rule is fixed before the first release. (The first charge may choose it, because nothing has been
+released by then.) The least of several valid accounts, taken afterwards, is not such a rule: an
+adversary who sees earlier results can steer towards the account that charges least. The docstring
+of each rule states what is proven for it.
 
 One release may have several valid prices. The choice among them may depend on anything,
 because each of them is a bound.
@@ -32,19 +32,21 @@ from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.renyi_divergence import EXCESSES, conversion_cost
 
 MOST_KEPT = 0.25
+"""Largest share of delta that may be kept for releases that have their own delta."""
 _KEPT = 0.1
-"""Share of delta for releases that have their own delta; it costs about a percent of epsilon."""
+"""Usual share of delta that is kept for such releases; it costs about a percent of epsilon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
     """Epsilons add up, and so do deltas.
 
-    It holds for prices chosen by results (the basic filter of Rogers, Roth, Ullman and Vadhan
-    2016). Proof: a release of ``(epsilon_i, delta_i)`` reveals everything with probability delta_i,
-    and otherwise one whose losses are at most epsilon_i (Kairouz, Oh and Viswanath 2015, Theorem
-    3.1). So along every path that the rule admits the losses add up to no more than epsilon, and
-    the chance that all is ever said is at most the largest sum of deltas.
+    The rule holds for prices that are chosen by results (the basic filter of Rogers, Roth, Ullman
+    and Vadhan 2016). Proof: a release of ``(epsilon_i, delta_i)`` is no worse than one that reveals
+    everything with probability delta_i and otherwise has losses of at most epsilon_i (Kairouz, Oh
+    and Viswanath 2015, Theorem 3.1). So along every path that the rule admits the losses add up to
+    at most epsilon, and the probability that everything is ever revealed is at most the largest
+    sum of deltas.
     """
 
     def __str__(self) -> str:
@@ -53,30 +55,32 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Renyi:
-    """Renyi divergences of one order add up; or pure epsilons do, if that is less.
+    """Renyi divergences of one order add up; or epsilons and deltas do, if that is less.
 
-    Divergences of one order add up to a filter (Feldman and Zrnic 2021; for zCDP and deltas
-    beside it Whitehouse, Ramdas, Rogers and Wu 2023). Proof: for outcomes so far with likelihood
-    ratio Z and prices r_i, the mean of ``Z**a exp(-(a - 1) (r_1 + ... + r_k))`` under the other
-    data does not grow with k, whatever chooses r_k by the outcomes before; so the whole has a
-    divergence of at most the largest sum. It is converted once, at that order.
+    Divergences of one order are a valid filter (Feldman and Zrnic 2021; with zCDP and deltas
+    Whitehouse, Ramdas, Rogers and Wu 2023). Proof: let Z be the likelihood ratio of the outcomes
+    so far, and r_i the prices. The mean of ``Z**a exp(-(a - 1) (r_1 + ... + r_k))`` under the
+    other data does not increase with k, in whatever way r_k is chosen by the outcomes before. So
+    all releases together have a divergence of at most the largest sum. It is converted to epsilon
+    once, at that order.
 
-    Beside it, sums are counted, with a share of delta of their own; what fits by one of the two
-    fits. Proof: let A be the outcomes along which the sums stay within epsilon and their share.
-    Any set of outcomes in A is at most ``exp(epsilon)`` times as likely, but for that share, as
-    there the releases are those of a ledger that counts by `Sums` alone. Any other set is, but
-    for the rest of delta, as there the releases are those of one that counts by divergences
-    alone. A set has a part of each kind, and the two of them make delta.
+    Sums are counted as well, with a share of delta of their own, and a release fits if it fits by
+    one of the two counts. Proof: let A be the outcomes along which the sums stay within epsilon
+    and their share. A set of outcomes in A is at most ``exp(epsilon)`` times as likely, up to that
+    share, because in A the releases are those of a ledger that counts by `Sums` alone. A set
+    outside of A is so up to the rest of delta, because there the releases are those of a ledger
+    that counts by divergences alone. Every set has a part of each kind, and the two add to delta.
 
-    Releases without a divergence, with a delta of their own, are taken as in `Sums` from a second
-    share of the same size that the conversion does not get; what they are otherwise is pure.
+    Releases with a delta of their own have no divergence. Their deltas are taken, as in `Sums`,
+    from a second share of the same size, which the conversion does not get. Apart from its delta
+    such a release counts as a pure one.
 
     Attributes
     ----------
     excess : float
         The order minus one.
     kept : float
-        Share of delta for sums, and again for releases that have no divergence; up to 0.25.
+        The share of delta for sums, and again for releases without a divergence; at most 0.25.
     """
 
     excess: float
@@ -88,17 +92,18 @@ class Renyi:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPrices:
-    """Prices that were declared in advance, composed once and as well as can be.
+    """Prices that were declared in advance are composed once, by the best bound there is.
 
-    Which of them are used, and in which order, may depend on results. (After any history, the
-    losses still to come are at most those of what is declared and not used: by induction from
-    the end, as each loss is dominated by the one that was composed, and independent sums do not
-    depend on the order. A release that is left out only makes delta smaller.)
+    Which of them are used, and in which order, may depend on results. Proof: after any history,
+    the losses still to come are at most those of the prices that are declared and not used. This
+    follows by induction from the end, because each loss is dominated by the one that was
+    composed, and independent sums do not depend on the order. A release that is left out only
+    makes delta smaller.
 
     Attributes
     ----------
     prices : tuple of Entry
-        What was declared; their labels and parts are empty.
+        The declared prices; their labels and parts are empty.
     """
 
     prices: tuple[Entry, ...]
@@ -109,6 +114,7 @@ class DeclaredPrices:
 
 
 Rule = Sums | Renyi | DeclaredPrices
+"""A way to count entries that remains valid if results choose the prices."""
 
 
 ACCOUNTS = ("sum", "renyi")
@@ -116,7 +122,7 @@ ACCOUNTS = ("sum", "renyi")
 
 
 def named_rule(account: str | None, epsilon: float, delta: float) -> Rule | None:
-    """The rule of this name for a budget; with None and a delta, the first charge decides."""
+    """Return the rule of this name for a budget; None if the first charge is to decide."""
     if account is not None:
         require_choice(GuaranteeError, "account", account, ACCOUNTS)
     if account == "sum" or delta == 0:
@@ -125,10 +131,10 @@ def named_rule(account: str | None, epsilon: float, delta: float) -> Rule | None
 
 
 def candidates(epsilon: float, delta: float, first: Entry) -> tuple[Rule, ...]:
-    """Rules for a budget whose first charge is this one, the most useful first.
+    """Return rules for a budget whose first charge is this one, the most useful first.
 
-    A release that takes all that there is fits by the order that is best for itself, or by its
-    own epsilon and delta.
+    The later ones are for a release that takes the whole budget: it fits by the order that is
+    best for itself, or by its own epsilon and delta.
     """
     if delta == 0:
         return (Sums(),)
@@ -144,16 +150,16 @@ def candidates(epsilon: float, delta: float, first: Entry) -> tuple[Rule, ...]:
 
 
 def renyi_rule(epsilon: float, delta: float) -> Renyi:
-    """The order at which a budget holds most zCDP; a function of the budget alone."""
+    """Return the rule of the order at which a budget holds most zCDP, from the budget alone."""
     converted = conversion_cost(EXCESSES, _converted(delta, _KEPT))
     rho = (epsilon - converted) / (1 + EXCESSES)
     return Renyi(float(EXCESSES[int(np.argmax(rho))]), _KEPT)
 
 
 def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
-    """Smallest epsilon of a budget at this delta that covers the entries by this rule.
+    """Return the smallest epsilon of a budget at this delta that covers the entries by this rule.
 
-    All entries are taken to be about the same records. Infinity if none does.
+    All entries are taken to be about the same records. It is infinite if no budget covers them.
     """
     if not entries:
         return 0.0
@@ -164,7 +170,7 @@ def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
 
 
 def has_room(rule: Rule, entries: Sequence[Entry], epsilon: float, delta: float) -> bool:
-    """Whether ``epsilon_used(...) <= epsilon``; the dearer count only where the cheap one fails."""
+    """Whether ``epsilon_used(...) <= epsilon``; sums are tried first, as they are fast."""
     if isinstance(rule, Renyi) and _by_sums(entries, kept_delta(rule, delta)) <= epsilon:
         return True
     return epsilon_used(rule, entries, delta) <= epsilon
@@ -176,13 +182,13 @@ def _composed(plan: tuple[Entry, ...], delta: float) -> float:
 
 
 def pure_left(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delta: float) -> float:
-    """About the largest pure epsilon, from 0, that still fits into a budget beside the entries."""
+    """Return about the largest pure epsilon that still fits into a budget beside the entries."""
     used = _by_sums(entries, kept_delta(rule, delta))
     rest = at_most(exact(epsilon) - exact(used)) if math.isfinite(used) else 0.0
     divergence = epsilon - _by_divergence(rule, entries, delta)
     if not isinstance(rule, Renyi) or divergence <= 0:
         return max(rest, 0.0)
-    # the pure epsilon that has this divergence, from below
+    # find the pure epsilon that has this divergence, from below
     low, high, order = 0.0, divergence, 1 + rule.excess
     while high < 1e9 and renyi(PureDP(high), order) <= divergence:
         low, high = high, 2 * high
@@ -193,7 +199,7 @@ def pure_left(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delt
 
 
 def _by_sums(entries: Sequence[Entry], delta: float) -> float:
-    """Sum of the epsilons at this delta; infinity if there is none."""
+    """Add up the epsilons; infinity if an entry has none, or if the deltas exceed this one."""
     epsilon = lost = Fraction(0)
     for entry in entries:
         known = entry.guarantee
@@ -215,7 +221,7 @@ def _by_sums(entries: Sequence[Entry], delta: float) -> float:
 
 
 def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, delta: float) -> float:
-    """How much of what a budget holds is used, by the account that has more left; 1 is all."""
+    """Return the used share of a budget, by the account that has more left; 1 is all of it."""
     share = _by_sums(entries, kept_delta(rule, delta)) / epsilon
     none = _by_divergence(rule, [], delta)
     if none < epsilon:
@@ -229,7 +235,7 @@ def kept_delta(rule: Rule | None, delta: float) -> float:
 
 
 def _by_divergence(rule: Sums | Renyi, entries: Sequence[Entry], delta: float) -> float:
-    """Epsilon by the divergence of one order, with what the kept shares leave of delta."""
+    """Return epsilon by the divergence of one order, with the delta that kept shares leave."""
     if isinstance(rule, Sums) or delta <= 0:
         return math.inf
     total = bounds.composition(event_counts(entries))
@@ -240,12 +246,12 @@ def _by_divergence(rule: Sums | Renyi, entries: Sequence[Entry], delta: float) -
 
 
 def _converted(delta: float, kept: float) -> float:
-    """Return the part of delta that is left for the conversion."""
+    """Return the part of delta that the kept shares leave for the conversion."""
     return at_most(exact(delta) * (1 - 2 * exact(kept)))
 
 
 def declared(offered: Any) -> tuple[Entry, ...]:
-    """Prices as entries, equal ones together; each is a guarantee, or one with its events."""
+    """Read prices as entries, equal ones merged; each is a guarantee, or one with its events."""
     takes = "a list of guarantees, each alone or with a list of its events"
     if not isinstance(offered, Iterable) or isinstance(offered, str):
         raise GuaranteeError(f"prices={show(offered)}: prices takes {takes}.")
@@ -263,7 +269,7 @@ def declared(offered: Any) -> tuple[Entry, ...]:
 
 
 def unused(rule: DeclaredPrices, entries: Sequence[Entry]) -> Counter[Entry] | None:
-    """What is left of a plan after these entries; None if one of them is not in it.
+    """Return the prices of a plan that these entries leave; None if no price covers one of them.
 
     Each entry takes the cheapest of the declared prices that cover it.
     """

@@ -1,8 +1,8 @@
 """A budget, and everything that was released from it.
 
-A ledger stays one account however it is passed on: copies, clones and pickles of it within the
-process are the ledger itself, and threads share it. Another process gets a read-only copy that
-refuses every charge, so that nothing is spent unseen.
+A ledger stays one account however it is passed on. Within the process copies, clones and pickles
+of it are the ledger itself, and threads share it. Another process gets a read-only copy that
+refuses every charge, so that every charge is recorded in one place.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
 _LOCK = ForkSafeLock()
-"""The one lock of all ledgers: a charge to several is all or nothing, and cannot deadlock."""
+"""One lock for all ledgers: a charge to several of them is all or nothing, without deadlock."""
 Places = tuple[tuple["Ledger", "str | None"], ...]
 _OPEN: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
+"""The ledgers of this process by their keys, so that a pickle finds its ledger again."""
 _ACTIVE: list[Ledger] = []
+"""The ledgers whose blocks are open, the innermost last."""
 _MARK = "PRIVATELR_LEDGER"
-"""Environment variable that tells a process started inside a block which process has the ledger."""
+"""Environment variable by which a process that is started inside a block learns who opened it."""
 _ELSEWHERE = (
     "ledger: it is kept in another process, and this one can only read it; charge it there "
     "(threads share it), or resume it with Ledger.from_json(ledger.to_json()) once that process "
@@ -48,8 +50,8 @@ class Account(ABC):
     Attributes
     ----------
     places : tuple of (Ledger, str or None)
-        Where a charge is recorded, in all of these or in none: the ledgers, each with the part
-        of the rows that it is about; None for all of them.
+        The ledgers that record a charge, in all of them or in none, each with the part of the
+        rows that the charge is about; None for all rows.
     """
 
     @property
@@ -74,34 +76,34 @@ class Account(ABC):
         Parameters
         ----------
         guarantee
-            What the release promises.
+            The guarantee of the release.
         events
             The same release in more detail, which may compose to less. Together they must imply
-            the guarantee, and may not imply half of it: what is said to cost little is not
-            believed beside a price that is high.
+            the guarantee, and must not imply half of it: low costs that are stated beside a high
+            price are not believed.
         label
-            What is released, for the page; it may not depend on private values.
+            A description of the release for the page; it must not depend on private values.
         times
-            How many such releases are made of the same records: all draws of a bootstrap,
-            say. If a record can stand several times in what one release is made from, charge
-            `privatelr.privacy.events.grouped` of its guarantee. Only what is resampled from
-            releases, not from records, costs nothing.
+            The number of such releases that are made from the same records, such as all draws
+            of a bootstrap. If a record can occur several times in the input of one release, charge
+            `privatelr.privacy.events.grouped` of its guarantee. A resample costs nothing only if
+            it is drawn from releases, not from records.
 
         Returns
         -------
         Entry
-            As it stands in the first ledger.
+            The entry of the first ledger.
 
         Raises
         ------
         GuaranteeError
-            If it would overdraw the budget, has no guarantee, has events that do not account for
-            it or is about other neighbours, or if this process does not keep the ledger. Nothing
-            is recorded then.
+            If the release would overdraw the budget, has no guarantee, has events that do not
+            account for it or is about other neighbours, or if this process does not keep the
+            ledger. Nothing is recorded then.
 
         Notes
         -----
-        Charges no other account; a fit with ``ledger=`` also charges those of open blocks.
+        It charges no other account. A fit with ``ledger=`` also charges the ledgers of open blocks.
         """
         entry = Entry(label, priced(guarantee), tuple(events), None, times)
         require_agreement(entry.guarantee, entry.events)
@@ -124,16 +126,17 @@ class Ledger(Account):
     epsilon : float
         The whole budget.
     delta : float, default 0.0
-        The delta at which it is counted; with 0, only pure releases fit.
+        The delta at which the budget is counted; with 0, only pure releases fit.
     neighbours : {"replace", "zero-out"} or Neighbours
-        What every guarantee in it is about: one record replaced by another, as for every fit; or
-        by one of zeros, as a `PrivateFTRL` may be.
+        The neighbours that every guarantee in it is about: one record replaced by another one, as
+        for every fit, or by zeros, as `PrivateFTRL` allows.
     account : {"renyi", "sum"}, optional
-        How a budget with a delta is counted. ``"renyi"``: by the Renyi divergence of one order,
-        or by sums if they are less and their deltas make a tenth of delta at most. ``"sum"``:
-        epsilons add up, and deltas. By default the first charge decides, for good: ``"renyi"``
-        unless it fits only into sums, as a release does that takes all. (The least of several
-        accounts, after prices that results chose, is not private.) Without a delta, by sums.
+        The rule by which a budget with a delta is counted. ``"renyi"`` counts the Renyi
+        divergence of one order, or sums if they are less and their deltas add up to at most a
+        tenth of delta. ``"sum"`` adds up epsilons and deltas. By default the first charge decides
+        once and for all: it takes ``"renyi"`` unless it fits by sums only, as does a release that
+        takes the whole budget. (The least of several accounts is not valid if results chose
+        prices.) A budget without a delta is counted by sums.
 
     Raises
     ------
@@ -142,16 +145,16 @@ class Ledger(Account):
 
     Notes
     -----
-    As a context (``with Ledger(1.0):``) it is charged by every fitting function that is given
-    no other ledger, in every thread of the process. Of nested blocks all ledgers are charged
-    or none, so that an inner block can be an allowance within the outer budget. A charge is
-    never taken back, not even if the release fails afterwards.
+    As a context (``with Ledger(1.0):``) it is charged by every fitting function, in every thread
+    of the process. Nested blocks charge all their ledgers or none, so that an inner block can be
+    an allowance within the outer budget. A charge is never taken back, not even if the release
+    fails afterwards.
 
-    **Privacy.** *Covered*: all recorded releases together, by the budget. Each of them, and its
-    price, may be chosen by the results of the ones before. *Neighbours*: one record replaced, the
-    same in all of them, by another record or by zeros as `neighbours` says. *Assumed
-    public*: the budget, the account, labels and parts. *Not covered*: releases that the ledger is
-    not told of, and guarantees and events that are not true.
+    **Privacy.** *Covered*: all recorded releases together, by the budget. Each release, and its
+    price, may be chosen by the results of earlier ones. *Neighbours*: one record, the same in all
+    releases, is replaced by another record or by zeros, as `neighbours` says. *Assumed public*:
+    the budget, the account, labels and parts. *Not covered*: releases that the ledger is not told
+    of, and guarantees and events that are not true.
     """
 
     def __init__(
@@ -185,12 +188,13 @@ class Ledger(Account):
         *,
         neighbours: Neighbours | str = REPLACE_ONE,
     ) -> Ledger:
-        """A ledger for releases whose prices are declared before the first of them.
+        """Make a ledger for releases whose prices are declared before the first of them.
 
-        The prices are composed once, as well as can be (with the extra `accounting` by the
-        distribution of the losses), and epsilon is what they make. A charge takes the cheapest
-        of them that covers it. Which are used, and in which order, may depend on results. The
-        plan is spent as a whole, and parts of the rows are charged as all of them.
+        The prices are composed once, by the best bound there is (with the extra `accounting` by
+        the distribution of the losses), which gives the epsilon of the budget. A charge takes the
+        cheapest price that covers it. Which prices are used, and in which order, may depend on
+        results. The plan is spent as a whole, and a charge to a part of the rows counts as one to
+        all rows.
 
         Parameters
         ----------
@@ -198,9 +202,9 @@ class Ledger(Account):
             For each release its guarantee, or the guarantee and the events that it will be
             charged with.
         delta
-            The delta at which they are composed.
+            The delta at which the prices are composed.
         neighbours
-            As for a ledger.
+            The neighbours of all guarantees, as for a ledger.
 
         Raises
         ------
@@ -211,7 +215,7 @@ class Ledger(Account):
 
     @property
     def epsilon(self) -> float:
-        """The budget."""
+        """The epsilon of the budget."""
         return self._statement.epsilon
 
     @property
@@ -221,60 +225,61 @@ class Ledger(Account):
 
     @property
     def neighbours(self) -> Neighbours:
-        """What every guarantee in it is about."""
+        """The neighbours that every guarantee in it is about."""
         return self._statement.neighbours
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Every charge so far."""
+        """All charges so far, in their order."""
         return self._statement.entries
 
     @property
     def account(self) -> str:
-        """How it is counted, in words."""
+        """The rule by which it is counted, in words."""
         return statements.account(self._statement)
 
     @property
     def places(self) -> Places:
+        """This ledger alone, for all rows."""
         return ((self, None),)
 
     @property
     def can_be_charged(self) -> bool:
-        """Whether this process has the ledger; in other processes it is a read-only copy."""
+        """Whether this process keeps the ledger; other processes have a read-only copy."""
         return self._keeper == os.getpid()
 
     def part(self, name: str) -> PartAccount:
-        """An account for some of the rows; disjoint parts cost what the worst of them does.
+        """Return an account for some of the rows; disjoint parts cost as much as the dearest one.
 
-        The parts must be disjoint and fixed in advance by the public positions of the rows
-        (the first 800, say), never by a value in them: when one record replaces another, a
-        value may carry it from one part into the next, and both would pay. What is charged to
-        the ledger itself is about all rows, and adds to every part.
+        The parts must be disjoint and fixed in advance by the public positions of the rows (such
+        as the first 800), never by a value in them. If a value decided, replacing a record could
+        change two parts, and their costs would add up. A charge to the ledger itself is about all
+        rows, and adds to every part.
         """
         return PartAccount(self, name)
 
     def spent(self, delta: float | None = None) -> float:
-        """Epsilon of everything so far at this delta, or at the delta of the budget.
+        """Return the epsilon of all charges at this delta, or at the delta of the budget.
 
-        The smallest budget of a ledger with this account that holds it all, so that it is true
-        of prices that were chosen by results.
+        It is the smallest budget of a ledger with this account that covers them all, so it is
+        valid also if results chose the prices.
         """
         return statements.spent(self._statement, self.delta if delta is None else _delta(delta))
 
     def left(self, delta: float = 0.0) -> float:
-        """Largest epsilon of one more release from all rows, pure or with its own delta."""
+        """Return the largest epsilon of one more release from all rows, pure or with a delta."""
         return left(self._statement, None, _delta(delta))
 
     def to_json(self) -> dict[str, Any]:
-        """The budget and every entry as plain values."""
+        """Return the budget and every entry as plain values."""
         return statements.to_json(self._statement)
 
     @classmethod
     def from_json(cls, value: Any) -> Ledger:
         """Resume a ledger from `to_json`, in a later session.
 
-        This opens a new account with the old entries. Resuming one that is still in use, or
-        resuming it twice, spends its budget twice.
+        This opens a new account with the old entries. To resume a ledger that is still in use, or
+        to resume it twice, spends its budget twice.
         """
         return cls._of(statements.from_json(value))
 
@@ -313,24 +318,25 @@ class Ledger(Account):
 
 @suggests_arguments
 class PartAccount(Account):
-    """The account of some of the rows, accepted wherever a ledger is; see `Ledger.part`."""
+    """The account of some of the rows; it can stand in the place of a ledger (`Ledger.part`)."""
 
     def __init__(self, ledger: Ledger, name: str) -> None:
         self._ledger, self._name = ledger, name
 
     @property
     def places(self) -> Places:
+        """The ledger, with the name of this part."""
         return ((self._ledger, self._name),)
 
     def left(self, delta: float = 0.0) -> float:
-        """Largest epsilon of one more release from this part, pure or with its own delta."""
+        """Return the largest epsilon of one more release from this part, pure or with a delta."""
         return left(self._ledger._statement, self._name, _delta(delta))
 
 
 class _OpenBlocks(Account):
-    """An account that is named, and the ledgers of open blocks.
+    """The account that a caller named, together with the ledgers of open blocks.
 
-    Without any places it stands for a block of the process that started this one, and refuses.
+    Without places it stands for a block of the process that started this one, and refuses charges.
     """
 
     def __init__(self, *places: tuple[Ledger, str | None]) -> None:
@@ -344,19 +350,20 @@ class _OpenBlocks(Account):
 
 
 def active_ledger() -> Account | None:
-    """What a fitting function charges if it is given no ledger; None outside of every block.
+    """Return what a fitting function charges without a ledger; None outside of every block.
 
-    All ledgers whose blocks are open in this process, whichever thread opened them. In a
-    process that was started inside a block, an account that refuses. (A pool of workers that
-    was started before the block cannot know of it: give those ``ledger=``, which refuses.)
+    It charges all ledgers whose blocks are open in this process, whichever thread opened them. In
+    a process that was started inside a block it refuses. (A pool of workers that was started
+    before the block cannot know of it; give these ``ledger=``, which refuses.)
     """
     return account_with(None)
 
 
 def account_with(ledger: Account | None) -> Account | None:
-    """What a fitting function charges: the account that it is given, and every open block.
+    """Return what a fitting function charges: the account that it is given, and every open block.
 
-    A ledger whose block is open is charged once, and only for the part that is given, if one is.
+    A ledger with an open block is charged once. If the given account is a part of that ledger, the
+    charge is for this part alone.
     """
     if os.environ.get(_MARK) not in (None, str(os.getpid())):
         # another process started this one inside a block, whose ledger cannot be charged here
@@ -372,7 +379,7 @@ def account_with(ledger: Account | None) -> Account | None:
 
 
 def _require_kept(ledger: Ledger) -> None:
-    # before the lock: a forked process may have copied it while another thread held it
+    # checked before the lock, which another thread may have held when this process was forked
     if not ledger.can_be_charged:
         raise GuaranteeError(_ELSEWHERE)
 

@@ -1,4 +1,4 @@
-"""A budget and its entries as one record: what is spent, what still fits, its page, its JSON."""
+"""A budget and its entries as one record: what is spent and what fits, its page and its JSON."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _VERSION = 2
 _KEYS = {"format", "version", "epsilon", "delta", "neighbours", "account", "entries"}
 _ENTRY_KEYS = {"label", "guarantee", "events", "part", "times"}
 _MOST_ROWS = 20
+"""Largest number of rows that a page lists."""
 _HEADINGS = ("release", "part", "price", "times")
 _WIDEST = (79, 16, 34, 79)
+"""Largest width of each column of a page, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,13 @@ class Statement:
     epsilon, delta : float
         The budget.
     neighbours : Neighbours
-        What every guarantee in it is about.
+        The neighbours that every guarantee in it is about.
     rule : Sums, Renyi, DeclaredPrices or None
-        How the entries are counted; None if the first charge will decide.
+        The rule by which the entries are counted; None if the first charge will decide.
     entries : tuple of Entry
-        Every charge so far. Entries of one part add up, entries of all rows add to every
-        part, and the whole costs what its worst part does: when one record replaces another
-        in its place, one part changes.
+        Every charge so far. Entries of one part add up, entries of all rows add to every part,
+        and the whole costs as much as its dearest part, because only one part changes when one
+        record is replaced.
     """
 
     epsilon: float
@@ -61,7 +63,7 @@ class Statement:
 
 
 def planned(offered: Any, delta: float, neighbours: Neighbours) -> Statement:
-    """A statement whose prices are declared in advance; epsilon is what they make together."""
+    """Make a statement whose prices are declared in advance; they compose to its epsilon."""
     rule = DeclaredPrices(filters.declared(offered))
     budget = Statement(1.0, delta, neighbours, rule, rule.prices)  # refuses other neighbours
     epsilon = filters.epsilon_used(rule, rule.prices, budget.delta)
@@ -74,7 +76,7 @@ def planned(offered: Any, delta: float, neighbours: Neighbours) -> Statement:
 
 
 def charged(statement: Statement, entry: Entry) -> Statement:
-    """The statement with one more entry; raises `GuaranteeError` if it does not fit."""
+    """Return the statement with one more entry; raise `GuaranteeError` if it does not fit."""
     after = with_rule(replace(statement, entries=(*statement.entries, entry)))
     if is_within(after):
         return after
@@ -90,10 +92,10 @@ def charged(statement: Statement, entry: Entry) -> Statement:
 
 
 def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
-    """The statement with the rule that its first entry decides on, if none was fixed before.
+    """Return the statement with the rule that its first entry decides, if it has no rule yet.
 
-    Of the rules that cover the first entry, the most useful; if none does, the one that comes
-    nearest. Later entries have no say: their prices may depend on results.
+    It is the most useful of the rules that cover the first entry, or the one that comes nearest
+    if none does. Later entries must not decide, because their prices may depend on results.
     """
     deciding = statement.entries[0] if statement.entries else first
     if statement.rule is not None or deciding is None:
@@ -106,7 +108,7 @@ def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
 
 
 def is_within(statement: Statement) -> bool:
-    """Whether the entries fit into the budget; every part must."""
+    """Whether the entries fit into the budget, in every part of the rows."""
     rule = statement.rule
     if rule is None:
         return not statement.entries
@@ -117,10 +119,10 @@ def is_within(statement: Statement) -> bool:
 
 
 def spent(statement: Statement, delta: float) -> float:
-    """Smallest epsilon of a ledger of this rule at this delta that has room for all entries.
+    """Return the smallest epsilon of a ledger of this rule, at this delta, that fits all entries.
 
-    Whatever was chosen by results, such a ledger keeps its budget, so the number is a guarantee.
-    The least number over several rules would not be a guarantee, so it is not used.
+    Such a ledger keeps its budget whatever was chosen by results, so the number is a guarantee.
+    The least number over several rules would not be one.
     """
     rule, entries = statement.rule, statement.entries
     if rule is None:
@@ -130,7 +132,7 @@ def spent(statement: Statement, delta: float) -> float:
 
 
 def share(statement: Statement) -> float:
-    """How much of what the account holds is used; 1 is all of it, infinity more than it can."""
+    """Return the used share of what the account holds: 1 is all of it, infinity is too much."""
     rule, budget = statement.rule, (statement.epsilon, statement.delta)
     if rule is None or isinstance(rule, DeclaredPrices):
         return 0.0
@@ -138,9 +140,9 @@ def share(statement: Statement) -> float:
 
 
 def left(statement: Statement, part: str | None, delta: float) -> float:
-    """Largest epsilon of one more release that fits, pure or with its own delta.
+    """Return the largest epsilon of one more release that fits, pure or with its own delta.
 
-    Of a plan, the largest price that is not used yet.
+    For a plan it is the largest declared price that is not used yet.
     """
     rule, about = statement.rule, statement.neighbours
     if isinstance(rule, DeclaredPrices):
@@ -166,18 +168,18 @@ def left(statement: Statement, part: str | None, delta: float) -> float:
         entry = Entry("", guarantee, part=part)
         if is_within(replace(statement, entries=(*statement.entries, entry))):
             return price
-        price *= 1 - 1e-9  # slack for bisection and rounding
+        price *= 1 - 1e-9  # the estimate may be too large by the error of a bisection
     return 0.0
 
 
 def price(guarantee: Promise) -> str:
-    """A guarantee as the arguments that ask for it."""
+    """Write a guarantee as the arguments that ask for it."""
     written = {"epsilon": "eps"}
     return ", ".join(f"{written.get(k, k)}={v:.6g}" for k, v in prices(guarantee).items())
 
 
 def rounded_down(value: float) -> str:
-    """Return a number with four digits, rounded down."""
+    """Write a number with four digits, rounded down."""
     if value <= 0:
         return "0"
     grain = Fraction(10) ** (math.floor(math.log10(value)) - 3)
@@ -185,14 +187,14 @@ def rounded_down(value: float) -> str:
 
 
 def _by_part(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """The entries that add up, for each part."""
+    """Return, for each part, the entries that add up: its own and those of all rows."""
     parts = dict.fromkeys(entry.part for entry in entries if entry.part is not None)
     groups = [[e for e in entries if e.part in (None, part)] for part in parts]
     return groups or [list(entries)]
 
 
 def _would(before: Statement, after: Statement) -> str:
-    """What one more entry would do to the budget."""
+    """Say in words what one more entry would do to the budget."""
     if isinstance(before.rule, DeclaredPrices):
         return "is not among the declared prices that are left"
     delta, total = before.delta, spent(after, before.delta)
@@ -213,7 +215,7 @@ def _would(before: Statement, after: Statement) -> str:
 
 
 def _delta_left(statement: Statement) -> float:
-    """What releases with a delta of their own leave of what there is for them."""
+    """Return the delta that is left for releases with a delta of their own."""
     rule, lost = statement.rule, Fraction(0)
     there = (
         filters.kept_delta(rule, statement.delta) if isinstance(rule, Renyi) else statement.delta
@@ -229,13 +231,13 @@ def _delta_left(statement: Statement) -> float:
 
 
 def page(statement: Statement) -> list[Piece]:
-    """The budget, the last entries, equal ones in one row, what is spent and what is left."""
+    """Lay out the budget, the last entries (equal ones in one row), what is spent and left."""
     rule, delta = statement.rule, statement.delta
     at = f" at delta {delta:.6g}" if delta > 0 else ""
     facts = [f"Neighbours: {statement.neighbours.value}"]
     if isinstance(rule, DeclaredPrices):
         facts.append(f"Account: {account(statement)}")
-    elif delta > 0:  # there is one way to count a pure budget
+    elif delta > 0:  # a pure budget is always counted by sums
         facts.append(f"Account: {account(statement)}; prices may depend on results")
     total = f"Spent: epsilon {spent(statement, delta):.6g}{at}"
     if isinstance(rule, Renyi):
@@ -257,7 +259,7 @@ def page(statement: Statement) -> list[Piece]:
 
 
 def account(statement: Statement) -> str:
-    """How the entries are counted, in words."""
+    """Say in words how the entries are counted."""
     if statement.rule is None:
         return "decided by the first charge"
     pure = isinstance(statement.rule, Sums) and statement.delta == 0
@@ -265,7 +267,7 @@ def account(statement: Statement) -> str:
 
 
 def _entries(statement: Statement) -> Piece:
-    """The last rows, and how many are left out."""
+    """Lay out the last rows, and how many rows before them are left out."""
     rows: Counter[Entry] = Counter()
     for entry in statement.entries:
         rows[replace(entry, times=1)] += entry.times
@@ -284,7 +286,7 @@ def _entries(statement: Statement) -> Piece:
 
 
 def to_json(statement: Statement) -> dict[str, Any]:
-    """The budget and every entry as plain values."""
+    """Turn the budget and every entry into plain values."""
     account: dict[str, Any] = {"kind": "first charge"}
     match statement.rule:
         case Sums():
@@ -305,7 +307,7 @@ def to_json(statement: Statement) -> dict[str, Any]:
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
-    """One charge as plain values."""
+    """Turn one charge into plain values."""
     return {
         "label": entry.label,
         "guarantee": event_to_json(entry.guarantee),
@@ -316,11 +318,11 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
 
 
 def from_json(value: Any) -> Statement:
-    """Inverse of `to_json`; raises `GuaranteeError` for anything else.
+    """Undo `to_json`; raise `GuaranteeError` for any other value.
 
-    What is stated of the account is recomputed where it can be. Version 1 took the least of
-    several accounts. Its entries are counted by the account that the first of them decides on;
-    where that leaves the budget overdrawn, nothing more can be charged.
+    Stated numbers of the account are computed again if possible. Version 1 took the least of
+    several accounts. Its entries are counted by the account that the first of them decides; if
+    the budget is overdrawn by that account, nothing more can be charged.
     """
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise GuaranteeError(f"ledger: takes an object with the format {_FORMAT!r}.")
@@ -366,7 +368,7 @@ def _rule_from_json(value: Any) -> Rule | None:
 
 
 def entry_from_json(value: Any) -> Entry:
-    """Inverse of `entry_to_json`; raises `GuaranteeError` for anything else."""
+    """Undo `entry_to_json`; raise `GuaranteeError` for any other value."""
     _require_keys("ledger entry", value, _ENTRY_KEYS)
     if not isinstance(value["events"], list):
         raise GuaranteeError("ledger entry: events takes a list.")

@@ -1,4 +1,4 @@
-"""Noise laws, and exact draws from them."""
+"""Noise: its laws, exact draws from them, and the delta of Gaussian noise."""
 
 from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
 from privatelr.privacy.noise.gaussian_delta import (

@@ -164,8 +164,8 @@ class BlockwiseDraw:
             for _, numbers, errors in self._standard()
         )
         off, off_square = lost / gamma, lost_of_square / square + 4 * _UNIT
-        # the root halves a relative error, but the factor is divided by it: for an error below a
-        # tenth, 1.1 times all of it is more than enough
+        # the root halves the relative error of the square, and the quotient adds terms of second
+        # order: for an error below a tenth, 1.1 times the whole sum is more than enough
         relative = off + off_square + 16 * _UNIT
         factor = gamma / rate / math.sqrt(square)
         return factor, 1.1 * relative if relative < 0.1 else math.inf

@@ -1,9 +1,9 @@
-"""Choosing one of several public options by a private score: the exponential mechanism.
+"""The exponential mechanism: it chooses one of several public options by a private score.
 
-Between neighbours every score may change by an amount in one interval of length `width`, the
-same interval for all options or not; then an option chosen with probability proportional to
+Let the changes of all scores between neighbours lie in one interval of length `width`, which may
+depend on the pair of neighbours. Then a choice with probability proportional to
 ``exp(epsilon score / width)`` is epsilon-DP, and of bounded range epsilon (privacy.md 7; Dong,
-Durfee and Rogers 2020). Where scores move both ways by up to s, the width is 2 s.
+Durfee and Rogers 2020). If scores move up and down by at most s, the width is 2 s.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from privatelr.privacy.noise.randomness import Draw, ExactDraw, FloatDraw, Rando
 from privatelr.types import FloatArray
 
 _CELL = 2.0**-64
+"""Width of the interval that the first 64 bits of a uniform number leave."""
 _HALF = np.uint64(2**63)
+"""The first 64 bits of one half."""
 _ROUNDING = 2.0**-46
-"""Generous bound on the relative error of a few operations in doubles."""
+"""Upper bound on the relative error of a few operations in doubles, far above the actual one."""
 _SMALLEST = 1e-290
-"""Size below which doubles may lose digits or underflow."""
+"""Absolute value below which doubles may lose digits or underflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gumbel:
-    """Independent standard Gumbel numbers.
+    """The law of independent standard Gumbel numbers.
 
-    The largest of scores to which they were added is chosen in proportion to the exponentials
-    of the scores, which are never computed.
+    If they are added to scores, the largest sum belongs to an option with probability proportional
+    to the exponential of its score, and no exponential is computed.
     """
 
     dimension: int
@@ -43,26 +45,29 @@ class Gumbel:
 
     @property
     def uniforms(self) -> int:
+        """How many numbers uniform on (0, 1) one vector takes: one for each coordinate."""
         return self.dimension
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
+        """Return the numbers ``-log(-log U)``, in the arithmetic of the uniforms."""
         return [-arithmetic.log(-arithmetic.log(uniform)) for uniform in uniforms]
 
     @staticmethod
     def near(leading: WordArray) -> tuple[FloatArray, FloatArray]:
-        """The numbers ``(k,)`` to about their first digits, and how far off they may be.
+        """Return the numbers ``(k,)`` in doubles, and bounds on their errors.
 
         Parameters
         ----------
         leading
-            The first 64 bits of each uniform, which is known to within ``2**-64``.
+            The first 64 bits of each uniform, which determine it to within ``2**-64``.
         """
         below = (leading.astype(np.float64) + 0.5) * _CELL
-        above = ((~leading).astype(np.float64) + 0.5) * _CELL  # one minus the same
+        above = ((~leading).astype(np.float64) + 0.5) * _CELL  # 1 - U, without cancellation
         is_low = leading < _HALF
         log = np.where(is_low, np.log(below), np.log1p(-np.minimum(above, 0.5)))
         number = -np.log(-log)
-        # relative, of the logarithm: its argument may be anywhere in its cell
+        # the relative error of the logarithm, as its argument may be anywhere in its cell; it is
+        # the absolute error of the logarithm of that
         doubt = 4 * _CELL / np.minimum(below, above) + _ROUNDING
         doubt = np.where(doubt < 0.01, 2 * doubt, np.inf)
         return number, doubt + _ROUNDING * np.abs(number)
@@ -70,7 +75,10 @@ class Gumbel:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialMechanism:
-    """A choice that is worth `epsilon` for scores that move within an interval of `width`."""
+    """A choice that is epsilon-DP for scores that move within one interval of length `width`.
+
+    It is of bounded range epsilon, too (privacy.md 7).
+    """
 
     epsilon: float
     width: float
@@ -81,23 +89,26 @@ class ExponentialMechanism:
 
     @property
     def guarantee(self) -> PureDP:
+        """The pure guarantee of one choice."""
         return PureDP(self.epsilon)
 
     def log_probabilities(self, scores: FloatArray) -> FloatArray:
-        """Logarithms ``(k,)`` of the chances of k options; finite for scores of any size."""
+        """Return the log probabilities ``(k,)`` of k options; finite for scores of any size."""
         exponent = self.epsilon * (scores - scores.max()) / self.width
         return np.asarray(exponent - np.log(np.exp(exponent).sum()))
 
     def choose(self, scores: FloatArray, randomness: Randomness) -> int:
-        """Position of the chosen option.
+        """Choose an option and return its position.
 
-        The largest of score and Gumbel number is decided exactly, so no rounding of a score
-        shifts a probability.
+        The largest sum of score and Gumbel number is decided exactly, so rounding does not shift
+        a probability.
 
         Parameters
         ----------
         scores : ndarray of shape (k,)
-            Finite.
+            The scores, all finite.
+        randomness : Randomness
+            The source of the Gumbel numbers.
 
         Notes
         -----
@@ -118,7 +129,7 @@ class ExponentialMechanism:
         return winner
 
     def _in_doubles(self, scores: FloatArray, draw: Draw) -> int | None:
-        """The winner, where the first bits and doubles leave no doubt of it; else None."""
+        """Return the winner if the first bits decide it in doubles; None if they leave a doubt."""
         match draw:
             case ExactDraw():
                 numbers, errors = Gumbel.near(draw.leading())
@@ -139,7 +150,7 @@ class ExponentialMechanism:
 
 
 def _certainly_largest(sums: Sequence[flint.arb]) -> int | None:
-    """The position whose ball lies above all others, or None while it is in doubt."""
+    """Return the position of the ball that lies above all others; None if it is in doubt."""
     if not all(ball.is_finite() for ball in sums):
         return None
     best = max(range(len(sums)), key=lambda position: sums[position].mid())

@@ -1,9 +1,10 @@
-"""Delta of Gaussian noise, on an output or in an objective.
+"""The delta of Gaussian noise, on an output or in an objective.
 
-Symbols as in `privatelr.privacy.events.TiltEvent`; ``out`` is the mu of Gaussian releases beside
-the tilt, such as the shield on the minimiser. Losses of independent Gaussians add: ``v`` becomes
-``sqrt(v^2 + out^2)``, and the case of no change in the tilt, which costs nothing without them, is
-counted (privacy.md 5; (c) by the argument that is given there for (b)).
+The symbols are those of `privatelr.privacy.events.TiltEvent`. ``out`` is the mu of Gaussian
+releases beside the tilt, such as the shield on the minimiser. The privacy losses of independent
+Gaussians add up, so ``v`` becomes ``sqrt(v^2 + out^2)``. The case in which the tilt does not
+change costs nothing by itself, but has to be counted beside such releases (privacy.md 5; for (c)
+by the argument that is given there for (b)).
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ if TYPE_CHECKING:
 
 
 RESOLUTION = 1e-10
-"""Bound on the error of a log delta; noise is solved for a log delta that is lower by it."""
+"""Upper bound on the absolute error of a log delta; noise is solved for one that is this lower."""
 _RELATIVE_WIDTH = 1e-13
+"""Relative width of the bracket at which a search ends."""
 _FAR = 50.0
-"""Argument from which the next term of the series of erfcx is below 1e-13 of it."""
+"""Argument beyond which the first omitted term of the series of erfcx is below 1e-13 of it."""
 
 
 def log_delta(epsilon: float, mu: float) -> float:
-    """Logarithm of the delta of a Gaussian mechanism with sensitivity / sd ``mu``.
+    """Return the logarithm of the delta of a Gaussian mechanism; mu is sensitivity over sd.
 
-    ``Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)`` (Balle and Wang 2018, Theorem 8), which
-    holds for every real epsilon and increases in mu. In the tail the two terms agree to many
-    digits; there the common factor ``phi`` is taken out.
+    ``delta = Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)`` (Balle and Wang 2018, Theorem 8;
+    delta_G of privacy.md 0). It holds for every real epsilon and increases with mu. In the tail
+    the two terms agree in many digits, so there the common factor ``phi`` is taken out.
     """
     if mu <= 0:
         return -math.inf if epsilon >= 0 else math.log(-math.expm1(epsilon))
@@ -46,7 +48,7 @@ def log_delta(epsilon: float, mu: float) -> float:
 
 
 def _erfcx_drop(middle: float, step: float) -> float:
-    """What erfcx loses over an interval, by derivatives at its middle where it is short."""
+    """Return the fall of erfcx over an interval; a short one uses derivatives at its middle."""
     erfcx = scipy.special.erfcx
     if step > 1e-3 * max(1.0, middle):
         return float(erfcx(middle - step / 2) - erfcx(middle + step / 2))
@@ -63,19 +65,21 @@ def _erfcx_drop(middle: float, step: float) -> float:
 
 
 def smallest(holds: Callable[[float], bool], start: float, limit: float) -> float:
-    """Smallest x in ``(0, limit]`` for which a monotone condition holds, to 1e-13, from above.
+    """Find the smallest x in ``(0, limit]`` for which a monotone condition holds, to 1e-13.
 
     Parameters
     ----------
     holds
-        False below some point and true above it.
+        A condition that is false below some point and true above it.
     start
-        Where to begin; the bracket grows by doubling.
+        The first x; the bracket grows from it by doubling.
+    limit
+        The largest x.
 
     Returns
     -------
     float
-        A number for which the condition was seen to hold; infinity if it fails at `limit`.
+        An x for which the condition was seen to hold; infinity if it fails at `limit`.
     """
     high = start
     while not holds(high):
@@ -94,14 +98,14 @@ def smallest(holds: Callable[[float], bool], start: float, limit: float) -> floa
 
 
 def gaussian_sd(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Smallest standard deviation for (epsilon, delta), exact up to rounding upwards."""
+    """Return the smallest standard deviation for (epsilon, delta), rounded up (privacy.md 4.1)."""
     target = math.log(delta) - RESOLUTION
     multiple = smallest(lambda sd: log_delta(epsilon, 1 / sd) <= target, 1.0, 1e300)
     return sensitivity * multiple
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Smallest epsilon of a Gaussian release of this mu at delta, rounded upwards."""
+    """Return the smallest epsilon of a Gaussian release of this mu at delta, rounded up."""
     target = math.log(delta)
     if log_delta(0.0, mu) <= target:
         return 0.0
@@ -109,11 +113,14 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 _NEVER = -1e6
-"""Logarithm of a delta that is practically zero."""
+"""Logarithm of a delta that stands for zero in a search."""
 
 
 def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
-    """Logarithm of delta at epsilon, by the best of the bounds (a), (b) and (c)."""
+    """Return the logarithm of the delta of a tilt at epsilon (Theorem 4.2 of privacy.md).
+
+    It is the smallest of the bounds (a), (b) and (c) that hold for the loss.
+    """
     m = event.m
     bounds = [any_loss_log_delta(event.curvature_bound * event.kappa, epsilon, m, out)]
     if event.joint_factor is not None:
@@ -123,9 +130,9 @@ def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
 
 
 def any_loss_log_delta(curvature: float, epsilon: float, m: float, out: float = 0.0) -> float:
-    """(a): any loss, the curvature paid in full; 0, no claim, where epsilon does not cover it.
+    """Return bound (a) of Theorem 4.2, for any loss: the curvature is paid in full.
 
-    `curvature` is ``c kappa``.
+    `curvature` is ``c kappa``. If epsilon does not cover its cost, the result is 0: a delta of 1.
     """
     rest = epsilon - math.log1p(curvature)
     if rest < 0:
@@ -134,7 +141,10 @@ def any_loss_log_delta(curvature: float, epsilon: float, m: float, out: float = 
 
 
 def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
-    """(b): the curvature vanishes where the slope is one; little is left for the other cases."""
+    """Return bound (b) of Theorem 4.2: the curvature is free where the slope is largest.
+
+    Only the rare cases of smaller slopes pay for it.
+    """
     gap, worst = max(0.0, kappa - m * m / 2), math.log1p(kappa / 4)
     if epsilon < max(gap, worst):
         return 0.0
@@ -143,7 +153,10 @@ def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float
 
 
 def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
-    """(c): slopes above and below a split are treated apart; any split is valid."""
+    """Return bound (c) of Theorem 4.2 at the best split of the slopes.
+
+    Slopes above and below the split are bounded separately, and every split is valid.
+    """
     worst = math.log1p(kappa / 4)
     if epsilon < worst:
         return 0.0
@@ -154,7 +167,7 @@ def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> floa
         above = (1, left, 2 * m), (1, left, part)
         return _log_sum(out, *above, (1, least, part), (2, least, m), (1, least, 0.0))
 
-    # the search subtracts values, so minus infinity has to be avoided
+    # the search subtracts values of the function, so none may be minus infinity
     found = scipy.optimize.minimize_scalar(
         lambda split: max(bound(split), _NEVER), bounds=(0.5, 1.0), method="bounded"
     )
@@ -162,6 +175,9 @@ def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> floa
 
 
 def _log_sum(out: float, *cases: tuple[int, float, float]) -> float:
-    """Logarithm of the sum of deltas of cases: how many, at which epsilon, and v beside `out`."""
+    """Return the logarithm of a sum of deltas, at most 0.
+
+    Each case is its number of times, its epsilon, and its v, which is combined with `out`.
+    """
     logs = [math.log(times) + log_delta(at, math.hypot(v, out)) for times, at, v in cases]
     return min(0.0, float(np.logaddexp.reduce(logs)))

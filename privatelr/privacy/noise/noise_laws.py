@@ -1,7 +1,7 @@
-"""Noise laws: each knows its density, its spread, and how to draw from it.
+"""Noise laws: each has a density, a spread, and a recipe to draw from it.
 
-A law is a function of independent uniform numbers and signs, in whatever arithmetic they are
-given in: doubles, arrays of them, or balls.
+A recipe is a function of independent uniform numbers and signs. It works in the arithmetic in
+which they are given: doubles, arrays of doubles, or balls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Numbers = Sequence[Any]
 
 
 class Arithmetic(NamedTuple):
-    """What a law needs beside plus, minus, times and divide."""
+    """The functions that a law needs besides addition, subtraction, multiplication and division."""
 
     log: Callable[[Any], Any]
     sqrt: Callable[[Any], Any]
@@ -29,13 +29,13 @@ class Arithmetic(NamedTuple):
 
 
 BALLS = Arithmetic(*map(methodcaller, Arithmetic._fields))
-"""Enclosures, at the working precision."""
+"""Arithmetic of balls, which enclose exact numbers at the working precision."""
 FLOATS = Arithmetic(
     math.log, math.sqrt, lambda x: math.cos(math.pi * x), lambda x: math.sin(math.pi * x)
 )
-"""Doubles, for draws that need not be secret."""
+"""Arithmetic of doubles, for draws that need not be secret."""
 ARRAYS = Arithmetic(np.log, np.sqrt, lambda x: np.cos(np.pi * x), lambda x: np.sin(np.pi * x))
-"""Arrays of doubles, elementwise."""
+"""Arithmetic of arrays of doubles, elementwise."""
 
 
 class RandomVector(Protocol):
@@ -55,12 +55,12 @@ class RandomVector(Protocol):
         ...
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
-        """The vector, in the arithmetic of the uniforms."""
+        """Return the coordinates of the vector, in the arithmetic of the uniforms."""
         ...
 
 
 def draw_many(law: RandomVector, count: int, rng: np.random.Generator) -> FloatArray:
-    """Independent draws ``(count, dimension)`` of a noise law, from its own recipe."""
+    """Make independent draws ``(count, dimension)`` of a noise law in doubles, by its recipe."""
     uniforms = 1.0 - rng.random((law.uniforms, count))  # never 0
     signs = rng.choice(np.array([-1, 1]), size=(law.signs, count))
     drawn = law.transform(list(uniforms), list(signs), ARRAYS)
@@ -68,7 +68,7 @@ def draw_many(law: RandomVector, count: int, rng: np.random.Generator) -> FloatA
 
 
 def normals(uniforms: Numbers, count: int, arithmetic: Arithmetic) -> list[Any]:
-    """Standard normal numbers from `normal_uniforms(count)` uniforms (Box and Muller 1958)."""
+    """Make standard normal numbers of `normal_uniforms(count)` uniforms (Box and Muller 1958)."""
     found = []
     for first, second in zip(uniforms[0::2], uniforms[1::2], strict=True):
         length = arithmetic.sqrt(-2 * arithmetic.log(first))
@@ -77,17 +77,17 @@ def normals(uniforms: Numbers, count: int, arithmetic: Arithmetic) -> list[Any]:
 
 
 def normal_uniforms(count: int) -> int:
-    """How many uniforms `normals` takes."""
+    """Return how many uniforms `normals` takes: an even number."""
     return 2 * ((count + 1) // 2)
 
 
 def exponentials(uniforms: Numbers, arithmetic: Arithmetic) -> list[Any]:
-    """Standard exponential numbers, one for each uniform."""
+    """Make standard exponential numbers, one of each uniform."""
     return [-arithmetic.log(uniform) for uniform in uniforms]
 
 
 def total(numbers: Numbers) -> Any:
-    """Sum of one or more numbers of either arithmetic."""
+    """Return the sum of one or more numbers of any arithmetic."""
     return sum(numbers[1:], start=numbers[0])
 
 
@@ -102,57 +102,59 @@ class NoiseLaw(Protocol):
 
     @property
     def scale(self) -> float:
-        """What a summary calls the scale of the noise; 0 for no noise."""
+        """The scale of the noise as summaries state it; 0 for no noise."""
         ...
 
     @property
     def variances(self) -> FloatArray:
-        """Diagonal ``(dimension,)`` of the covariance, which has no other entries."""
+        """The variances ``(dimension,)`` of the coordinates, which are uncorrelated."""
         ...
 
     @property
     def mean_length(self) -> float:
-        """Mean Euclidean length, from above."""
+        """The mean Euclidean length, or an upper bound on it."""
         ...
 
     @property
     def lipschitz_sd(self) -> float:
-        """Largest standard deviation of a function of the vector with slope at most one."""
+        """Upper bound on the standard deviation of any function of the vector with slope one."""
         ...
 
     def log_density(self, b: FloatArray) -> float:
-        """Logarithm of the density at ``b``, up to a constant."""
+        """Return the logarithm of the density at ``b``, up to a constant."""
         ...
 
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        """``log_density(b) - log_density(b - change)``, accurate for a small change."""
+        """Return ``log_density(b) - log_density(b - change)``, accurate for a small change."""
         ...
 
     @property
     def uniforms(self) -> int:
+        """How many numbers uniform on (0, 1) one vector takes."""
         return normal_uniforms(self.dimension)
 
     @property
     def signs(self) -> int:
+        """How many fair signs one vector takes."""
         return 0
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]: ...
 
 
 def mean_square(law: NoiseLaw) -> float:
-    """``E|b|^2``, by which laws are compared: a public fact."""
+    """Return ``E|b|^2``, by which laws are compared; it is a public fact."""
     return float(law.variances.sum())
 
 
 def shortest(laws: Iterable[NoiseLaw], kinds: tuple[type[Any], ...] = ()) -> NoiseLaw | None:
-    """The law with the least ``E|b|^2``, if given of one of these kinds; None if there is none."""
+    """Return the law with the least ``E|b|^2``, of these kinds if any are given; None if empty."""
     usual = [law for law in laws if not kinds or isinstance(law, kinds)]
     return min(usual, key=mean_square, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class SphericalLaplace(NoiseLaw):
-    """Density proportional to ``exp(-rate |b|)`` on ``dimension`` coordinates.
+    """The law with density proportional to ``exp(-rate |b|)`` on ``dimension`` coordinates.
 
     The direction is uniform on the sphere and the length is Gamma distributed with shape
     `dimension` and scale ``1 / rate`` (Chaudhuri, Monteleoni and Sarwate 2011, section 3).
@@ -176,9 +178,10 @@ class SphericalLaplace(NoiseLaw):
 
     @property
     def lipschitz_sd(self) -> float:
-        """By the spectral gap of radial log-concave laws (Bonnefont, Joulin and Ma 2016).
+        """The bound of the spectral gap of radial log-concave laws.
 
-        ``Var f <= E|b|^2 / (d - 1)`` for d > 1; in one dimension the constant is ``4 / rate^2``.
+        ``Var f <= E|b|^2 / (d - 1)`` for d > 1 (Bonnefont, Joulin and Ma 2016); in one dimension
+        the bound is ``4 / rate^2``.
         """
         d = self.dimension
         return math.sqrt(d * (d + 1) / (d - 1) if d > 1 else 4.0) / self.rate
@@ -204,7 +207,7 @@ class SphericalLaplace(NoiseLaw):
 
 @dataclass(frozen=True, slots=True)
 class GaussianNoise(NoiseLaw):
-    """Independent normal coordinates of standard deviation `sd`."""
+    """The law of independent normal coordinates of standard deviation `sd`."""
 
     dimension: int
     sd: float
@@ -224,7 +227,7 @@ class GaussianNoise(NoiseLaw):
 
     @property
     def lipschitz_sd(self) -> float:
-        """By Poincare's inequality for the normal law."""
+        """The bound of Poincare's inequality for the normal law."""
         return self.sd
 
     def log_density(self, b: FloatArray) -> float:
@@ -239,7 +242,7 @@ class GaussianNoise(NoiseLaw):
 
 @dataclass(frozen=True, slots=True)
 class NoNoise(NoiseLaw):
-    """The zero vector, so that the plain fit takes the path of the private one."""
+    """The law of the zero vector, with which the plain fit takes the path of the private one."""
 
     dimension: int
     title = "no noise"
@@ -262,19 +265,21 @@ class NoNoise(NoiseLaw):
 
 @dataclass(frozen=True, slots=True)
 class BlockLaplace(NoiseLaw):
-    """Density proportional to ``exp(-rate N(b))``, N the norm of the blocks of a design.
+    """The law with density proportional to ``exp(-rate N(b))``, N the norm of a design's blocks.
 
-    ``N(b) = max over parts f of |b_f| / c_f``, with c_f the largest that a row has in the part,
-    so that N is at most 1 on every admissible row (privacy.md 3.1b, which needs no more of N
-    than that it is a norm). The norm of a part is its sum of sizes or, in the part of all blocks
-    under "l2", its length. A draw is ``r v``, r Gamma distributed with shape ``d + 1`` and v
-    uniform in the unit ball of N, which is a product of cross-polytopes and a Euclidean ball.
+    ``N(b) = max over parts f of |b_f| / c_f``, where c_f is the largest norm that a row has in the
+    part, so that N is at most 1 on every admissible row. The norm of a part is the sum of its
+    absolute values; for the part of all blocks under "l2" it is the Euclidean length. Theorem 3.1b
+    of privacy.md uses only that N is a norm. A draw is ``r v``: r is Gamma distributed with shape
+    ``d + 1`` and scale ``1 / rate``, and v is uniform in the unit ball of N, which is a product of
+    cross-polytopes and a Euclidean ball.
 
     Attributes
     ----------
     blocks : tuple of Block
-        In the order of the columns; their sizes add up to the dimension.
+        The blocks in the order of the columns; their sizes add up to the dimension.
     rate : float
+        The rate at which the density falls, per unit of N.
     """
 
     blocks: tuple[Block, ...]
@@ -300,22 +305,22 @@ class BlockLaplace(NoiseLaw):
 
     @property
     def mean_length(self) -> float:
-        """``E r`` times the root of ``E |v|**2``, above the mean by Jensen's inequality."""
+        """``E r`` times the root of ``E |v|**2``: an upper bound by Jensen's inequality."""
         return (self.dimension + 1) / self.rate * math.sqrt(self._unit_square)
 
     @property
     def _unit_square(self) -> float:
-        """``E |v|**2``."""
+        """The mean square length of v, ``E |v|**2``."""
         return sum(part.size * _unit_variance(part) for _, part in parts_of(self.blocks))
 
     @property
     def lipschitz_sd(self) -> float:
-        """By the inequality of Efron and Stein over r and the parts of v, which are independent.
+        """The bound of the inequality of Efron and Stein over r and the parts of v.
 
-        A function of slope one changes with the parts of v by at most ``r``, and with r by at
-        most ``|v|``. A block of one column is uniform on an interval, with Poincare constant
-        ``(2 c / pi)**2``; a longer one is bounded by the trace of its covariance, as are
-        columns under "l2".
+        These are independent. A function of slope one has slope at most ``r`` in the parts of v,
+        and at most ``|v|`` in r. A block of one column is uniform on an interval, with Poincare
+        constant ``(2 c / pi)**2``. A longer block is bounded by the trace of its covariance, and
+        so are columns under "l2".
         """
         d = self.dimension
         worst = max(
@@ -327,7 +332,7 @@ class BlockLaplace(NoiseLaw):
         return math.sqrt((d + 1) * (d + 2) * worst + (d + 1) * self._unit_square) / self.rate
 
     def norm(self, b: FloatArray) -> float:
-        """N of a vector ``(d,)``."""
+        """Return N of a vector ``(d,)``."""
         order = {"l1": 1, "l2": None}
         return max(
             float(np.linalg.norm(b[columns], order[part.norm])) / part.bound
@@ -349,12 +354,12 @@ class BlockLaplace(NoiseLaw):
         return sum(block.size for block in self.blocks if block.norm == "l1")
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
-        """Each part of the unit ball is a vector of fixed law over its own size.
+        """Return a draw ``r v``, with v made part by part.
 
-        Exponentials with signs over their sum and one exponential more are uniform in a
-        cross-polytope; normal numbers over the root of the sum of their squares and of two
-        exponentials are uniform in a Euclidean ball (Barthe, Guedon, Mendelson and Naor 2005,
-        Theorem 1, for p = 1 and 2).
+        Exponential numbers with signs, divided by their sum and one further exponential, are
+        uniform in a cross-polytope. Normal numbers, divided by the root of the sum of their
+        squares and twice an exponential, are uniform in a Euclidean ball (Barthe, Guedon,
+        Mendelson and Naor 2005, Theorem 1, for p = 1 and 2).
         """
         d = self.dimension
         r = total(exponentials(uniforms[: d + 1], arithmetic)) / self.rate
@@ -378,12 +383,12 @@ class BlockLaplace(NoiseLaw):
 
 
 def _uniforms(part: Block) -> int:
-    """Uniform numbers that a part takes."""
+    """Return the number of uniform numbers that a part takes."""
     return 1 + (part.size if part.norm == "l1" else normal_uniforms(part.size))
 
 
 def _unit_variance(part: Block) -> float:
-    """Variance of one coordinate, uniform in the ball of the part."""
+    """Return the variance of one coordinate of a vector that is uniform in the ball of a part."""
     if part.norm == "l1":
         return 2 * part.bound**2 / ((part.size + 1) * (part.size + 2))
     return part.bound**2 / (part.size + 2)

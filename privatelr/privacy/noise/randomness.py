@@ -126,7 +126,7 @@ class Randomness(Protocol):
 
     @property
     def is_secret(self) -> bool:
-        """Whether no one can replay the numbers."""
+        """Whether the numbers are secret, so that they cannot be replayed."""
         ...
 
     def uniforms(self, count: int) -> FloatArray:
