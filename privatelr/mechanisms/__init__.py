@@ -1,4 +1,4 @@
-"""Mechanisms: they calibrate noise from public facts, draw it once, and release."""
+"""Mechanisms calibrate noise from public facts, draw it once, and release."""
 
 from privatelr.mechanisms.perturbation import (
     Draws,

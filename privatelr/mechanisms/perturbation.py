@@ -1,4 +1,4 @@
-"""Objective and output perturbation: noise is added to the data's results here, and released."""
+"""Objective and output perturbation: noise meets what was computed from the data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ else:
     flint = lazy_import("flint")
 
 _ROUNDED_UP = 1 + 1e-6
-"""Factor that exceeds the relative rounding error of the length of any vector in memory."""
+"""Factor that covers the relative rounding error in the length of any vector in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,10 +39,10 @@ class Moments:
     ----------
     values : ndarray of shape (d (d + 1),), read-only
         ``(svec H, eta svec S)`` with noise, where H is the mean of ``l'' x x'`` and S the mean of
-        ``l'^2 x x'``, without penalty; see `MomentsCalibration`. Raw: neither matrix need be
-        positive definite.
+        ``l'^2 x x'``, without penalty; see `MomentsCalibration`. Because of the noise the matrices
+        may fail to be positive definite.
     calibration : MomentsCalibration
-        What was paid, and the law of the noise.
+        The price, and the law of the noise.
     """
 
     values: FloatArray
@@ -53,30 +53,30 @@ class Moments:
 
     @property
     def curvature(self) -> FloatArray:
-        """Noisy H ``(d, d)``, scaled units."""
+        """The noisy H ``(d, d)`` in scaled units."""
         return matrix_of(self.values[: len(self.values) // 2])
 
     @property
     def scores(self) -> FloatArray:
-        """Noisy S ``(d, d)``, scaled units."""
+        """The noisy S ``(d, d)`` in scaled units."""
         return matrix_of(self.values[len(self.values) // 2 :]) / self.calibration.balance
 
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """Paid for, and free to publish.
+    """The results of a mechanism, which are paid for and free to publish.
 
     Attributes
     ----------
     coef : ndarray of shape (d,), read-only
-        Coefficients in scaled units, the intercept first.
+        The coefficients in scaled units, the intercept first.
     guarantee : Guarantee
-        What holds for `coef` and `moments` together.
+        The guarantee for `coef` and `moments` together.
     calibration : Calibration
-        How it was reached for `coef`.
+        All numbers of the mechanism that released `coef`.
     entry : Entry or None
-        What a ledger was charged for both.
+        The entry that a ledger was charged with, for both.
     moments : Moments or None
         The noisy matrices for inference, if they were requested.
     """
@@ -93,9 +93,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Draws:
-    """The noise of one release, drawn once: of the calibration's `noise` and of its `shield`.
+    """The noise of one release, drawn once.
 
-    And of the moments, if they were requested.
+    There is a draw of the calibration's `noise`, one of its `shield`, and one for the moments if
+    they were requested.
     """
 
     noise: Draw
@@ -119,17 +120,19 @@ def distance_from(noise: Draw) -> Callable[[FloatArray], float] | None:
 
 
 def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: float) -> FloatArray:
-    """Multiples of `grid` nearest to ``centre + noise``, decided exactly (privacy.md 10.1).
+    """Return the multiples of `grid` nearest to ``centre + noise``, exactly (privacy.md 10.1).
 
-    Rounding an ideal real number is a function of it, so its privacy is that of the ideal
-    mechanism, whatever doubles would have done to the sum.
+    The rounded number is a function of the exact real sum. So it has the guarantee of the ideal
+    mechanism, which releases the sum itself; the rounding of a sum in doubles has no such proof.
 
     Parameters
     ----------
     centre
-        Exact numbers, d of them: doubles or balls.
+        The d exact numbers, as doubles or balls.
     noise
-        It is enclosed more and more tightly until no coordinate is in doubt.
+        A draw, which is enclosed more and more tightly until no coordinate is in doubt.
+    grid
+        The distance of two multiples, a power of two.
     """
     if isinstance(centre, np.ndarray):
         if isinstance(noise, BlockwiseDraw):
@@ -177,20 +180,24 @@ def require_match(rows: Rows, calibration: Calibration | MomentsCalibration) -> 
 def release_minimiser(
     rows: Rows, calibration: Calibration, draws: Draws, solver: Solver
 ) -> Release:
-    """Minimise the objective to a certified gradient, with noise in it or on its minimum; release.
+    """Minimise the objective, with noise in it or on its minimum, and release the coefficients.
 
-    Objective perturbation minimises ``J(w) + b.w / n`` and shields the result; output
-    perturbation minimises J and adds the noise.
+    Objective perturbation minimises ``J(w) + b.w / n`` and adds a shield to the result. Output
+    perturbation minimises J and adds the noise. Both need the exact minimum: what a certified
+    gradient of norm tau leaves open is hidden by the shield, or by the noise (privacy.md 5).
 
     Parameters
     ----------
     rows : Rows
+        The private rows.
     calibration : Calibration
+        It was made for rows of this shape and radius.
     draws : Draws
-        Of ``calibration.noise``, the tilt b in the sum form or what is added, and of
-        ``calibration.shield``.
+        Draws of ``calibration.noise`` (the tilt b in the sum form, or the noise that is added)
+        and of ``calibration.shield``.
     solver : Solver
-        If it does not reach tau, a slower method continues; the result is the same up to tau.
+        The solver that is tried first. If it does not reach tau, a slower method continues; the
+        result is the same up to tau.
 
     Notes
     -----
@@ -202,7 +209,7 @@ def release_minimiser(
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
         tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
-    # the solver gets its own array, because it may write into it
+    # the solver gets an array of its own, because it may write into it
     objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n)
     known = tilt.enclose, distance_from(tilt)
     minimum = certified_minimum(objective, solver, calibration.tau, *known)
@@ -211,13 +218,13 @@ def release_minimiser(
 
 
 def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: Solver) -> Release:
-    """The plain fit: minimise J and release the minimiser without any protection.
+    """Minimise J and release the minimiser without any protection: the plain fit.
 
     Raises
     ------
     NotConvergedError
-        If the gradient at the solver's result is above `certificate`. It is computed from
-        the rows, whatever the solver reports.
+        If the gradient at the solver's result is above `certificate`. The gradient is computed
+        again from the rows, so the word of the solver is not needed.
 
     Notes
     -----
@@ -242,13 +249,16 @@ def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: So
 
 
 def vector_of(matrices: FloatArray) -> FloatArray:
-    """Svec ``(..., d (d + 1) / 2)`` of symmetric ``(..., d, d)``: lengths are Frobenius norms."""
+    """Return svecs ``(..., d (d + 1) / 2)`` of symmetric matrices ``(..., d, d)``.
+
+    The length of the svec is the Frobenius norm of the matrix.
+    """
     rows, columns, weights = _triangle(matrices.shape[-1])
     return np.asarray(matrices[..., rows, columns] * weights)
 
 
 def matrix_of(vectors: FloatArray) -> FloatArray:
-    """The symmetric matrices ``(..., d, d)`` of svecs ``(..., d (d + 1) / 2)``."""
+    """Return the symmetric matrices ``(..., d, d)`` of svecs ``(..., d (d + 1) / 2)``."""
     d = round((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
     rows, columns, weights = _triangle(d)
     found = np.empty((*vectors.shape[:-1], d, d))
@@ -258,7 +268,7 @@ def matrix_of(vectors: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def _triangle(d: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the positions of the upper triangle, by rows, and the factors of svec."""
+    """Return the positions of the upper triangle, row by row, and the factors of svec."""
     rows, columns = np.triu_indices(d)
     return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))
 
@@ -266,21 +276,23 @@ def _triangle(d: int) -> tuple[IntArray, IntArray, FloatArray]:
 def release_moments(
     rows: Rows, coef: FloatArray, calibration: MomentsCalibration, noise: Draw
 ) -> Moments:
-    """Fold both matrices in one pass over the rows, add the noise, round, release.
+    """Compute both matrices in one pass over the rows, add noise, round, and release.
 
     Parameters
     ----------
     rows : Rows
+        The private rows.
     coef : ndarray of shape (d,)
-        What was released before, on the same rows.
+        The coefficients that were released before, from the same rows.
     calibration : MomentsCalibration
+        It was made for rows of this shape and radius.
     noise : Draw
-        Of ``calibration.noise``.
+        A draw of ``calibration.noise``.
 
     Notes
     -----
-    **Privacy.** *Covered*: the matrices, by ``calibration.target``, whatever `coef` is as long
-    as it was paid for. *Neighbours*: replace one record. *Assumed public*: everything in
+    **Privacy.** *Covered*: the matrices, by ``calibration.target``, for any `coef` that was paid
+    for. *Neighbours*: replace one record. *Assumed public*: everything in
     ``calibration.problem``. *Not covered*: time and memory.
     """
     require_match(rows, calibration)
@@ -291,11 +303,11 @@ def release_moments(
 
 
 def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) -> FloatArray:
-    """Return ``(svec H, eta svec S)`` of the rows, without any noise."""
+    """Return ``(svec H, eta svec S)`` of the rows without noise; it is private."""
     loss = calibration.problem.loss
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        # each margin is computed by itself, so no record changes the contribution of another one
+        # each margin is computed by itself, so that no record changes the part of another one
         margin = y * row_products(x, coef)
         used = y * y
         return gram(x, loss.curvature(margin) * used), gram(x, loss.slope(margin) ** 2 * used)

@@ -17,14 +17,15 @@ class Problem:
     Attributes
     ----------
     n, d : int
-        Records, and columns with the intercept.
+        The numbers of records and of columns, the intercept included.
     loss : Loss
+        The loss of a record, as a function of its margin.
     radius : float
-        R, the largest length of a row, the intercept entry included.
+        R, the largest length of a row, the intercept entry included (privacy.md 2.2).
     blocks : tuple of Block
         The blocks of columns whose product the design is, in order; empty if it is not a product.
     lambda_ : float
-        Penalty of the mean objective.
+        The penalty of the mean objective; 0 until it is chosen.
     """
 
     n: int
@@ -44,12 +45,12 @@ class Problem:
             raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
 
     def with_lambda(self, lambda_: float) -> Problem:
-        """The same facts with this penalty."""
+        """Return the same facts with this penalty."""
         return replace(self, lambda_=lambda_)
 
     @property
     def reach(self) -> float:
-        """``L R``: the largest length that one row adds to the gradient of the sum form."""
+        """``L R``, the largest length that one row adds to the gradient of the sum form."""
         return self.loss.slope_bound * self.radius
 
     @property
@@ -59,5 +60,5 @@ class Problem:
 
     @property
     def kappa(self) -> float:
-        """``R**2 / Lambda``: how much one row can add to the curvature (privacy.md 0)."""
+        """``R**2 / Lambda``, how much one row can add to the curvature (privacy.md 0)."""
         return self.radius**2 / self.penalty if self.penalty > 0 else math.inf

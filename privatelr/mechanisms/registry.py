@@ -1,10 +1,11 @@
-"""The table of mechanisms: placement x kind of guarantee; the laws run over its rows.
+"""The table of mechanisms: one for each placement and kind of guarantee.
 
-Any registered loss goes with any row. To add a mechanism, write its formulas in
-`privatelr.mechanisms.calibration`, a module with `release`, and list both here.
+Every loss goes with every row of the table, and the tests of the laws run over all rows. To add a
+mechanism, write its formulas in `privatelr.mechanisms.calibration` and its release in
+`privatelr.mechanisms.perturbation`, and list both here.
 
-A price may pay for two releases: the coefficients, then the matrices that inference needs.
-The second sees the first as public, so their guarantees add up (adaptive composition).
+A price may pay for two releases: the coefficients, and then the matrices that inference needs.
+The second release sees the first as public, so their guarantees add up (adaptive composition).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from privatelr.types import Placement, Rows
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """How to calibrate a request and how to release under the calibration."""
+    """Two functions: one calibrates a request, the other releases under the calibration."""
 
     calibrate: Callable[[Problem, Request, str], Calibration]
     release: Callable[..., Release]
@@ -61,7 +62,7 @@ MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
 
 
 def find_mechanism(request: Request) -> Mechanism:
-    """Return the row of the table for a request; raises `GuaranteeError` if none is proven."""
+    """Return the mechanism for a request; raise `GuaranteeError` if none is proven."""
     key = (request.placement, type(request.target))
     if key not in MECHANISMS:
         raise GuaranteeError(
@@ -71,7 +72,7 @@ def find_mechanism(request: Request) -> Mechanism:
 
 
 def calibrate(request: Request, facts: Problem) -> Calibration:
-    """Choose lambda if a rule was asked for, then calibrate; takes no data."""
+    """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
     mechanism, target, asked = find_mechanism(request), request.target, request.lambda_
     if isinstance(target, NonPrivate):
         if not isinstance(asked, str):
@@ -84,11 +85,11 @@ def calibrate(request: Request, facts: Problem) -> Calibration:
     if not isinstance(asked, str):
         problem, origin = facts.with_lambda(asked), "as given"
     else:
-        if asked not in rules:  # this raises an error that says why the rule has no answer
+        if asked not in rules:  # raise the error that says why the rule has no answer
             lambda_rules.lambda_by_rule(asked, *known)
         problem = facts.with_lambda(rules[asked])
         origin = lambda_rules.origin_of(asked, rules, *known)
-        if asked != "PrivateLR" and analysis != "cms11":  # PrivateLR's may be too small
+        if asked != "PrivateLR" and analysis != "cms11":  # R's rule may give too small a lambda
             request = replace(request, on_small_lambda="keep")
     found = mechanism.calibrate(problem, request, origin)
     return replace(found, lambda_rules=tuple(rules.items()))
@@ -96,7 +97,7 @@ def calibrate(request: Request, facts: Problem) -> Calibration:
 
 @dataclass(frozen=True, slots=True)
 class StagedCalibration:
-    """All stages of a fit with all their numbers, before any data is touched."""
+    """All numbers of all stages of a fit, computed before any data is touched."""
 
     target: Guarantee
     mechanism: Mechanism
@@ -105,7 +106,7 @@ class StagedCalibration:
 
     @property
     def proven(self) -> Guarantee:
-        """What all the noise is proven to give together; see `Calibration.proven`."""
+        """The guarantee that all the noise is proven to give together; see `Calibration.proven`."""
         parts = [stage.proven for stage in (self.coefficients, self.moments) if stage]
         if isinstance(self.target, ApproxDP) and all(isinstance(part, PureDP) for part in parts):
             return PureDP(self.target.epsilon, self.target.neighbours)
@@ -113,7 +114,7 @@ class StagedCalibration:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for all stages."""
+        """The events that a ledger composes for all stages."""
         return self.coefficients.events + (self.moments.events if self.moments else ())
 
     def __str__(self) -> str:
@@ -138,7 +139,7 @@ def calibrate_all(request: Request, facts: Problem) -> StagedCalibration:
 
 
 def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
-    """Draw all the noise of a plan, once."""
+    """Draw all the noise of a calibration, once."""
     moments = randomness.draw(plan.moments.noise) if plan.moments else None
     return replace(draw(plan.coefficients, randomness), moments=moments)
 
@@ -149,7 +150,7 @@ def release_all(rows: Rows, plan: StagedCalibration, draws: Draws, solver: Solve
     Notes
     -----
     **Privacy.** *Covered*: everything in the release, by ``plan.target``. *Neighbours*: replace
-    one record. *Assumed public*: everything in the plan. *Not covered*: time and memory.
+    one record. *Assumed public*: everything in `plan`. *Not covered*: time and memory.
     """
     released = plan.mechanism.release(rows, plan.coefficients, draws, solver)
     if plan.moments is None or draws.moments is None:

@@ -1,10 +1,10 @@
 """The common part of mechanisms that choose columns: their input and their releases.
 
-Options are numbered ``0 ... 2 d - 1``: option k below d is column k, and option d + k is column k
-with the opposite sign. A released coefficient is a difference of two counts.
+Options are numbered ``0 ... 2 d - 1``. For k below d, option k is column k, and option d + k is
+column k with the opposite sign. A released coefficient is a difference of two counts.
 
-Private numbers have a public shape: every entry is read by itself, and none is refused. How an
-entry is read never depends on another one, so that one record changes one record.
+Private numbers have a public shape. Every entry is read by itself, and none is refused. How an
+entry is read never depends on another one, so that changing a record changes one row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from privatelr.types import FloatArray, IntArray
 LARGEST_NUMBER = 1e100
 """Largest size of a public bound on private numbers, so that their sums do not overflow."""
 _NUMERIC = "biuf"
-"""Kinds of NumPy's types that hold real numbers."""
+"""The kinds of NumPy's types that hold real numbers, by their letters."""
 
 
 class SelectionCalibration(Protocol):
@@ -35,19 +35,20 @@ class SelectionCalibration(Protocol):
     Attributes
     ----------
     problem
-        n, d, `x_bound` (the largest size of an entry of a row) and `loss`, with a name, a title
-        and a scale.
+        The public facts: n, d, `x_bound` (the largest absolute value of an entry of a row), and
+        `loss` with a name, a title and a scale.
     target : Guarantee
+        The guarantee that the release will satisfy.
     unit : float
-        Size of a coefficient whose column is always chosen.
+        The size of a coefficient whose column is always chosen, in scaled units.
     events : tuple of Event
-        What a ledger composes for this release.
+        The events that a ledger composes for this release.
     title : str
-        What the printed page calls the model.
+        The name of the model on printed pages.
     mechanism : str
-        Its key in the table of mechanisms, such as ``"multiplicative weights"``.
+        The key in the table of mechanisms, such as ``"multiplicative weights"``.
     facts : tuple of (str, str)
-        Labels and sentences for the printed page.
+        Labels and sentences for printed pages.
     """
 
     @property
@@ -68,21 +69,22 @@ class SelectionCalibration(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selections:
-    """Paid for, and free to publish.
+    """The choices of a mechanism, which are paid for and free to publish.
 
     Attributes
     ----------
     counts : ndarray of int, shape (2 d,), read-only
         How often each option was chosen.
     calibration : SelectionCalibration
+        All numbers of the mechanism.
     guarantee : Guarantee
-        What holds for `counts` and `path`.
+        The guarantee for `counts` and `path`.
     entry : Entry or None
-        What a ledger was charged.
+        The entry that a ledger was charged with.
     path : ndarray of int, shape (rounds,), read-only, or None
-        The options in the order in which they were chosen, where the order is released too.
+        The options in the order in which they were chosen; None if the order is not released.
     exact : ndarray of shape (d,), read-only, or None
-        Coefficients of a fit without a guarantee that were not rounded to counts.
+        The exact coefficients of a fit without a guarantee; None if they are made of `counts`.
     """
 
     counts: IntArray
@@ -99,7 +101,7 @@ class Selections:
 
     @property
     def coef(self) -> FloatArray:
-        """Coefficients ``(d,)`` in scaled units, most of them zero."""
+        """The coefficients ``(d,)`` in scaled units, most of them zero."""
         if self.exact is not None:
             return self.exact
         d = len(self.counts) // 2
@@ -131,17 +133,17 @@ def private_numbers(name: str, given: Any, dimensions: int) -> FloatArray:
     Parameters
     ----------
     name : str
-        The argument, for the error.
+        The name of the argument, for the error.
     given : array-like
-        An array, a column or a frame, or for one dimension a list, of which every item is an
-        entry. A list of rows has no public width, as it is one that all rows have.
+        An array, a column or a frame; for one dimension also a list, of which every item is an
+        entry. A list of rows is refused, because it has no public width: rows may differ in it.
     dimensions : int
-        How many there should be, 1 or 2.
+        The number of dimensions that is wanted, 1 or 2.
 
     Returns
     -------
     ndarray
-        Its shape is that of `given`; whether it is right is for the caller to say.
+        Numbers of the shape of `given`, which the caller has to check.
 
     Raises
     ------
@@ -150,8 +152,8 @@ def private_numbers(name: str, given: Any, dimensions: int) -> FloatArray:
 
     Notes
     -----
-    **Privacy.** *Covered*: nothing by itself. *Assumed public*: the shape. *Not covered*: time
-    and memory.
+    **Privacy.** *Covered*: nothing by itself. *Neighbours*: changing one record changes one row.
+    *Assumed public*: the shape. *Not covered*: time and memory.
     """
     if isinstance(given, list | tuple):
         if dimensions > 1:
@@ -182,7 +184,7 @@ def _of_array(array: Any) -> FloatArray:
 
 
 def read_range(name: str, given: Any, takes: str) -> tuple[float, float]:
-    """A public pair of numbers, the lower one first."""
+    """Read a public pair of numbers, the lower one first."""
     ends = given.tolist() if isinstance(given, np.ndarray) else given
     if not isinstance(ends, tuple | list) or len(ends) != 2:
         raise ArgumentError(f"{name}={show(given)}: {name} takes {takes}.")
@@ -194,14 +196,14 @@ def read_range(name: str, given: Any, takes: str) -> tuple[float, float]:
 
 
 def read_account(ledger: Any) -> Account | None:
-    """What is charged: a ledger that is named, with every one whose block is open."""
+    """Return the account to charge: the given ledger, and every ledger whose block is open."""
     if ledger is not None and not isinstance(ledger, Account):
         raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
     return account_with(ledger)
 
 
 def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int | None:
-    """Read a seed, which voids the guarantee; warns the user of the calling function."""
+    """Read a seed, and warn the user of the calling function that it voids the guarantee."""
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -216,5 +218,5 @@ def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int |
 
 
 def standing(target: Guarantee, seed: int | None) -> Guarantee:
-    """Return the guarantee, or none if a seed was given."""
+    """Return the guarantee, or a void one if a seed was given."""
     return target if seed is None or not target.is_private else void("seeded noise")

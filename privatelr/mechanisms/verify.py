@@ -1,4 +1,4 @@
-"""The guarantee that follows from the numbers of a calibration, recomputed from them alone."""
+"""The guarantee that follows from the numbers of a calibration, computed from them alone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
 
 _ROUNDING = 1e-9
-"""Relative difference that is accepted between numbers computed on two machines."""
+"""Largest relative difference that is accepted between the same numbers on two machines."""
 
 
 def achieved(calibration: Calibration) -> Guarantee:
     """Return the guarantee that the noise of a calibration gives for its problem; takes no data.
 
-    This computation from noise to guarantee can be repeated by anyone with a release. The audit
-    repeats it.
+    Anyone who has a release can repeat this computation from noise to guarantee, and the audit
+    does repeat it.
 
     Raises
     ------

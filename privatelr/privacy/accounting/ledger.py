@@ -240,7 +240,7 @@ class Ledger(Account):
 
     @property
     def places(self) -> Places:
-        """This ledger alone, for all rows."""
+        """The ledger itself, for all rows."""
         return ((self, None),)
 
     @property
@@ -278,8 +278,8 @@ class Ledger(Account):
     def from_json(cls, value: Any) -> Ledger:
         """Resume a ledger from `to_json`, in a later session.
 
-        This opens a new account with the old entries. To resume a ledger that is still in use, or
-        to resume it twice, spends its budget twice.
+        This opens a new account with the old entries. Resuming a ledger that is still in use, or
+        resuming it twice, spends its budget twice.
         """
         return cls._of(statements.from_json(value))
 
