@@ -212,7 +212,7 @@ class NormBoundedMatrix(NumberedSpec):
 
     @property
     def radius(self) -> float:
-        """R, the largest length of a design row, the intercept entry included."""
+        """R, the largest length of a design row, the intercept entry included (privacy.md 2.2)."""
         return row_radius(self.bound, self.intercept)
 
 

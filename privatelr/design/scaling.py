@@ -33,7 +33,7 @@ def projection_width(rp_dim: object, n: int) -> int:
 
 
 def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
-    """Project the covariates onto a random subspace.
+    """Project the covariates onto a random subspace (privacy.md 6).
 
     Parameters
     ----------
@@ -42,8 +42,9 @@ def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
 
     Notes
     -----
-    The columns are orthonormal up to ``sqrt(p / q)``, so lengths are kept on average; the
-    rows are bounded again afterwards, whatever the matrix did to them.
+    The columns are orthonormal up to the factor ``sqrt(p / q)``, so lengths are kept on average.
+    Rows are shortened again after the projection. So the row radius, and with it every guarantee,
+    holds for any matrix that does not depend on the data, and the matrix may be published.
     """
     p, q = normals.shape
     basis, _ = np.linalg.qr(normals)

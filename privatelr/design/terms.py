@@ -205,8 +205,9 @@ def bound_of(
 ) -> tuple[float, BoundSource, tuple[str, ...], float | None]:
     """Return the length of a row's covariates, its source, the unbounded terms, and their length.
 
-    `row_norm` limits the unbounded terms if only some terms are unbounded. It limits the whole row
-    if all terms or none are, and also if a term is empty, because rows then have no blocks.
+    The length is the B of privacy.md 2.2. `row_norm` limits the unbounded terms if only some terms
+    are unbounded. It limits the whole row if all terms or none are, and also if a term is empty,
+    because rows then have no blocks.
     """
     covariates = columns.terms[int(columns.has_intercept) :]
     unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
@@ -223,7 +224,10 @@ def bound_of(
 def blocks_of(
     columns: Columns, intercept: float | None, unbounded_norm: float | None
 ) -> tuple[Block, ...]:
-    """Return a bounded block for the intercept and for each term; nothing if a term is empty."""
+    """Return a bounded block for the intercept and each term; nothing if a term is empty.
+
+    They are the blocks of Theorem 3.1b of privacy.md.
+    """
     if not _is_product(columns):
         return ()
 

@@ -224,7 +224,7 @@ def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: So
     ------
     NotConvergedError
         If the gradient at the solver's result is above `certificate`. The gradient is computed
-        again from the rows, so the word of the solver is not needed.
+        again from the rows, whatever the solver reports.
 
     Notes
     -----

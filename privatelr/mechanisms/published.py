@@ -1,11 +1,11 @@
 """Published mechanisms as they were first printed, for comparison with those proven here.
 
-- ``analysis="cms11"``, R's bound and that of the programs ``lrsimple`` and ``svmsimple``
-  (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9). It is proven, but larger than necessary;
-  its formulas are rows of the tables in `privatelr.mechanisms.calibration.pure`.
-- `dmw_svm_thesis`, the support vector machine by linear programs, which reproduces the tables of
-  the thesis that printed it. Not for use: it spends more than it claims, and `true_epsilon` says
-  what. See `privatelr.dplpsvm` for a corrected method.
+- ``analysis="cms11"`` is the bound of R and of the programs ``lrsimple`` and ``svmsimple``
+  (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9). It is proven, but its noise is larger than
+  necessary; its formulas are rows of the tables in `privatelr.mechanisms.calibration.pure`.
+- `dmw_svm_thesis` is the support vector machine by linear programs. It reproduces the tables of
+  the thesis that printed it, and is not for use: it spends more than it claims, and `true_epsilon`
+  computes how much. See `privatelr.dplpsvm` for a corrected method.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from privatelr.privacy.noise import Randomness
 from privatelr.types import FloatArray, IntArray
 
 MOST_ROUNDS = 2000
+"""Usual number of rounds at which the printed T is cut off."""
 _GRID = 60
-"""How many numbers of rounds `true_epsilon` compares."""
+"""Number of values of T that `true_epsilon` compares."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,19 +49,22 @@ class ThesisFit:
     Attributes
     ----------
     coef : ndarray of shape (d,)
+        The coefficients in scaled units.
     objective_coef : ndarray of shape (d,)
-        Of the fit that the algorithm begins with: by objective perturbation, or the plain one.
+        The coefficients of the first fit: by objective perturbation, or the plain one.
     opt : float
-        Sum of sizes of these coefficients, which the printed text calls OPT.
+        The sum of the absolute values of `objective_coef`, which the printed text calls OPT.
     rounds : int
-        T, a function of `opt`; cut off at a largest number.
+        T, a function of `opt`, cut off at a largest number.
     path : ndarray of int, shape (rounds,)
-        Signed columns as they were chosen.
+        The signed columns in the order in which they were chosen.
     epsilon_claimed : float
+        The epsilon of the printed text.
     epsilon_true : float
-        At the same delta, by the accounting of this package: the largest over all numbers of
-        rounds up to the largest. Infinite without noise.
+        The epsilon at the same delta by the accounting of this package: the largest over all
+        numbers of rounds up to the largest one. It is infinite without noise.
     delta : float
+        The delta of both epsilons.
     """
 
     coef: FloatArray
@@ -96,10 +100,12 @@ def dmw_svm_thesis(
 ) -> ThesisFit:
     """Train as the printed algorithm does, with its constants.
 
-    A first fit by objective perturbation spends the whole epsilon, and its sum of sizes OPT sets
-    the number of rounds ``T = 36 (OPT + 1)**2 log(n) / alpha**2``, the step and the scores. Then T
-    columns are chosen, each at ``eps / sqrt(8 T log(1 / delta))`` for a sensitivity of
-    ``3 OPT / s`` (margins) or ``2 / s`` (counts), where ``2 OPT / s`` and ``1 / s`` are exact.
+    A first fit by objective perturbation spends the whole epsilon. The sum OPT of the absolute
+    values of its coefficients determines the number of rounds
+    ``T = 36 (OPT + 1)**2 log(n) / alpha**2``, the step and the scores. Then T columns are chosen,
+    each at ``eps / sqrt(8 T log(1 / delta))`` for a sensitivity of ``3 OPT / s`` (margins) or
+    ``2 / s`` (counts), where the exact sensitivities are ``2 OPT / s`` and ``1 / s``
+    (linear_programs_and_simplex.md 1 and 1.2).
 
     Parameters
     ----------
@@ -108,29 +114,30 @@ def dmw_svm_thesis(
     rows : EntryRows
         The same rows, with entries up to 1.
     epsilon
-        What the printed text claims; infinite for everything without noise.
+        The epsilon of the printed text; infinity asks for no noise at all.
     lambda_
-        Penalty of the first fit, of the mean objective.
+        The penalty of the first fit, of the mean objective.
     randomness
+        The source of the noise.
     delta
-        By default ``1 / n``, as printed.
+        The delta of the printed text, by default ``1 / n``.
     density
-        ``s / n``.
+        ``s / n``, the least fraction of the records that the weights are spread over.
     alpha
-        What the printed text calls the slack of a constraint.
+        The slack of a constraint in the printed text.
     score
         ``"margin"``, or ``"count"`` for the alternative of the printed text, by which a record
-        counts from a margin of ``(1 - slack) / OPT``.
+        counts if its margin is at least ``(1 - slack) / OPT``.
     slack
         The phi of the printed text; from 1 on, entries of zero count too.
     most_rounds
-        Where T is cut off.
+        The number of rounds at which T is cut off.
 
     Notes
     -----
-    **Privacy.** *Covered*: `ThesisFit.coef`, `opt` and `rounds`, at `epsilon_true`, not at what is
-    claimed. *Neighbours*: replace one record. *Assumed public*: n, d and every argument. *Not
-    covered*: time and memory.
+    **Privacy.** *Covered*: `ThesisFit.coef`, `opt` and `rounds`, by `epsilon_true`, not by the
+    claimed epsilon. *Neighbours*: replace one record. *Assumed public*: n, d and every argument.
+    *Not covered*: time and memory.
     """
     require_choice(ArgumentError, "score", score, SCORES)
     for name, value in (("lambda_", lambda_), ("alpha", alpha)):
@@ -156,7 +163,7 @@ def dmw_svm_thesis(
         step=math.sqrt(math.log(n) / rounds) * opt / (2 * (opt + 1)),
         score=score,
         slack=slack,
-        # the scores here are without the factor OPT, which their sensitivity has too
+        # the factor OPT of scores and of their sensitivity cancels, and is left out of both
         sensitivity=3 / facts.s if score == "margin" else 2 / facts.s,
         eta=eta,
         rounds_origin="as printed",
@@ -176,7 +183,7 @@ def _claimed(epsilon: float) -> PureDP | NonPrivate:
 def published_fit(
     ball: DenseRows, epsilon: float, lambda_: float, randomness: Randomness
 ) -> FloatArray:
-    """Objective perturbation with the Huber loss (Chaudhuri, Monteleoni and Sarwate 2011)."""
+    """Fit by objective perturbation with the Huber loss (Chaudhuri et al. 2011, Algorithm 2)."""
     target = _claimed(epsilon)
     analysis: Analysis | None = "cms11" if target.is_private else None
     request = Request(target, "objective", analysis, lambda_, "increase")
@@ -186,14 +193,14 @@ def published_fit(
 
 
 def _counts(rows: EntryRows, slack: float, opt: float) -> Scorer:
-    """The weight of the entries from a threshold on, of zeros too."""
+    """Return the scores by counts: the weight of all entries from a threshold on, even zeros."""
     threshold = (1 - slack) / opt if opt > 0 else math.inf
     if threshold > 0:
         right, wrong = rows.at_least(threshold)
         return lambda weights: np.concatenate(
             [right.weighted_sum(weights), wrong.weighted_sum(weights)]
         )
-    # all but those below: zeros are left out of what is added up
+    # the sums leave out zeros, so subtract the weight of the entries below the threshold
     above, below = rows.at_least(math.nextafter(-threshold, math.inf))
     return lambda weights: np.concatenate(
         [1 - below.weighted_sum(weights), 1 - above.weighted_sum(weights)]
@@ -202,11 +209,11 @@ def _counts(rows: EntryRows, slack: float, opt: float) -> Scorer:
 
 @lru_cache(maxsize=256)
 def true_epsilon(epsilon: float, delta: float, score: str, most_rounds: int) -> float:
-    """What the printed algorithm spends at this delta: the largest over the number of rounds.
+    """Return the epsilon that the printed algorithm spends at this delta, for the worst T.
 
-    The first fit spends epsilon. A choice of the exponential mechanism at e for a sensitivity
-    that is stated too large by 3/2 (or 2, for counts) is of bounded range ``2 e / 3`` (or
-    ``e / 2``).
+    The first fit spends epsilon. A choice of the exponential mechanism at e, for a sensitivity
+    that is stated too large by a factor of 3/2 (or 2, for counts), is of bounded range
+    ``2 e / 3`` (or ``e / 2``).
     """
     if math.isinf(epsilon):
         return math.inf

@@ -1,7 +1,7 @@
-"""The request of a user, checked before n, d and R are known: price, shares, delta.
+"""The request of a user (price, shares, lambda), checked before n, d and R are known.
 
-A delta of ``1/n`` is no protection: publishing one record that was picked at random satisfies
-(0, 1/n)-privacy for every record.
+A delta of ``1/n`` does not protect anyone: publishing one record that was picked at random
+satisfies (0, 1/n)-privacy for every record.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from privatelr.privacy.accounting import split
 from privatelr.types import Placement
 
 USUAL_DELTA = 1e-6
-"""Default delta of a request; it causes no warning as long as it is below ``1/n``."""
+"""The default delta of a request, a probability; it causes no warning if it is below ``1/n``."""
 
 
 def _doubts(target: privacy.Guarantee, n: int) -> tuple[str, str] | None:
-    """Return the limit that a delta exceeds, and a remedy, if it permits publishing a record."""
+    """Return the limit that a delta exceeds and a remedy, if it permits publishing a record."""
     if not isinstance(target, privacy.ApproxDP):
         return None
     delta = target.delta
     if delta < 1 / n and delta * n < 1:  # the double nearest to 1/n may be on either side
         return None
-    far_below = 10.0 ** math.floor(math.log10(0.01 / n))  # no function warns of such a delta
+    far_below = 10.0 ** math.floor(math.log10(0.01 / n))  # such a delta causes no warning
     return f"1/n = {1 / n:.3g}", f"count as private; take {far_below:g}, or less."
 
 
@@ -76,7 +76,9 @@ def warn_of_large_delta(target: privacy.Guarantee, n: int, stacklevel: int) -> N
 
 
 Shares = tuple[tuple[str, float], ...]
+"""Each part of a release with its share of the price; the shares add up to 1."""
 Spend = Shares | Literal["inference"]
+"""Shares, or the usual ones if inference is requested."""
 
 _GOODS = ("coefficients", "inference")
 _TAKES = (
@@ -84,12 +86,12 @@ _TAKES = (
     "such as {'coefficients': 0.6, 'inference': 0.4}"
 )
 _NEARLY = 1e-9
-"""Largest difference from one of a sum of shares that is taken for rounding."""
+"""Largest difference between a sum of shares and 1 that is taken for rounding."""
 ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
 
 
 def read_spend(spend: Any) -> Spend:
-    """Read `spend`; raises `GuaranteeError` if it names something that cannot be requested."""
+    """Read `spend`; raise `GuaranteeError` if it names something that cannot be requested."""
     if spend is None:
         return ALL_FOR_COEFFICIENTS
     if isinstance(spend, str) and spend == "inference":
@@ -120,9 +122,9 @@ def read_spend(spend: Any) -> Spend:
 def divide(
     target: privacy.Guarantee, spend: Spend, loss: Loss
 ) -> tuple[privacy.Guarantee, privacy.Guarantee | None]:
-    """The parts of a target for the coefficients and, if requested, for the moments.
+    """Divide a target into parts for the coefficients and, if requested, for the moments.
 
-    They add up to it (`privatelr.privacy.split`).
+    The parts add up to the target (`privatelr.privacy.split`).
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
     parts = split(target, shares)
@@ -130,10 +132,10 @@ def divide(
 
 
 def usual_shares(target: privacy.Guarantee, loss: Loss) -> dict[str, float]:
-    """Shares that give the shortest intervals in the studies of inference.md 4.5 and 9.
+    """Return the shares that give the shortest intervals in the studies of inference.md 4.5 and 9.
 
-    Under pure epsilon a loss without a joint bound has steeper curvature, so that its moments
-    take more noise, and half of the price.
+    A loss without a joint bound has larger curvature, so its moments need more noise. Under pure
+    epsilon they therefore get half of the price.
     """
     if not isinstance(target, privacy.PureDP | privacy.NonPrivate):
         return {"coefficients": 0.7, "inference": 0.3}
@@ -149,17 +151,30 @@ _RANGES = {
     "rho": (SMALLEST_EPSILON, LARGEST_EPSILON),
     "delta": (1e-30, 0.5),
 }
-"""Smallest and largest values of a guarantee's numbers for which the formulas were checked."""
+"""Ranges of the numbers of a guarantee within which the formulas were checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Target and choices.
+    """A request that was read: the target, and the choices of a user.
 
-    The target is the price of everything, and `spend` divides it. `lambda_` is a number
-    or the name of a rule; without an `analysis`, the tightest one that is proven for the loss is
-    used. Of the proven laws of noise the shortest is used; `kinds` restricts the choice,
-    so that an audit can reach each law.
+    Attributes
+    ----------
+    target : Guarantee
+        The guarantee for everything that is released together.
+    placement : str
+        ``"objective"`` or ``"output"``.
+    analysis : str or None
+        The proof to calibrate by; None for the tightest that is proven for the loss.
+    lambda_ : float or str
+        The penalty of the mean objective, or the name of a rule.
+    on_small_lambda : str
+        ``"increase"`` or ``"keep"``.
+    spend : Shares or "inference"
+        The shares of the price.
+    kinds : tuple of type
+        The laws of noise to choose from; empty for all of them. With it an audit can reach each
+        law, although only the shortest proven one is used by default.
     """
 
     target: privacy.Guarantee
@@ -204,21 +219,21 @@ def read_target(
     plain: str = "the plain fit",
     neighbours: privacy.Neighbours = privacy.REPLACE_ONE,
 ) -> privacy.Guarantee:
-    """The guarantee that ``eps`` and ``delta`` ask for; ``eps=0`` asks for none.
+    """Read the guarantee that ``eps`` and ``delta`` ask for; ``eps=0`` asks for none.
 
-    A guarantee itself may stand in the place of ``eps``: ``eps=ZCDP(0.1)``.
+    ``eps`` may also be a guarantee itself, as in ``eps=ZCDP(0.1)``.
 
     Parameters
     ----------
     eps, delta
-        As given.
+        The arguments of the user.
     usual
-        The value of delta that is ignored beside a guarantee. Where there is one, no promise at
-        all may be asked for by `NonPrivate` or by infinity too.
+        The default value of delta, which is ignored if ``eps`` is a guarantee. If it is given,
+        `NonPrivate` and infinity ask for no guarantee, too.
     name, plain
-        What the argument and a fit without privacy are called.
+        The names of the argument and of a fit without privacy, for errors.
     neighbours
-        What the guarantee has to be about.
+        The neighbours that the guarantee has to be about.
     """
     takes = {"epsilon": f"0 for {plain}, or a", "rho": "a", "delta": "0 (pure privacy), or a"}
 
@@ -261,7 +276,7 @@ def _is(value: Any, number: float) -> bool:
 
 
 def is_usual(target: privacy.Guarantee) -> bool:
-    """Whether the formulas here were checked for numbers as in this target."""
+    """Whether the numbers of a target are within the ranges that the formulas were checked for."""
     return all(low <= getattr(target, field, low) <= high for field, (low, high) in _RANGES.items())
 
 

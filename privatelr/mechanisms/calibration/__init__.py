@@ -1,4 +1,4 @@
-"""Every privacy formula of the package; a function in here takes public facts, never data."""
+"""Every privacy formula of perturbation; its functions take public facts, never data."""
 
 from privatelr.mechanisms.calibration.calibration_record import (
     Calibration,

@@ -1,4 +1,4 @@
-"""A mechanism with all its numbers, computed from a request and public facts, and its page."""
+"""All numbers of a mechanism, computed from a request and public facts, and their page."""
 
 from __future__ import annotations
 
@@ -29,34 +29,35 @@ from privatelr.types import Placement
 @suggests_arguments
 @dataclass(frozen=True, slots=True, repr=False)
 class Calibration:
-    """A mechanism with all its numbers, computed before any data is touched.
+    """All numbers of a mechanism that perturbs, computed before any data is touched.
 
     Attributes
     ----------
     problem : Problem
-        With the lambda that is used.
+        The public facts, with the lambda that is used.
     target : Guarantee
-        What the release will satisfy.
+        The guarantee that the release will satisfy.
     placement : str
         ``"objective"`` or ``"output"``.
     analysis : str
-        The proof that fixed the size of the noise; see `dplr`.
+        The proof that determines the size of the noise; see `dplr`.
     noise : NoiseLaw
-        Law of the tilt b of the sum form, or of what is added to the minimiser.
+        The law of the tilt b of the sum form, or of the noise on the minimiser.
     shield : NoiseLaw
-        Law of what is added to the minimiser of a tilted objective, because it is known only
-        to within ``tau / Lambda``; no noise for output perturbation, whose own noise does it.
+        The law of the noise on the minimiser of a tilted objective, which is needed because the
+        minimiser is known only to within ``tau / Lambda``. Output perturbation has no shield,
+        because its own noise hides that, too.
     tau : float
-        Certified norm of the gradient of the sum form; 0 for the plain fit.
+        The certified norm of the gradient of the sum form; 0 for the plain fit.
     grid : float
-        Power of two whose multiples are released; 0 for the plain fit.
+        The power of two whose multiples are released; 0 for the plain fit.
     lambda_origin : str
-        Where lambda comes from, in words.
+        What decided lambda, in words.
     lambda_rules : tuple of (str, float)
-        What each automatic rule would choose.
+        The lambda that each automatic rule would choose.
     alternatives : tuple of (str, float)
-        Noise that was not chosen, and its root mean square length over that of the chosen;
-        infinite where it is not possible at this lambda.
+        Noise that was not chosen, and the ratio of its root mean square length to that of the
+        chosen noise; infinite if it is not possible at this lambda.
     """
 
     problem: Problem
@@ -73,33 +74,35 @@ class Calibration:
 
     @property
     def lambda_(self) -> float:
+        """The penalty of the mean objective that is used."""
         return self.problem.lambda_
 
     @property
     def bound(self) -> str:
-        """What fixed the size of the noise, as pages say it: an argument if there is one."""
+        """The proof that determines the size of the noise, in the words of printed pages."""
         if self.placement == "objective":
             return f"analysis={self.analysis!r}"
         return f"{self.analysis} bound"
 
     @property
     def proven(self) -> privacy.Guarantee:
-        """What the noise is proven to give: pure epsilon where (epsilon, delta) met Laplace noise.
+        """The guarantee that the noise is proven to give, which implies the target.
 
-        This is what a ledger composes and what an audit tries to break; it implies the target.
+        It is pure epsilon if Laplace noise was chosen for (epsilon, delta). A ledger composes it,
+        and an audit tries to break it.
         """
         return proven_by(self.noise, self.target)
 
     @property
     def distance(self) -> float:
-        """``2 tau / Lambda``: how far inexact minimisation may move neighbours apart."""
+        """``2 tau / Lambda``, the sensitivity of an inexact minimum (privacy.md 5)."""
         return 2 * self.tau / self.problem.penalty
 
     @property
     def epsilon_effective(self) -> float:
-        """The part of epsilon that the noise uses; the rest pays for the curvature.
+        """The part of epsilon that buys less noise; the rest pays for the curvature.
 
-        NaN under zCDP, which has no epsilon, and 0 for the plain fit.
+        It is NaN under zCDP, which has no epsilon, and 0 for the plain fit.
         """
         target, problem, noise = self.target, self.problem, self.noise
         if isinstance(target, privacy.ZCDP | privacy.NonPrivate):
@@ -115,12 +118,13 @@ class Calibration:
 
     @property
     def coefficient_sd(self) -> float:
-        """Standard deviation that the noise gives a design coefficient, at most.
+        """Upper bound on the standard deviation of a design coefficient that the noise causes.
 
-        Exact for output perturbation. Under objective perturbation the coefficients are a
+        It is exact for output perturbation. Under objective perturbation the coefficients are a
         function of the noise with slope at most ``1 / Lambda``, so their deviation is at most
-        the noise's `lipschitz_sd` over Lambda; how much smaller it is depends on the data and
-        is not free. The same holds for a combination of coefficients of length one.
+        the noise's `lipschitz_sd` over Lambda. How much smaller it is depends on the data, so that
+        number would have to be paid for. The bound also holds for combinations of coefficients of
+        length one.
         """
         if self.placement == "output" or self.noise.scale == 0:
             return math.sqrt(float(self.noise.variances.max()))
@@ -129,7 +133,7 @@ class Calibration:
 
     @property
     def events(self) -> tuple[privacy.Event, ...]:
-        """What a ledger composes for this release."""
+        """The events that a ledger composes for this release."""
         target, problem, noise = self.proven, self.problem, self.noise
         if isinstance(target, privacy.PureDP | privacy.NonPrivate):
             return (target,) if isinstance(target, privacy.PureDP) else ()
@@ -214,32 +218,32 @@ class Calibration:
 
 
 def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
-    """The target, or the pure guarantee of its epsilon if that is what the noise was made for."""
+    """Return the target, or pure epsilon if Laplace noise was made for (epsilon, delta)."""
     if isinstance(target, privacy.ApproxDP) and not isinstance(noise, GaussianNoise):
         return privacy.PureDP(target.epsilon, target.neighbours)
     return target
 
 
 def event_of(noise: NoiseLaw, reach: float, neighbours: privacy.Neighbours) -> privacy.Event:
-    """Return the ledger event of spherical noise on a vector of sensitivity `reach`."""
+    """Return the event of spherical noise on a vector of sensitivity `reach`."""
     if isinstance(noise, GaussianNoise):
         return privacy.GaussianEvent(reach / noise.sd, neighbours)
     return privacy.PureDP(reach / noise.scale, neighbours)
 
 
 def facts_html(title: str, facts: Sequence[tuple[str, str]], *below: Piece) -> str:
-    """A title above a table of labels and sentences."""
+    """Lay out a title above a table of labels and sentences, as HTML."""
     return as_html([Heading(title), FactList(facts), *below])
 
 
 # -- from a request and public facts --------------------------------------------------------------
 
 _SAME = 1e-3
-"""Relative difference in size below which two kinds of noise count as the same."""
+"""Relative difference in length below which two kinds of noise count as the same."""
 
 
 def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
-    """Objective perturbation under any target; lambda is raised or refused as requested."""
+    """Calibrate objective perturbation; a small lambda is raised or refused as requested."""
     target = cast("privacy.Promise", request.target)
     analysis = pure.proven(request.analysis, problem.loss)
     settled = settle_lambda(problem, target, analysis, request.on_small_lambda)
@@ -263,7 +267,7 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
 
 
 def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
-    """Output perturbation under any target; needs no condition but lambda above 0."""
+    """Calibrate output perturbation; any lambda above 0 will do (privacy.md 3.3 and 4.1)."""
     if problem.lambda_ <= 0:
         raise GuaranteeError(
             "lambda_=0: output perturbation takes lambda_ above 0, since the minimiser of an "
@@ -290,7 +294,7 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
 
 
 def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
-    """No noise at all: the penalised fit itself."""
+    """Make the record of the plain fit: penalised, and without noise."""
     nothing, target, placement = NoNoise(problem.d), request.target, request.placement
     return Calibration(
         problem, target, placement, "none", nothing, nothing, 0.0, 0.0, lambda_origin
@@ -300,7 +304,7 @@ def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> C
 def _other_tilts(
     problem: Problem, target: privacy.Promise, chosen: pure.Analysis, noise: NoiseLaw
 ) -> Iterator[tuple[str, float]]:
-    """Other shapes of noise under the same bound, then the same shape under other bounds."""
+    """Yield other laws of noise under the same bound, then the best laws under other bounds."""
     laws = proven_noise.candidates(problem, target, chosen)
     yield from _others(laws, noise)
     may_be_gaussian = isinstance(target, privacy.ZCDP | privacy.ApproxDP)
@@ -308,7 +312,7 @@ def _other_tilts(
         yield "Gaussian noise", math.inf
     for analysis in pure.ANALYSES:
         unproven = analysis == "joint" and problem.loss.joint_factor is None
-        # R's bound is only for pure epsilon
+        # R's bound is proven for pure epsilon alone
         other_noise = isinstance(target, privacy.ApproxDP) or isinstance(noise, GaussianNoise)
         unproven |= other_noise and analysis == "cms11"
         if analysis != chosen and not unproven:
@@ -319,7 +323,7 @@ def _other_tilts(
 
 
 def _others(laws: list[NoiseLaw], noise: NoiseLaw) -> Iterator[tuple[str, float]]:
-    """Laws of other kinds than the chosen one."""
+    """Yield the laws of other kinds than the chosen one, with the ratios of their lengths."""
     for law in laws:
         if type(law) is not type(noise):
             yield f"{law.title} noise", _ratio(law, noise)

@@ -1,9 +1,9 @@
-"""Gaussian objective perturbation: the smallest noise that Theorems 4.2 and 4.3 allow.
+"""Gaussian objective perturbation: the smallest noise that privacy.md 4.2 and 4.3 allow.
 
-Symbols as in `privatelr.mechanisms.calibration.pure`; ``m = L R / sigma`` for a tilt of
-standard deviation sigma per coordinate, in the sum form. Theorem 4.2 of privacy.md, about
-(epsilon, delta) with a Gaussian shield of mu_out on the minimiser, stands in
-`privatelr.privacy.noise.gaussian_delta`; 4.3, about zCDP, in `objective_rho`.
+The symbols are those of `privatelr.mechanisms.calibration.pure`, and ``m = L R / sigma`` for a tilt
+of standard deviation sigma per coordinate, in the sum form. The bounds of Theorem 4.2 on
+(epsilon, delta), with a Gaussian shield of mu_out on the minimiser, are in
+`privatelr.privacy.noise.gaussian_delta`; the zCDP of section 4.3 is in `objective_rho`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from privatelr.privacy import FIRST_ORDER, ApproxDP, TiltEvent
 from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest
 
 SHIELD_RATIO = 0.2
-"""``mu_out / m`` of a Gaussian shield: a tenth of the tilt's ``2 m``, a hundredth of rho."""
+"""The ratio ``mu_out / m`` of a Gaussian shield: a tenth of the tilt's mu, which is ``2 m``."""
 _LARGEST = 1e9
 """Largest sigma over ``L R`` that is tried; a target that needs more noise is infeasible."""
 _FLAT = 1e30
-"""Ratio of Lambda to R^2 at which one row adds practically no curvature."""
+"""Ratio of Lambda to R^2 at which the curvature of one row is negligible."""
 _NEARLY_FREE = 1.02
-"""Largest factor by which the curvature may increase the noise and still counts as free."""
+"""Largest factor by which a curvature that counts as free may increase the noise."""
 
 
 def objective_log_delta(
@@ -35,9 +35,10 @@ def objective_log_delta(
     shield_ratio: float = 0.0,
     analysis: str = "joint",
 ) -> float:
-    """Logarithm of delta at epsilon, by the best of the bounds (a), (b) and (c).
+    """Return the logarithm of delta at epsilon (Theorem 4.2 of privacy.md).
 
-    `shield_ratio` is ``mu_out / m``; ``analysis="one-log"`` takes (a) alone.
+    It is the best of the bounds (a), (b) and (c), or (a) alone under ``analysis="one-log"``.
+    `shield_ratio` is ``mu_out / m``.
     """
     m, loss = problem.reach / sigma, problem.loss
     factor = loss.joint_factor if analysis == "joint" else None
@@ -54,7 +55,10 @@ def objective_sigma(
     shield_ratio: float = 0.0,
     analysis: str = "joint",
 ) -> float:
-    """Smallest sigma seen to satisfy the bound; infinity if none below 1e9 L R does."""
+    """Find the smallest sigma that keeps (epsilon, delta) by Theorem 4.2 of privacy.md.
+
+    It is a sigma for which the bound was seen to hold; infinity if none up to 1e9 L R does.
+    """
     unit, goal = problem.reach, math.log(delta) - RESOLUTION
 
     def holds(sigma: float) -> bool:
@@ -67,7 +71,7 @@ def objective_sigma(
 
 
 def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) -> float:
-    """Smallest Lambda (sum form) at which noise of this sigma satisfies the bound."""
+    """Find the smallest Lambda (sum form) at which noise of this sigma keeps the target."""
     r2, goal = facts.radius**2, math.log(target.delta) - RESOLUTION
 
     def holds(penalty: float) -> bool:
@@ -85,8 +89,9 @@ def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) 
 
 @lru_cache(maxsize=256)
 def free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
-    """Smallest Lambda whose curvature adds at most a fiftieth to the noise (privacy.md 4.2)."""
-    # at a large delta this is more than the Gaussian mechanism with sensitivity 2 L R needs
+    """Find the smallest Lambda whose curvature adds at most 2 % to the noise (privacy.md 4.2)."""
+    # the noise at a huge Lambda is compared, not that of the Gaussian mechanism of sensitivity
+    # 2 L R, which at a large delta is smaller than any noise that the theorem allows
     flat = facts.with_lambda(_FLAT * facts.radius**2 / facts.n)
     least = objective_sigma(
         flat, target.epsilon, target.delta, shield_ratio=SHIELD_RATIO, analysis=analysis
@@ -96,7 +101,7 @@ def free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
 
 
 def smallest_feasible_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
-    """Smallest Lambda for which any noise suffices."""
+    """Find the smallest Lambda (sum form) for which some finite noise suffices."""
     return _penalty_for(facts, target, _LARGEST * facts.reach, analysis)
 
 
@@ -104,11 +109,11 @@ def smallest_feasible_penalty(facts: Problem, target: ApproxDP, analysis: str) -
 
 
 def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
-    """The rho of Gaussian objective perturbation (privacy.md 4.3).
+    """Return the rho of Gaussian objective perturbation (privacy.md 4.3).
 
-    Its Renyi divergence of order a is at most ``2 a m^2 + cost + min(.1409 / (a - 1), .798 m)``,
-    the cost being that of the curvature, or 0 for losses with a joint bound and
-    ``kappa <= m^2 / 2``. Over a, the most is asked as a falls to 1.
+    Its Renyi divergence of order a is at most ``2 a m^2 + cost + min(.1409 / (a - 1), .798 m)``.
+    The cost is that of the curvature, or 0 for losses with a joint bound and ``kappa <= m^2 / 2``.
+    The divergence over a is largest as a falls to 1.
     """
     m, factor = problem.reach / sigma, problem.loss.joint_factor
     free = factor is not None and analysis == "joint" and problem.kappa * factor <= m * m / 2
@@ -116,7 +121,7 @@ def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
 
 
 def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:
-    """Smallest sigma for rho; infinity if the curvature alone exceeds it."""
+    """Return the smallest sigma for rho (privacy.md 4.3); infinity if the curvature exceeds it."""
     free = problem.reach / _largest_m(rho)
     if objective_rho(problem, free, analysis) <= rho:
         return free
@@ -125,6 +130,6 @@ def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:
 
 
 def _largest_m(rho: float) -> float:
-    """Positive root of ``2 m^2 + .798 m = rho``, rounded downwards."""
+    """Return the positive root of ``2 m^2 + .798 m = rho``, rounded down."""
     root = math.sqrt(FIRST_ORDER**2 + 8 * rho)
     return 2 * rho / (FIRST_ORDER + root) * (1 - 2.0**-48)

@@ -1,6 +1,7 @@
-"""Data-free rules for lambda, and the treatment of a lambda that is too small.
+"""Data-free rules for lambda (privacy.md 8), and the treatment of a lambda that is too small.
 
-privacy.md 3.2 and 3.2b for pure epsilon, 4.2 for Gaussian noise; under (epsilon, delta) either.
+The rules are those of privacy.md 3.2 and 3.2b for pure epsilon, and of 4.2 for Gaussian noise.
+Under (epsilon, delta) both are tried.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ SmallLambda = Literal["increase", "keep"]
 LambdaRule = Literal["auto", "free", "PrivateLR"]
 LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
 PLAIN_LAMBDA = 0.001
-"""Penalty of the plain fit when none is given, as in R."""
+"""Penalty of the mean objective of a plain fit for which none is given, as in R."""
 _ROUNDING = 1e-12
-"""Relative distance below its limit at which lambda counts as the limit; noise uses lambda."""
+"""Largest relative distance below its limit at which lambda is still taken for large enough."""
 
 
 def nominal_epsilon(target: Promise) -> float:
-    """Return an epsilon that is comparable with the target, for rules that need no proof."""
+    """Return an epsilon that is comparable with the target, for rules that do not need a proof."""
     return math.sqrt(2 * target.rho) if isinstance(target, ZCDP) else target.epsilon
 
 
 def guessed_length(facts: Problem, target: Promise) -> float:
-    """Return W, a public guess of the length of the coefficients."""
+    """Return W, a public guess of the length of the coefficients (privacy.md 3.2b)."""
     return math.sqrt(nominal_epsilon(target) * facts.n / 6) / facts.radius
 
 
@@ -54,8 +55,8 @@ def free_penalty(
 ) -> float:
     """Return the smallest Lambda (sum form) from `at_least` whose curvature costs almost nothing.
 
-    Under (epsilon, delta) each kind of noise has its own; it is that of the kind which is then
-    the shorter one, if given among `kinds`.
+    privacy.md 3.2 and 4.2. Under (epsilon, delta) each kind of noise has such a Lambda, and the
+    result is that of the kind whose noise is shorter at its own Lambda, among `kinds` if given.
     """
     epsilon = pure_within(target.rho) if isinstance(target, ZCDP) else target.epsilon
     laplace = max(at_least, pure.free_penalty(facts, epsilon, analysis))
@@ -82,14 +83,15 @@ def lambda_by_rule(
     analysis: pure.Analysis,
     placement: Placement = "objective",
 ) -> float:
-    """Penalty of the mean objective by a data-free rule.
+    """Return the penalty of the mean objective by a data-free rule (privacy.md 8 and 3.2b).
 
-    ``"PrivateLR"`` solves ``2 log(1 + c kappa) = eps / 10``; ``"free"`` is `free_penalty`;
+    A rule is a function of public facts, so its lambda costs nothing and may be published.
+    ``"PrivateLR"`` solves ``2 log(1 + c kappa) = eps / 10``. ``"free"`` is `free_penalty`.
     ``"auto"`` balances noise and shrinkage at ``E|b| / W``, with the public guess
-    ``W = sqrt(eps n / 6) / R`` of the length of the coefficients (privacy.md 3.2b), and never
-    goes below the free penalty. Under (epsilon, delta) Laplace and Gaussian noise each have a
-    penalty of their own by ``"auto"``, and the one with the least `expected_excess` is taken.
-    Under ``analysis="cms11"`` all rules are R's.
+    ``W = sqrt(eps n / 6) / R`` of the length of the coefficients, and is never below the free
+    penalty. Under (epsilon, delta) Laplace and Gaussian noise each have a penalty of their own by
+    ``"auto"``, and the one with the least `expected_excess` is returned. Under
+    ``analysis="cms11"`` all rules are R's.
     """
     if rule == "PrivateLR" or analysis == "cms11":
         share = min(nominal_epsilon(target) / 20, pure.LARGEST_SHARE)
@@ -105,7 +107,8 @@ def lambda_by_rule(
         at = facts.with_lambda(free / facts.n)
         if isinstance(target, ZCDP):
             return balanced(free, require_tilt(at, target, analysis))
-        # with all of epsilon, as in the published rule, although a shield takes a part of it
+        # E|b| is that of noise with the whole epsilon, as the rule was studied, although a shield
+        # takes a part of it
         return balanced(free, laplace_tilts(at, target.epsilon, analysis)[0])
     laplace: tuple[type[Any], ...] = (SphericalLaplace, BlockLaplace)
     found = [(lambda_by_rule("auto", facts, PureDP(target.epsilon), analysis), laplace)]
@@ -129,12 +132,11 @@ def expected_excess(
     placement: Placement,
     kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> float:
-    """``E|b|^2 / (2 Lambda) + Lambda W^2 / 2``: what noise and shrinkage cost, by the guess W.
+    """Return ``E|b|^2 / (2 Lambda) + Lambda W^2 / 2``: what noise and shrinkage cost, by the guess.
 
-    Of the shortest noise, if given of one of these kinds.
-
-    Noise z on the minimiser counts as the tilt ``Lambda z``, which would move it as far where
-    the penalty is all the curvature there is (privacy.md 4.2).
+    privacy.md 4.2. W is `guessed_length`, and b is the shortest noise, of these kinds if any are
+    given. Noise z on the minimiser counts as the tilt ``Lambda z``, which would move the minimiser
+    as far if the penalty were the only curvature.
     """
     penalty = problem.penalty
     if placement == "objective":
@@ -151,10 +153,10 @@ def expected_excess(
 def all_rules(
     facts: Problem, target: Promise, analysis: pure.Analysis, placement: Placement
 ) -> dict[LambdaRule, float]:
-    """Return the lambda of each rule."""
+    """Return the lambda of each rule that has an answer."""
     found = {}
     for rule in LAMBDA_RULES:
-        with suppress(GuaranteeError):  # rules without an answer are not listed
+        with suppress(GuaranteeError):  # a rule without an answer is not listed
             found[rule] = lambda_by_rule(rule, facts, target, analysis, placement)
     return found
 
@@ -167,10 +169,10 @@ def origin_of(
     analysis: pure.Analysis,
     placement: Placement,
 ) -> str:
-    """Where a lambda by one of these rules comes from, in words.
+    """Say in words where a lambda by one of these rules comes from.
 
-    ``"auto"`` is called ``"free"`` where it is the free penalty, under (epsilon, delta) of either
-    kind of noise.
+    ``"auto"`` is described as ``"free"`` if it is equal to the free penalty; under
+    (epsilon, delta) that of either kind of noise counts.
     """
     if rule == "PrivateLR" or analysis == "cms11":
         return "automatic, PrivateLR's rule"
@@ -199,15 +201,15 @@ def origin_of(
 def settle_lambda(
     problem: Problem, target: Promise, analysis: pure.Analysis, on_small_lambda: SmallLambda
 ) -> Problem:
-    """Apply the small-lambda rule; returns the problem with the lambda that is used.
+    """Return the problem with the lambda that is used: raised if it is too small (privacy.md 3.2).
 
-    Under ``"keep"`` that is the one asked for, and whether any noise suffices there is for
-    `require_tilt` to say.
+    Under ``"keep"`` it is the one that was asked for; `require_tilt` refuses it if no noise
+    suffices.
     """
     if on_small_lambda == "keep":
         return problem
     if analysis == "cms11" and isinstance(target, PureDP):
-        # as in R, lambda is raised only if nothing is left for the noise
+        # as in R, lambda is raised only if the curvature leaves nothing of epsilon for the noise
         feasible = laplace_tilts(problem, target.epsilon, analysis)
         share = min(target.epsilon / 4, pure.LARGEST_EXPONENT)
         least = 0.0 if feasible else pure.penalty_costing(problem, share)
@@ -223,7 +225,7 @@ def require_tilt(
     analysis: pure.Analysis,
     kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> NoiseLaw:
-    """The smallest tilt; raises `GuaranteeError`, naming the smallest feasible lambda."""
+    """Return the smallest tilt, or raise an error that names the smallest feasible lambda."""
     noise = shortest(proven_noise.candidates(problem, target, analysis), kinds)
     if noise is None:
         least = _smallest_feasible_penalty(problem, target, analysis) / problem.n
@@ -236,11 +238,11 @@ def require_tilt(
 
 
 def _smallest_feasible_penalty(facts: Problem, target: Promise, analysis: pure.Analysis) -> float:
-    """Lambda (sum form) below which no noise suffices."""
+    """Return the Lambda (sum form) below which no noise suffices."""
     if isinstance(target, ZCDP):
         rho = proven_noise.tilt_rho(target.rho)
         laplace = pure.smallest_feasible_penalty(facts, pure_within(rho), analysis)
-        # above it some Gaussian noise suffices, even if the curvature is paid in full
+        # above the second one some Gaussian noise suffices, even if curvature is paid in full
         return min(laplace, pure.penalty_costing(facts, min(rho, pure.LARGEST_EXPONENT)))
     laplace = pure.smallest_feasible_penalty(facts, target.epsilon, analysis)
     if isinstance(target, ApproxDP):

@@ -1,4 +1,4 @@
-"""Noise for the two matrices that inference uses, calibrated before any data is touched."""
+"""Calibration of the noise on the two matrices that inference uses; no data is touched."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from privatelr.privacy.noise import NoiseLaw, NoNoise
 MOST_COLUMNS = 1000
 """Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
 _JOINT_BALANCE = 0.25
-"""eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
+"""The eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
 _ROUNDING = 1e-9
 """Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
 _UNIT = 2.0**-53
-"""Unit of rounding of a double."""
+"""Largest relative error of one rounding to a double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class MomentsCalibration:
     Attributes
     ----------
     problem : Problem
-        That of the coefficients.
+        The public facts, with the lambda of the coefficients.
     target : Guarantee
-        What the release of the moments will satisfy, given the coefficients.
+        The guarantee that the release of the moments will satisfy, given the coefficients.
     balance : float
-        eta, the weight of the score covariance beside the curvature.
+        eta, the weight of the score covariance relative to the curvature.
     noise : NoiseLaw
-        On ``(svec H, eta svec S)``, of dimension ``d (d + 1)``; the upper triangle by rows,
-        entries off the diagonal times the root of 2.
+        The law of the noise on ``(svec H, eta svec S)``, of dimension ``d (d + 1)``. A svec holds
+        the upper triangle row by row, with the entries off the diagonal times the root of 2.
     grid : float
-        Power of two whose multiples are released; 0 without noise.
+        The power of two whose multiples are released; 0 without noise.
     """
 
     problem: Problem
@@ -57,20 +57,20 @@ class MomentsCalibration:
 
     @property
     def proven(self) -> Guarantee:
-        """What the noise is proven to give; see `Calibration.proven`."""
+        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
         return proven_by(self.noise, self.target)
 
     @property
     def entry_sd(self) -> float:
-        """Standard deviation of the noise on a diagonal entry of H; that of S is 1/eta of it.
+        """The standard deviation of the noise on a diagonal entry of H; for S divide it by eta.
 
-        On an entry off the diagonal it is smaller by the root of 2.
+        For an entry off the diagonal it is smaller by the root of 2.
         """
         return math.sqrt(float(self.noise.variances[0]))
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for this release."""
+        """The events that a ledger composes for this release."""
         target = self.proven
         if isinstance(target, PureDP | NonPrivate):
             return (target,) if isinstance(target, PureDP) else ()
@@ -86,9 +86,9 @@ class MomentsCalibration:
 
 
 def moments_balance(problem: Problem) -> float:
-    """Weight eta of the score covariance, so that one noise serves both (inference.md 4.3).
+    """Return eta, the weight of the score covariance (inference.md 4.3).
 
-    The two together then cost little more than one of them alone.
+    With this weight one noise serves both matrices, and they cost little more than one of them.
     """
     loss = problem.loss
     if loss.joint_factor is not None:
@@ -97,12 +97,12 @@ def moments_balance(problem: Problem) -> float:
 
 
 def moments_sensitivity(problem: Problem) -> float:
-    """How far ``(svec H, eta svec S)`` moves in Euclidean length when one record is replaced.
+    """Bound how far ``(svec H, eta svec S)`` moves when one record is replaced, in any direction.
 
-    A record adds ``(l'' svec xx', eta l'^2 svec xx') / n``, of length at most ``K R^2 / n``; the
-    vectors of two records never point apart, so that they differ by at most the root of 2 times
-    that (inference.md 4.1 and 4.3). Holds for any coefficients. What the sums lose in doubles
-    moves them further by a small multiple of ``K R^2`` that no data can exceed.
+    A record adds ``(l'' svec xx', eta l'^2 svec xx') / n``, of length at most ``K R^2 / n``. The
+    vectors of two records never have a negative product, so they differ by at most the root of 2
+    times that length (inference.md 4.1 and 4.3). The bound holds for any coefficients. Rounding
+    of the sums moves them further, by a small multiple of ``K R^2`` that no data can exceed.
     """
     largest = _largest_pair(problem) * (1 + _ROUNDING) * problem.radius**2
     lost = 2 * additions(problem.n, problem.d) * _UNIT
@@ -110,7 +110,7 @@ def moments_sensitivity(problem: Problem) -> float:
 
 
 def _largest_pair(problem: Problem) -> float:
-    """K: the largest length of ``(l'', eta l'^2)`` over all margins."""
+    """Return K, the largest length of ``(l'', eta l'^2)`` over all margins."""
     loss = problem.loss
     if loss.joint_factor is not None:
         p = _JOINT_SHARE
@@ -121,13 +121,13 @@ def _largest_pair(problem: Problem) -> float:
 def calibrate_moments(
     problem: Problem, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = ()
 ) -> MomentsCalibration:
-    """The smallest noise for a target, if given of one of these kinds; takes no data.
+    """Find the smallest noise for a target, of these kinds if any are given; takes no data.
 
     Raises
     ------
     GuaranteeError
-        If the coefficients have no penalty, without which no curvature is bounded from below;
-        or if there are more than a thousand of them.
+        If the coefficients have no penalty, without which the curvature may be zero, or if there
+        are more than a thousand of them.
     """
     if problem.d > MOST_COLUMNS:
         raise GuaranteeError(
@@ -148,12 +148,12 @@ def calibrate_moments(
 
 
 def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
-    """What the noise of a calibration is worth for its problem, from its numbers alone.
+    """Return the guarantee that the noise gives for its problem, from its numbers alone.
 
     Raises
     ------
     GuaranteeError
-        If no proof covers the noise or the balance.
+        If there is not a proof that covers the noise and the balance.
     """
     target, noise = calibration.target, calibration.noise
     if isinstance(target, NonPrivate):

@@ -1,9 +1,10 @@
 """All laws of noise that are proven for a target: for tilts, for output noise, and for shields.
 
-A certified gradient of norm tau (sum form) puts the solver's result within ``tau / Lambda`` of
-the minimiser, so neighbours with the same minimiser differ by at most ``2 tau / Lambda``, and a
-shield of noise for that sensitivity hides it (approximate minima perturbation, Iyengar et al.
-2019, with the factor 2 of privacy.md 5). It takes a hundredth of what the budget has for noise.
+If the gradient (sum form) is certified to a norm of tau, the solver's result is within
+``tau / Lambda`` of the minimiser. So the results of neighbours with the same minimiser differ by at
+most ``2 tau / Lambda``, and noise for that sensitivity, the shield, hides the difference
+(approximate minima perturbation, Iyengar et al. 2019, with the factor 2 of privacy.md 5). The
+shield takes a hundredth of what the budget has for noise.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ from privatelr.privacy.noise import (
 )
 
 UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
-"""Factors that round a positive number up and down, used in the direction of more noise."""
+"""Factors that round a positive number up and down, in the direction of more noise."""
 _SHIELD_SHARE = 0.01
-"""Share of the rate of a Laplace tilt, or of rho, that the shield gets."""
+"""Share of the rate of a Laplace tilt, or of rho, that is left to the shield."""
 BESIDE_SHIELD = 1 - _SHIELD_SHARE
-"""Share of a rate that the tilt gets, so that a part of epsilon is left for the shield."""
+"""Share of the largest rate that the tilt uses, so that a part of epsilon is left to the shield."""
 _NO_USE = 1e-9
-"""Smallest useful rate, relative to the rate that all of epsilon would give."""
+"""Smallest useful rate, relative to the rate that the whole epsilon would give."""
 _ROUNDING = 2.0**-50
-"""Share of epsilon that a few operations in doubles may lose."""
+"""Share of epsilon that is kept back, because a few operations in doubles may lose so much."""
 
 
 # -- tilts of the objective -----------------------------------------------------------------------
 
 
 def candidates(problem: Problem, target: Promise, analysis: pure.Analysis) -> list[NoiseLaw]:
-    """Every law of the tilt that is proven for a target at this lambda.
+    """Return every law of the tilt that is proven for a target at this lambda.
 
-    Laplace under pure epsilon; Laplace and Gaussian under (epsilon, delta) and under zCDP, both
-    of which a pure guarantee implies.
+    They are Laplace laws under pure epsilon, and Laplace and Gaussian laws under (epsilon, delta)
+    and zCDP, because a pure guarantee implies both.
     """
     if isinstance(target, ZCDP):
         rho = tilt_rho(target.rho)
@@ -63,11 +64,12 @@ def candidates(problem: Problem, target: Promise, analysis: pure.Analysis) -> li
 def laplace_tilts(
     problem: Problem, epsilon: float, analysis: pure.Analysis, share: float = 1.0
 ) -> list[NoiseLaw]:
-    """The Laplace laws that are epsilon-DP for these rows, the shortest first.
+    """Return the Laplace laws that are epsilon-DP for these rows, the shortest first.
 
-    Spherical noise is always valid; noise in the shape of the blocks where the design has
-    blocks (Theorem 3.1b). They are compared by ``E|b|^2``, which is a public fact. Empty if
-    the curvature leaves nothing of epsilon. The rate is `share` of the largest.
+    Spherical noise is valid for all rows (Theorems 3.1 and 3.2 of privacy.md), and noise in the
+    shape of the blocks for a design that has blocks (Theorem 3.1b). The length is ``E|b|^2``, a
+    public fact. The rate is `share` of the largest one. There are none if the curvature leaves
+    nothing of epsilon.
     """
     rate = pure.objective_rate(problem, epsilon, analysis) * share * DOWN
     if not rate * 2 * problem.loss.slope_bound > _NO_USE * epsilon:
@@ -79,7 +81,10 @@ def laplace_tilts(
 
 
 def gaussian_tilts(problem: Problem, target: ApproxDP, analysis: pure.Analysis) -> list[NoiseLaw]:
-    """The Gaussian law for (epsilon, delta), beside a shield; empty if none suffices."""
+    """Return the Gaussian law for (epsilon, delta), beside a shield; empty if none suffices.
+
+    Its sigma is that of Theorem 4.2 of privacy.md.
+    """
     if analysis == "cms11":
         raise GuaranteeError(
             "analysis='cms11': that bound is about pure epsilon; with delta above 0 analysis takes "
@@ -96,12 +101,12 @@ def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
 
 
 def tilt_epsilon(noise: NoiseLaw, problem: Problem, analysis: str) -> float:
-    """Return the epsilon that a Laplace tilt spends."""
+    """Return the epsilon that a Laplace tilt spends, without its shield."""
     return pure.objective_epsilon(relative_rate(noise, problem), problem, analysis)
 
 
 def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
-    """Rate of a Laplace tilt relative to R, whatever its shape; see `calibration.pure`."""
+    """Return the rate of a Laplace tilt of any shape, relative to R; see `calibration.pure`."""
     rate = 1.0 / noise.scale
     return rate * problem.radius if isinstance(noise, SphericalLaplace) else rate
 
@@ -110,19 +115,19 @@ def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
 
 
 def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:
-    """``(2 L R + 2 tau) / Lambda`` (Chaudhuri et al. 2011, Lemma 1; privacy.md 3.3).
+    """Return ``(2 L R + 2 tau) / Lambda`` (Chaudhuri et al. 2011, Lemma 1; privacy.md 3.3).
 
-    tau is the certified gradient norm of the sum form: what the solver returns is within
-    ``tau / Lambda`` of the minimiser for either neighbour.
+    tau is the certified gradient norm of the sum form: for either neighbour the solver's result is
+    within ``tau / Lambda`` of the minimiser.
     """
     return 2 * (problem.reach + tau) / problem.penalty * UP
 
 
 def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
-    """Laws of noise that hide a vector ``(d,)`` moved by this Euclidean distance.
+    """Return the laws of noise for a vector ``(d,)`` of this Euclidean sensitivity.
 
-    Spherical Laplace noise by the pure epsilon that implies the target, and Gaussian noise by
-    the exact profile (privacy.md 4.1).
+    There is spherical Laplace noise for the pure epsilon that implies the target and, unless the
+    target is pure, Gaussian noise by its exact profile (privacy.md 4.1).
     """
     epsilon = pure_within(target.rho) if isinstance(target, ZCDP) else target.epsilon
     laplace = SphericalLaplace(d, epsilon / sensitivity * DOWN)
@@ -138,7 +143,7 @@ def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
 def require_law(
     laws: list[NoiseLaw], target: Promise, kinds: tuple[type[NoiseLaw], ...] = ()
 ) -> NoiseLaw:
-    """Return the shortest law, of one of the `kinds` if given; raises an error if there is none."""
+    """Return the shortest law, of these kinds if any are given; raise an error without one."""
     noise = shortest(laws, kinds)
     if noise is None:
         raise GuaranteeError(f"{target}: no noise of that kind is proven for it.")
@@ -146,15 +151,15 @@ def require_law(
 
 
 def gaussian_within(sensitivity: float, d: int, target: ZCDP) -> GaussianNoise:
-    """Gaussian noise for rho (Bun and Steinke 2016, Proposition 1.6)."""
+    """Return the Gaussian noise for rho (Bun and Steinke 2016, Proposition 1.6)."""
     return GaussianNoise(d, sensitivity / math.sqrt(2 * target.rho) * UP)
 
 
 def worth_hiding(noise: NoiseLaw, reach: float, target: Guarantee) -> Guarantee | None:
-    """What noise is worth that hides a vector moved by `reach`, in the terms of a target.
+    """Return the guarantee of noise on a vector of sensitivity `reach`, in terms of a target.
 
-    A pure guarantee says more than (epsilon, delta), and is stated as it is. None if nothing is
-    proven about the noise for such a target.
+    A pure guarantee is stronger than (epsilon, delta) and is returned as it is. The result is None
+    if nothing is proven about the noise for such a target.
     """
     match noise, target:
         case SphericalLaplace(), PureDP() | ApproxDP():
@@ -178,19 +183,20 @@ _BASE_COLUMNS = 16
 _USUAL_CURVATURE = 0.25
 """Largest curvature of the logistic loss; losses of larger curvature are resolved less well."""
 _GRID = 1e-3
-"""Largest grid step of a release, relative to the standard deviation of the noise."""
+"""Largest grid step of a release, in standard deviations of the noise."""
 _LONGER = 2.0
-"""Ratio of length to root mean square length that a tilt of many columns never exceeds."""
+"""Ratio of length to root mean square length that a tilt of many columns is taken to keep below."""
 _DRAWN = 16
-"""Bound on the relative error of a tilt of many columns in doubles, over `_RESOLUTION`."""
+"""Bound on the relative error of a tilt of many columns in doubles, in units of `_RESOLUTION`."""
 
 
 def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
-    """tau: the gradient norm of the sum form that a release is certified to; public.
+    """Return tau, the gradient norm of the sum form that a release is certified to; public.
 
-    A multiple of what doubles resolve: n rows of length R in d columns, and the tilt. Slopes
-    are resolved the less the more sharply the loss bends. For many columns it is what doubles
-    reach whatever the rows hold, as nothing else would in time: the shield pays.
+    privacy.md 5. It is a multiple of what doubles resolve for n rows of length R in d columns, and
+    for the tilt. The more sharply a loss bends, the less well its slopes are resolved. For many
+    columns tau is a norm that doubles can reach for all rows, because balls would take too long;
+    the shield pays for its size.
     """
     tilt = math.sqrt(mean_square(noise))
     n, d, loss = problem.n, problem.d, problem.loss
@@ -203,16 +209,16 @@ def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
 
 
 def tilt_rho(rho: float) -> float:
-    """What is left of rho for the tilt; with the shield's share at most the whole."""
+    """Return the part of rho for the tilt; with the shield's part it is at most the whole."""
     return math.nextafter(rho - _SHIELD_SHARE * rho, 0.0)
 
 
 def shield_for(
     problem: Problem, target: Promise, analysis: pure.Analysis, noise: NoiseLaw, tau: float
 ) -> NoiseLaw:
-    """Noise for sensitivity ``2 tau / Lambda`` by what a tilt leaves of the target.
+    """Return noise for sensitivity ``2 tau / Lambda``, by what a tilt leaves of the target.
 
-    It is of the tilt's own kind; but of rho, which both kinds have, it is Gaussian.
+    privacy.md 5. The shield is of the same kind as the tilt; under zCDP it is always Gaussian.
     """
     reach = 2 * tau / problem.penalty
     if isinstance(target, ZCDP):
@@ -226,7 +232,10 @@ def shield_for(
 
 
 def grid_for(noise: NoiseLaw) -> float:
-    """Power of two at most a thousandth of the noise's deviation: what releases are rounded to."""
+    """Return the power of two whose multiples are released (privacy.md 10.1).
+
+    It is at most a thousandth of the noise's smallest standard deviation, a public fact.
+    """
     if isinstance(noise, NoNoise):
         return 0.0
     spread = math.sqrt(float(noise.variances.min()))

@@ -1,10 +1,10 @@
 """Pure epsilon-DP: the rate of Laplace noise by the three published and proven bounds.
 
-Symbols as in the derivation: R the row radius, L and c the bounds on slope and curvature of
-the loss, Lambda = n lambda, kappa = R^2 / Lambda, eps the target. A rate is relative to R: the
-noise has density ``exp(-rate |b| / R)``, or ``exp(-rate N(b))`` for the norm N of the blocks,
-and every bound is the same function of it (privacy.md 3.1 and 3.1b). Rates are rounded towards
-more noise.
+The symbols are those of privacy.md: R is the row radius, L and c bound the slope and the curvature
+of the loss, Lambda = n lambda, kappa = R^2 / Lambda, and eps is the target. A rate is relative to
+R: the noise has density ``exp(-rate |b| / R)``, or ``exp(-rate N(b))`` for the norm N of the
+blocks, and every bound is the same function of it (Theorems 3.1, 3.2 and 3.1b). Rates are rounded
+towards more noise.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from privatelr.numerics import Loss
 Analysis = Literal["joint", "one-log", "cms11"]
 ANALYSES: tuple[Analysis, ...] = ("joint", "one-log", "cms11")
 LARGEST_EXPONENT = 700.0
-"""Largest epsilon or rho that is put into an exponential; larger ones would overflow."""
+"""Largest epsilon or rho whose exponential is computed; larger ones would overflow."""
 LARGEST_SHARE = 20.0
-"""Largest epsilon that a rule lets the curvature cost; above it lambda is lost to rounding."""
+"""Largest epsilon that a rule spends on the curvature; above it lambda is lost to rounding."""
 _LOGS = {"one-log": 1, "cms11": 2}
-"""How many times a bound adds ``log(1 + c kappa)``.
+"""How many times a bound adds ``log(1 + c kappa)`` to epsilon.
 
-Once by Wang, Kifer and Lee (2019, Algorithm 1). Twice as published first, by Chaudhuri,
-Monteleoni and Sarwate (2011, Theorem 9): it is R's bound and that of the published programs.
+Wang, Kifer and Lee (2019, Algorithm 1) add it once. The first publication adds it twice
+(Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9); so do R and the published programs.
 """
 
 
 def proven(analysis: Analysis | None, loss: Loss) -> Analysis:
-    """The analysis that was asked for, or else the tightest that is proven for a loss."""
+    """Return the analysis that was asked for, or else the tightest that is proven for a loss."""
     if analysis is None:
         return "one-log" if loss.joint_factor is None else "joint"
     if analysis == "joint" and loss.joint_factor is None:
@@ -43,15 +43,16 @@ def proven(analysis: Analysis | None, loss: Loss) -> Analysis:
 
 
 def curvature_cost(problem: Problem) -> float:
-    """``log(1 + c kappa)``, what one row can do to the determinant (Lemma 1)."""
+    """Return ``log(1 + c kappa)``, the most that one row changes the log determinant (Lemma 1)."""
     return math.log1p(problem.loss.curvature_bound * problem.kappa)
 
 
 def joint_epsilon(rate: float, problem: Problem) -> float:
-    """Epsilon of objective perturbation at this noise rate, by the joint bound (Theorem 3.2).
+    """Return epsilon of objective perturbation at this noise rate, by the joint bound.
 
-    ``g + max_s [g s + log(1 + kappa a(s))]`` with ``g = rate L`` and the curvature
-    ``a(s) = k s (1 - s)`` where the slope has size s.
+    Theorem 3.2 of privacy.md: ``g + max_s [g s + log(1 + kappa a(s))]`` with ``g = rate L``. Here
+    ``a(s) = k s (1 - s)`` bounds the curvature at slopes of size s. Large slopes have little
+    curvature, so the two are never paid in full together.
     """
     factor = problem.loss.joint_factor
     if factor is None:
@@ -60,7 +61,8 @@ def joint_epsilon(rate: float, problem: Problem) -> float:
     kappa = problem.kappa * factor
     if kappa <= g:
         return 2 * g
-    # stationary point: g s^2 - (g - 2) s - (1 + g / kappa) = 0, without cancellation
+    # the stationary point solves g s^2 - (g - 2) s - (1 + g / kappa) = 0; the form of the root
+    # depends on the sign of g - 2, so that nothing cancels
     linear, constant = g - 2, 1 + g / kappa
     root = math.sqrt(linear**2 + 4 * g * constant)
     s = min((linear + root) / (2 * g) if linear > 0 else 2 * constant / (root - linear), 1.0)
@@ -68,28 +70,36 @@ def joint_epsilon(rate: float, problem: Problem) -> float:
 
 
 def objective_epsilon(rate: float, problem: Problem, analysis: str) -> float:
-    """Epsilon of objective perturbation at this noise rate, by any of the analyses."""
+    """Return epsilon of objective perturbation at this noise rate, by any of the analyses.
+
+    It is ``2 L rate`` plus ``log(1 + c kappa)``, once by "one-log" (Theorem 3.1 of privacy.md) and
+    twice by "cms11", or `joint_epsilon` by "joint".
+    """
     if analysis == "joint":
         return joint_epsilon(rate, problem)
     return 2 * problem.loss.slope_bound * rate + _LOGS[analysis] * curvature_cost(problem)
 
 
 def objective_rate(problem: Problem, epsilon: float, analysis: str) -> float:
-    """Largest noise rate that is epsilon-DP by this analysis; at most 0 if none is."""
+    """Return the largest noise rate that is epsilon-DP by this analysis; at most 0 if none is.
+
+    For "one-log" it is ``(eps - log(1 + c kappa)) / (2 L)`` (Theorem 3.1 of privacy.md), for
+    "joint" the solution of Theorem 3.2.
+    """
     full = 2 * problem.loss.slope_bound
     if analysis != "joint":
         return (epsilon - _LOGS[analysis] * curvature_cost(problem)) / full
     low, high = 0.0, epsilon / full
     if joint_epsilon(high, problem) <= epsilon:
         return high
-    # bisection keeps the end whose epsilon is small enough, so the result errs towards privacy
+    # bisection returns the end whose epsilon is small enough, so that it errs towards privacy
     while high - low > 1e-15 * high and low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if joint_epsilon(middle, problem) <= epsilon else (low, middle)
     return low
 
 
 def smallest_feasible_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
-    """Lambda (sum form) at which the noise of this analysis becomes infinite."""
+    """Return the Lambda (sum form) at which the noise of this analysis becomes infinite."""
     if analysis == "joint":
         factor = facts.loss.joint_factor or 0.0
         return factor * facts.radius**2 / (4 * math.expm1(min(epsilon, LARGEST_EXPONENT)))
@@ -97,12 +107,16 @@ def smallest_feasible_penalty(facts: Problem, epsilon: float, analysis: str) -> 
 
 
 def penalty_costing(facts: Problem, share: float) -> float:
-    """Lambda at which the curvature costs ``log(1 + c kappa) = share``."""
+    """Return the Lambda (sum form) at which the curvature costs ``log(1 + c kappa) = share``."""
     return facts.loss.curvature_bound * facts.radius**2 / math.expm1(share)
 
 
 def free_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
-    """Smallest Lambda whose curvature is free (joint) or costs a tenth of epsilon."""
+    """Return the smallest Lambda whose curvature is free, or costs a tenth of epsilon.
+
+    By "joint" it is free from ``2 k R^2 / eps`` on (Theorem 3.2 and section 3.2 of privacy.md);
+    by the other analyses it is never free.
+    """
     if analysis == "joint":
         return 2 * (facts.loss.joint_factor or 0.0) * facts.radius**2 / epsilon
     return penalty_costing(facts, min(epsilon / (10 * _LOGS[analysis]), LARGEST_SHARE))
