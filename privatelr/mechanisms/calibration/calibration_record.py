@@ -100,7 +100,7 @@ class Calibration:
 
     @property
     def epsilon_effective(self) -> float:
-        """The part of epsilon that buys less noise; the rest pays for the curvature.
+        """The part of epsilon that is spent on the noise; the rest pays for the curvature.
 
         It is NaN under zCDP, which has no epsilon, and 0 for the plain fit.
         """

@@ -169,7 +169,7 @@ class ConstraintCalibration(SequentialChoices):
     step: float
 
     def violation(self, failure: float = 0.05) -> float:
-        """Upper bound on the mean violation of the s worst constraints, if a solution exists.
+        """Bound the mean violation of the s worst constraints from above, if a solution exists.
 
         So fewer than s constraints are violated by more than this. The bound fails with
         probability `failure` at most, over the random choices.

@@ -30,7 +30,7 @@ from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
 MOST_RECORDS = 10**9
 _NEARLY = 1e-9
-"""A product of density and n is taken for 1 if rounding puts it below 1 by this at most."""
+"""A product of density and n that is below 1 by at most this counts as 1, because of rounding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,7 @@ class PrivateFTRL:
             self._state.entry = account.charge(self.guarantee, calibration.events, _LABEL)
 
     def _go_on(self, state: state_file.State) -> None:
+        """Continue from a state, which this process keeps from now on."""
         self._state = state
         self._keeper: int | None = os.getpid()
 
@@ -245,7 +246,8 @@ class PrivateFTRL:
 
     @contextmanager
     def _held(self) -> Iterator[state_file.State]:
-        # before the lock: a forked process may have copied this while a thread held it
+        """Lend the state to one thread, if this object and this process keep it."""
+        # checked before the lock, which another thread may have held when this process was forked
         if self._keeper is None:
             raise GuaranteeError("play: it was saved and goes on in PrivateFTRL.load(path) only.")
         if self._keeper != os.getpid():
@@ -257,6 +259,7 @@ class PrivateFTRL:
             yield self._state
 
     def _randomness(self) -> Randomness:
+        """Return the source of the draw of the present round."""
         seed, over = self._state.seed, self._state.over
         if seed is None:
             return SystemRandomness()

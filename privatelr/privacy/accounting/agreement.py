@@ -85,7 +85,7 @@ def implied(events: Iterable[Event], guarantee: Promise) -> bool:
 
 
 def _rho(event: Event) -> float:
-    """The zCDP of an event; infinity if it has none."""
+    """Return the rho of an event; infinity if it has none."""
     match event:
         case PureDP() | ZCDP():
             return to_zcdp(event).rho

@@ -170,6 +170,7 @@ class SphericalLaplace(NoiseLaw):
 
     @property
     def variances(self) -> FloatArray:
+        """Equal parts of ``E|b|^2 = d (d + 1) / rate^2``, as the length is Gamma distributed."""
         return np.full(self.dimension, (self.dimension + 1) / self.rate / self.rate)
 
     @property
@@ -190,6 +191,7 @@ class SphericalLaplace(NoiseLaw):
         return -self.rate * float(np.linalg.norm(b))
 
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
+        """Return the log ratio from the difference of squared lengths, in which nothing cancels."""
         lengths = float(np.linalg.norm(b) + np.linalg.norm(b - change))
         return -self.rate * float(change @ (2 * b - change)) / lengths if lengths > 0 else 0.0
 
@@ -198,6 +200,7 @@ class SphericalLaplace(NoiseLaw):
         return normal_uniforms(self.dimension) + self.dimension
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
+        """Return a uniform direction times a Gamma distributed length."""
         d = self.dimension
         direction = normals(uniforms[d:], d, arithmetic)
         gamma = total(exponentials(uniforms[:d], arithmetic)) / self.rate
@@ -296,6 +299,7 @@ class BlockLaplace(NoiseLaw):
 
     @property
     def variances(self) -> FloatArray:
+        """The products of ``E r**2`` with the variances of v (privacy.md 3.1b)."""
         d = self.dimension
         radial = (d + 1) * (d + 2) / self.rate / self.rate
         found = np.empty(d)
@@ -347,6 +351,7 @@ class BlockLaplace(NoiseLaw):
 
     @property
     def uniforms(self) -> int:
+        """One for each of the d + 1 exponentials that make r, and those of the parts of v."""
         return self.dimension + 1 + sum(_uniforms(part) for _, part in parts_of(self.blocks))
 
     @property
