@@ -145,7 +145,9 @@ def usual_shares(target: privacy.Guarantee, loss: Loss) -> dict[str, float]:
 
 
 SMALLEST_LAMBDA, LARGEST_LAMBDA = 1e-15, 1e12
+"""Range of a penalty of the mean objective that may be asked for; 0 may be asked for, too."""
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e4
+"""Range of an epsilon or rho that may be asked for; an epsilon of 0 asks for the plain fit."""
 _RANGES = {
     "epsilon": (SMALLEST_EPSILON, LARGEST_EPSILON),
     "rho": (SMALLEST_EPSILON, LARGEST_EPSILON),

@@ -29,6 +29,7 @@ from privatelr.privacy import (
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
 MOST_RECORDS = 10**9
+"""Largest number of records of a fit."""
 _NEARLY = 1e-9
 """A product of density and n that is below 1 by at most this counts as 1, because of rounding."""
 
@@ -203,7 +204,9 @@ def read_rounds(
 
 
 SCORES = ("margin", "count")
+"""The quantities that a round may compare, by the names that users write."""
 MOST_ROUNDS = 10**6
+"""Largest number of rounds that may be asked for."""
 _LARGEST_STEP = 1e6
 """Largest step times the largest entry of a row: the largest change of a log weight."""
 _INFLATION = 1e-9

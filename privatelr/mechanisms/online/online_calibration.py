@@ -30,6 +30,7 @@ from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
 MOST_ROUNDS, MOST_EXPERTS = 10**9, 10**7
+"""Largest horizon and largest number of experts of a play."""
 _EXACT_BITS = 52
 """Sums of losses are whole numbers of at most this many bits, which doubles hold exactly."""
 

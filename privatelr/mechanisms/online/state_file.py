@@ -35,6 +35,7 @@ _READ = (
     | getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_BINARY", 0)
 )
+"""Flags to open a file with: a link is not followed, a pipe does not block, bytes stay bytes."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
