@@ -212,7 +212,7 @@ def drawings(found: Inference) -> tuple[list[str], bool]:
 
 
 def _drawing(bar: Iterable[float], low: float, high: float) -> str:
-    """The bar of one row on an axis from `low` to `high`, with an arrow where it leaves the axis."""
+    """The bar of one row on an axis from `low` to `high`, with an arrow if it leaves the axis."""
     estimate, lower, upper, inner_lower, inner_upper = bar
 
     def place(value: float) -> float:
