@@ -29,7 +29,7 @@ from privatelr.privacy.noise import log_delta
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9
 _TOLD = 1e-4
-"""Accepted relative rounding error of an epsilon at a delta."""
+"""An epsilon at a delta may have at most this relative rounding error."""
 
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:

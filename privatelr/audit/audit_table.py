@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 DIFFERS = "DIFFERS"
 _DIFFERS = 1e-6
+"""Releases have another law if the p-value is below this."""
 _SLACK = 1e-6
+"""A loss may exceed its claim by this share, because of rounding."""
 _LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
 _SHARES = {"coefficients": "of bound", "inference": "moments", "choices": "of bound"}
 """The kinds of releases, each with the header of the column that holds its share of the bound."""

@@ -20,8 +20,9 @@ from privatelr.types import Block, BlockNorm, FloatArray
 # -- claims ---------------------------------------------------------------------------------------
 
 ALPHA = 1e-3
-"""Probability with which an audit raises any false alarm by sampling."""
+"""An audit raises a false alarm by sampling with at most this probability."""
 SMALLEST_DELTA = 1e-6
+"""The smaller one of the two deltas that an audit claims is this."""
 _FEWEST = 100
 """Sampling tests a delta only if delta times the number of trials is at least this."""
 
@@ -82,8 +83,9 @@ def sampled_bound(
 
 Shape = tuple[int, float] | tuple[int, float, BlockNorm]
 RECORDS = 10**8
+"""A release without moments has this number of records."""
 FEWER = 10**6
-"""Number of records of a release with moments, for which rounding of their sums is negligible."""
+"""A release with moments has this number of records, so that rounding of sums is negligible."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def _inference(claims: _Claims, subject: str) -> Iterator[Check]:
 
 
 _Choices = Iterator[tuple[float, int, Promise]]
-"""For each claim: the largest change of the exponents of a choice, the number of choices, and the
+"""Each item has the largest change of the exponents of a choice, the number of choices, and their
 claim."""
 
 
@@ -217,7 +217,8 @@ def _published(epsilon: float, subject: str) -> Iterator[Check]:
 
 
 _SAME, _BY_ORDERS, _BY_GRID = 1e-6, 2e-3, 1e-3
-"""Accepted relative differences: from exact formulas, from a set of Renyi orders, from a grid."""
+"""Two implementations may have these relative differences: with exact formulas, with a finite set
+of Renyi orders, and with a grid."""
 _DISTANCE, _DELTA = 0.7, 1e-6
 _EPSILONS, _RHOS, _MUS = (0.1, 1.0, 3.0), (0.01, 0.1, 1.0), (0.2, 1.0, 3.0)
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 4000)

@@ -37,6 +37,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{**options, **fixed})
 
     def error(self, message: str) -> Never:
+        """Print the message as one line on standard error, and exit with the status 2."""
         say(self.prog.split()[0], f"{message.rstrip('.')} (see {self.prog} --help).")
         raise SystemExit(WRONG)
 
@@ -134,7 +135,7 @@ def _levels(text: str) -> tuple[str, list[str]]:
 
 
 TEXT = ("separator", "decimal", "encoding")
-"""The options about the format of a text file."""
+"""These options are about the format of a text file."""
 _TEXT = "--separator --decimal --encoding"
 _DECLARED = (
     "what is public about the table",

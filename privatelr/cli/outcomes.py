@@ -27,7 +27,7 @@ from privatelr.errors import PrivacyWarning, PrivateLRError
 
 DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
 UNREAD = 141
-"""The exit status of a program that wrote to a pipe without a reader."""
+"""A program that writes to a pipe without a reader ends with this status."""
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 """The exit statuses by which a shell reports that a program was ended by these signals."""
 STATUSES = """\
@@ -168,7 +168,8 @@ _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         lambda _: "privatelr check shows the counts",
     ),
 )
-"""Patterns of Python's arguments and attributes, with the options of the command line."""
+"""Each pattern matches an argument or attribute of Python; its function returns the option of the
+command line."""
 
 
 def in_shell(page: object) -> str:

@@ -25,7 +25,7 @@ _WORK = 1e8
 """One Newton step of all minimisers takes about this number of products."""
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
 _PAIRS = 40
-"""There are this number of pairs of simulated releases with opposite noise."""
+"""This number of pairs of releases with opposite noise is simulated."""
 _LIKELY = 0.5
 """Intervals are likely not to be conservative if this share of the releases has no such ones."""
 _SMALLEST = 1e-300

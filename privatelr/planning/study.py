@@ -23,7 +23,7 @@ from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.types import FloatArray, ObjectArray
 
 _FEWEST, _PER_COLUMN = 1024, 32
-"""There are at least this number of made-up records, and this number for each design column."""
+"""A population has at least the first number of made-up records, and the second per column."""
 _LEAST_OF_PILOT, _MOST_OF_PILOT = 2000, 20_000
 _PILOT_WORK = 2e6
 """Of a pilot so many rows are used that their outer products have about this number of entries."""
@@ -41,7 +41,7 @@ _GUESSES = {
     ),
     "c_index": (0.5, 0.95, "a number from {} (nothing to find) to {}"),
 }
-"""The limits of each guess, with the words of an error message about it."""
+"""Each guess has two limits, and words for an error message about it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,7 @@ class Diagnostics(NeverSaved):
 
     @cached_property
     def counts(self) -> DataCounts:
+        """Numbers of records by class, and of missing, clipped and undeclared values."""
         return self._counted()
 
     @cached_property
@@ -189,19 +190,23 @@ class Diagnostics(NeverSaved):
 
     @cached_property
     def c_index(self) -> float:
+        """Probability that a positive record scores above a negative one; NaN for one class."""
         return numerics.area_under(self._curve)
 
     @cached_property
     def roc(self) -> pd.DataFrame:
+        """The ROC curve, with the columns threshold, false_positive and true_positive."""
         names = ("threshold", "false_positive", "true_positive")
         return pd.DataFrame({name: getattr(self._curve, name) for name in names})
 
     @cached_property
     def youden(self) -> float:
+        """The threshold that is best by Youden's J; NaN for one class."""
         return numerics.best_threshold(self._curve, "youden")
 
     @cached_property
     def topleft(self) -> float:
+        """The threshold whose ROC point is nearest to the corner (0, 1); NaN for one class."""
         return numerics.best_threshold(self._curve, "topleft")
 
     def threshold(self, rule: numerics.ThresholdRule) -> float:

@@ -21,9 +21,9 @@ from privatelr.sources import as_frame
 from privatelr.types import FloatArray
 
 _STEP = 1e-4
-"""Half of the step of a numerical derivative, as a share of the declared range."""
+"""Half of the step of a numerical derivative is this share of the declared range."""
 _LARGEST = 0.25
-"""Largest value of ``p (1 - p)``."""
+"""The largest value of ``p (1 - p)`` is this."""
 _AVERAGED = {
     "reference": "Averaged over the rows of the reference frame, which are taken to be public.",
     "training data": (

@@ -266,7 +266,7 @@ class FitRecord(ModelRecord):
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SelectedRecord(ModelRecord):
-    """A model that was released by choosing columns, by rounds or by independent draws."""
+    """A model that was released as choices of columns, in rounds or by independent draws."""
 
     spec: DesignSpec | EntryBoundedMatrix
     release: Selections

@@ -15,12 +15,12 @@ from privatelr.types import BoolArray, FloatArray
 _FURTHEST = 30
 """A unit is multiplied by ten to the power of at most this."""
 _SMALLEST_LOG, _USUAL_LOG, _LARGEST_LOG = 1e-3, 0.3, math.log(1e5)
-"""Logarithms of the smallest odds ratio that is shown for one unit (1.001), of a usual one (1.35),
-and of the largest one (100,000)."""
+"""These are logarithms of the smallest odds ratio that is shown for one unit (1.001), of a usual
+one (1.35), and of the largest one (100,000)."""
 _MOST_ODDS = 1e308
 _MOST_PLACES, _SMALL, _LARGE = 6, 1e-4, 1e5
-"""Largest number of decimals of an odds ratio, and the sizes between which it is written without a
-power of ten."""
+"""An odds ratio has at most this number of decimals, and is written without a power of ten between
+these two sizes."""
 
 
 def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:

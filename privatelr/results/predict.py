@@ -26,8 +26,8 @@ else:
     question = lazy_import("privatelr.inference.question")
 
 _FOR_ERRORS, _ENTRIES = 2**14, 2**22
-"""Numbers of rows, and of their entries, for which errors are computed at once; more rows at once
-are faster, because functions are called once for each pair of columns."""
+"""Errors are computed for at most this number of rows and this number of their entries at once;
+many rows at once are faster, because functions are called once for each pair of columns."""
 
 
 @dataclass(frozen=True, slots=True)

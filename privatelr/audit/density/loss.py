@@ -28,7 +28,7 @@ from privatelr.privacy.noise import GaussianNoise, NoiseLaw, log_delta
 from privatelr.types import FloatArray
 
 SLACK = 1e-6
-"""Bound on the relative rounding error of an exact loss."""
+"""An exact loss has at most this relative rounding error."""
 SEED = 20_240_229
 """The seed of searches and integrals; it is fixed so that a loss is the same each time."""
 

@@ -25,17 +25,17 @@ from privatelr.types import FloatArray
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
 """A zCDP claim is checked at these Renyi orders; order 1 is the Kullback-Leibler divergence."""
 _FINE, _COARSE = 0.05, 0.8
-"""Steps of the grid along the direction and of the grid across it, in standard deviations of the
-noise."""
+"""The grid along the direction has the first step, and the grid across it the second, in standard
+deviations of the noise."""
 _BETWEEN = 5
 """Each interval between two points of a line is divided into this number of parts, by linear
 interpolation of the losses."""
 _REACH = 10.0
 """A line ends after this number of standard deviations of the noise, plus those of a shift."""
 _LINES = 40
-"""Number of random lines if d > 2."""
+"""If d > 2, this number of random lines is integrated."""
 _DRAWS = 50_000
-"""Number of draws from a noise law that is not Gaussian."""
+"""A noise law that is not Gaussian is sampled with this number of draws."""
 
 Beside = Callable[[FloatArray], FloatArray]
 """A function from coefficients ``(m, d)`` to the mu ``(m,)`` of a Gaussian release that follows."""

@@ -27,14 +27,14 @@ from privatelr.sources import as_frame
 from privatelr.types import FloatArray
 
 _ROUNDING = 1e-9
-"""Bound on the relative rounding error of the length of a row."""
+"""The length of a row has at most this relative rounding error."""
 _STEEP = 1 - 1e-9
 """A slope of this share of the largest one counts as the largest one."""
 _SHARES = (0.9997, 0.98)
 """The old record is tried at margins with these shares of the largest slope, under Gaussian
 noise."""
 _PINNED = 100_001
-"""Number of records of the realistic pair."""
+"""The realistic pair has this number of records."""
 
 Candidate = tuple[str, Pair, FloatArray | None]
 """The name of a family of pairs, a pair of it, and outputs ``(m, d)`` to start a search from."""

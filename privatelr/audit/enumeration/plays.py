@@ -31,20 +31,21 @@ from privatelr.types import FloatArray
 
 PART = "choices"
 _EXPERTS, _ROUNDS = 2, 4
-"""Numbers of experts and of rounds of a run of which all paths are listed."""
+"""A run of which all paths are listed has these numbers of experts and of rounds."""
 _WILD = (1e300, -1e300, math.nan, math.inf, -math.inf)
 """These losses lie outside of any range that can be declared, or are not numbers."""
 _RECORDS = 6
-"""Number of records of a run that is scripted."""
+"""A scripted run has this number of records."""
 _SAME = 1e-8
 """Two computations of one minimiser may differ by this much in log theta, by rounding."""
 _DRAWN, _CRITICAL = 4000, 6.0
-"""Number of real choices, and the standard deviations by which their frequencies may be off."""
+"""This number of real choices is made, and their frequencies may be off by this number of standard
+deviations."""
 _HAIR = 1e-6
 """The noisy exponent of the scripted option is larger than the others by this much."""
 
 Exponents = Callable[[list[int]], FloatArray]
-"""The log probabilities ``(k,)`` of the next round's options after a path, by the definition."""
+"""A function from a path to the log probabilities ``(k,)`` of the options of its next round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -39,20 +39,20 @@ from privatelr.privacy.noise import SystemRandomness
 from privatelr.types import FloatArray, IntArray
 
 _RECORDS, _DENSITY = 4, 0.75
-"""Number of records of a linear program, and a density under which one of them soon reaches the
-largest weight that it may have."""
+"""A linear program has this number of records, and a density under which one of them soon reaches
+the largest weight that it may have."""
 _PATHS = ((1, 8), (2, 4))
-"""Numbers of columns and of rounds of linear programs; each has 256 paths."""
+"""Linear programs have these numbers of columns and of rounds, and each has 256 paths."""
 _SIMPLEX_RECORDS = 6
-"""Number of records of a minimiser on the simplex."""
+"""A minimiser on the simplex has this number of records."""
 _HISTOGRAMS = ((1, 1), (1, 5), (1, 40), (2, 1), (2, 8))
-"""Numbers of columns and of draws for which there are few enough histograms to list."""
+"""With these numbers of columns and of draws, there are few enough histograms to list."""
 _MOST_HISTOGRAMS = 2_000_000
 """At most this number of histograms is listed."""
 _STEPS = 100_000
 """The search for an exact minimiser stops after this number of Newton steps."""
 _EXACT = 1e-12
-"""Relative error up to which the Karush-Kuhn-Tucker (KKT) conditions count as satisfied."""
+"""The Karush-Kuhn-Tucker (KKT) conditions are satisfied up to this relative error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

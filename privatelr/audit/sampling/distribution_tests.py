@@ -45,16 +45,17 @@ from privatelr.types import Block, FloatArray, Placement, parts_of
 
 PART = "release"
 _RECORDS, _RECORDS_MANY = 40, 400
-"""Numbers of records: of a small dataset, and of one in which the moments depend on w by more than
-their noise."""
+"""A small dataset has the first number of records. With the second number, the moments depend on
+w by more than their noise."""
 _MODELLED, _MOST = 20, 20_000
-"""Number of modelled releases for each real one, which is far slower, and their largest number."""
+"""For each real release, which is slow, the first number of modelled ones is made, and at most the
+second number in all."""
 _EVIDENCE = 6.0
 """A check of draws fails above this ``-log10`` of its p-value."""
 _BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(1, 1.0))
 _APART = (Block(1, 0.5), Block(1, 1.0, "l2"), Block(1, 1.0))
 _CLOSE = 1e-8
-"""Relative rounding error of a minimiser that the audit computes in doubles."""
+"""A minimiser that the audit computes in doubles has at most this relative rounding error."""
 
 Sampler = Callable[[NoiseLaw, int, np.random.Generator], FloatArray]
 """A sampler returns draws ``(count, dimension)`` from a law."""
@@ -192,8 +193,8 @@ def _two_records() -> DenseRows:
 
     One vector has nearly always the same label: there the curvature of the logistic loss changes
     with the margin. The other has both labels equally often: its margins are near zero, where the
-    curvature of the Huber loss vanishes but does not nearby. So moments that are computed at
-    another w than the released one differ.
+    Huber loss has no curvature, but has some at margins not far away. So moments that are computed
+    at another w than the released one differ.
     """
     half = np.arange(_RECORDS_MANY // 2)
     x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)

@@ -175,11 +175,12 @@ _TRAINING = 40_000
 _FEWEST = 50
 """A classifier is learned only from at least this number of outputs of each dataset."""
 _RIDGE = 1e-3
-"""Penalty of the classifier per output, relative to the mean square of a feature."""
+"""The penalty of the classifier is this per output, times the mean square of a feature."""
 _FAR = 6.0
 """Outputs are clipped at this number of standard deviations."""
 _FEW, _MODERATE = 3, 10
-"""Largest numbers of coordinates for which products of three, and of two of them, are features."""
+"""Products of three coordinates are features up to the first number of coordinates, and products
+of two up to the second."""
 
 
 def learn(first: Outputs, second: Outputs, known: Score | None) -> Callable[[Outputs], FloatArray]:

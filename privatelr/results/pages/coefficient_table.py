@@ -20,17 +20,17 @@ _USUAL = 13
 """A column has this width in characters if inference was not requested."""
 _LARGEST = 1e5
 _LEAST_PLACES, _MOST_PLACES, _MOST_DIGITS = 3, 6, 8
-"""Least and largest number of decimals in a column, and largest number of digits of a number."""
+"""A column has at least and at most these numbers of decimals, and a number at most this number of
+digits."""
 _SPAN = 4
-"""A column gets more decimals for numbers down to this number of powers of ten below its largest.
-"""
+"""Numbers down to this many powers of ten below the largest give their column more decimals."""
 _MOST_SHOWN, FEW = 1000, 40
-"""Largest number of coefficients on a page, and the number that is shown if there are more."""
+"""A page has at most the first number of coefficients; of more, the second number is shown."""
 _SMALLEST_P = 0.001
 UNITS = "per"
-"""Header of the column with the number of units that an odds ratio is for."""
+"""The column with the number of units of an odds ratio has this header."""
 _IN_UNITS = ("estimate", "null", "sampling_sd", "privacy_sd", "lower", "upper")
-"""Fields of an inference that are in the units of the coefficients."""
+"""These fields of an inference are in the units of the coefficients."""
 
 # -- which coefficients ------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ def _power(value: float) -> int:
 _UNEVEN = 30.0
 """Beyond this ratio of lengths of intervals, the shorter ones cannot be seen on a common axis."""
 _WIDTH, _HEIGHT, _MARGIN, _THICKNESS = 220, 16, 6, 8
-"""Width and height of a drawing, its margin, and the thickness of a bar, in pixels."""
+"""A drawing has this width and height, this margin, and bars of this thickness, in pixels."""
 _FURTHEST_BAR = 30.0
 """An axis in standard errors ends at this number of them on either side of zero."""
 _DARK, _LIGHT = "#2f6fab", "#9cc3e6"

@@ -37,11 +37,11 @@ _BAND = 0.7
 """The bars of a row take this share of the distance between two rows."""
 _LONGEST_NAME, _USUAL_NAME = 40, 20
 _MOST_ROWS, _FEW_ROWS = 100, 40
-"""Largest number of coefficients in a plot, and the number that is shown if there are more."""
+"""A plot has at most the first number of coefficients; of more, the second number is shown."""
 _DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 _STEPS = (1.0, 2.0, 5.0)
 _FEWEST, _MOST = 4, 9
-"""Least and largest number of ticks of an axis of ratios."""
+"""An axis of ratios has at least and at most these numbers of ticks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

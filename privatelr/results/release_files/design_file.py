@@ -31,11 +31,13 @@ from privatelr.results.release_files.json_values import CLOSE, named, require_sa
 from privatelr.sources import declare_schema
 
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
-"""The type of a column for each content of a variable."""
+"""A column has one of these types, depending on the content of its variable."""
 MOST_COLUMNS = 5_000
+"""A design in a file has at most this number of columns."""
 LONGEST_FORMULA = 200_000
 """A formula has at most this number of characters."""
 DEEPEST_BRACKETS = 50
+"""The brackets of a formula are nested at most this deep."""
 MOST_WORK = 1e7
 """A formula is expanded in at most this number of steps, which take one or two seconds; a sum of
 4,000 terms needs about as many, and so do all pairs of 600 variables."""

@@ -27,6 +27,7 @@ A design of 5,000 columns has 100,000 keys, each with a colon, in 30,000 objects
 A matrix of a million numbered columns has a name and two numbers for each column.
 """
 DEEPEST = 12
+"""Objects and lists of a file are nested at most this deep."""
 LONGEST_WHOLE = 18
 """An integer has at most this number of characters."""
 _HALVES = re.compile("[\ud800-\udfff]")
