@@ -97,7 +97,7 @@ class Setting:
     radius : float
         The largest length of a row.
     small : float
-        Lambda is the one that costs no privacy, divided by this number.
+        Lambda is the one of the rule ``"free"``, divided by this number.
     shape : tuple of (int, float) or (int, float, str)
         The blocks of columns: size, relative bound, and norm if it is not "l1". If it is empty,
         rows lie in a ball and d = 2.
@@ -173,7 +173,7 @@ FULL = Effort(_FULL, 10, trials=500_000, seeds=20, releases=5_000, choices=60, f
 def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration | None:
     """The calibration of a mechanism in a setting, or None if no noise is large enough.
 
-    Lambda is the one that costs the coefficients no privacy, divided by ``setting.small``.
+    Lambda is the one of the rule ``"free"`` for the coefficients, divided by ``setting.small``.
     """
     facts = setting.facts(loss, FEWER if request.spend == "inference" else RECORDS)
     target: Any = divide(request.target, request.spend, loss)[0]

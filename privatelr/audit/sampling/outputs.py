@@ -25,7 +25,7 @@ Mechanism = Callable[[Any, np.random.Generator], Any]
 """``mechanism(data, rng)`` returns a number, a vector or a fit; an exception is an output, too."""
 
 Observation = tuple[str, FloatArray | None]
-"""An output as a symbol and a vector; the symbol says in words what is not a finite vector."""
+"""An output as a symbol and a vector; words in the symbol describe any other kind of output."""
 
 VALUE = "value"
 _ATOM = 0.01
