@@ -149,8 +149,9 @@ def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatAr
     least = 1e-3 / problem.radius
     for taken in range(_LONGEST):
         step = -solve_each(hessian(data, problem, w), g[:, :, None])[:, :, 0]
-        # a step is halved until the slope along it has not changed its sign by much; values of the
-        # objective are no criterion, because their rounding exceeds their changes at large counts
+        # a step is halved while the slope at its end is positive and above half of that at its
+        # start; values of the objective are no criterion, because at large counts their rounding
+        # exceeds their changes
         turned, over = 0.5 * np.abs(np.einsum("ij,ij->i", g, step)), np.arange(len(step))
         for _ in range(51):
             g[over] = gradient(data, problem, w[over] + step[over]) + b[over]

@@ -56,7 +56,7 @@ class PrivacyLoss:
         The loss that the moments add, if they are released with the coefficients.
     parts : tuple of PrivacyLoss
         For a release of both, the loss of the coefficients alone and that of the moments alone,
-        each at its own largest and compared with the part of the claim that pays for it.
+        each where it is largest, and compared with the part of the claim that pays for it.
     """
 
     claim: Guarantee

@@ -199,7 +199,7 @@ class Finding:
 def search(
     subject: Calibration | StagedCalibration, rng: np.random.Generator, random_pairs: int
 ) -> Finding:
-    """Search for the worst pair, among pairs that attain the bounds, a realistic one, random ones.
+    """Search for the worst pair among those that attain the bounds, a realistic one, and others.
 
     For a plan that buys moments, the joint release is attacked (`joint_loss_of`): on the pair that
     is worst for the coefficients, on a pair at an angle, and on random pairs. Each of the parts of

@@ -125,8 +125,8 @@ def _renyi(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArr
     for place, order in enumerate(orders.tolist()):
         exponent = order * ratio
         if order * np.abs(ratio).max() < _MODERATE:
-            # the term that is linear in the ratio sums to zero, and is subtracted before the sum:
-            # rounding would otherwise hide the difference of two laws that are nearly equal
+            # q expm1(ratio) is p - q, which sums to zero; a multiple of it is subtracted from each
+            # term, because rounding would otherwise hide a small difference between the laws
             parts = np.exp(log_q) * (np.expm1(exponent) - order * np.expm1(ratio))
             moments[place] = math.log1p(max(float(parts.sum()), 0.0))
         else:
