@@ -26,7 +26,7 @@ _SLACK = 1e-6
 """A loss may exceed its claim by this share, because of rounding."""
 _LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
 _SHARES = {"coefficients": "of bound", "inference": "moments", "choices": "of bound"}
-"""The kinds of releases, each with the header of the column that holds its share of the bound."""
+"""Each kind of release has its own header for the column with the share of the bound."""
 _LEGENDS = {
     "coefficients": """\
 exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon

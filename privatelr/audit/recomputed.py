@@ -45,7 +45,7 @@ from privatelr.types import Placement
 
 _SLACK, _DELTA = 1e-6, 1e-6
 _USUAL, _RUNS = 1e-4, (1, 10, 100, 1000)
-"""The delta and the numbers of rounds of the published program that are checked."""
+"""The published program is checked at this delta, with these numbers of rounds."""
 _STEP, _BY_STEPS = 2.0**-16, 1e-6
 """Derivatives are differences of values this far to both sides of a margin, and are accepted up to
 this relative error."""

@@ -207,7 +207,7 @@ _MARKS = {
     b"PK\x03\x04": "it is an archive or a spreadsheet; save the table in it as CSV",
     b"\xd0\xcf\x11\xe0": "it is a spreadsheet; save the table in it as CSV",
 }
-"""The first bytes of files that are not UTF-8 text, each with a remedy."""
+"""Files that are not UTF-8 text begin with such bytes; each kind has a remedy."""
 
 
 def wrong_line(shown: str, number: int, what: str) -> InputError:

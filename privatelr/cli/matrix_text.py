@@ -28,7 +28,7 @@ from privatelr.types import FloatArray
 LONGEST = 2000
 """A number has at most this number of characters; every double has a shorter exact text."""
 MOST_ROWS, MOST_COLUMNS = 10**12, 10**4
-"""The largest n and d; d is limited because a minimiser uses matrices of d x d numbers."""
+"""n and d are at most these; d is limited because a minimiser uses matrices of d x d numbers."""
 PIECE = 2**20
 """A file is read in pieces of this number of bytes."""
 _RANGES = {
@@ -51,7 +51,7 @@ _MARKS = {
 }
 _UTF8_MARK = b"\xef\xbb\xbf"
 PANDAS_IS_EXACT = tuple(int(part) for part in pd.__version__.split(".")[:2]) >= (3, 1)
-"""Whether pandas rounds to the nearest double; its fast parsers do so since version 3.1."""
+"""This says whether the parser of pandas rounds to the nearest double, as it does since 3.1."""
 
 
 class MatrixFileError(InputError):

@@ -171,7 +171,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "svmsimple": _PROGRAM,
     "audit": (("", "--eps --full --mutations --json --plot"),),
 }
-"""The arguments of each command, under titles; options joined by ``|`` exclude each other."""
+"""Each command takes these arguments, under titles; options joined by ``|`` exclude each other."""
 _SWITCHES = "--json --force --output-perturbation --released-only --strict --full --mutations"
 _NUMBERS = (
     "--row-norm --intercept-scale --eps --rho --delta --h --balance --spread --c-index --width "
@@ -203,7 +203,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--line": {"choices": ("output", "objective")},
     "audit --eps": {"type": number, "default": 1.0},
 }
-"""The arguments of `argparse` for each option; those for one command begin with its name."""
+"""`argparse` gets these arguments for an option; a key for one command begins with its name."""
 _FORMULA = 'R formula, such as "y ~ age + smoker"'
 _SPEND = (
     "what the promise is spent on: inference adds standard errors, tests and intervals "

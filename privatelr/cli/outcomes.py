@@ -29,7 +29,7 @@ DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
 UNREAD = 141
 """A program that writes to a pipe without a reader ends with this status."""
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-"""The exit statuses by which a shell reports that a program was ended by these signals."""
+"""A shell reports these exit statuses of programs that were ended by the two signals."""
 STATUSES = """\
 exit status:
   0 done; 1 understood, but refused or failed, as when a file to be written

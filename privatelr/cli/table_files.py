@@ -30,7 +30,7 @@ from privatelr.errors import MissingDependencyError, SchemaError, show
 
 Reading = Literal["numbers", "text", "true or false"]
 UNDECLARED = "\0undeclared"
-"""The category of texts that are not a level; it contains a NUL, which no level can contain."""
+"""Texts that are not a level get this category; it contains a NUL, which no level can contain."""
 _TRUTH = {"true": True, "false": False}
 csv.field_size_limit(LONGEST_LINE)  # a cell may be as long as a line
 

@@ -27,7 +27,7 @@ LARGEST_D = 200
 """A design that is given by its number of columns alone has at most this number of them."""
 _USUAL_H = 0.5
 _STAND_IN = "\ue000response"
-"""The name of a response without a declaration; it cannot occur in the formula of a user."""
+"""A response without a declaration gets this name, which cannot occur in a user's formula."""
 
 
 def generic_design(d: Any, schema: Schema) -> DesignSpec:

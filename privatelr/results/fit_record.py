@@ -43,7 +43,7 @@ else:
 
 
 _KEPT = ("spec", "release", "threshold", "origin")
-"""The attributes that a pickle contains; each is public or covered by the guarantee."""
+"""A pickle contains these attributes; each is public or covered by the guarantee."""
 
 
 @suggests_arguments

@@ -65,7 +65,7 @@ class Scale:
 PredictionType: TypeAlias = Literal[
     "probabilities", "classes", "link", "margins", "response", "class", "prob"
 ]
-"""The types of prediction that `predict` accepts, with R's names last."""
+"""`predict` accepts these types of prediction; the last three are R's names."""
 PROBABILITY = Scale(
     name="probability",
     linear="link",

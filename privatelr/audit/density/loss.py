@@ -30,7 +30,7 @@ from privatelr.types import FloatArray
 SLACK = 1e-6
 """An exact loss has at most this relative rounding error."""
 SEED = 20_240_229
-"""The seed of searches and integrals; it is fixed so that a loss is the same each time."""
+"""Searches and integrals use this seed, so that a loss is the same each time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ class PrivacyLoss:
 
 
 _UNITS = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta"}
-"""The attribute of each kind of claim that a loss is compared with."""
+"""A loss is compared with this attribute of its claim."""
 
 
 def claimed_number(claim: Guarantee) -> float:

@@ -26,9 +26,9 @@ _STEEP = 0.98
 _PINNED = 1000
 """If copies of a record hold the minimiser in place, one in this number of records is a copy."""
 PULL = 0.5
-"""The margin of rows that hold the minimiser in place; every loss has a slope there."""
+"""Rows that hold the minimiser in place have this margin, where every loss has a slope."""
 TURN = -40.0
-"""The margin of rows that turn the tilt; no loss has curvature there."""
+"""Rows that turn the tilt have this margin, where no loss has curvature."""
 _DEEPEST = 4000.0
 """A pair of opposite records has an output w with ``R |w|`` of at most this."""
 

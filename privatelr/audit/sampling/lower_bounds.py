@@ -28,8 +28,8 @@ _CAUTION = 0.1
 """The event is chosen by bounds at alpha times this; otherwise chance would favour rare events."""
 
 Evidence = Callable[[FloatArray, FloatArray], FloatArray]
-"""The loss that an event proves if its probability is at least p on one side, at most q on the
-other."""
+"""A function from p and q to the loss that is proven by an event whose probability is at least p on
+one side and at most q on the other."""
 
 
 @suggests_arguments

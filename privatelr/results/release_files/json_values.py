@@ -21,7 +21,7 @@ LARGEST_FILE = 2**25
 """A file has at most this number of bytes; a fit with a thousand columns needs a hundredth of
 them, or up to two thirds with inference."""
 MOST_MARKS = {b":": 300_000, b"{": 150_000, b"[": 150_000, b'"': 3_000_000, b",": 3_500_000}
-"""The largest counts of characters for which reading needs memory, also within texts.
+"""A file has at most these counts of the characters that cost memory, also within texts.
 
 A design of 5,000 columns has 100,000 keys, each with a colon, in 30,000 objects and 25,000 lists.
 A matrix of a million numbered columns has a name and two numbers for each column.
