@@ -25,7 +25,7 @@ def check(
     row_norm: float | None = None,
     intercept_scale: float = 0.5,
 ) -> DataCheck:
-    """Count what a fit would use of the data; not private, for those who hold the data.
+    """Count the values that a fit would use; the result is not private, and for the analyst only.
 
     A fit spends its budget even if the data cannot be used, because every cell is missing, because
     the bounds are in other units, or because no value is a declared level. This function shows
@@ -39,23 +39,22 @@ def check(
     Returns
     -------
     DataCheck
-        It is made to be printed. Its ``table`` counts for each variable the values that are
-        usable, missing (or not a number, or infinite), outside the bounds (they would be clipped)
-        and undeclared. Its ``classes`` counts the usable records of both classes. It cannot be
-        saved.
+        It prints as a page. Its ``table`` counts for each variable the values that are usable,
+        missing (or not a number, or infinite), outside the bounds (these would be clipped) and
+        undeclared. Its ``classes`` counts the usable records of both classes. It cannot be saved.
 
     Raises
     ------
     FormulaError, SchemaError
-        As `dplr`; one sentence each, on public facts only.
+        In the same cases as `dplr`; the messages depend on public facts only.
 
     Notes
     -----
     **Privacy.** *Covered*: nothing; every number is exact, no noise is drawn and no ledger is
     charged. *Neighbours*: every number may change with one record. *Assumed public*: n, names,
-    types, declared bounds and levels. *Not covered*: all of the result, which is typed and printed
-    as such: it must not be published, and choices that follow from it (bounds, levels, a formula)
-    are not covered by a guarantee.
+    types, declared bounds and levels. *Not covered*: all of the result, as its type and its page
+    say: it must not be published, and choices that follow from it (bounds, levels, a formula) are
+    not covered by a guarantee.
     """
     if is_dask(formula) or is_dask(data):
         raise SchemaError(
@@ -65,7 +64,7 @@ def check(
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     source = read_in_memory(formula, data, target)
     spec = source.plan(schema)
-    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         rows, tally = source.rows(spec, bar=False)
         _, label = rows.scores(np.zeros(rows.d))
     found = None if tally is None else totals(tally)

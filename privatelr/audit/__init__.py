@@ -1,4 +1,4 @@
-"""Try to break a mechanism: exact privacy losses, and bounds from sampled outputs.
+"""Attacks on mechanisms: exact privacy losses, and lower bounds from sampled outputs.
 
 from privatelr import audit
 

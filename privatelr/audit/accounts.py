@@ -1,8 +1,8 @@
-"""Audit of the public interface of a ledger: reported against true prices, and refusals.
+"""The audit of a ledger: reported spending against true spending, and refusals.
 
-Nothing is looked at but `charge`, `spent`, `left` and `part`, so any way to keep accounts can be
-put to the test. What is really spent is a lower bound that exists: the exact composition of
-randomised responses, of Gaussians, or of both.
+The audit uses only the public methods of a ledger: `charge`, `spent`, `left`, `part`, and its
+JSON. So it can test any kind of account. The true spending is that of mechanisms whose exact
+composition is known: randomised responses, Gaussian releases, or both.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from privatelr.privacy.noise import log_delta
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9
 _TOLD = 1e-4
-"""Largest rounding error of an epsilon at a delta that is accepted."""
+"""An epsilon at a delta may have at most this relative rounding error."""
 
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
-    """Checks of sums, of compositions at a delta, of parts, of budgets, and of who is charged."""
+    """Checks of sums, compositions at a delta, parts, budgets, events, and charges by fits."""
     for subject, work in (
         ("pure releases", _sums),
         ("pure releases at a delta", _responses),
@@ -85,7 +85,7 @@ def _responses(rng: np.random.Generator) -> Iterator[Check]:
 
 
 def _gaussians(rng: np.random.Generator) -> Iterator[Check]:
-    # the account of a large budget is rough for small prices
+    # the budget is not large here, because the account of a large one is inexact for small prices
     ledger, prices = Ledger(15.0, _DELTA), rng.uniform(0.01, 0.2, _SEVERAL).tolist()
     for price in prices:
         ledger.charge(ZCDP(price))
@@ -126,10 +126,12 @@ def _rests(rng: np.random.Generator) -> Iterator[Check]:
 
 
 def _chosen(rng: np.random.Generator) -> Iterator[Check]:
-    """The game that the least of several accounts, taken after the prices, lets through.
+    """Check a ledger whose later prices depend on the result of an earlier release.
 
-    The bit of a first release decides whether one dear release follows or many cheap ones. What
-    a ledger accepts of either is composed exactly, and so is the game.
+    The bit that a first release returns decides whether one expensive release follows or many
+    cheap ones. A ledger that takes the least of several accounts after the prices are known
+    accepts too much here. The releases that the ledger accepts in either case are composed
+    exactly, together with the first one.
     """
     epsilon, delta, first = 3.402, 1.7e-3, 0.007
     branches = []
@@ -151,7 +153,7 @@ def _chosen(rng: np.random.Generator) -> Iterator[Check]:
 
 
 def _delta_of(price: float, times: int, epsilon: float) -> float:
-    """Return the delta of so many randomised responses."""
+    """The delta at epsilon of a number of randomised responses, each of the same pure price."""
     truths = np.arange(times + 1)
     chances = stats.binom.pmf(truths, times, 1 / (1 + math.exp(-price)))
     losses = (2 * truths - times) * price
@@ -159,7 +161,7 @@ def _delta_of(price: float, times: int, epsilon: float) -> float:
 
 
 def _false_events(rng: np.random.Generator) -> Iterator[Check]:
-    """Check that events which are much cheaper than their guarantee are refused."""
+    """Check that a ledger refuses events that are much cheaper than their guarantee."""
     cheap = float(10 ** rng.uniform(-6, -2))
     believed = sum(
         _accepts(Ledger(_LARGE, _DELTA), guarantee, events=(event,))
@@ -181,7 +183,10 @@ def _false_events(rng: np.random.Generator) -> Iterator[Check]:
 
 
 def _deltas(rng: np.random.Generator) -> Iterator[Check]:
-    """Releases that say all with a small chance, beside Gaussians: both take from one delta."""
+    """Check releases that reveal all with a small probability together with Gaussian releases.
+
+    Both spend the same delta.
+    """
     epsilon, delta = 2.0, 1e-3
     ledger, shares = Ledger(epsilon, delta, account="renyi"), (2.0 ** -np.arange(12)).tolist()
     ledger.charge(ZCDP(1e-6))
@@ -193,7 +198,10 @@ def _deltas(rng: np.random.Generator) -> Iterator[Check]:
 
 
 def _fits(rng: np.random.Generator) -> Iterator[Check]:
-    """A fit and a play charge their price, where a ledger is named and where a block is open."""
+    """Check that a fit and an online mechanism charge the ledger that they are given.
+
+    The ledger is an argument, or that of an open ``with`` block.
+    """
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
     box = {"x": (-1.0, 1.0)}
     named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)

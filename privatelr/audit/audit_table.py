@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 DIFFERS = "DIFFERS"
 _DIFFERS = 1e-6
+"""Releases have another law if the p-value is below this."""
 _SLACK = 1e-6
+"""A loss may exceed its claim by this share, because of rounding."""
 _LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
 _SHARES = {"coefficients": "of bound", "inference": "moments", "choices": "of bound"}
-"""Kinds of releases, each with the header of the column of its share."""
+"""Each kind of release has its own header for the column with the share of the bound."""
 _LEGENDS = {
     "coefficients": """\
 exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
@@ -42,33 +44,33 @@ DIFFERS   real releases do not have the law that was audited""",
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One mechanism, one loss, one claim.
+    """The audit of one mechanism with one loss under one claim.
 
     Attributes
     ----------
     placement : str
     loss : str
-        Its name, and in brackets its parameters.
+        The name of the loss, with its parameters in brackets.
     claim : str
     claimed : float
-        Its epsilon, rho or delta.
+        The epsilon, rho or delta of the claim.
     exact : float
-        The largest that was found, from densities.
+        The largest privacy loss that was found, computed from densities.
     attained : float
-        Share of its bound that the tilt (or the noise on the minimiser) reached.
+        The share of its bound that the loss of the tilt (or of the noise on the minimiser) reached.
     where : str
-        The setting and the kind of pair.
+        The setting, and the family of the worst pair.
     sampled : float
-        Lower bound from outputs alone, at the pair of `Setting` 1.
+        A lower bound from outputs alone, in the first setting.
     differs : float
-        p-value of real releases against modelled ones; small means that they differ.
+        The p-value of real releases against modelled ones; a small one means that they differ.
     moments : float
-        NaN for a release of coefficients alone. Else `exact` is of coefficients and moments
-        together, `attained` is the share of their part of the claim that the coefficients
-        reached, and this is the share that the moments did: the ledger composes the parts, so
-        each has to hold.
+        NaN for a release of coefficients alone. For coefficients and moments, `exact` is their
+        joint loss; `attained` is the share of their own claim that the coefficients reached, and
+        `moments` is the share that the moments reached. The ledger composes the two parts, so each
+        must be within its claim.
     failure : str
-        Why there are no numbers; empty where there are.
+        The reason why there are no numbers; empty if there are numbers.
     """
 
     placement: str
@@ -90,16 +92,16 @@ class Row:
 
     @property
     def buys(self) -> str:
-        """``"coefficients"``, ``"inference"`` for a release with the moments, or ``"choices"``."""
+        """What is released: ``"coefficients"``, ``"inference"`` (with moments) or ``"choices"``."""
         if self.placement in ("selection", "simplex"):
             return "choices"
         return "coefficients" if math.isnan(self.moments) else "inference"
 
     @property
     def verdict(self) -> str:
-        """``"ok"``, ``"VIOLATION"``, ``"DIFFERS"``, or why it could not be audited.
+        """``"ok"``, ``"VIOLATION"``, ``"DIFFERS"``, or the reason why there was no audit.
 
-        It differs if real releases do not have the law that was audited.
+        ``"DIFFERS"`` means that real releases do not have the law that was audited.
         """
         if self.failure:
             return self.failure
@@ -110,22 +112,22 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the verdict is ``"ok"``."""
         return self.verdict == OK
 
     @property
     def title(self) -> str:
-        """What the row is about."""
+        """The mechanism, the loss and the claim, in words."""
         bought = " with inference" if self.buys == "inference" else ""
         return f"{self.placement}, {self.loss}, {self.claim}{bought}"
 
     @property
     def _shares(self) -> tuple[float, ...]:
-        """Of their parts of the claim, if there are two."""
+        """The shares of their own claims that coefficients and moments reached, if both are."""
         return () if math.isnan(self.moments) else (self.attained, self.moments)
 
     def line(self, wide: int = 14) -> str:
-        """The row as a line, with so many places for the loss."""
+        """The row as a line of the table, in which the loss has `wide` characters."""
         numbers = ["-"] * 4
         if not self.failure:
             share = (self.attained, *self._shares)[-1]
@@ -145,7 +147,7 @@ def row_or_failure(
     *given: Any,
     moments: float = math.nan,
 ) -> Row:
-    """Return the row of `make`, or a row about the error that it raises, which is a verdict."""
+    """Return the row that `make` returns, or a row whose verdict is the error that it raises."""
     try:
         return make(*given)
     except Exception as failure:
@@ -155,14 +157,14 @@ def row_or_failure(
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The findings of an audit; prints as a table."""
+    """The findings of an audit, which print as a table."""
 
     rows: tuple[Row, ...]
     checks: tuple[Check, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every row is, and every check holds."""
+        """Whether every row and every check holds."""
         found: list[Row | Check] = [*self.rows, *self.checks]
         return all(each.holds for each in found)
 
@@ -171,7 +173,7 @@ class Audit:
         return pd.DataFrame(self._records())
 
     def to_json(self) -> str:
-        """Rows and checks as a list of objects: null for no number, ``"inf"`` for no limit."""
+        """Rows and checks as a JSON list; NaN becomes null, and infinity becomes ``"inf"``."""
         records = self._records()
         records += [{**asdict(check), "verdict": check.verdict} for check in self.checks]
         for record in records:
@@ -187,12 +189,17 @@ class Audit:
         ]
 
     def plot(self, path: str | Path) -> None:
-        """Write a picture of the table as .pdf, .png or .svg: found over claimed, a line per row.
+        """Draw the privacy loss over the claim of each row, and save the picture.
+
+        Parameters
+        ----------
+        path : str or Path
+            Its suffix is .pdf, .png or .svg.
 
         Raises
         ------
         ArgumentError, MissingDependencyError
-            As `require_plot`.
+            In the same cases as `require_plot`.
         """
         target = require_plot(path)
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -229,12 +236,12 @@ _FINE, _BROKEN, _QUIET = "#20639b", "#c0392b", "#9aa5b1"
 
 
 def require_plot(path: str | Path) -> Path:
-    """The path, if a picture can be written there: the check before the work.
+    """Return the path of a picture if it can be written; this is checked before any work is done.
 
     Raises
     ------
     ArgumentError
-        If the name has another format, or its directory does not exist.
+        If the name has another suffix, or its directory does not exist.
     MissingDependencyError
         If matplotlib is not installed.
     """
@@ -263,7 +270,7 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
         axes.plot([0, found], [height, height], color=_QUIET, linewidth=0.8, zorder=1)
         marker = "o" if fits else ">"
         axes.plot(found, height, marker, color=colour, markersize=6, zorder=3, clip_on=False)
-        if not fits:  # no place on the axis
+        if not fits:  # the ratio is infinite or NaN, so it is written beside the axis
             beside: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points"}
             axes.annotate(f"{row.ratio:g}", (found, height), va="center", color=colour, **beside)
         sampled = row.sampled / row.claimed

@@ -1,4 +1,4 @@
-"""The claims that an audit tests, its effort, and its checks: found, allowed, and a verdict."""
+"""The claims that an audit tests, the effort it spends, and the checks that it reports."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from privatelr.types import Block, BlockNorm, FloatArray
 # -- claims ---------------------------------------------------------------------------------------
 
 ALPHA = 1e-3
-"""Probability that a whole audit raises a false alarm by sampling."""
+"""An audit raises a false alarm by sampling with at most this probability."""
 SMALLEST_DELTA = 1e-6
+"""The smaller one of the two deltas that an audit claims is this."""
 _FEWEST = 100
-"""Least expected number of outputs beyond epsilon for which sampling can test a delta."""
+"""Sampling tests a delta only if delta times the number of trials is at least this."""
 
 
 def claims_of_size(epsilon: float) -> tuple[Promise, ...]:
-    """One claim of each kind, and two of delta, all worth about this epsilon."""
+    """One pure claim, one of zCDP, and two with a delta, all about as strong as this epsilon."""
     return (
         PureDP(epsilon),
         ZCDP(epsilon**2 / 2),
@@ -37,7 +38,7 @@ def claims_of_size(epsilon: float) -> tuple[Promise, ...]:
 
 
 def short(claim: Guarantee) -> str:
-    """The numbers of a claim, as the table has them."""
+    """The numbers of a claim in words, such as ``"epsilon = 1, delta = 0.01"``."""
     match claim:
         case PureDP():
             return f"epsilon = {claim.epsilon:g}"
@@ -49,22 +50,22 @@ def short(claim: Guarantee) -> str:
 
 
 def label(loss: Loss) -> str:
-    """Name and parameters of a loss, such as ``"huber(0.5)"``."""
+    """The name and parameters of a loss, such as ``"huber(0.5)"``."""
     numbers = ", ".join(f"{value:g}" for value in loss.parameters.values())
     return f"{loss.name}({numbers})" if numbers else loss.name
 
 
 def shows_nothing(claim: Guarantee, trials: int) -> bool:
-    """Whether so many outputs are too few for the delta of a claim."""
+    """Whether this number of outputs is too small to show anything about the delta of a claim."""
     return isinstance(claim, ApproxDP) and claim.delta * trials < _FEWEST
 
 
 def sampled_bound(
     claim: Guarantee, first: FloatArray, second: FloatArray, alpha: float, score: Score
 ) -> float:
-    """Lower bound on the number of a claim from outputs on either dataset.
+    """A lower bound on the epsilon, rho or delta of a claim, from outputs on two datasets.
 
-    NaN for a delta of which so many outputs can show nothing.
+    It is NaN if the outputs are too few for the delta of the claim.
     """
     if shows_nothing(claim, len(first)):
         return math.nan
@@ -78,27 +79,28 @@ def sampled_bound(
     return lower_bounds.delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
 
 
-# -- how hard to look ---------------------------------------------------------------------------
+# -- effort -------------------------------------------------------------------------------------
 
 Shape = tuple[int, float] | tuple[int, float, BlockNorm]
 RECORDS = 10**8
+"""A release without moments has this number of records."""
 FEWER = 10**6
-"""Number of records of a release with moments; rounding of their sums is negligible."""
+"""A release with moments has this number of records, so that rounding of sums is negligible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Public facts under which a mechanism is attacked.
+    """The public facts under which a mechanism is attacked.
 
     Attributes
     ----------
     radius : float
-        Largest length of a row.
+        The largest length of a row.
     small : float
-        Lambda is the free one divided by this.
+        Lambda is the one of the rule ``"free"``, divided by this number.
     shape : tuple of (int, float) or (int, float, str)
-        Sizes and relative bounds of the blocks of columns, and their norm where it is not "l1";
-        empty for rows in a ball, d = 2.
+        The blocks of columns: size, relative bound, and norm if it is not "l1". If it is empty,
+        rows lie in a ball and d = 2.
     """
 
     radius: float = 1.0
@@ -106,7 +108,7 @@ class Setting:
     shape: tuple[Shape, ...] = ()
 
     def facts(self, loss: Loss, n: int = RECORDS) -> Problem:
-        """The facts, with blocks scaled to the radius."""
+        """The facts as a `Problem` of n records, with blocks scaled to the radius."""
         if not self.shape:
             return Problem(n, 2, loss, self.radius)
         unit = self.radius / math.sqrt(math.fsum(part[1] ** 2 for part in self.shape))
@@ -124,7 +126,7 @@ ONE_COLUMN = ((1, 1.0),)
 INTERCEPT_AND_SLOPE = ((1, 0.5), (1, 1.0))
 INTERCEPT_FACTOR_SLOPE = ((1, 0.5), (3, 1.0), (1, 1.0))
 INTERCEPT_SLOPE_BALL: tuple[Shape, ...] = ((1, 0.5), (1, 1.0), (2, 1.0, "l2"))
-"""Blocks whose last two columns have no bounds, but one bound on their length together."""
+"""The last two columns of these blocks have no bounds of their own, only one on their length."""
 _BOUNDED = ((), ONE_COLUMN, INTERCEPT_AND_SLOPE, INTERCEPT_FACTOR_SLOPE)
 _SHAPES: tuple[tuple[Shape, ...], ...] = (*_BOUNDED, INTERCEPT_SLOPE_BALL)
 
@@ -137,17 +139,17 @@ class Effort:
     ----------
     settings : tuple of Setting
     random_pairs : int
-        In each setting, beside the pairs on which the bounds are attained.
+        Number of random pairs in each setting, besides the pairs that attain the bounds.
     trials : int
-        Sampled releases on each dataset.
+        Number of modelled releases that are sampled on each dataset.
     seeds : int
-        How often to sample.
+        Number of repetitions of the sampling.
     releases : int
-        Real releases to compare with those that are modelled.
+        Number of real releases that are compared with modelled ones.
     choices : int
-        Neighbours of tiny cases, for each shape, of mechanisms that choose columns.
+        Number of pairs of tiny datasets, for each shape, for mechanisms that choose columns.
     formulas : int
-        Random formulas, for each kind of rows.
+        Number of random formulas for each kind of rows.
     """
 
     settings: tuple[Setting, ...]
@@ -169,9 +171,9 @@ FULL = Effort(_FULL, 10, trials=500_000, seeds=20, releases=5_000, choices=60, f
 
 
 def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration | None:
-    """The mechanism under these facts, or None where no noise suffices.
+    """The calibration of a mechanism in a setting, or None if no noise is large enough.
 
-    Lambda is what is free for the coefficients, over the number of the setting.
+    Lambda is the one of the rule ``"free"`` for the coefficients, divided by ``setting.small``.
     """
     facts = setting.facts(loss, FEWER if request.spend == "inference" else RECORDS)
     target: Any = divide(request.target, request.spend, loss)[0]
@@ -183,7 +185,7 @@ def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration
         return None
 
 
-# -- what was found ------------------------------------------------------------------------------
+# -- checks --------------------------------------------------------------------------------------
 
 OK, VIOLATION, MISSING = "ok", "VIOLATION", "not installed"
 _ROUNDING = 1e-9
@@ -192,19 +194,19 @@ _LINE = "{:<10}{:<{wide}}{:>10}{:>10}  {}"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A number that was found, with the number that is allowed.
+    """A number that an audit found, and the largest number that is allowed.
 
     Attributes
     ----------
     part : str
-        What kind of thing was looked at, such as ``"rows"`` or ``"ledger"``.
+        The part of the audit, such as ``"rows"`` or ``"ledger"``.
     subject : str
-        Which one.
+        What was checked, in words.
     found : float
     allowed : float
-        `found` may be no larger, up to rounding.
+        The largest allowed value of `found`, up to rounding.
     failure : str
-        Why there is no number; empty where there is one.
+        The reason why there is no number; empty if there is one.
     """
 
     part: str
@@ -215,23 +217,23 @@ class Check:
 
     @property
     def title(self) -> str:
-        """What the check is about."""
+        """The part of the audit and what was checked, in words."""
         return f"{self.part}, {self.subject}"
 
     @property
     def verdict(self) -> str:
-        """``"ok"``, ``"VIOLATION"``, ``"not installed"``, or why it could not be audited."""
+        """``"ok"``, ``"VIOLATION"``, ``"not installed"``, or the reason why there was no audit."""
         if self.failure:
             return self.failure
         return OK if self.found <= self.allowed * (1 + _ROUNDING) else VIOLATION
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is wrong; what is not installed is not wrong."""
+        """Whether the verdict is ``"ok"`` or ``"not installed"``."""
         return self.verdict in (OK, MISSING)
 
     def line(self, wide: int = 60) -> str:
-        """The check as a line, with so many places for the subject."""
+        """The check as a line of the table, in which the subject has `wide` characters."""
         numbers = ("-", "-") if self.failure else (f"{self.found:.4g}", f"{self.allowed:.4g}")
         return _LINE.format(self.part, self.subject, *numbers, self.verdict, wide=wide)
 
@@ -239,7 +241,7 @@ class Check:
 
 
 def could_not(failure: Exception) -> str:
-    """Return the verdict for an error: its type, and nothing else about it."""
+    """The verdict for an error: it names the type of the error, and does not quote its text."""
     if isinstance(failure, MissingDependencyError | ModuleNotFoundError):
         return MISSING
     return f"could not be audited: {type(failure).__name__}"
@@ -248,15 +250,15 @@ def could_not(failure: Exception) -> str:
 def guarded(
     part: str, subject: str, work: Callable[..., Iterable[Check]], *given: Any
 ) -> Iterator[Check]:
-    """The checks of some work on what is given; what it raises is the verdict of a last one."""
+    """Yield the checks of ``work(*given)``; if it raises an error, the last check reports that."""
     try:
         yield from work(*given)
-    except Exception as failure:  # whatever it is, an audit ends in verdicts
+    except Exception as failure:  # an audit reports any error as a verdict, and goes on
         yield Check(part, subject, failure=could_not(failure))
 
 
 def table_of(checks: Iterable[Check]) -> list[str]:
-    """Lines, the last one empty; none without checks."""
+    """The lines of a table of checks, followed by an empty line; no lines without checks."""
     listed = list(checks)
     wide = max([len(check.subject) + 2 for check in listed], default=0)
     head = _LINE.format("part", "what was checked", "found", "allowed", "verdict", wide=wide)
@@ -264,5 +266,5 @@ def table_of(checks: Iterable[Check]) -> list[str]:
 
 
 def ruled(head: str, lines: list[str]) -> list[str]:
-    """Lines below a head and a rule, the last one empty; none without lines."""
+    """The lines of a table with a header, followed by an empty line; no lines without `lines`."""
     return [head, "-" * max(map(len, [head, *lines])), *lines, ""] if lines else []

@@ -1,10 +1,10 @@
-"""Rows of random formulas, as a fit reads them, checked against the bounds of the guarantee.
+"""The audit of rows: rows of random formulas, as a fit reads them, against their bounds.
 
-An audit that starts from public facts believes what they say of rows. This one starts where a
-user does: from a formula, bounds, levels and a frame with values at the bounds, beyond them,
-missing, infinite, and of levels that were not declared. In exact arithmetic: no row, its intercept
-entry included, is longer than the R that the noise is calibrated for, none leaves its blocks, and
-another record changes its own row and no other.
+Other parts of the audit start from public facts, and believe what these say about rows. This one
+starts where a user does: from a formula, bounds, levels, and a frame. The frame has values at the
+bounds, beyond them, missing, infinite, and of levels that were not declared. In exact arithmetic,
+no row, with its intercept, may be longer than the R for which the noise is calibrated, and none
+may exceed the bounds of its blocks. A change of one record may change its own row and no other.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _TERMS = ("a", "b", "c", "f", "g", "a:b", "a:f", "f:g", "I(b**2)", "I(a - c)", "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A formula, what is declared, and records.
+    """A formula, its declarations, and a table of records.
 
     Attributes
     ----------
     formula : str
     frame : DataFrame
-        Its types do not depend on its values.
+        The types of its columns do not depend on its values.
     declared : dict
-        Arguments of `privatelr.sources.declare_schema`, in their order.
+        The arguments of `privatelr.sources.declare_schema`.
     """
 
     formula: str
@@ -55,7 +55,7 @@ class Case:
     declared: Mapping[str, Any]
 
     def with_record(self, index: int, rng: np.random.Generator) -> Case:
-        """The same table but for one record, which is another one."""
+        """The same case with another random record at this index."""
         values = {str(name): column.tolist() for name, column in self.frame.items()}
         for name, column in values.items():
             column[index] = _value(name, self.declared, rng)
@@ -65,8 +65,8 @@ class Case:
 def random_case(rng: np.random.Generator, n: int, *, wide: bool = False) -> Case:
     """A formula of one to four terms over three numbers and two factors, some without bounds.
 
-    With ``wide=True`` one of the terms is a factor of so many levels that its columns are held
-    without their zeros.
+    With ``wide=True`` one of the terms is a factor with so many levels that its columns are stored
+    as a sparse matrix.
     """
     bounds = {
         name: (low, low + 10.0 ** rng.uniform(-2, 3))
@@ -89,7 +89,7 @@ def random_case(rng: np.random.Generator, n: int, *, wide: bool = False) -> Case
 
 
 def numeric_case(rng: np.random.Generator, n: int, p: int) -> Case:
-    """A formula of p numbers, which a matrix may hold as well; none has bounds."""
+    """A formula of p numbers without bounds, whose table may also be a matrix."""
     names = [f"X{index + 1}" for index in range(p)]
     declared = {
         "bounds": {},
@@ -107,13 +107,13 @@ def _records(
 
 
 def _typed(values: Mapping[str, list[Any]]) -> pd.DataFrame:
-    """Make a frame whose types do not depend on its values."""
+    """A frame whose types do not depend on its values."""
     types = {name: object if name in ("f", "g", "w") else np.float64 for name in values}
     return pd.DataFrame({name: pd.Series(values[name], dtype=types[name]) for name in values})
 
 
 def _value(name: str, declared: Mapping[str, Any], rng: np.random.Generator) -> Any:
-    """One cell: mostly at an edge, now and then what no declaration knows."""
+    """A random cell: most are at a bound or beyond it, and a few are values of no declaration."""
     odd = rng.random() < 0.04
     if name == "y":
         return float(rng.choice([np.nan, 7.0])) if odd else float(rng.integers(2))
@@ -127,12 +127,12 @@ def _value(name: str, declared: Mapping[str, Any], rng: np.random.Generator) -> 
     return float(edges[rng.choice(6, p=[0.25, 0.25, 0.1, 0.15, 0.15, 0.1])])
 
 
-# -- what is checked ----------------------------------------------------------------------------
+# -- checks -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
-    """Rows ``(n, d)`` and labels of a case, and what was promised of them from public facts."""
+    """Rows ``(n, d)`` and labels ``(n,)`` of a case, and their bounds by public facts."""
 
     x: FloatArray
     y: FloatArray
@@ -145,15 +145,15 @@ class _Read:
 def audit_rows(
     rng: np.random.Generator, formulas: int = 12, kinds: tuple[str, ...] = ()
 ) -> Iterator[Check]:
-    """Two checks for every kind of rows: their lengths, and whether records stay to themselves.
+    """Two checks for every kind of rows: their lengths, and whether a record changes only its row.
 
     Parameters
     ----------
     rng : Generator
     formulas : int
-        For each kind.
+        Number of random formulas for each kind.
     kinds : tuple of str
-        Some of `KINDS`; by default all.
+        Names of `KINDS`; if empty, all kinds are checked.
     """
     for kind in kinds or KINDS:
         yield from guarded("rows", kind, _kind, kind, rng, formulas)
@@ -164,11 +164,11 @@ def _kind(kind: str, rng: np.random.Generator, formulas: int) -> Iterator[Check]
     beyond = mixed = 0
     longest = 0.0
     for _ in range(formulas):
-        n = 4 if rng.random() < 0.5 else 24  # so few that one record decides about sums, or more
+        n = 4 if rng.random() < 0.5 else 24  # among 4 records, one of them dominates sums
         case = make(rng, n)
         index = int(rng.integers(n))
         other = case.with_record(index, rng)
-        source = int(rng.integers(2**32))  # what a reader draws, it draws for both
+        source = int(rng.integers(2**32))  # a reader draws the same random numbers for both tables
         first, second = (read(side, np.random.default_rng(source)) for side in (case, other))
         for side in (first, second):
             beyond += count_beyond(side)
@@ -183,7 +183,7 @@ def _kind(kind: str, rng: np.random.Generator, formulas: int) -> Iterator[Check]
 
 
 def count_beyond(read: _Read) -> int:
-    """Find rows that exceed R or the bounds of their blocks, in exact arithmetic."""
+    """Count the rows that exceed R or the bounds of their blocks, in exact arithmetic."""
     return sum(not (np.isfinite(row).all() and _is_within(row, read)) for row in read.x)
 
 
@@ -196,7 +196,7 @@ def _is_within(row: FloatArray, read: _Read) -> bool:
     for block in read.blocks:
         inside = _sizes(row[start : start + block.size])
         start += block.size
-        if block.norm == "l2":  # these blocks have one length together
+        if block.norm == "l2":  # all blocks of this norm share one bound on their length
             square += sum(size * size for size in inside)
             length = block.bound
         elif sum(inside) > Fraction(block.bound):
@@ -205,12 +205,12 @@ def _is_within(row: FloatArray, read: _Read) -> bool:
 
 
 def _sizes(entries: FloatArray) -> list[Fraction]:
-    """Sizes of the entries that are not zero, as exact numbers."""
+    """Absolute values of the nonzero entries, as exact fractions."""
     return [abs(Fraction(entry)) for entry in entries[entries != 0].tolist()]
 
 
 def _count_mixed(first: _Read, second: _Read, index: int, n: int) -> int:
-    """Records that were lost, and rows that differ although their records do not."""
+    """Count records that were lost, and rows that differ although their records are equal."""
     lost = abs(len(first.x) - n) + abs(len(second.x) - n)
     if lost or first.x.shape != second.x.shape:
         return max(lost, 1)
@@ -227,9 +227,10 @@ _Change = Callable[[Any], Any] | None
 
 
 def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read:
-    """Rows by the readers of `dplr`, and R and the blocks that it calibrates for.
+    """Rows as `dplr` reads them, and the R and the blocks for which it calibrates.
 
-    The data stand in for the frame of the case, and the change for the plan of its design.
+    If `data` is given, it replaces the frame of the case. If `change` is given, it is applied to
+    the plan of the design.
     """
     match data:
         case (response, matrix):
@@ -239,7 +240,7 @@ def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read
         case _:
             table = read_data(case.formula, case.frame if data is None else data, None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of declarations: they are random
+        warnings.simplefilter("ignore")  # random declarations may cause warnings
         spec = table.plan(declare_schema(**case.declared))
         spec = change(spec) if change else spec
         blocks, labels = table.rows(spec, bar=False)[0].fold(_gather)
@@ -247,12 +248,12 @@ def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read
 
 
 def _gather(x: Any, y: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Rows and labels as a kernel sees them, whatever holds them."""
+    """A kernel that returns its rows as a dense array, and its labels."""
     return [x.toarray() if sparse.issparse(x) else np.array(x)], [np.array(y)]
 
 
 def _projected(rng: np.random.Generator) -> Callable[[Any], Any]:
-    """Makes a design one of at most three random directions."""
+    """A function that projects a design to at most three random directions."""
     return lambda spec: project(spec, rng.standard_normal((spec.p, min(3, spec.p))))
 
 
@@ -272,7 +273,7 @@ def _matrix(case: Case) -> tuple[Any, FloatArray]:
 
 
 def _in_parts(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
-    """A sparse matrix that stores every entry in two parts, which add up to it."""
+    """The response, and a sparse matrix that stores every entry as two parts to be added up."""
     y, x = _matrix(case)
     rows, columns = np.nonzero(np.ones(x.shape))
     values = x.ravel()
@@ -285,7 +286,7 @@ def _in_parts(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 def _read_entries(case: Case, rng: np.random.Generator) -> _Read:
-    """Rows of the mechanisms that choose columns, which bound every entry by itself."""
+    """Rows of the mechanisms that choose columns, in which each entry has its own bound."""
     table = read_data(case.formula, case.frame, None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -320,4 +321,4 @@ KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
     "entries of a wide factor": (_wide, _read_entries),
     "entries of a matrix": (_numbers, _read_entries_of_matrix),
 }
-"""All kinds of rows that a mechanism takes, with their source and their reader."""
+"""All kinds of rows that a mechanism takes, each with a source of cases and a reader."""

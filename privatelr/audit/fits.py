@@ -1,9 +1,9 @@
-"""Attacks that use the public interface: fits of formulas to tables.
+"""Attacks through the public interface: fits of formulas to tables.
 
-A fit is made as a user makes it, and its calibration is taken at its word. Then the same readers
-read neighbours of the fit's own schema, whose records are at the corners and beyond, and what the
-calibration loses between them is computed exactly. A table may tell of one record before any row is
-made: by a type, or by changing meanwhile.
+A fit is made as a user makes it. Then the same readers read neighbouring tables of the same
+schema, whose records are at the corners of the bounds and beyond, and the privacy loss of the
+fit's calibration between them is computed exactly. Other checks are about tables that may reveal
+a record before any row is made: by the type of a column, or by data that change between passes.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from privatelr.types import FloatArray, ObjectArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Front:
-    """A formula, what is declared, and the longest record that a user can write.
+    """A formula, its declarations, and a record of the largest length.
 
     Attributes
     ----------
     formula : str
     longest : dict
-        Covariates of a record at the far corner of the design, or beyond it.
+        The covariates of a record at the farthest corner of the bounds, or beyond it.
     declared : dict
+        The declarations that `dplr` takes as arguments.
     directions : int
-        Of a random projection; 0 for none.
+        Number of directions of a random projection; 0 for no projection.
     """
 
     formula: str
@@ -53,7 +54,7 @@ class Front:
     directions: int = 0
 
     def frame(self, labels: list[float]) -> pd.DataFrame:
-        """Return the longest record under these labels; NaN is an unusable label."""
+        """A frame with the longest record under each of these labels; NaN is an unusable label."""
         columns = {name: [value] * len(labels) for name, value in self.longest.items()}
         return pd.DataFrame({**columns, "y": np.array(labels, dtype=np.float64)})
 
@@ -78,15 +79,15 @@ FRONTS = (
 def audit_front(
     epsilon: float, fronts: tuple[Front, ...] = FRONTS, claims: int = 2
 ) -> Iterator[Check]:
-    """A check for each formula, placement and claim: the loss between neighbours it can attain.
+    """A check for each formula, placement and claim: the largest loss between two neighbours.
 
-    A pure claim, and with two claims rho as well.
+    With ``claims=1`` only a pure claim is checked, with ``claims=2`` also one of zCDP.
     """
     for front in fronts:
         for op in (True, False):
             for claim in claims_of_size(epsilon)[:claims]:
                 if op and front is not fronts[0] and not isinstance(claim, PureDP):
-                    continue  # an integral over so many dimensions takes long, and is much the same
+                    continue  # an integral in several dimensions is slow and adds little
                 place = "objective" if op else "output"
                 subject = f"{front.formula}, {place}, {short(claim)}: loss over the claim"
                 yield from guarded("formula", subject, _attack, front, op, claim, subject)
@@ -111,12 +112,15 @@ def _attack(front: Front, op: bool, claim: Promise, subject: str) -> Iterator[Ch
         losses.append(loss_of(pair, fit.calibration, _outputs(fit.calibration, pair)))
         if fit.release.moments is not None:
             losses.append(moments_loss(pair, fit.release.moments.calibration))
-    # NumPy, because `max` would pass over a ratio that is NaN
+    # NumPy's maximum, because Python's `max` may skip a ratio that is NaN
     yield Check("formula", subject, float(np.max([loss.ratio for loss in losses])), 1.0)
 
 
 def _neighbours(front: Front, fit: Fit) -> Pair:
-    """The longest record under either label, beside two like the new one and unusable others."""
+    """Neighbours with the longest record under either label.
+
+    The shared records are two copies of the new record and some with unusable labels.
+    """
 
     def as_fitted(spec: Any) -> Any:
         projection = fit.spec.projection
@@ -132,7 +136,7 @@ def _neighbours(front: Front, fit: Fit) -> Pair:
 
 
 def _outputs(calibration: Calibration, pair: Pair) -> FloatArray | None:
-    """Where the loss of a Laplace tilt is largest for these records."""
+    """Outputs ``(m, d)`` near which the loss of a Laplace tilt is largest on this pair."""
     problem, target = calibration.problem, calibration.target
     if calibration.placement == "output" or not isinstance(target, PureDP):
         return None
@@ -142,14 +146,14 @@ def _outputs(calibration: Calibration, pair: Pair) -> FloatArray | None:
     return np.outer([*margins, margin_at(problem.loss, 0.98)], pair.old / square)
 
 
-# -- tables that tell of one record -------------------------------------------------------------
+# -- tables that may reveal a record ------------------------------------------------------------
 
 _N = 12
 _ODD = (7, None, "zzz", pd.Timestamp("2020-01-01"), pd.Period("2020-01"), 0.5j, [1], b"7")
 
 
 def audit_tables() -> Iterator[Check]:
-    """Checks that no type is read off values, and that data which change end a fit."""
+    """Checks that no type depends on values, and that a fit ends if its data change."""
     for name, made in _CONTAINERS.items():
         subject = f"{name}: records that change a type or an error"
         yield from guarded("rows", subject, _types, subject, made)
@@ -161,7 +165,7 @@ def audit_tables() -> Iterator[Check]:
 
 
 def _objects(*columns: list[Any]) -> ObjectArray:
-    """Columns beside each other ``(n, p)``, each cell as it is."""
+    """Columns as an array ``(n, p)`` of objects, whose cells are unchanged."""
     found: ObjectArray = np.empty((len(columns[0]), len(columns)), dtype=object)
     for place in np.ndindex(found.shape):
         found[place] = columns[place[1]][place[0]]
@@ -186,7 +190,7 @@ def _types(subject: str, made: Callable[[list[Any], list[Any]], Any]) -> Iterato
 
 
 def _outcome(first: Any, second: Any) -> list[str]:
-    """What a plan says of the columns, however the first is declared, or the error."""
+    """The plans of the columns under several declarations of the first one, or their errors."""
     response = {"X2" if "X2" in str(first) else "y": (0.0, 1.0)}
     found = []
     for schema in (

@@ -1,4 +1,4 @@
-"""Calibrations that are recomputed: by their theorem, and by dp-accounting and OpenDP."""
+"""Calibrations are recomputed here: by their theorems, by dp-accounting, and by OpenDP."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ from privatelr.types import Placement
 
 _SLACK, _DELTA = 1e-6, 1e-6
 _USUAL, _RUNS = 1e-4, (1, 10, 100, 1000)
-"""Delta, and numbers of rounds, of the published program."""
+"""The published program is checked at this delta, with these numbers of rounds."""
 _STEP, _BY_STEPS = 2.0**-16, 1e-6
-"""Distance of two margins whose difference stands in for a derivative, and its relative error."""
+"""Derivatives are differences of values this far to both sides of a margin, and are accepted up to
+this relative error."""
 _SETTINGS = (
     Setting(),
     Setting(12.0, 4.0, checks.INTERCEPT_AND_SLOPE),
@@ -57,14 +58,14 @@ _SETTINGS = (
 )
 _KINDS = ((GaussianNoise,), (SphericalLaplace, BlockLaplace))
 _SIZES = (0.3, 1.0, 3.0)
-"""Multiples of the requested epsilon at which calibrations are recomputed."""
+"""Calibrations are recomputed at these multiples of the requested epsilon."""
 _Claims = tuple[Promise, ...]
 
 
 def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     """A check for each mechanism and claim: the largest share of the claim that it spends.
 
-    With `only`, those whose subject fits this pattern, as names of files do.
+    Only subjects that match the pattern `only` are checked; its wildcards are those of file names.
     """
     sizes = zip(*(claims_of_size(size * epsilon) for size in _SIZES), strict=True)
     named = list(zip(claims_of_size(epsilon), sizes, strict=True))
@@ -95,7 +96,7 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
 
 
 def _share(subject: str, shares: Iterable[float]) -> Check:
-    """The largest share that is spent of claims of one kind; NaN if one of them is."""
+    """A check of the largest share that is spent of claims of one kind; NaN counts as largest."""
     largest = float(np.max(list(shares)))
     return Check("noise", f"{subject}, share of the claim", largest, 1 + _SLACK)
 
@@ -106,7 +107,7 @@ def _plans(
     settings: Iterable[Setting],
     spend: mechanisms.Spend = mechanisms.ALL_FOR_COEFFICIENTS,
 ) -> Iterator[mechanisms.StagedCalibration]:
-    """With every loss, and each kind of noise that is proven, whichever a fit would take here."""
+    """Calibrations for every loss, setting and proven kind of noise, whichever a fit would take."""
     request = mechanisms.Request(claim, placement, None, "free", "keep", spend)
     for loss in LOSSES.values():
         for kinds in (request.kinds,) if isinstance(claim, PureDP) else _KINDS:
@@ -134,7 +135,8 @@ def _inference(claims: _Claims, subject: str) -> Iterator[Check]:
 
 
 _Choices = Iterator[tuple[float, int, Promise]]
-"""How far the exponents of some choices move at most, how many there are, and their claim."""
+"""Each item has the largest change of the exponents of a choice, the number of choices, and their
+claim."""
 
 
 def _choices(made: Callable[[_Claims], _Choices], claims: _Claims, subject: str) -> Iterator[Check]:
@@ -145,7 +147,7 @@ def _columns(claims: _Claims) -> _Choices:
     facts = linear_programs.ProgramFacts(1000, 20, 3.0, 0.25)
     for claim, score in product(claims, linear_programs.SCORES):
         found = linear_programs.calibrate_program(facts, claim, 30, score=score, slack=0.25)
-        # a weight is 1/s at most, and a score a weighted mean of what lies in an interval
+        # a weight is at most 1/s, and a score is a weighted mean of numbers in an interval
         width = 2 * facts.x_bound if score == "margin" else 1.0
         yield found.eta * width / facts.s / found.sensitivity, found.rounds, claim
 
@@ -154,7 +156,8 @@ def _experts(claims: _Claims) -> _Choices:
     for neighbours, claim in product(guarantees.NEIGHBOURS.values(), claims):
         problem = OnlineProblem(5, 40, 0.0, 2.0, neighbours)
         found = calibrate_online(problem, replace(claim, neighbours=neighbours))
-        # one vector for another moves sums up or down by the width, or only one way
+        # a replaced vector moves sums up or down by the width of the range, a zeroed one in only
+        # one direction
         moved = 4.0 if neighbours is guarantees.REPLACE_ONE else 2.0
         yield moved / found.lambda_, problem.horizon - 1, claim
 
@@ -168,7 +171,10 @@ def _corners(claims: _Claims) -> _Choices:
 
 
 def _conversions(epsilon: float, subject: str) -> Iterator[Check]:
-    """What is proven of any release holds for the one that shows most: so no less may be said."""
+    """Check conversions against the release whose converted guarantee is known exactly.
+
+    A conversion holds for all releases, so its result is at least the exact number of that one.
+    """
     prices = [size * epsilon for size in _SIZES]
     exact = {price: worth.epsilon_of_gaussian(price, _DELTA) for price in prices}
     for what, shares in (
@@ -186,7 +192,7 @@ def _conversions(epsilon: float, subject: str) -> Iterator[Check]:
 
 
 def _losses(_: float, subject: str) -> Iterator[Check]:
-    """A loss is as steep, and bends as much, as it states: by differences on a grid."""
+    """Check the slope and curvature bounds that losses state, by differences on a grid."""
     for loss in LOSSES.values():
         margins = candidate_margins(loss)
         for what, of, most in (
@@ -199,7 +205,7 @@ def _losses(_: float, subject: str) -> Iterator[Check]:
 
 
 def _published(epsilon: float, subject: str) -> Iterator[Check]:
-    """What the published program truly costs is no less than some of its runs show."""
+    """Check that the stated true epsilon of the published program covers that of known runs."""
     for score, share in (("margin", 2 / 3), ("count", 1 / 2)):  # of the sensitivity that it states
         said = linear_programs.true_epsilon(epsilon, _USUAL, score, max(_RUNS))
         shown = []
@@ -211,7 +217,8 @@ def _published(epsilon: float, subject: str) -> Iterator[Check]:
 
 
 _SAME, _BY_ORDERS, _BY_GRID = 1e-6, 2e-3, 1e-3
-"""Accepted relative differences: for exact libraries, for Renyi orders, and for grids."""
+"""Two implementations may have these relative differences: with exact formulas, with a finite set
+of Renyi orders, and with a grid."""
 _DISTANCE, _DELTA = 0.7, 1e-6
 _EPSILONS, _RHOS, _MUS = (0.1, 1.0, 3.0), (0.01, 0.1, 1.0), (0.2, 1.0, 3.0)
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 4000)
@@ -219,11 +226,11 @@ _RELEASES, _EACH = 20, 0.1
 
 
 def audit_peers() -> Iterator[Check]:
-    """Checks against each library; where it is absent, one line says so.
+    """Checks against dp-accounting and OpenDP; if a library is absent, one line says so.
 
-    Each is asked what the noise of this package is worth, in its own terms and with the sensitivity
-    put in by hand: the noise multiplier of a neighbour who is replaced is the whole distance over
-    the deviation, so that no relation of neighbours is left for a library to read otherwise.
+    Each library computes the guarantee of this package's noise in its own terms. The sensitivity
+    is handed in: the noise multiplier is the standard deviation over the whole distance between
+    two neighbours. So the library's own definition of neighbours does not matter.
     """
     for module, name, work in (
         ("dp_accounting", "dp-accounting", _google),
@@ -236,7 +243,7 @@ def audit_peers() -> Iterator[Check]:
 
 
 def _apart(subject: str, pairs: list[tuple[float, float]], most: float = _SAME) -> Check:
-    """The largest relative difference of numbers in pairs, over the most there may be."""
+    """A check of the largest relative difference between the two numbers of a pair."""
     differences = [abs(ours / theirs - 1) for ours, theirs in pairs]
     return Check("peers", f"{subject}, relative difference", max(differences), most)
 
@@ -253,7 +260,7 @@ def _google() -> Iterator[Check]:
     yield _apart(
         "dp-accounting: delta of Gaussian noise for an (epsilon, delta)",
         [(_DELTA, delta(_gaussian_sd(ApproxDP(e, _DELTA)) / _DISTANCE, e)) for e in _EPSILONS],
-        1e-3,  # the deviation is rounded up
+        1e-3,  # the standard deviation of the noise is rounded up
     )
     yield _apart(
         "dp-accounting: the profile of a Gaussian",
@@ -276,7 +283,7 @@ def _google() -> Iterator[Check]:
         _BY_ORDERS,
     )
     yield from _by_renyi()
-    # a ledger counts at least what their exact composition of as many responses does
+    # a ledger counts at least the exact epsilon of as many randomised responses
     ledger = Ledger(100.0, _DELTA)
     ledger.charge(PureDP(_EACH), (), "audit", times=_RELEASES)
     once = from_privacy_parameters(common.DifferentialPrivacyParameters(_EACH, 0.0))
@@ -286,7 +293,10 @@ def _google() -> Iterator[Check]:
 
 
 def _by_renyi() -> Iterator[Check]:
-    """Epsilon at delta by Google's Renyi accountant; replacement is in the multiplier."""
+    """Checks of epsilon at delta against the Renyi accountant of dp-accounting.
+
+    The noise multiplier already accounts for replacement.
+    """
     from dp_accounting import GaussianDpEvent, NeighboringRelation, RandomizedResponseDpEvent
     from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
 
@@ -308,9 +318,9 @@ def _by_renyi() -> Iterator[Check]:
 def _opendp() -> Iterator[Check]:
     from opendp import prelude
 
-    opendp: Any = prelude  # its maps have no types
+    opendp: Any = prelude  # the library's maps have no type annotations
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its versions disagree about the name of a feature
+        warnings.simplefilter("ignore")  # versions of OpenDP use different names for a feature
         opendp.enable_features("contrib", "floating-point", "honest-but-curious")
     entry = opendp.atom_domain(T=float, nan=False)
     number = entry, opendp.absolute_distance(T=float)
@@ -335,9 +345,9 @@ def _opendp() -> Iterator[Check]:
         _BY_ORDERS,
     )
     largest = []
-    for epsilon in _EPSILONS:  # of a choice between scores that move up or down by the distance
+    for epsilon in _EPSILONS:  # scores move up or down by the distance, so their range is twice it
         choice = ExponentialMechanism(epsilon, 2 * _DISTANCE)
-        # what the scores are multiplied by, from the law itself
+        # the factor of the scores in the exponent, from the law of the choice itself
         log_odds = np.diff(choice.log_probabilities(np.array([0.0, 1.0])))
         noisy = opendp.m.make_noisy_max(*scores, scale=float(1 / log_odds[0]))
         largest.append((epsilon, float(noisy.map(_DISTANCE))))
@@ -345,7 +355,7 @@ def _opendp() -> Iterator[Check]:
 
 
 def _scale(epsilon: float) -> float:
-    """Of the Laplace noise that hides the distance."""
+    """The scale of Laplace noise for vectors at the distance `_DISTANCE`."""
     (noise,) = laws_hiding(_DISTANCE, 1, PureDP(epsilon))
     return 1 / noise.rate  # type: ignore[attr-defined,no-any-return]
 

@@ -1,4 +1,4 @@
-"""The audit of every registered mechanism with every registered loss, and its other parts."""
+"""The whole audit: every registered mechanism with every registered loss, and all checks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, Spher
 from privatelr.types import FloatArray
 
 _FEWER = 10
-"""Divisor of the numbers of trials and releases for a row with moments."""
+"""For a row with moments, the numbers of trials and releases are divided by this."""
 
 
 @suggests_arguments
@@ -59,21 +59,23 @@ def run(
     Parameters
     ----------
     epsilon : float
-        Of the claims; those of zCDP and of small delta are of the same size.
+        The epsilon of the claims; claims of zCDP and of a delta have about the same strength.
     effort : Effort
-        `QUICK`, about a minute, or `FULL`, five to ten minutes per loss.
+        `QUICK` takes about a minute, `FULL` takes five to ten minutes per loss.
     losses : sequence of str or Loss, optional
-        Registered ones by name, or others such as ``Huber(0.1)``; by default those that are
-        registered. With losses, what is not about a loss is left out.
+        Names of registered losses, or other losses such as ``Huber(0.1)``. By default all
+        registered losses are audited; if losses are given, the parts of the audit that do not
+        depend on a loss are left out.
     rng : Generator, optional
-        For the search and for the sampled releases; a real release draws from the system.
+        The source of random numbers for the search and for modelled releases. A real release draws
+        from the system.
     report : callable, optional
-        Called with each row and each check as soon as it is there.
+        Called with each row and each check as soon as it is computed.
 
     Returns
     -------
     Audit
-        ``print`` shows the table; `Audit.ok` says whether every claim stood.
+        ``print`` shows the table; `Audit.ok` says whether every claim held.
 
     Notes
     -----
@@ -106,10 +108,10 @@ def _find(loss: str | Loss) -> Loss:
 def _all_found(
     epsilon: float, effort: Effort, losses: list[Loss], rng: np.random.Generator, *, whole: bool
 ) -> Iterator[Row | checks.Check]:
-    """Checks and rows one after the other; what is not about a loss only of the whole audit."""
+    """Yield checks and rows; parts that do not depend on a loss belong to the whole audit only."""
     subjects = list(_subjects(epsilon, losses))
     if whole:
-        (other,) = rng.spawn(1)  # so that the rows do not depend on the checks
+        (other,) = rng.spawn(1)  # the random numbers of the rows then do not depend on the checks
         yield from audit_rows(other, effort.formulas)
         yield from audit_tables()
         yield from audit_front(epsilon)
@@ -131,11 +133,11 @@ def _all_found(
 
 
 def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:
-    """Every row of the table of mechanisms, at claims of one size, with every loss.
+    """Every registered mechanism with every loss, under claims of about one strength.
 
-    First of coefficients alone, then of coefficients and moments. Under a delta there is Gaussian
-    and Laplace noise, whichever a fit would take here. How large delta is does not matter to
-    Laplace noise, so that the smallest stands for all.
+    Mechanisms that release coefficients alone come first, then those that also release moments.
+    Under a delta both Gaussian and Laplace noise are audited, whichever of them a fit would take.
+    Laplace noise does not depend on delta, so only the smallest delta is audited with it.
     """
     spends: tuple[Spend, ...] = (ALL_FOR_COEFFICIENTS, "inference")
     claims = checks.claims_of_size(epsilon)
@@ -151,7 +153,7 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
 def audit_one(
     request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
 ) -> Row:
-    """One row of the table; one about coefficients and moments gets a part of the effort."""
+    """One row of the table; a row about coefficients and moments has fewer trials."""
     both = request.spend == "inference"
     pairs, fewer = (0, _FEWER) if both else (effort.random_pairs, 1)
     plans = [(setting, plan_in(request, loss, setting)) for setting in effort.settings]
@@ -180,10 +182,10 @@ def audit_one(
 def sample(
     subject: Calibration | StagedCalibration, trials: int, alpha: float, rng: np.random.Generator
 ) -> float:
-    """Lower bound on the number of the claim from releases on two datasets.
+    """A lower bound on the epsilon, rho or delta of the claim, from releases on two datasets.
 
-    They differ in opposite records, or for coefficients and moments in records at an angle. NaN
-    for a delta of which so many trials can show nothing.
+    The datasets differ in opposite records, or in records at an angle if moments are released. The
+    bound is NaN if the trials are too few for the delta of the claim.
     """
     if checks.shows_nothing(subject.proven, trials):
         return math.nan

@@ -1,9 +1,10 @@
 """The guarantee of noise, by a second implementation that shares no code with the first.
 
-A search finds how much of a claim a pair of datasets shows, and where that is much less than the
-claim a wrong factor could hide. So each law of noise is also put back into the theorem that it
-comes from: with the slope and the curvature of its loss measured on a grid, and with SciPy's
-normal law. The result is the share of its claim that a calibration spends.
+A search finds the privacy loss on pairs of datasets. Where that is far below the claim, a wrong
+factor in a calibration could go unnoticed. So this module evaluates the theorem of each
+calibration again, at the noise that it chose: with the slope and the curvature of the loss
+measured on a grid, and with SciPy's normal distribution. The result is the share of its claim that
+a calibration spends; above 1 the calibration is wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SPLITS = np.linspace(0.5, 1.0, 4001)
 
 
 def share_spent(calibration: Calibration) -> float:
-    """Share of its claim that a calibration of coefficients spends; above 1 it is wrong."""
+    """The share of its claim that a calibration of coefficients spends; above 1 it is wrong."""
     if calibration.placement == "output":
         distance = 2 * (_steepest(calibration.problem.loss) * calibration.problem.radius)
         moved = (distance + 2 * calibration.tau) / calibration.problem.penalty
@@ -36,7 +37,10 @@ def share_spent(calibration: Calibration) -> float:
 
 
 def share_of_moments(moments: MomentsCalibration) -> float:
-    """Share of their claim that moments spend: two records at a right angle, each at its worst."""
+    """The share of its claim that a calibration of moments spends.
+
+    The worst case is two orthogonal records, each at its worst margin.
+    """
     problem = moments.problem
     margins = candidate_margins(problem.loss)
     bend, steep = problem.loss.curvature(margins), problem.loss.slope(margins) ** 2
@@ -46,7 +50,7 @@ def share_of_moments(moments: MomentsCalibration) -> float:
 
 
 def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
-    """The numbers of the parts, added up, over that of the whole; the largest of them."""
+    """The sum of the parts' epsilon, rho or delta over that of the whole, the largest ratio."""
     match whole:
         case PureDP():
             return sum(part.epsilon for part in parts if isinstance(part, PureDP)) / whole.epsilon
@@ -63,7 +67,7 @@ def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
 
 
 def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
-    """Share of a claim that noise spends on hiding a vector that moves so far."""
+    """The share of a claim that noise spends if the vector under it moves by this distance."""
     match noise:
         case SphericalLaplace():
             return _share_of(target, moved * noise.rate, 0.0)
@@ -77,7 +81,7 @@ def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
 
 
 def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
-    """Share of a claim that a pure release and a Gaussian one of this mu spend together."""
+    """The share of a claim that a pure release and a Gaussian one of this mu spend together."""
     match target:
         case PureDP() | ApproxDP() if mu == 0:
             return epsilon / target.epsilon
@@ -90,7 +94,7 @@ def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
 
 
 def _delta(epsilon: Any, mu: Any) -> Any:
-    """Delta of a Gaussian release of this mu (Balle and Wang 2018), by SciPy's normal law."""
+    """Delta of a Gaussian release of this mu (Balle and Wang 2018), by SciPy's normal cdf."""
     ratio = np.maximum(mu, 1e-300)
     first, second = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
     found = special.ndtr(first) - np.exp(epsilon + special.log_ndtr(second))
@@ -98,13 +102,13 @@ def _delta(epsilon: Any, mu: Any) -> Any:
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
-    """Epsilon of a Gaussian release of this mu at delta."""
+    """The epsilon at delta of a Gaussian release of this mu."""
     most = 10 * (mu * mu + mu * math.sqrt(-2 * math.log(delta)))
     return _least_epsilon(lambda epsilon: _delta(epsilon, mu), delta, most)
 
 
 def _least_epsilon(delta_at: Callable[[float], Any], delta: float, high: float) -> float:
-    """The least epsilon whose delta is no larger, by bisection."""
+    """The least epsilon between 0 and `high` at which delta is not exceeded, by bisection."""
     low = 0.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -113,7 +117,7 @@ def _least_epsilon(delta_at: Callable[[float], Any], delta: float, high: float) 
 
 
 def rho_of_pure(epsilon: float) -> float:
-    """Largest Renyi divergence over its order of randomised response, by a look at orders."""
+    """The rho of a pure release: that of randomised response, over a grid of Renyi orders."""
     orders = 1 + np.geomspace(1e-4, 1e4, 2001)
     log_p = -np.log1p(np.exp(-epsilon))
     log_q = log_p - epsilon
@@ -122,10 +126,10 @@ def rho_of_pure(epsilon: float) -> float:
 
 
 def share_of_choices(eta: float, times: int, target: Guarantee) -> float:
-    """Share of a claim that so many choices of bounded range eta spend.
+    """The share of a claim that a number of choices of bounded range eta spend.
 
-    Of a delta it is a lower bound: the exact composition of the choice between two options that
-    shows most, which exists.
+    Under a delta it is a lower bound: the exact composition of the worst choices between two
+    options.
     """
     match target:
         case PureDP():
@@ -139,16 +143,17 @@ def share_of_choices(eta: float, times: int, target: Guarantee) -> float:
 
 
 def epsilon_beside(pure: float, eta: float, times: int, delta: float) -> float:
-    """Epsilon at delta that a pure release and so many choices of bounded range show at least."""
+    """A lower bound on the epsilon at delta of a pure release and choices of bounded range."""
     return _epsilon_of_two(eta / 2, eta, times, delta, pure)
 
 
 def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: float = 0.0) -> float:
-    """Epsilon at delta of so many choices whose log ratio is `tilt` or ``tilt - eta``.
+    """The epsilon at delta of choices between two options and a randomised response.
 
-    And of a randomised response of this pure epsilon.
+    The log ratio of a choice is `tilt` or ``tilt - eta``; `pure` is the epsilon of the response.
     """
-    share = math.expm1(eta - tilt) / math.expm1(eta)  # of the first option, without the record
+    # the probability of the first option under the second dataset
+    share = math.expm1(eta - tilt) / math.expm1(eta)
     ups = np.arange(times + 1)
     losses = times * (tilt - eta) + ups * eta
     log_q = stats.binom.logpmf(ups, times, share)
@@ -183,7 +188,7 @@ def _share_of_tilt(calibration: Calibration) -> float:
 
 
 def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
-    """Largest log ratio of a Laplace tilt: over all margins of the old record and of the new."""
+    """Largest log ratio of a Laplace tilt over all margins of the old and of the new record."""
     margins = candidate_margins(problem.loss)
     slopes = np.abs(problem.loss.slope(margins))
     bends = np.log1p(problem.radius**2 / problem.penalty * problem.loss.curvature(margins))
@@ -192,12 +197,12 @@ def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
 
 
 def _charge(problem: Problem, noise: NoiseLaw) -> float:
-    """Return the largest cost of a row under the noise, at a slope of one."""
+    """The largest log ratio that the noise adds for an admissible row at a slope of one."""
     if isinstance(noise, SphericalLaplace):
         return noise.rate * problem.radius
     if not isinstance(noise, BlockLaplace) or not problem.blocks:
         return math.inf
-    # a row has so much of the noise's norm in a block, and in all its blocks under "l2" together
+    # the largest noise norm of an admissible row in each block; all "l2" blocks count together
     charges, squares = [0.0], {"l1": 0.0, "l2": 0.0}
     for shape, block in zip(noise.blocks, problem.blocks, strict=True):
         if shape.norm == "l1":
@@ -205,7 +210,7 @@ def _charge(problem: Problem, noise: NoiseLaw) -> float:
             charges.append(most * block.bound / shape.bound)
         elif block.norm == "l1":
             squares["l1"] += (block.bound / shape.bound) ** 2
-        else:  # these have one length together
+        else:  # all "l2" blocks of a row share one bound on their length
             squares["l2"] = max(squares["l2"], (block.bound / shape.bound) ** 2)
     return noise.rate * max(*charges, math.sqrt(sum(squares.values())))
 
@@ -219,7 +224,7 @@ def _sharpest(loss: Loss) -> float:
 
 
 def joint_factor(loss: Loss) -> float | None:
-    """The k that the loss states, if its curvature is at most ``k s (1 - s)`` on a grid."""
+    """The k that the loss states, or None if its curvature exceeds ``k s (1 - s)`` on a grid."""
     if loss.joint_factor is None:
         return None
     margins = candidate_margins(loss)
@@ -230,7 +235,11 @@ def joint_factor(loss: Loss) -> float | None:
 
 
 def _rho_of_gaussian(problem: Problem, sd: float) -> float:
-    """``2 m^2 + m sqrt(2 / pi)``, and the curvature unless it vanishes where the slope is one."""
+    """The rho of a Gaussian tilt: ``2 m^2 + m sqrt(2 / pi)``, plus a term for the curvature.
+
+    That term is not needed if the curvature of the loss vanishes where its slope is one, and is
+    small compared with m.
+    """
     m = _steepest(problem.loss) * problem.radius / sd
     found = 2 * m * m + math.sqrt(2 / math.pi) * m
     factor, kappa = joint_factor(problem.loss), problem.radius**2 / problem.penalty
@@ -240,7 +249,7 @@ def _rho_of_gaussian(problem: Problem, sd: float) -> float:
 
 
 def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -> float:
-    """The smallest of the three bounds of privacy.md 4.2, each as it is stated there."""
+    """The delta of a Gaussian tilt: the smallest of the three bounds of privacy.md 4.2."""
     m, kappa = _steepest(problem.loss) * problem.radius / sd, problem.radius**2 / problem.penalty
     one, two = math.hypot(m, mu), math.hypot(2 * m, mu)
     bounds = [1.0]

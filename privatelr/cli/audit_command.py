@@ -37,10 +37,10 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def audit(chosen: argparse.Namespace) -> int:
-    """Try to break every mechanism and print what came of it.
+    """Try to break every mechanism, and print the findings.
 
-    Returns 1 if a claim is wrong, and 3 if none is but the audit stopped before its end or
-    the picture could not be written.
+    The exit status is 1 if a claim is wrong. If no claim is wrong, it is 3 if the audit stopped
+    before its end or the picture could not be written.
     """
     try:
         return _score(chosen) if chosen.mutations else _audit(chosen)
@@ -50,7 +50,7 @@ def audit(chosen: argparse.Namespace) -> int:
 
 
 def _score(chosen: argparse.Namespace) -> int:
-    """Plant bugs and print which were caught; 1 if one was not."""
+    """Plant bugs and print which of them were caught; the status is 1 if one was not."""
     if chosen.full or chosen.plot is not None:
         raise ArgumentError("--mutations: takes neither --full nor --plot beside it.")
     found = mutations.run(report=lambda shown: print(f"planted: {shown}", file=sys.stderr))
@@ -62,7 +62,7 @@ def _audit(chosen: argparse.Namespace) -> int:
     takes = "a number from 0.01 to 10"
     require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
     if chosen.plot is not None:
-        audit_table.require_plot(chosen.plot)  # before the work, not after it
+        audit_table.require_plot(chosen.plot)  # an error must not come after minutes of work
     rows: list[audit_table.Row] = []
     others: list[checks.Check] = []
 

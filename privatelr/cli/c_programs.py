@@ -37,16 +37,16 @@ from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomne
 from privatelr.types import FloatArray, Placement, row_radius
 
 SMALLEST_EPSILON_PRIME = 1e-4
-"""Smallest eps' that is accepted; with less the noise of the published programs is too large."""
+"""A smaller eps' is refused, because the noise of the published programs is then too large."""
 STRICT_LENGTH = 1 + 1e-6
-"""Length of a row above which ``--strict`` refuses it."""
+"""``--strict`` refuses a row that is longer than this."""
 _BOUND = 1.0
-"""Largest length of a row, which has no intercept column."""
+"""A row has at most this length; it has no intercept column."""
 
 
 @dataclass(frozen=True, slots=True)
 class CProgram:
-    """A published program: its name, its model, the header of its file."""
+    """A published program: its name, its model, and the numbers in the header of its file."""
 
     name: str
     model: str
@@ -61,7 +61,7 @@ SVMSIMPLE = CProgram(
 
 @dataclass(frozen=True, slots=True)
 class PrintedModel:
-    """One of the lines a program can print."""
+    """A model that a program can print as a line."""
 
     title: str
     placement: Placement
@@ -76,7 +76,7 @@ ALL = (NON_PRIVATE, OUTPUT, OBJECTIVE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """Coefficients ``(d,)`` and the return code, 0 when converged."""
+    """A printed line: coefficients ``(d,)`` and a return code, 0 if the solver converged."""
 
     wanted: PrintedModel
     coef: FloatArray
@@ -94,7 +94,8 @@ class Result:
     ----------
     header : Header
     epsilon_prime : float
-        What the curvature leaves of epsilon for the noise of objective perturbation.
+        The part of epsilon that remains for the noise of objective perturbation after the cost of
+        the curvature.
     lines : tuple of Line
     """
 
@@ -111,7 +112,7 @@ def run_program(
     *,
     longest: float = math.inf,
 ) -> Result:
-    """Read a file and compute the lines that are wanted.
+    """Read a file and compute the requested lines.
 
     Parameters
     ----------
@@ -119,25 +120,26 @@ def run_program(
     stream : binary file
         See `privatelr.cli.matrix_text`.
     randomness : Randomness
-        Noise is drawn for each private line, in the order of `wanted`.
+        The source of noise, which is drawn for each private line in the order of `wanted`.
     wanted : sequence of PrintedModel
     longest : float
-        Refuse a row that is longer than this; other rows longer than 1 are shortened to 1.
+        A row that is longer than this is refused; other rows longer than 1 are shortened to 1.
 
     Raises
     ------
     MatrixFileError
-        If the file is not of the format, or a row is longer than `longest`.
+        If the file does not have the format, or a row is longer than `longest`.
     GuaranteeError
-        If too little of epsilon is left for objective perturbation; a function of the header.
+        If too little of epsilon remains for objective perturbation; this depends on the header
+        alone.
 
     Notes
     -----
     **Privacy.** *Covered*: each private line by the header's epsilon, and two of them by twice
     that. *Neighbours*: files with the same header that differ in one row and its label.
     *Assumed public*: the header. *Not covered*: the line that is not private, errors about the
-    body of the file, time and memory. A private line never stops short, since whether a solver
-    succeeds is a function of the data; a plain fit that does is a line of NaN.
+    body of the file, time and memory. The solver of a private line always goes on until it
+    succeeds, because its failure would depend on the data; a plain fit that fails is a line of NaN.
     """
     header, pieces = read_header(stream, program.numbers)
     loss = Logistic() if header.h is None else Huber(header.h)
@@ -155,11 +157,11 @@ def run_program(
     calibrations = [calibrate(request, facts) for request in requests]
     features, labels = read_rows(header, pieces, _size(stream))
     lines: list[Line] = []
-    with np.errstate(all="ignore"):  # an overflow is a fact about the data
+    with np.errstate(all="ignore"):  # a warning about an overflow would reveal data
         if longest < math.inf:
             _require_short(features, header, longest)
         rows = DenseRows(features, labels, bound=_BOUND, intercept=None)
-        del features, labels  # as large as the rows
+        del features, labels  # they take as much memory as the rows
         for model, request, calibration in zip(wanted, requests, calibrations, strict=True):
             release = find_mechanism(request).release
             draws = draw(calibration, randomness)
@@ -172,10 +174,10 @@ def run_program(
 
 
 def _too_little(left: float, problem: Problem, epsilon: float) -> GuaranteeError:
-    """What the published programs refuse, and the remedies; depends on the header alone."""
+    """The error for a too small eps', with remedies; it depends on the header alone."""
 
     def above(number: float) -> float:
-        """A number of four digits, no smaller."""
+        """The number rounded up to four digits."""
         unit = 10.0 ** (math.floor(math.log10(number)) - 3)
         return math.ceil(number / unit) * unit
 
@@ -195,7 +197,7 @@ def _too_little(left: float, problem: Problem, epsilon: float) -> GuaranteeError
 
 
 def _require_short(features: FloatArray, header: Header, longest: float) -> None:
-    """Refuse a row that is too long; depends on the data, as the help says."""
+    """Raise an error if a row is too long; as the help says, this depends on the data."""
     for row in np.flatnonzero(row_lengths(features) > longest)[:1]:
         first = header.length + int(row) * header.d + 1
         raise MatrixFileError(
@@ -206,7 +208,7 @@ def _require_short(features: FloatArray, header: Header, longest: float) -> None
 
 
 def _size(stream: BinaryIO) -> int | None:
-    """Return the size of a regular file in bytes, or None for other files."""
+    """The size of a regular file in bytes, or None for other files."""
     try:
         found = os.fstat(stream.fileno())
     except (OSError, AttributeError):
@@ -299,7 +301,7 @@ def _run(program: CProgram, chosen: argparse.Namespace) -> int:
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    """A file or standard input; what is wrong with its content begins with its name."""
+    """Open a file or standard input; errors about its content begin with its name."""
     name = "standard input" if path == "-" else path if path.isprintable() else repr(path)
     if path == "-" and sys.stdin is None:
         raise MatrixFileError("standard input: it is closed.")
@@ -313,7 +315,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 
 def _record(program: CProgram, result: Result, seed: int | None) -> dict[str, Any]:
-    """The content of the lines and the public facts; numbers as they are, NaN as null."""
+    """The lines and the public facts for JSON, with all digits, and with null for NaN."""
     header = result.header
     private = [line.wanted.private and seed is None for line in result.lines]
     facts = {"n": header.n, "d": header.d, "lambda": header.lambda_, "eps": header.epsilon}

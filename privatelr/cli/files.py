@@ -1,4 +1,4 @@
-"""Files that are read, also as numbered lines, and files that are written whole or not at all."""
+"""Reading files, also as numbered lines, and writing files either completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from privatelr.results.selected import SelectedFit
 
 @contextmanager
 def reserved(path: str | None, force: bool) -> Iterator[None]:
-    """Refuse, before any work, a file that could not be written after it.
+    """Raise an error before any work is done, if a file could not be written afterwards.
 
-    Within the block no other command can have the name: a locked file beside it says so, since
-    an empty file in its place would be taken for a result.
+    Within the block no other command can write a file of this name. A locked file in the same
+    folder prevents it; an empty file of that name could be mistaken for a result.
     """
     if path is None:
         yield
@@ -46,20 +46,21 @@ def reserved(path: str | None, force: bool) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"--out {path!r} cannot be reserved ({reason_of(error)}).") from None
     try:
-        _require_place(path, force)  # the other command may just have written it
+        _require_place(path, force)  # another command may have written the file in the meantime
         yield
     finally:
         if held is not None:
             with suppress(OSError):
-                sign.unlink()  # before it is let go, when it could be another's
+                sign.unlink()  # while it is locked; afterwards it could be that of another command
             os.close(held)
 
 
 def _hold(sign: Path) -> int | None:
-    """The descriptor of a locked file, or `BlockingIOError` if another process holds it.
+    """The descriptor of a locked file; raises `BlockingIOError` if another process holds the lock.
 
-    The file of a process that was killed does not hinder another. Without locks (on Windows)
-    there is none, and a file is still not replaced, but found at the end.
+    The file of a process that was killed has no lock any more. On a system without locks
+    (Windows) there is no descriptor; then a file of the same name is not replaced either, but it
+    is found only after the work.
     """
     while has_file_locks():
         held = os.open(sign, os.O_RDONLY | os.O_CREAT, 0o644)
@@ -68,11 +69,11 @@ def _hold(sign: Path) -> int | None:
         except BlockingIOError:
             os.close(held)
             raise
-        except OSError:  # a file system that has no locks
+        except OSError:  # the file system has no locks
             pass
         if still_has_name(held, sign):
             return held
-        os.close(held)  # the process that held it has just removed it
+        os.close(held)  # the process that held the lock has just removed the file
     return None
 
 
@@ -94,7 +95,7 @@ def _require_place(path: str, force: bool) -> None:
 
 @contextmanager
 def open_to_read(path: str) -> Iterator[IO[bytes]]:
-    """The bytes of a file; raises `InputError` if there is none to open."""
+    """Open a file as bytes; raises `InputError` if it cannot be opened."""
     try:
         stream = open(path, "rb")  # noqa: SIM115 - closed below
     except FileNotFoundError:
@@ -106,7 +107,7 @@ def open_to_read(path: str) -> Iterator[IO[bytes]]:
 
 
 def write(path: str, data: bytes, force: bool) -> None:
-    """Write a file; without `force`, one that has appeared meanwhile is left as it is."""
+    """Write a file; without `force`, a file that was created in the meantime is not replaced."""
     try:
         if force:
             _require_place(path, force)
@@ -124,7 +125,7 @@ def write(path: str, data: bytes, force: bool) -> None:
 
 
 def read_model(path: str) -> Fit | SelectedFit:
-    """A saved model; raises `InputError`."""
+    """Read a saved model; raises `InputError` if that fails."""
     try:
         return load(path)
     except FileNotFoundError:
@@ -134,14 +135,14 @@ def read_model(path: str) -> Fit | SelectedFit:
 
 
 def unpacked(stream: IO[bytes], path: str) -> tuple[IO[bytes], str]:
-    """The content of a file, and the ending of its name without that of a compression.
+    """The decompressed content of a file, and the ending of its name without the compression's.
 
     Raises
     ------
     InputError
-        On reading, if the content is damaged or not compressed.
+        While the content is read, if it is damaged or not compressed.
     MissingDependencyError
-        If it takes a library that is not installed.
+        If a library for the compression is not installed.
     """
     name = PurePath(path)
     ending = name.suffix.lower()
@@ -171,7 +172,7 @@ _UNPACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
 
 
 class _Guarded(io.RawIOBase):
-    """What a decompressor reads; its errors quote bytes of the file, and these do not."""
+    """The stream of a decompressor, whose errors could quote bytes of the file; these do not."""
 
     def __init__(self, source: Any, shown: str, ending: str) -> None:
         self._source, self._shown, self._ending = source, shown, ending
@@ -189,7 +190,7 @@ class _Guarded(io.RawIOBase):
 
 
 LONGEST_LINE = 2**24
-"""Largest length of a line, in bytes, or in characters for lines that were decoded before."""
+"""A line must be shorter than this, in bytes, or in characters if it was decoded before."""
 UTF8 = "utf-8"
 _PACKED = "it is compressed by {}; unpack it, or let its name end in {}"
 _UTF = "it is text in {}; pass --encoding {}"
@@ -206,24 +207,25 @@ _MARKS = {
     b"PK\x03\x04": "it is an archive or a spreadsheet; save the table in it as CSV",
     b"\xd0\xcf\x11\xe0": "it is a spreadsheet; save the table in it as CSV",
 }
-"""First bytes of files that are not UTF-8 text, each with a remedy."""
+"""Files that are not UTF-8 text begin with such bytes; each kind has a remedy."""
 
 
 def wrong_line(shown: str, number: int, what: str) -> InputError:
-    """An error about a line, which quotes nothing of it."""
+    """An error about a line, which does not quote its content."""
     return InputError(f"{shown}, line {number}: {what}.")
 
 
 def text_lines(stream: IO[bytes], shown: str, encoding: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1, without what ends them; `shown` names the file.
+    """Yield lines without line breaks, with their numbers from 1; `shown` names the file.
 
-    Where lines end as in ASCII they are found before they are decoded, so that a wrong one has
-    its number. In UTF-16, say, a line ends in two bytes, and the file is decoded in pieces.
+    If lines end with the same byte as in ASCII, they are split before they are decoded, so that an
+    error has the number of its line. In other encodings, such as UTF-16, a line break is two bytes;
+    then the file is decoded in pieces.
 
     Raises
     ------
     InputError
-        At a line that is too long, blank, in another encoding, or holds control codes.
+        At a line that is too long, is blank, has another encoding, or contains control codes.
     """
     in_bytes = '\n,"1'.encode(encoding, "replace") == b'\n,"1'
     source: Any = stream if in_bytes else TextIOWrapper(stream, encoding, newline="\n")
@@ -266,7 +268,7 @@ def text_lines(stream: IO[bytes], shown: str, encoding: str) -> Iterator[tuple[i
 
 
 def _hint(start: bytes) -> str | None:
-    """Tell the kind of a file from its first bytes."""
+    """A remedy for a file that is not UTF-8 text, by its first bytes; None for an unknown kind."""
     for mark, what in _MARKS.items():
         if start.startswith(mark):
             return f"this is not text in UTF-8: {what}"

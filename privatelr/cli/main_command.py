@@ -1,8 +1,8 @@
 """The command ``privatelr``: its parser, and its subcommand ``demo``.
 
-A module of commands has ``add_commands(commands)``. Each of its parsers has a default ``run``:
-a function that takes the parsed arguments, prints, and returns an exit status. Errors are
-raised; `run_safely` turns them into one line and a status.
+A module of commands has a function ``add_commands(commands)``. Each of its parsers has a default
+``run``, a function that takes the parsed arguments, prints its result, and returns an exit status.
+It raises errors, which `run_safely` turns into one line and an exit status.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ privatelr COMMAND --help tells about a command.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command ``privatelr``; returns the exit status."""
     return run_safely("privatelr", lambda: _run(arguments))
 
 

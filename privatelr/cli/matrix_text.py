@@ -2,8 +2,8 @@
 
     n d lambda eps [h]    n rows of d features    n labels, each -1 or 1
 
-The file is read in pieces and nothing is reserved on the word of its header, so memory grows
-with what arrives. Every number is the double nearest to what is written.
+The file is read in pieces. No memory is reserved because of its header, which may be wrong, so
+memory grows with the part that has been read. Every number is the double nearest to its text.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from privatelr.numerics import Huber
 from privatelr.types import FloatArray
 
 LONGEST = 2000
-"""Largest number of characters of one number; every double has a shorter exact spelling."""
+"""A number has at most this number of characters; every double has a shorter exact text."""
 MOST_ROWS, MOST_COLUMNS = 10**12, 10**4
-"""Largest n and d; a minimiser holds matrices of d x d numbers."""
+"""n and d are at most these; d is limited because a minimiser uses matrices of d x d numbers."""
 PIECE = 2**20
-"""Number of bytes that are read at once."""
+"""A file is read in pieces of this number of bytes."""
 _RANGES = {
     "n": (1, MOST_ROWS),
     "d": (1, MOST_COLUMNS),
@@ -42,7 +42,7 @@ _ONE_A_LINE = bytes.maketrans(_WHITE, b"\n" * len(_WHITE))
 _ALPHABET = _WHITE + b"0123456789+-.eE"
 _NUMBER = re.compile(rb"[+-]?(\d++\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _QUOTED = 24
-"""Largest number of characters of a token that an error quotes."""
+"""An error quotes at most this number of characters of a token."""
 _UTF16 = "it is text in UTF-16; save it as plain text (ASCII or UTF-8)"
 _MARKS = {
     b"\x1f\x8b": "it is compressed by gzip; take its content, as in: gunzip -c FILE | PROGRAM -",
@@ -51,16 +51,16 @@ _MARKS = {
 }
 _UTF8_MARK = b"\xef\xbb\xbf"
 PANDAS_IS_EXACT = tuple(int(part) for part in pd.__version__.split(".")[:2]) >= (3, 1)
-"""Since 3.1 pandas rounds to the nearest double, which its faster methods did not do before."""
+"""This says whether the parser of pandas rounds to the nearest double, as it does since 3.1."""
 
 
 class MatrixFileError(InputError):
-    """A file is not of the published format; the sentence says where, and may quote a number."""
+    """A file does not have the published format; the message says where, and may quote a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The numbers that a file begins with; `h` only where the program takes one."""
+    """The numbers at the start of a file; `h` is None for a program without it."""
 
     n: int
     d: int
@@ -70,21 +70,21 @@ class Header:
 
     @property
     def length(self) -> int:
-        """How many numbers the header itself is."""
+        """The number of numbers in the header."""
         return 4 if self.h is None else 5
 
     @property
     def total(self) -> int:
-        """How many numbers the file has to hold."""
+        """The number of numbers that the file must contain, with the header."""
         return self.length + self.n * (self.d + 1)
 
     @property
     def promise(self) -> str:
-        """How many numbers the file has to hold, in words."""
+        """The number of numbers that the file must contain, in words."""
         return f"n={self.n} and d={self.d} promise {self.total} numbers in all"
 
     def place(self, position: int) -> str:
-        """What the number at a position of the file is."""
+        """The meaning of the number at a position of the file, in words."""
         label = position - (self.total - self.n)
         if label > 0:
             return f"label of row {label}" if label <= self.n else "after the last label"
@@ -92,12 +92,15 @@ class Header:
         return f"row {row + 1}, column {column + 1}"
 
     def takes(self, numbers: FloatArray, count: int) -> bool:
-        """Whether numbers after the first `count` are not too many, and their labels labels."""
+        """Whether the file may go on with these numbers after its first `count` numbers.
+
+        They must not be too many, and those that are labels must be -1 or 1.
+        """
         labels = numbers[max(self.total - self.n - count, 0) :]
         return count + len(numbers) <= self.total and bool((np.abs(labels) == 1).all())
 
     def fault(self, position: int, token: bytes) -> str:
-        """Why something cannot stand at a position after the header; empty if it can."""
+        """The reason why a token is wrong at a position after the header; empty if it is not."""
         if position > self.total:
             return f"this is one too many; {self.promise}"
         fault = _fault(token)
@@ -110,24 +113,24 @@ class Header:
 
 
 class TextBlock(NamedTuple):
-    """A part of a file that holds whole numbers only, and the line on which it begins."""
+    """A part of a file that does not cut a number in two, and the line on which it begins."""
 
     text: bytes
     line: int
 
     def line_at(self, end: int | None = None) -> int:
-        """The line of what follows the first characters; by default all of them."""
+        """The line on which the text after its first `end` characters begins; by default all."""
         return self.line + self.text.count(b"\n", 0, end)
 
 
 def read_header(stream: BinaryIO, names: Sequence[str]) -> tuple[Header, Iterator[TextBlock]]:
-    """The header of a file, and the rest of it, yet to be read.
+    """The header of a file, and an iterator over the rest of it.
 
     Parameters
     ----------
     stream : binary file
     names : sequence of str
-        ``n``, ``d``, ``lambda``, ``eps`` and, where the program takes it, ``h``.
+        ``n``, ``d``, ``lambda``, ``eps`` and, for a program with this number, ``h``.
 
     Raises
     ------
@@ -162,16 +165,17 @@ def read_rows(
     ----------
     header : Header
     pieces : iterator of TextBlock
-        What follows the header; see `read_header`.
+        The text after the header; see `read_header`.
     size : int, optional
-        Bytes of the whole file, if they are known: too few are refused before anything is read.
+        The number of bytes of the whole file, if it is known. If it is too small for the header,
+        the file is refused before it is read.
 
     Raises
     ------
     MatrixFileError
-        If there are fewer or more numbers than the header promises, something is not a number or
-        too large for a double, or a label is neither -1 nor 1. The sentence depends on the
-        file, which no guarantee covers.
+        If there are fewer or more numbers than the header says, a token is not a number or is too
+        large for a double, or a label is neither -1 nor 1. The message depends on the content of
+        the file, and no guarantee covers it.
     """
     if size is not None and size < 2 * header.total - 1:
         raise MatrixFileError(f"numbers 1 and 2: {header.promise}, which {size} bytes cannot hold.")
@@ -193,7 +197,7 @@ def read_rows(
 
 
 def _pieces(stream: BinaryIO) -> Iterator[TextBlock]:
-    """A file cut at white space, or within a number that is too long to be one."""
+    """The blocks of a file, cut at white space, or within a token that is too long for a number."""
     chunk, rest, line = stream.read(PIECE), b"", 1
     for mark, sentence in _MARKS.items():
         if chunk.startswith(mark):
@@ -211,7 +215,7 @@ def _pieces(stream: BinaryIO) -> Iterator[TextBlock]:
 
 
 def _parsed(text: bytes) -> FloatArray | None:
-    """The numbers of a text, or None if a look at each of them is called for.
+    """The numbers of a text, or None if its tokens must be read one by one to find an error.
 
     The parser of pandas takes a quarter of the time of NumPy's.
     """
@@ -239,7 +243,7 @@ def _one_by_one(
     place: Callable[[int], str],
     fault: Callable[[int, bytes], str],
 ) -> Iterator[re.Match[bytes]]:
-    """What stands between white space, after `count` numbers; raises at the first at fault."""
+    """Yield the tokens of a text that follows `count` numbers; raises an error at a wrong one."""
     for position, match in enumerate(re.finditer(rb"\S+", piece.text), count + 1):
         if reason := fault(position, match[0]):
             line = piece.line_at(match.start())
@@ -248,7 +252,7 @@ def _one_by_one(
 
 
 def _fault(token: bytes) -> str:
-    """Return why a text is not a number in the range of doubles; empty if it is one."""
+    """The reason why a token is not a number in the range of doubles; empty if it is one."""
     quoted = f"'{_shortened(token)}'"
     if len(token) > LONGEST:
         most = f"{LONGEST} characters"
@@ -260,7 +264,7 @@ def _fault(token: bytes) -> str:
 
 
 def _out_of_range(name: str, token: bytes) -> str:
-    """Why a number cannot be this one of the header; empty if it can."""
+    """The reason why a number is out of the range of this header entry; empty if it is not."""
     number = float(token)
     if name == "h":
         try:
@@ -277,7 +281,7 @@ def _out_of_range(name: str, token: bytes) -> str:
 
 
 def _shortened(token: bytes) -> str:
-    """A token that can be printed and is no longer than a sentence allows."""
+    """A token as printable text that is short enough for an error message."""
     text = token[:_QUOTED].decode("ascii", "backslashreplace")
     shown = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
     return shown if len(shown) <= _QUOTED and len(token) <= _QUOTED else f"{shown[:_QUOTED]}..."

@@ -139,7 +139,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def check(chosen: argparse.Namespace) -> int:
-    """Read the table as `fit` does, and show the page to those who hold it."""
+    """Read a table as `fit` does, and print its check on standard error."""
     if sys.stderr is None:
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
     formula, frame, declared = _read_table(chosen)
@@ -148,7 +148,7 @@ def check(chosen: argparse.Namespace) -> int:
 
 
 def fit(chosen: argparse.Namespace) -> int:
-    """Read the table, fit, write the model, print the page."""
+    """Read a table, fit a model, write the model, and print its page."""
     arguments = read_arguments(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen)
@@ -159,7 +159,7 @@ def fit(chosen: argparse.Namespace) -> int:
                 "a release takes no --seed.",
             )
         with warnings.catch_warnings():
-            # the line above has just said so
+            # the line above says the same
             warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)
             fitter = dpsvm if chosen.model == "svm" else dplr
             model = fitter(formula, frame, **arguments, **declared)
@@ -173,13 +173,16 @@ def fit(chosen: argparse.Namespace) -> int:
                     written = chosen.out
         except ReleaseFileError as error:
             raise NotWrittenError(f"the model cannot be saved: {error}.") from None
-        finally:  # what was paid for is printed even if it cannot be written
+        finally:  # the budget is spent, so the page is printed even if the file cannot be written
             _print_page(page, written)
     return DONE
 
 
 def _print_page(page: str, written: str | None) -> None:
-    """Print; a closed output is no error once the file is written, as a retry would pay again."""
+    """Print a page; if a file was written, a closed output is no error.
+
+    A user who sees an error would fit again, and would spend the budget twice.
+    """
     try:
         print(page)
         if written is not None:
@@ -195,7 +198,7 @@ def _print_page(page: str, written: str | None) -> None:
 
 
 def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Keywords of `dplr`, which is asked now whether it takes them: a table may be long."""
+    """Keywords for `dplr`, checked before the table is read, which may take long."""
     if chosen.rho is not None and chosen.delta is not None:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
     for option in given(chosen, "h", "loss") if chosen.model != "svm" else ():
@@ -210,14 +213,14 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
         eps, delta, op = found.get("eps", 1.0), found.get("delta", 0.0), found["op"]
         read_request(eps, delta, chosen.spend, chosen.lambda_, op, chosen.analysis, "increase")
     except GuaranteeError as error:
-        raise InputError(str(error)) from None  # a number out of its range, before any facts
+        raise InputError(str(error)) from None  # a number on the command line is out of its range
     return found
 
 
 def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str, Any]]:
-    """The formula without ``.``, the columns that it names, and what is declared about them."""
+    """The formula without ``.``, the columns that it names, and their declarations."""
     with open_table(chosen.data, **given(chosen, *TEXT)) as table:
-        # refuse a dot for far too many columns without reading a formula of them
+        # a dot for far too many columns is refused before a formula is made of them
         tokens = tokenize(chosen.formula)
         undotted = len(table.names) - len({token.text for token in tokens if token.is_name})
         if Token("name", ".") in tokens and undotted > _MOST_VARIABLES:
@@ -226,7 +229,7 @@ def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str
         formula = parse_formula(chosen.formula, table.names)
         if len(formula.variables) > _MOST_VARIABLES:
             raise InputError(f"the formula has {len(formula.variables)} variables, and {_LIMIT}.")
-        # a term that is taken out again, as in . - age, is in the text and not in the model
+        # a term that is removed, as in . - age, is in the text of the formula but not in the model
         mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
         levels = declared["levels"]
         wanted = {
@@ -242,13 +245,13 @@ def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str
 
 
 def predict(chosen: argparse.Namespace) -> int:
-    """Predict the records of a table; a column that is missing is the model's to refuse."""
+    """Predict the records of a table; the model raises an error if a column is missing."""
     with files.reserved(chosen.out, chosen.force):
         model = files.read_model(chosen.model)
         variables, reads = model.spec.variables, model.spec.formula.covariates
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            # without covariates there are still records to count
+            # a model without covariates still needs the number of records
             first = {table.names[0]: by_levels(table.names[0], None)}
             frame, _ = table.read(wanted or first)
         predicted = model.predict(frame, chosen.type, threshold=chosen.threshold)
@@ -268,7 +271,7 @@ def predict(chosen: argparse.Namespace) -> int:
 
 
 def card(chosen: argparse.Namespace) -> int:
-    """Print the privacy card."""
+    """Print or write the privacy card of a saved model."""
     with files.reserved(chosen.out, chosen.force):
         text = files.read_model(chosen.model).card(chosen.format)
         if chosen.json:
@@ -309,7 +312,7 @@ examples:
 
 
 def plan_study(chosen: argparse.Namespace) -> int:
-    """Plan, search, draw, print."""
+    """Plan a study, search for n and epsilon if requested, and draw and print the plan."""
     if chosen.term is not None and chosen.width is None and chosen.plot is None:
         raise ArgumentError("--term goes with --width or --plot.")
     arguments = _read(chosen)
@@ -336,7 +339,7 @@ def plan_study(chosen: argparse.Namespace) -> int:
 
 
 def _read(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Keywords of `plan`; of a pilot the columns that are declared or named."""
+    """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
     found = read_arguments(chosen)
     if chosen.model == "svm":
         found.setdefault("loss", "huber")
@@ -345,14 +348,14 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
         return found
     levels = found["levels"]
     named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
-    with open_table(chosen.pilot) as table:  # types are as they are declared
+    with open_table(chosen.pilot) as table:  # types follow from declarations, as in a fit
         names = [name for name in table.names if name in named]
         found["pilot"], _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
     return found
 
 
 def _needed(outlook: StudyPlan, width: float, term: str | None) -> dict[str, Any]:
-    """Return what an interval of this length needs; a sentence if nothing suffices."""
+    """The n and the epsilon that an interval of this length needs, or sentences if none do."""
     found: dict[str, Any] = {"width": width, "term": term}
     for name, search in (("n", outlook.needed_n), ("eps", outlook.needed_eps)):
         try:

@@ -1,4 +1,4 @@
-"""The options of all commands: how each is written, read, explained, and who takes it."""
+"""The options of all commands: how each is written, read and explained, and which take it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RULES = ", ".join(LAMBDA_RULES)
 
 
 class _Paragraphs(argparse.HelpFormatter):
-    """Fills paragraphs, and leaves those with indented lines as they are."""
+    """A formatter that fills paragraphs, except those with indented lines."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = super()._fill_text
@@ -30,13 +30,14 @@ class _Paragraphs(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line; its subparsers are of the same class."""
+    """A parser whose error messages are one line; its subparsers have the same class."""
 
     def __init__(self, **options: Any) -> None:
         fixed = {"formatter_class": _Paragraphs, "allow_abbrev": False}
         super().__init__(**{**options, **fixed})
 
     def error(self, message: str) -> Never:
+        """Print the message as one line on standard error, and exit with the status 2."""
         say(self.prog.split()[0], f"{message.rstrip('.')} (see {self.prog} --help).")
         raise SystemExit(WRONG)
 
@@ -61,7 +62,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _reader(expected: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
-    """Make a function refuse, as `argparse` wants it, a text that it cannot read."""
+    """A decorator that turns the errors of a reader into errors for `argparse`."""
 
     def decorate(read: Callable[[str], Any]) -> Callable[[str], Any]:
         def checked(text: str) -> Any:
@@ -134,7 +135,7 @@ def _levels(text: str) -> tuple[str, list[str]]:
 
 
 TEXT = ("separator", "decimal", "encoding")
-"""The options that say how a text file is written."""
+"""These options are about the format of a text file."""
 _TEXT = "--separator --decimal --encoding"
 _DECLARED = (
     "what is public about the table",
@@ -170,7 +171,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "svmsimple": _PROGRAM,
     "audit": (("", "--eps --full --mutations --json --plot"),),
 }
-"""What each command takes, under titles; of options joined by ``|`` one excludes the other."""
+"""Each command takes these arguments, under titles; options joined by ``|`` exclude each other."""
 _SWITCHES = "--json --force --output-perturbation --released-only --strict --full --mutations"
 _NUMBERS = (
     "--row-norm --intercept-scale --eps --rho --delta --h --balance --spread --c-index --width "
@@ -202,7 +203,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--line": {"choices": ("output", "objective")},
     "audit --eps": {"type": number, "default": 1.0},
 }
-"""How `argparse` reads an option; a command's own way has its name before it."""
+"""`argparse` gets these arguments for an option; a key for one command begins with its name."""
 _FORMULA = 'R formula, such as "y ~ age + smoker"'
 _SPEND = (
     "what the promise is spent on: inference adds standard errors, tests and intervals "
@@ -277,7 +278,7 @@ _HELP = {
 
 
 def add_options(parser: Parser, command: str) -> None:
-    """Give a parser all that a command takes."""
+    """Add the arguments of a command to its parser."""
     for title, names in _OPTIONS[command]:
         group = parser.add_argument_group(title) if title else parser
         for rivals in names.split():
@@ -289,7 +290,7 @@ def add_options(parser: Parser, command: str) -> None:
 
 
 def around_options(text: str) -> dict[str, Any]:
-    """A help text for `argparse`: the options stand at its two blank lines."""
+    """Split a help text at its two blank lines, where `argparse` lists the options."""
     description, _, epilog = text.partition("\n\n\n")
     return {"description": description, "epilog": epilog}
 
@@ -301,14 +302,14 @@ def add_command(
     line: str,
     text: str,
 ) -> None:
-    """Add a subcommand, which `run` does, with a line in the list of commands and a help text."""
+    """Add a subcommand that calls `run`; `line` is for the list of commands, `text` its help."""
     parser = commands.add_parser(name, help=line, **around_options(text))
     add_options(parser, name)
     parser.set_defaults(run=run, parser=parser)
 
 
 def given(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options that are on the command line, or have a default, as keywords."""
+    """Options that have a value, from the command line or by default, as keywords."""
     found = {name: getattr(chosen, name, None) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -316,12 +317,12 @@ def given(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
 def read_declarations(
     chosen: argparse.Namespace, names: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Keywords for `dplr`: the schema file, and over it the options.
+    """Declarations as keywords for `dplr`, from the schema file and from options, which prevail.
 
     Raises
     ------
     SchemaError
-        If there are `names` of columns, and something is declared about another.
+        If `names` of columns are given, and another column is declared.
     """
     schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
     declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}

@@ -1,8 +1,8 @@
-"""The end of a command: its complete output, an exit status, and at most one line of reason.
+"""The end of a command: its complete output, an exit status, and at most one line with the reason.
 
-Python turns an interrupt into an exception wherever it happens to be. While modules are
-imported or an interpreter ends there is no place to catch it, and it would end in a traceback;
-for the time before the work see the first lines of the package.
+Python raises an exception at an interrupt, whatever it is executing. While modules are imported or
+the interpreter ends, no code can catch it, and it would print a traceback. The first lines of the
+package handle an interrupt during imports.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from privatelr.errors import PrivacyWarning, PrivateLRError
 
 DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
 UNREAD = 141
-"""Exit status of a program that wrote to a pipe without a reader."""
+"""A program that writes to a pipe without a reader ends with this status."""
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-"""Exit statuses, as a shell reports programs that the signals end."""
+"""A shell reports these exit statuses of programs that were ended by the two signals."""
 STATUSES = """\
 exit status:
   0 done; 1 understood, but refused or failed, as when a file to be written
@@ -41,7 +41,7 @@ exit status:
 
 
 class Terminated(BaseException):
-    """SIGTERM has arrived; unfinished files have to be removed."""
+    """SIGTERM has arrived; this exception lets ``finally`` blocks remove unfinished files."""
 
 
 class InputError(PrivateLRError, ValueError):
@@ -49,7 +49,7 @@ class InputError(PrivateLRError, ValueError):
 
 
 class OutputError(PrivateLRError, ValueError):
-    """The result could not be written, so nothing is done; for example, a file exists."""
+    """The result could not be written, for example because a file exists; no work was done."""
 
 
 class NotWrittenError(PrivateLRError, OSError):
@@ -58,10 +58,10 @@ class NotWrittenError(PrivateLRError, OSError):
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """Within the block the first interrupt or SIGTERM is an exception, and the next ends all.
+    """Within the block the first interrupt or SIGTERM raises an exception, and the next one exits.
 
-    When the interpreter ends, the work is done, and an interrupt changes nothing. A signal that
-    is ignored, as under nohup, stays ignored.
+    While the interpreter ends, an interrupt is ignored, because the work is done. A signal that
+    was ignored before, as under nohup, remains ignored.
     """
 
     def interrupt(*_: Any) -> None:
@@ -90,23 +90,23 @@ def _ignore_interrupts() -> None:
 
 @contextmanager
 def _whole_output() -> Iterator[None]:
-    """Within the block, what is printed is written whole; at its end it has left the program.
+    """Within the block, printed text is written completely, and is flushed at the end.
 
     Raises
     ------
     OSError
-        If it cannot be written; what could not is dropped.
+        If the text cannot be written; the rest of it is dropped.
     """
     before = sys.stdout
     sys.stdout = _retrying(before)
     try:
         yield
         flush_output()
-    except SystemExit:  # help ends in this way
+    except SystemExit:  # argparse raises it after a help text
         flush_output()
         raise
     except BaseException:
-        with suppress(OSError):  # another error is reported already
+        with suppress(OSError):  # the first error is the one to report
             flush_output()
         raise
     finally:
@@ -114,17 +114,17 @@ def _whole_output() -> Iterator[None]:
 
 
 def _retrying(stream: TextIO) -> TextIO:
-    """A stream that writes on after a short write, which an unbuffered one takes for all."""
+    """A stream that continues after a partial write, which an unbuffered stream does not."""
     if not isinstance(stream, TextIOWrapper):
         return stream
-    stream.reconfigure(errors="backslashreplace")  # a name may be beyond the terminal
+    stream.reconfigure(errors="backslashreplace")  # the terminal may not have all characters
     if not isinstance(cast("object", stream.buffer), RawIOBase):
         return stream
     return open(stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False)
 
 
 def flush_output() -> None:
-    """Write what was printed so far; an error is raised, and what is left dropped."""
+    """Write the text that was printed so far; if that fails, drop the rest and raise the error."""
     try:
         sys.stdout.flush()
         with suppress(UnsupportedOperation):
@@ -135,7 +135,7 @@ def flush_output() -> None:
 
 
 def drop_output() -> None:
-    """Keep the interpreter from flushing at its end what could not be written."""
+    """Drop text that could not be written, which the interpreter would flush again at its end."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -168,11 +168,12 @@ _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         lambda _: "privatelr check shows the counts",
     ),
 )
-"""Options of the command line for the arguments and attributes of Python."""
+"""Each pattern matches an argument or attribute of Python; its function returns the option of the
+command line."""
 
 
 def in_shell(page: object) -> str:
-    """The text of a page, or of a message, with options where it has Python's arguments."""
+    """The text of a page or a message, with command line options in place of Python's arguments."""
     text = str(page)
     for pattern, option in _SPELLINGS:
         text = re.sub(pattern, partial(_on_its_lines, option), text)
@@ -180,25 +181,25 @@ def in_shell(page: object) -> str:
 
 
 def _on_its_lines(option: Callable[[re.Match[str]], str], found: re.Match[str]) -> str:
-    """What replaces a match, with the end of a line where the match has one."""
+    """The option that replaces a match, with a line break if the match has one."""
     broken = re.search(r"\n *", found[0])
     return option(found).replace(" ", broken[0] if broken else " ", 1)
 
 
 def say(program: str, sentence: object) -> None:
-    """One line on standard error."""
-    if sys.stderr is None:  # print would take standard output instead
+    """Print one line on standard error."""
+    if sys.stderr is None:  # print would use standard output instead
         return
-    with suppress(OSError):  # the reader may have closed it
+    with suppress(OSError):  # the reader may have closed the stream
         print(f"{program}: {' '.join(in_shell(sentence).split())}", file=sys.stderr)
 
 
 def run_safely(program: str, action: Callable[[], int]) -> int:
-    """Run an action; errors become one line and an exit status, warnings one line each.
+    """Run an action; an error becomes one line and an exit status, a warning becomes one line.
 
-    Warnings that are not about privacy could depend on a value of the data, and are not shown.
+    Only warnings about privacy are shown, because others could depend on the values of the data.
     """
-    if sys.stdout is None:  # a result that is paid for needs an output
+    if sys.stdout is None:  # without an output, a budget would be spent for nothing
         say(program, "standard output is closed, so nothing was done.")
         return REFUSED
     try:
@@ -215,7 +216,11 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
 
 
 def _ending(error: BaseException) -> tuple[int, str]:
-    """An exit status, and a sentence if there is one; the message of a stranger may quote data."""
+    """The exit status for an error, and a sentence.
+
+    The sentence does not contain the message of an error that is not of this package, because it
+    may quote data.
+    """
     match error:
         case NotWrittenError():
             return NOT_WRITTEN, str(error)
@@ -247,5 +252,5 @@ def _ending(error: BaseException) -> tuple[int, str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the message of the system, for the middle of a sentence."""
+    """The message of the operating system in lower case, for the middle of a sentence."""
     return (getattr(error, "strerror", None) or str(error)).lower()

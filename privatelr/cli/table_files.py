@@ -1,11 +1,11 @@
-"""Tables in files, as text or as Parquet: columns that are asked for, typed by declarations.
+"""Tables in files, as text or as Parquet: the requested columns, with types by declarations.
 
-No type is read off the values. One odd value would change it, and with it whether the fit is
-refused, so that a refusal would tell of one record. A cell that is not what its column was
-declared to hold is missing, and its record stays.
+No type is inferred from values. A single value could change an inferred type, and a fit could be
+refused because of it, so that the refusal would reveal one record. A cell that does not fit the
+declaration of its column counts as missing, and its record remains.
 
-Every line of a text is one record, so the number of records is the number of lines and a quote
-that is not closed cannot swallow the records after it. Each cell is read by itself.
+Every line of a text is one record. So the number of records is the number of lines, and a quote
+that is not closed does not affect the following records. Each cell is read independently.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from privatelr.errors import MissingDependencyError, SchemaError, show
 
 Reading = Literal["numbers", "text", "true or false"]
 UNDECLARED = "\0undeclared"
-"""Category for texts that are not a level; it has a NUL, which levels cannot have."""
+"""Texts that are not a level get this category; it contains a NUL, which no level can contain."""
 _TRUTH = {"true": True, "false": False}
-csv.field_size_limit(LONGEST_LINE)  # or a long cell would be an error, though its line is none
+csv.field_size_limit(LONGEST_LINE)  # a cell may be as long as a line
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredColumn:
-    """The declared content of a column; `levels` is empty if none are declared."""
+    """The declared content of a column; `levels` is empty if no levels are declared."""
 
     reading: Reading
     levels: tuple[Hashable, ...] = ()
 
     def among_levels(self, codes: Sequence[int]) -> pd.Categorical:
-        """A column of places among levels: -1 is missing, and one beyond them is undeclared."""
+        """A column by positions among the levels: -1 is missing, one beyond them is undeclared."""
         places = np.asarray(codes, dtype=np.intp)
         return pd.Categorical.from_codes(places, categories=[*self.levels, UNDECLARED])
 
 
 def by_levels(name: str, levels: Iterable[Hashable] | None) -> DeclaredColumn:
-    """What a column holds that is declared to have these levels, or none."""
+    """The content of a column with these declared levels, or without any."""
     if levels is None:
         return DeclaredColumn("numbers")
     declared = tuple(levels)
@@ -71,7 +71,7 @@ def by_levels(name: str, levels: Iterable[Hashable] | None) -> DeclaredColumn:
 
 
 def by_variable(variable: Variable) -> DeclaredColumn:
-    """What a column holds that a model knows."""
+    """The content of a column that is a variable of a model."""
     match variable.kind:
         case "categorical":
             return by_levels(variable.name, variable.levels)
@@ -83,7 +83,7 @@ def by_variable(variable: Variable) -> DeclaredColumn:
 
 
 def describe(readings: Mapping[str, Reading], numbers_note: str) -> str:
-    """How columns were read, in one line without a value: ``read as numbers: y, age``."""
+    """A line that says how columns were read, such as ``read as numbers: y, age``."""
     parts = []
     for reading in ("numbers", "text", "true or false"):
         names = [name for name, found in readings.items() if found == reading]
@@ -102,15 +102,15 @@ def open_table(
     decimal: str | None = None,
     encoding: str | None = None,
 ) -> Iterator[CsvTable | ParquetTable]:
-    """A Parquet file by its ending, or else text; ``-`` is standard input.
+    """Open a table: a Parquet file if its name ends like one, otherwise text; ``-`` is stdin.
 
-    The usual separator goes with the decimal point; beside a decimal comma it is a semicolon. The
-    table knows the names of its columns and can be read once.
+    The default separator is a comma, or a semicolon if the decimal mark is a comma. The table has
+    the names of its columns, and can be read once.
 
     Notes
     -----
-    **Privacy.** *Covered*: nothing by itself, a frame that is read is as private as the file.
-    *Neighbours*: changing one record changes one row, in its values and not in its types.
+    **Privacy.** *Covered*: nothing; a frame that is read is as private as the file.
+    *Neighbours*: changing one record changes the values of one row, and no types.
     *Assumed public*: the number of records, the names, the types of a file that has them, and
     that the file is well formed; an error about its form names a line. *Not covered*: time and
     memory.
@@ -139,10 +139,10 @@ def open_table(
 
 
 class CsvTable:
-    """Text with a separator; `shown` is how errors call the file.
+    """A table as text with a separator; error messages call the file `shown`.
 
-    `decimal` stands in the numbers before their fractions: ``.`` or ``,``. A column without a
-    name, such as R's row numbers, is not for formulas.
+    The decimal mark of numbers is ``.`` or ``,``. A column without a name, such as the row numbers
+    that R writes, cannot be used in formulas.
     """
 
     numbers_note = "text there counts as missing; --levels declares text columns"
@@ -176,7 +176,7 @@ class CsvTable:
         _require_different(names, f"{shown}, line 1")
 
     def read(self, wanted: Mapping[str, DeclaredColumn]) -> tuple[pd.DataFrame, dict[str, Reading]]:
-        """The wanted columns, and how each was read."""
+        """The requested columns, and how each of them was read."""
         found: dict[str, Any] = {name: [] for name in wanted}
         places, sinks = {name: index for index, name in enumerate(self._header)}, []
         for name, how in wanted.items():
@@ -205,9 +205,9 @@ class CsvTable:
             raise wrong_line(self._shown, line_number, what) from None
 
     def _parser(self, how: DeclaredColumn) -> Callable[[str], Any]:
-        """What makes a value, or the place of a level, of a cell, as declared and not as it looks.
+        """A function from a cell to its value, or to the position of its level, by declaration.
 
-        The place of a missing value is -1, and that of anything else is after all levels.
+        The position of a missing value is -1, and that of an undeclared one is after all levels.
         """
         parse = self._parsers[how.reading]
         if not how.levels:
@@ -223,20 +223,20 @@ class CsvTable:
 
 
 def number(cell: str) -> float:
-    """Return the number that a cell spells, NaN if it is not a number."""
+    """The number in a cell, NaN if the cell is not a number."""
     try:
-        return math.nan if "_" in cell else float(cell)  # Python alone reads 1_000
+        return math.nan if "_" in cell else float(cell)  # only Python accepts 1_000
     except ValueError:
         return math.nan
 
 
 def _comma_number(cell: str) -> float:
-    """Read as `number`, with a decimal comma; a point, which may separate thousands, is refused."""
+    """The same as `number` with a decimal comma; a cell with a point, as in 1.000, is NaN."""
     return math.nan if "." in cell else number(cell.replace(",", "."))
 
 
 def _typed(how: DeclaredColumn, found: Any) -> Any:
-    """The cells of a column in a type that follows from its declaration."""
+    """The cells of a column, with the type that its declaration implies."""
     if how.levels:
         return how.among_levels(found)
     if how.reading == "numbers":
@@ -253,7 +253,7 @@ def _require_different(names: Sequence[str], shown: str) -> None:
 
 
 class ParquetTable:
-    """A Parquet file; its types are public, and nulls do not change them."""
+    """A Parquet file, whose types are public and do not depend on nulls."""
 
     numbers_note = ""
 
@@ -280,7 +280,7 @@ class ParquetTable:
         _require_different(self.names, shown)
 
     def read(self, wanted: Mapping[str, DeclaredColumn]) -> tuple[pd.DataFrame, dict[str, Reading]]:
-        """The wanted columns, and how each was read in the end."""
+        """The requested columns, and how each of them was read in view of its type."""
         columns: dict[str, Any] = {}
         readings: dict[str, Reading] = {}
         try:
@@ -292,10 +292,10 @@ class ParquetTable:
         return pd.DataFrame(columns), readings
 
     def _column(self, column: Any, name: str, how: DeclaredColumn) -> tuple[Any, Reading]:
-        """Values whose type follows from the type of the column and from its declared levels."""
+        """The values of a column, with a type by that of the column and by its declared levels."""
         types, of, declared = self._types, column.type, how.reading == "text"
         if types.is_dictionary(of):
-            # the dictionary lists values that occur, so it does not declare levels
+            # a dictionary lists the values that occur, which are not declared levels
             of = of.value_type
             column = column.cast(of)
         if types.is_string(of) or types.is_large_string(of):
@@ -321,7 +321,7 @@ def _is_whole(level: Any) -> bool:
 
 
 def _values(column: Any) -> list[Any]:
-    """Values, None for a null and for bytes that are not text, which one record may hold."""
+    """The values of a column, with None for nulls and for bytes that are not text."""
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
@@ -336,7 +336,7 @@ def _decoded(cell: bytes | None) -> str | None:
 
 
 def _coded(column: Any, how: DeclaredColumn, spell: Callable[[Any], str]) -> Any:
-    """Values as texts: as the levels that they spell, where levels are declared."""
+    """The values of a column as texts, or as levels if levels are declared."""
     spelled = [None if value is None else spell(value) for value in _values(column)]
     if not how.levels:
         return pd.array(spelled, dtype="string")

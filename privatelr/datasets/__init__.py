@@ -1,4 +1,4 @@
-"""Public tables, bundled or fetched, and files that say what is public about a table."""
+"""Public tables, bundled or fetched, and schema files with the public facts about a table."""
 
 from privatelr.datasets.bundled import list_datasets, load_dataset, load_schema
 from privatelr.datasets.fetched import fetch_adult, fetch_cod_rna, fetch_kddcup99

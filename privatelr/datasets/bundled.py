@@ -1,4 +1,4 @@
-"""Small public tables, and files that say what is public about a table."""
+"""Small public tables, and schema files with the public facts about a table."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from privatelr.errors import ArgumentError, SchemaError, or_meant, show
 from privatelr.sources import declare_schema
 
 _LARGEST_FILE = 2**24
-"""Largest number of bytes of a schema file."""
+"""A schema file has at most this number of bytes."""
 _DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")
 _REMARKS = ("title", "origin", "licence", "records")
 
 
 def _home() -> Traversable:
-    """The folder of tables: inside an installed package, or beside it in a checkout."""
+    """The folder of tables, which is inside an installed package, or beside it in a checkout."""
     installed = resources.files("privatelr") / "_datasets"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "datasets"
 
 
 def list_datasets() -> list[str]:
-    """Names that `load_dataset` knows."""
+    """The names that `load_dataset` accepts."""
     return _names(".csv")
 
 
@@ -49,7 +49,7 @@ def load_dataset(name: str) -> pd.DataFrame:
     Raises
     ------
     ArgumentError
-        Naming the tables there are; a larger one has a function that fetches it, such as
+        If there is no such table. A larger table has a function that fetches it, such as
         `fetch_adult`.
     """
     bundled = list_datasets()
@@ -65,23 +65,23 @@ def load_dataset(name: str) -> pd.DataFrame:
 
 
 def with_levels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A table, its columns with declared levels categorical."""
+    """A table whose columns with declared levels are categorical."""
     levels: dict[str, list[Any]] = load_schema(name)["levels"]
     return frame.astype({key: pd.CategoricalDtype(values) for key, values in levels.items()})
 
 
 @suggests_arguments
 def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
-    """What is public about a table, as keywords for `dplr` and `dpsvm`.
+    """The public facts about a table, as keywords for `dplr` and `dpsvm`.
 
     Parameters
     ----------
     name : str or path
         ``"iris"`` or another of `list_datasets`; ``"adult"``, ``"kddcup99"`` or ``"cod_rna"``,
-        which are fetched; or a file of your own, which ends in ``.toml``.
-        Such a file has a table ``[bounds]`` with a pair of numbers for each numeric variable, a
-        table ``[levels]`` with a list for each categorical one, and before them, if need be,
-        ``row_norm`` and ``intercept_scale``.
+        which are fetched; or the path of a schema file, which ends in ``.toml``. Such a file has a
+        table ``[bounds]`` with a pair of numbers for each numeric variable, a table ``[levels]``
+        with a list for each categorical variable, and before them, if needed, ``row_norm`` and
+        ``intercept_scale``.
 
     Returns
     -------
@@ -93,13 +93,12 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     ArgumentError
         If there is no such table or file.
     SchemaError
-        If the file is not TOML, or declares something else; one sentence that says where.
+        If the file is not TOML, or has an unknown or wrong declaration.
 
     Notes
     -----
-    **Privacy.** *Covered*: nothing, no data is read. *Neighbours*: none. *Assumed public*: the
-    file. *Not covered*: where its author took the bounds from; they must not be read off the
-    data.
+    **Privacy.** *Covered*: nothing, because no data is read. *Neighbours*: none. *Assumed
+    public*: the file. *Not covered*: bounds that its author took from the data.
     """
     if isinstance(name, str) and not name.endswith(".toml"):
         bundled, known = list_datasets(), _names(".toml")

@@ -1,7 +1,7 @@
 """Published tables of the literature on private classification: fetched, checked, cached.
 
-A file is looked for in the folder that ``PRIVATELR_DATA_HOME`` names, then in the user's cache.
-If neither has it, it is downloaded into the cache. A folder holds it under the name of its table,
+A file is first searched in the folder that ``PRIVATELR_DATA_HOME`` names, and then in the user's
+cache. If neither has it, it is downloaded into the cache. In both it has the name of its table,
 compressed or not: ``adult/adult.data.gz`` or ``adult/adult.data``.
 """
 
@@ -30,7 +30,7 @@ from privatelr.errors import ArgumentError, DatasetError, require_choice
 
 HOME = "PRIVATELR_DATA_HOME"
 _PATIENCE = 60.0
-"""Seconds without an answer after which a download is given up."""
+"""A download fails after this number of seconds without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class PublishedFile:
     Attributes
     ----------
     name : str
-        Its path in a folder of tables, when uncompressed.
+        The path of the uncompressed file in a folder of tables.
     address : str
-        URL where it was published; a file that ends in ``.gz`` is compressed.
+        The URL where it was published; a file that ends in ``.gz`` is compressed.
     sha256 : str
         Hash of the uncompressed bytes.
     size : int
@@ -56,7 +56,7 @@ class PublishedFile:
 
 
 def read_published(file: PublishedFile) -> bytes:
-    """Return the uncompressed bytes of a file, checked to be the published ones.
+    """The uncompressed bytes of a file, which are checked to be the published ones.
 
     Raises
     ------
@@ -81,14 +81,14 @@ def read_published(file: PublishedFile) -> bytes:
         kept.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.write_bytes(gzip.compress(content, mtime=0))
-            temporary.replace(kept)  # in one step, so every file in the cache is complete
+            temporary.replace(kept)  # this is one step, so every file in the cache is complete
         finally:
             temporary.unlink(missing_ok=True)
     return content
 
 
 def _cache() -> Path:
-    """Return this package's folder in the user's cache."""
+    """The folder of this package in the user's cache."""
     places = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/Caches")}
     variable, folder = places.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
     usual = os.environ.get(variable)
@@ -96,7 +96,7 @@ def _cache() -> Path:
 
 
 def _unpacked(content: bytes, compressed: bool, size: int) -> bytes:
-    """Decompress at most one byte more than expected, so that no archive fills the memory."""
+    """Decompress at most one byte more than expected, so that no archive can fill the memory."""
     if not compressed:
         return content
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
@@ -185,7 +185,7 @@ _COD_RNA_COLUMNS = ("energy", "length", "A1", "U1", "C1", "A2", "U2", "C2")
 
 @suggests_arguments
 def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
-    """Adult: who earns more than 50,000 dollars, from the census of 1994.
+    """The table Adult of the census of 1994: who earns more than 50,000 dollars.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
     Raises
     ------
     DatasetError
-        If the file is nowhere; the sentence says where to put it.
+        If the file is not found and cannot be downloaded; the message says where to put it.
 
     Notes
     -----
@@ -232,7 +232,7 @@ def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
 
 
 def fetch_kddcup99() -> pd.DataFrame:
-    """KDD Cup 1999: which connections of a network are attacks; the file of ten percent.
+    """The ten percent file of KDD Cup 1999: which connections of a network are attacks.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def fetch_kddcup99() -> pd.DataFrame:
     Raises
     ------
     DatasetError
-        If the file is nowhere; the sentence says where to put it.
+        If the file is not found and cannot be downloaded; the message says where to put it.
 
     Notes
     -----
@@ -256,7 +256,7 @@ def fetch_kddcup99() -> pd.DataFrame:
 
 @suggests_arguments
 def fetch_cod_rna(part: str = "train") -> pd.DataFrame:
-    """Cod-RNA: which pairs of sequences hold an RNA that codes for no protein.
+    """The table cod-RNA: which pairs of sequences contain an RNA that does not code for a protein.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def fetch_cod_rna(part: str = "train") -> pd.DataFrame:
     Raises
     ------
     DatasetError
-        If the file is nowhere; the sentence says where to put it.
+        If the file is not found and cannot be downloaded; the message says where to put it.
 
     Notes
     -----
@@ -281,7 +281,7 @@ def fetch_cod_rna(part: str = "train") -> pd.DataFrame:
     """
     frames = []
     for file in _files(part, COD_RNA_TRAIN, COD_RNA_TEST):
-        # lines such as "-1 1:-766 2:128" in which no entry is left out
+        # a line is such as "-1 1:-766 2:128", and no entry is left out
         words = read_published(file).replace(b":", b" ").split()
         table = np.array(words, dtype=np.float64).reshape(-1, 2 * len(_COD_RNA_COLUMNS) + 1)
         frame = pd.DataFrame(table[:, 2::2], columns=list(_COD_RNA_COLUMNS))

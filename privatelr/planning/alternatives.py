@@ -17,33 +17,36 @@ from privatelr.planning.study import Study, rows_of
 from privatelr.types import FloatArray, Placement
 
 _SHARES = (0.5, 0.65, 0.8)
-"""Shares of the coefficients that are compared."""
+"""Alternatives give the coefficients these shares of the guarantee."""
 _SAME = 1e-3
-"""Relative difference up to which two numbers count as one."""
+"""Two numbers with at most this relative difference count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyAlternative:
-    """One way to run the study, beside the one that is planned.
+    """One way to run the study: the plan itself, or an alternative.
 
     Attributes
     ----------
     title : str
-        What is different.
+        The difference from the plan.
     guarantee : str
     placement : str
     coefficients : float
-        Their share of the price.
+        The share of the guarantee that the coefficients spend.
     lambda_, noise_scale : float
     privacy_sd : float
-        Over that of the plan: geometric mean of the ratios of the covariates.
+        The standard deviation of the noise over that of the plan, as a geometric mean over the
+        covariates.
     width : float
-        The same of the intervals; NaN if inference is not requested.
+        The width of the intervals over that of the plan, as a geometric mean; NaN if inference is
+        not requested.
     kept : float
-        Share of small effects that the penalty leaves, as a mean over covariates.
+        The share of small effects that remains under the penalty, as a mean over the covariates.
     mode : str
-        How intervals would be made; empty if inference is not requested.
+        The mode of the intervals; empty if inference is not requested.
     is_chosen : bool
+        Whether it is the plan itself.
     """
 
     title: str
@@ -61,7 +64,7 @@ class StudyAlternative:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Outcome:
-    """Errors and widths ``(m,)`` of the coefficients that are compared."""
+    """A simulation, with errors and widths ``(m,)`` of all coefficients but the intercept."""
 
     sim: Simulator
     privacy_sd: FloatArray
@@ -72,7 +75,7 @@ class _Outcome:
 
 @lru_cache(maxsize=16)
 def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
-    """Return the plan itself, and all proven alternatives."""
+    """The plan itself, and all alternatives with a proven guarantee."""
     found = []
     chosen = _outcome(study)
     lambda_ = chosen.sim.problem.lambda_
@@ -80,7 +83,7 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
         varied = replace(study, request=request)
         try:
             outcome = chosen if request is study.request else _outcome(varied)
-        except GuaranteeError:  # nothing is proven for it, or no noise suffices
+        except GuaranteeError:  # no guarantee is proven for it, or no noise is large enough
             continue
         calibration = outcome.sim.stages.coefficients
         is_same = math.isclose(calibration.problem.lambda_, lambda_, rel_tol=_SAME)
@@ -105,7 +108,7 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
 
 def _outcome(study: Study) -> _Outcome:
     rows, sim = rows_of(study, None), simulate(study)
-    found = errors(sim, FEWEST_DRAWS)  # for ratios to others under the same draws
+    found = errors(sim, FEWEST_DRAWS)  # few draws are enough for ratios under the same draws
     width, mode = np.full(len(rows), math.nan), ""
     if sim.stages.moments is not None:
         inferred = intervals(sim, rows)
@@ -114,20 +117,20 @@ def _outcome(study: Study) -> _Outcome:
 
 
 def _ratio(of: FloatArray, over: FloatArray) -> float:
-    """Geometric mean of ratios; NaN beside a plan without noise."""
+    """The geometric mean of ratios; NaN if the plan has no noise."""
     with np.errstate(all="ignore"):
         return float(np.exp(np.mean(np.log(of / over))))
 
 
 def share_of_coefficients(study: Study) -> float:
-    """Return the share of the price that they take."""
+    """The share of the guarantee that the coefficients spend."""
     spend = study.request.spend
     shares = usual_shares(study.request.target, study.loss) if spend == "inference" else dict(spend)
     return shares["coefficients"]
 
 
 def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
-    """The plan, and requests that differ in one thing, or in the noise and its place."""
+    """The plan, and requests that differ from it in one argument, or in guarantee and placement."""
     request = study.request
     yield "this plan", request
     if not request.target.is_private:
@@ -151,7 +154,7 @@ def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
 
 
 def _other_targets(target: privacy.Guarantee) -> Iterator[tuple[str, privacy.Guarantee]]:
-    """Return guarantees of about the same strength and of other kinds."""
+    """Guarantees of other kinds with about the same strength."""
     match target:
         case privacy.PureDP(epsilon=epsilon):
             yield f"delta = {USUAL_DELTA:g}", privacy.ApproxDP(epsilon, USUAL_DELTA)
@@ -170,7 +173,7 @@ def _other_targets(target: privacy.Guarantee) -> Iterator[tuple[str, privacy.Gua
 
 
 def _rho_within(target: privacy.ApproxDP) -> float:
-    """Return about the largest rho that implies a target."""
+    """The largest rho that implies a target, up to the accuracy of a bisection."""
     low, high = 1e-12, 1e5
     for _ in range(80):
         middle = math.sqrt(low * high)

@@ -1,8 +1,8 @@
-"""How large the errors of a study will be, by simulating its release on made-up records.
+"""A forecast of the errors of a study, by simulations of its release on made-up records.
 
-The noise of a tilt moves the coefficients linearly only where it is small, so many tilts are
-drawn from their exact law and all their minimisers found. Widths are those of the intervals that
-a few simulated releases would give. Everything is drawn by a public seed.
+The coefficients depend on a tilt linearly only if it is small, so many tilts are drawn from their
+exact law, and the minimiser is computed under each. Widths are those of the intervals of a few
+simulated releases. All draws use a public seed.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray
 
 _WORK = 1e8
-"""Approximate number of products in one Newton step of all minimisers."""
+"""One Newton step of all minimisers takes about this number of products."""
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
 _PAIRS = 40
-"""Number of pairs of simulated releases with opposite noise."""
+"""This number of pairs of releases with opposite noise is simulated."""
 _LIKELY = 0.5
-"""Least share of releases with one mode for which the mode counts as likely."""
+"""Intervals are likely not to be conservative if this share of the releases has no such ones."""
 _SMALLEST = 1e-300
-"""Number that replaces a deviation of 0 in a ratio or a logarithm."""
+"""In a ratio or a logarithm, this replaces a standard deviation of 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Errors:
-    """Deviations of m coefficients in the user's units; every array ``(m,)``.
+    """The expected errors of m coefficients in the user's units.
 
     Attributes
     ----------
-    privacy_sd : ndarray
-        What the noise adds.
-    sampling_sd : ndarray
-        What the sample does.
-    kept : ndarray
-        Share of a small effect that the penalty leaves.
+    privacy_sd : ndarray of shape (m,)
+        Standard deviation that is due to the noise.
+    sampling_sd : ndarray of shape (m,)
+        Standard deviation that is due to sampling.
+    kept : ndarray of shape (m,)
+        The share of a small effect that remains under the penalty.
     """
 
     privacy_sd: FloatArray
@@ -52,7 +52,7 @@ class Errors:
 
     @property
     def sd(self) -> FloatArray:
-        """Standard error."""
+        """The standard error, which is due to both."""
         return np.asarray(np.hypot(self.privacy_sd, self.sampling_sd))
 
 
@@ -63,13 +63,13 @@ class Intervals:
     Attributes
     ----------
     width : ndarray of shape (m,)
-        Typical length in the user's units.
+        The typical length in the user's units.
     mode : str
-        How intervals will be made, most likely.
+        The most likely mode of the intervals.
     sturdy : float
-        In what share of simulated releases intervals are not conservative.
+        The share of simulated releases whose intervals are not conservative.
     noise_to_signal : float
-        Typical, of the released curvature.
+        The median ratio of noise to signal of the released curvature.
     """
 
     width: FloatArray
@@ -85,14 +85,14 @@ class Simulator:
     Attributes
     ----------
     stages : StagedCalibration
-        What a fit is calibrated to.
+        The calibration of a fit.
     data : SignedRows
     units : ndarray of shape (p + 1, d)
-        From design coefficients to the user's.
+        The map from design coefficients to those in the user's units.
     centre : ndarray of shape (d,)
         The minimiser without noise.
     curvature : ndarray of shape (d, d)
-        H there, penalty included.
+        H, the second derivative of the mean objective at the minimiser, with the penalty.
     """
 
     stages: mechanisms.StagedCalibration
@@ -103,11 +103,12 @@ class Simulator:
 
     @property
     def problem(self) -> mechanisms.Problem:
+        """The public facts of the coefficients, with lambda."""
         return self.stages.coefficients.problem
 
 
 def simulate(study: Study) -> Simulator:
-    """Calibrate as a fit would, and minimise without noise."""
+    """Calibrate a study as a fit would, and compute its minimiser without noise."""
     stages = mechanisms.calibrate_all(study.request, study.facts)
     problem, data = stages.coefficients.problem, study.records
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
@@ -116,7 +117,10 @@ def simulate(study: Study) -> Simulator:
 
 
 def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:
-    """The two parts of each standard error, and what the penalty leaves; see `privacy_sd`."""
+    """The two parts of each standard error, and the share of effects that remains.
+
+    The argument `draws` is that of `privacy_sd`.
+    """
     problem = sim.problem
     solved = _solved(sim)
     scores = _scores(sim, sim.centre[None])[0]
@@ -126,23 +130,25 @@ def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:
 
 
 def kept_by_penalty(sim: Simulator) -> FloatArray:
-    """Share ``(d,)`` of a small effect that is left: effects w become ``H^-1 (H - lambda) w``.
+    """The share ``(d,)`` of a small effect that remains under the penalty.
 
-    In scaled units, where a column counts from the middle of its bounds.
+    Effects w become ``H^-1 (H - lambda) w``, in scaled units, in which a column counts from the
+    middle of its bounds.
     """
     return np.asarray(1 - sim.problem.lambda_ * np.diag(np.linalg.inv(sim.curvature)))
 
 
 def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
-    """Return the deviation that noise adds to each coefficient: exactly, or for a tilt by draws.
+    """The standard deviation that the noise adds to each coefficient.
 
-    The linear formula and the draws see the same tilts, so that of chance only what touches
-    their ratio is left.
+    It is exact for noise on the minimiser. For a tilt, a linear formula is multiplied by a ratio
+    of standard deviations: those of the minimisers under random tilts, over those of the linear
+    formula for the same tilts. Since both use the same tilts, most of the random error cancels.
 
     Parameters
     ----------
     draws
-        How many, at most; fewer where each takes long.
+        The largest number of random tilts; fewer are drawn if each takes long.
     """
     calibration = sim.stages.coefficients
     if calibration.placement == "output" or calibration.noise.scale == 0:
@@ -159,28 +165,29 @@ def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
 
 
 def _solved(sim: Simulator) -> FloatArray:
-    """``H^-1 a`` for each coefficient a, as columns ``(d, m)``."""
+    """``H^-1 a`` for each row a of the map to the user's units, as columns ``(d, m)``."""
     return np.asarray(np.linalg.solve(sim.curvature, sim.units.T))
 
 
 def intervals(
     sim: Simulator, rows: Sequence[int], each: int = 1, sure: float = _LIKELY
 ) -> Intervals:
-    """Intervals of some coefficients by simulated releases, as a user would be given them.
+    """The expected intervals of some coefficients, by simulated releases.
 
-    Many releases say which mode is likely. Of those in it, the ones whose ratio of noise to
-    signal is nearest to the median are inferred from. Unless conservative, intervals follow the
-    standard errors that ignore the noise in the matrices; these are known for all releases, so
-    that only by how much intervals are longer is taken from the few.
+    Many releases show which mode is likely. Intervals are computed for a few of the releases with
+    that mode, those whose ratio of noise to signal is nearest to the median. Intervals that are not
+    conservative are nearly proportional to standard errors that ignore the noise in the matrices.
+    These are cheap, and are computed for all releases, so that only the ratio of the two is taken
+    from the few.
 
     Parameters
     ----------
     rows
         Positions of the coefficients.
     each
-        How many releases to infer from.
+        Number of releases whose intervals are computed.
     sure
-        Share of releases without conservative intervals that makes these unlikely.
+        If at least this share of the releases has no conservative intervals, these are unlikely.
     """
     releases, contrasts = _releases(sim), sim.units[list(rows)]
     known = [inference.quality(release) for release in releases]
@@ -200,12 +207,12 @@ def intervals(
 
 
 def nonconservative_share(sim: Simulator) -> float:
-    """Return the share of simulated releases whose intervals are not conservative."""
+    """The share of simulated releases whose intervals are not conservative."""
     return float(np.mean([not inference.quality(release).is_fragile for release in _releases(sim)]))
 
 
 def _log_plug_in(releases: Sequence[mechanisms.Release], contrasts: FloatArray) -> FloatArray:
-    """Log standard errors ``(k, m)``, the noise in the released matrices being ignored."""
+    """Log standard errors ``(k, m)`` that ignore the noise in the released matrices."""
     one, *_ = evidence = [inference.evidence_of(release) for release in releases]
     found = [inference.plug_in(moments) for moments in evidence]
     curvature = np.concatenate([matrices.curvature for matrices in found])
@@ -218,7 +225,7 @@ def _log_plug_in(releases: Sequence[mechanisms.Release], contrasts: FloatArray) 
 
 
 def _releases(sim: Simulator) -> list[mechanisms.Release]:
-    """Simulated releases, in pairs whose noise is opposite."""
+    """Simulated releases, in pairs with opposite noise."""
     calibration, moments = sim.stages.coefficients, sim.stages.moments
     assert moments is not None
     problem, rng = sim.problem, np.random.default_rng(PUBLIC_SEED)
@@ -235,13 +242,13 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
 
 
 def _opposite(law: NoiseLaw, rng: np.random.Generator) -> FloatArray:
-    """Draws of a law and their opposites, ``(2 _PAIRS, dimension)``."""
+    """Draws from a law and their negatives, of shape ``(2 _PAIRS, dimension)``."""
     drawn = draw_many(law, _PAIRS, rng)
     return np.concatenate([drawn, -drawn])
 
 
 def _scores(sim: Simulator, w: FloatArray) -> FloatArray:
-    """Mean of ``l'^2 x x'``, ``(k, d, d)``, at coefficients ``(k, d)``."""
+    """The means ``(k, d, d)`` of ``l'^2 x x'`` at coefficients ``(k, d)``."""
     rows = sim.data.rows
     weight = sim.problem.loss.slope(w @ rows.T) ** 2 * (sim.data.counts / sim.problem.n)
     return np.stack([(rows * share[:, None]).T @ rows for share in weight])

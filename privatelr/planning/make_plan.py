@@ -1,4 +1,4 @@
-"""Planning a study: public facts and guesses in, a plan out."""
+"""The function `plan`, which makes a plan of a study from public facts and guesses."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from privatelr.privacy import Guarantee
 from privatelr.sources import BoundsLike, LevelsLike, Schema, as_frame, declare_schema
 
 LARGEST_D = 200
-"""Largest number of columns of a design that is described by its number of columns only."""
+"""A design that is given by its number of columns alone has at most this number of them."""
 _USUAL_H = 0.5
 _STAND_IN = "\ue000response"
-"""Name of an undeclared response; it cannot occur in a formula of a user."""
+"""A response without a declaration gets this name, which cannot occur in a user's formula."""
 
 
 def generic_design(d: Any, schema: Schema) -> DesignSpec:
-    """An intercept and ``d - 1`` numeric covariates whose rows are limited in length only."""
+    """A design of an intercept and ``d - 1`` numeric covariates, whose rows have a length limit."""
     if not 1 <= d <= LARGEST_D:
         raise FormulaError(
             f"formula={errors.show(d)}: a number of design columns takes a whole number from 1 to "
@@ -55,16 +55,16 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
     FormulaError
         If the formula cannot be read.
     SchemaError
-        If nothing says what a covariate holds.
+        If the type of a covariate is not known.
     """
-    # a column without values for each name, of the type that its declaration speaks of
+    # for each name an empty column of the type that its declaration implies
     empty: dict[str, Any] = {name: np.empty(0) for name in schema.bounds}
     empty |= {name: np.empty(0, dtype=object) for name in schema.levels}
     if pilot is not None:
         empty |= {str(name): pilot[name].iloc[:0].array for name in pilot.columns}
     mentioned = _names(text)
     responses = parse_formula(text, [*mentioned, *empty]).response.names
-    if schema.row_norm is not None and pilot is None:  # the length of a row is all that is needed
+    if schema.row_norm is not None and pilot is None:  # a limit on row lengths is enough
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}
     for name in mentioned:
         if name not in (*empty, *responses):
@@ -84,7 +84,7 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
 
 
 def _names(text: str) -> list[str]:
-    """Return the names in a formula, except functions, their keywords, and ``.``."""
+    """The names in a formula, except functions, their keywords, and ``.``."""
     if not isinstance(text, str):
         raise FormulaError(
             f'formula={errors.show(text)}: a plan takes a formula such as "y ~ age + dose", or the '
@@ -124,7 +124,7 @@ def plan(
     c_index: float = 0.75,
     pilot: Any = None,
 ) -> StudyPlan:
-    """Forecast a private fit before any data is touched: noise, standard errors, widths.
+    """Forecast the noise, standard errors and interval widths of a private fit before it is made.
 
     The calibration is exactly that of `dplr` or `dpsvm` with the same arguments. The rest is
     simulated on made-up records, from public guesses or from a public pilot.
@@ -132,35 +132,35 @@ def plan(
     Parameters
     ----------
     formula : str or int
-        As for `dplr`. ``.`` stands for every name that is declared. A whole number d in its
-        place plans for an intercept and d - 1 covariates in a ball of length `row_norm`.
+        A formula as for `dplr`, in which ``.`` stands for all declared names. Or a whole number d,
+        for an intercept and d - 1 covariates in a ball of length `row_norm`.
     n : int
-        Number of records, public.
+        Number of records, which is public.
     eps, delta, lambda_, op, analysis, on_small_lambda
-        As for `dplr`.
+        The same as for `dplr`.
     bounds, levels, row_norm, intercept_scale
-        As for `dplr`. Every covariate takes bounds or levels, since no data are read whose
-        types could be read; the response need not be declared.
+        The same as for `dplr`. Every covariate needs bounds or levels, because no data are read
+        that would show its type. The response needs no declaration.
     spend : mapping or str, optional
-        As for `dplr`, but here ``"inference"`` is the default; None is for coefficients alone.
+        The same as for `dplr`, but with the default ``"inference"``; None means coefficients alone.
     loss : {"logistic", "huber", "softplus"}
-        That of `dplr`, or one of `dpsvm`.
+        The loss of `dplr`, or one of `dpsvm`.
     h : float, optional
-        Bend of the hinge, as for `dpsvm`; by default 0.5.
+        Width of the bend of the hinge, as for `dpsvm`; by default 0.5.
     balance : float
-        Guess of the share of the positive class.
+        A guess of the share of the positive class.
     spread : float
-        Guess of the standard deviation of a numeric column over half the width of its bounds:
-        0.577 if all values within them are equally common, 0.4 if they are two and a half
-        standard deviations from the middle.
+        A guess of the standard deviation of a numeric column, over half the width of its bounds.
+        It is 0.577 if all values within the bounds are equally common, and 0.4 if the bounds are
+        two and a half standard deviations from the middle.
     c_index : float
-        Guess of the C-index of the true probabilities, from 0.5 (there is nothing to find) to
-        0.95. The stronger the effects, the less a record tells about them.
+        A guess of the C-index of the true probabilities, from 0.5 (no effects) to 0.95. The
+        stronger the effects, the less information a record has about them.
     pilot : frame or mapping of columns, optional
-        Public records that are like those of the study: of an earlier, published one, or made
-        up from published means. They replace the guesses; a pilot without the response leaves
-        `balance` and `c_index` in force. Never the data of the study itself: what a plan
-        shows of its pilot is not protected.
+        Public records that are similar to those of the study: those of an earlier, published
+        study, or records that were made up from published means. They replace the guesses; if the
+        pilot has no response, `balance` and `c_index` still apply. It must never be the data of
+        the study itself, because a plan does not protect its pilot.
 
     Returns
     -------
@@ -169,13 +169,13 @@ def plan(
     Raises
     ------
     FormulaError, SchemaError, GuaranteeError, ArgumentError
-        One sentence each.
+        If an argument is wrong, or no mechanism has the requested guarantee.
 
     Notes
     -----
     **Privacy.** *Covered*: nothing, because no private data is read. *Neighbours*: none.
-    *Assumed public*: every argument, the pilot above all. *Not covered*: the choice of
-    arguments, if it was made by looking at the data.
+    *Assumed public*: every argument, in particular the pilot. *Not covered*: a choice of
+    arguments that was based on the data.
     """
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     find_mechanism(request)

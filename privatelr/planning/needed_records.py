@@ -1,4 +1,4 @@
-"""Lengths of intervals for other n and other epsilon: a search, and a plot."""
+"""Lengths of intervals for other n and other epsilon: a search for a length, and a plot."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ENOUGH = 0.01
-"""Largest share by which the interval that a search ends at may be shorter than requested."""
+"""A search ends if the interval is shorter than requested by at most this share."""
 _STEPS = 40
-"""Largest number of widths that a search computes."""
+"""A search computes at most this number of widths."""
 _LARGEST_STEP = 8.0
-"""Largest ratio between two successive places."""
+"""Two successive points of a search have at most this ratio."""
 _USUAL_POWER = 0.75
-"""Widths fall about as this power, between that of sampling and that of the noise."""
+"""Widths decrease about with this power of n, between the power of sampling and that of noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where to look: limits, and how a place is rounded before it is tried."""
+    """The range of a search, and the rounding of its points."""
 
     low: float
     high: float
     rounded: Callable[[float], float]
 
     def nearest(self, x: float) -> float:
-        """A rounded place within the limits."""
+        """The rounded point within the limits."""
         return min(max(self.rounded(x), self.low), self.high)
 
 
 def three_digits(x: float) -> float:
-    """The nearest number of three digits."""
+    """The nearest number with three digits."""
     return float(f"{x:.3g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A place where the curve is low enough, if there is one, and the least height that was met."""
+    """The result of a search: a point with a short enough width or None, and the least width."""
 
     place: float | None
     least: float
 
 
 def crossing(width_at: Callable[[float], float], width: float, start: float, axis: Axis) -> Found:
-    """The place from which on ``width_at(x) <= width``.
+    """The point from which on ``width_at(x) <= width``.
 
-    From `start` on the curve falls, and is nearly straight on logarithmic scales. If it is low
-    there already, the last place is looked for where it is not.
+    From `start` on the widths decrease, nearly along a straight line on logarithmic scales. If the
+    width at `start` is short enough, the search goes down to the last point where it is not.
     """
     least = math.inf
     wide: tuple[float, float] | None = None
@@ -72,34 +72,35 @@ def crossing(width_at: Callable[[float], float], width: float, start: float, axi
             return Found(short[0], least)
         if wide and wide[0] == axis.high:
             break
-        if wide and short:  # the next place is between them, on the straight line
+        if wide and short:  # the next point is between them, on the straight line
             share = (wide[1] + _ENOUGH / 2) / (wide[1] - short[1])
             x = wide[0] * math.pow(short[0] / wide[0], min(max(share, 0.02), 0.98))
-        else:  # or a little further than the line says, so that the other end is found
+        else:  # otherwise it is a little beyond the straight line, to get a point on either side
             step = math.exp(1.1 * excess / _USUAL_POWER + math.copysign(0.05, excess))
             x *= min(max(step, 1 / _LARGEST_STEP), _LARGEST_STEP)
         x = axis.nearest(x)
         if x in [end[0] for end in (wide, short) if end]:
-            break  # no rounded place is left between
+            break  # there is no rounded point between the two
     return Found(short[0] if short else None, least)
 
 
 EACH = 3
-"""Simulated releases that are inferred from for a width that is printed or searched for."""
+"""A width that is printed or searched for is a mean over this number of simulated releases."""
 SURE = 0.9
-"""Share of simulated releases without conservative intervals from which these are not counted."""
+"""If at least this share of simulated releases has no conservative intervals, widths are those of
+the other kind."""
 _STRIDE = 3.0
-"""Factor by which a place is increased while intervals there are conservative."""
+"""A point is increased by this factor while the intervals there are conservative."""
 SMALLEST_N, LARGEST_N = 10, 10**8
-"""Range of numbers of records that a search covers."""
+"""A search covers numbers of records in this range."""
 SMALLEST_PRICE, LARGEST_PRICE = 0.001, 1000.0
-"""Range of epsilons, or rhos, that a search covers."""
+"""A search covers epsilons, or rhos, in this range."""
 SIZES = Axis(SMALLEST_N, LARGEST_N, lambda n: float(round(three_digits(n))))
 PRICES = Axis(SMALLEST_PRICE, LARGEST_PRICE, three_digits)
 
 
 def needed_n(study: Study, width: Any, term: str | None) -> int:
-    """See `StudyPlan.needed_n`."""
+    """The smallest number of records for a width; see `StudyPlan.needed_n`."""
     rows, asked, named = _read(study, width, term)
     found = _search(lambda n: replace(study, n=int(n)), rows, asked, study.n, SIZES)
     if found.place is not None:
@@ -117,7 +118,7 @@ def needed_n(study: Study, width: Any, term: str | None) -> int:
 
 
 def needed_eps(study: Study, width: Any, term: str | None) -> float:
-    """See `StudyPlan.needed_eps`."""
+    """The smallest epsilon or rho for a width; see `StudyPlan.needed_eps`."""
     rows, asked, named = _read(study, width, term)
     currency, price = price_of(study)
     found = _search(lambda x: at_price(study, x), rows, asked, price, PRICES)
@@ -131,7 +132,7 @@ def needed_eps(study: Study, width: Any, term: str | None) -> float:
 
 
 def _read(study: Study, width: Any, term: str | None) -> tuple[list[int], float, str]:
-    """Positions of the coefficients, the length that is asked for, and what they are called."""
+    """Positions of the coefficients, the requested width, and the name for an error message."""
     rows = rows_of(study, term)
     takes = "a number above 0, the length of an interval in the units of the coefficient"
     asked = require_number(ArgumentError, "width", width, takes, above=0)
@@ -141,7 +142,7 @@ def _read(study: Study, width: Any, term: str | None) -> tuple[list[int], float,
 
 
 def require_intervals(study: Study) -> None:
-    """Refuse a plan that requests no inference."""
+    """Raise an error if a plan requests no inference."""
     if study.request.spend != "inference" and "inference" not in dict(study.request.spend):
         raise GuaranteeError(
             "spend: this plan requests the coefficients alone, which have no intervals; plan with "
@@ -159,10 +160,10 @@ def _search(
 
 
 def beyond_conservative(at: Callable[[float], Study], start: float, axis: Axis) -> float:
-    """A place from which on widths fall.
+    """A point from which on widths decrease.
 
-    Below it the penalty may hold the coefficients so close to 0 that even conservative intervals
-    are short, while they tell nothing.
+    Below it, the penalty may hold the coefficients so close to 0 that even conservative intervals
+    are short, although they are not informative.
     """
     x = start
     while x < axis.high and forecast.nonconservative_share(simulate(at(axis.nearest(x)))) < SURE:
@@ -173,15 +174,15 @@ def beyond_conservative(at: Callable[[float], Study], start: float, axis: Axis) 
 _COLOURS = ("#9cc3e6", "#5b97cc", "#2f6fab", "#17395c")
 _PLAN = "#d1792b"
 SMALLEST_KEPT = 0.5
-"""An interval is not drawn where the penalty leaves less of an effect: it is short for nothing."""
+"""An interval is not drawn if less than this share of an effect remains under the penalty."""
 _SIZES = (1 / 3, 1.0, 3.0, 10.0)
-"""Numbers of records in the plot, relative to that of the plan."""
+"""The plot has lines for these multiples of the plan's number of records."""
 _PRICES = 9
-"""Number of epsilons in the plot."""
+"""The plot has this number of epsilons."""
 
 
 def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | None) -> Axes:
-    """See `StudyPlan.plot`."""
+    """Draw widths against epsilon; see `StudyPlan.plot`."""
     require_intervals(study)
     row = rows_of(study, term)[0]
     usual = dict.fromkeys(
@@ -226,9 +227,9 @@ def _listed(name: str, given: Any, usual: list[float], axis: Axis) -> list[float
 
 
 def _point(study: Study, row: int) -> tuple[float, bool]:
-    """Length of an interval, and whether it is conservative.
+    """The expected length of an interval, and whether it is conservative.
 
-    It is NaN where no noise suffices, or the penalty leaves too little to speak of a length.
+    The length is NaN if no noise is large enough, or if too little of an effect remains.
     """
     try:
         sim = simulate(study)

@@ -1,4 +1,4 @@
-"""A study before its data: design, request, and made-up records from public guesses or a pilot."""
+"""A planned study: design, request, and made-up records from public guesses or from a pilot."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.types import FloatArray, ObjectArray
 
 _FEWEST, _PER_COLUMN = 1024, 32
-"""Least number of made-up records, in total and for each column of the design."""
+"""A population has at least the first number of made-up records, and the second per column."""
 _LEAST_OF_PILOT, _MOST_OF_PILOT = 2000, 20_000
 _PILOT_WORK = 2e6
-"""Numbers in the outer products of a pilot's rows, about; a longer pilot is used in part."""
+"""Of a pilot so many rows are used that their outer products have about this number of entries."""
 _TWO_POINTS = 0.999
-"""Spread from which on all values are at the ends of their bounds."""
+"""If the spread is at least this, all values are at the ends of their bounds."""
 _STEEPEST = 4.0
-"""Largest standard deviation of the true predictor, at which the C-index is about 0.96."""
+"""The true predictor has at most this standard deviation, at which the C-index is about 0.96."""
 _WIDEST = 60.0
-"""Size of a predictor beyond which probabilities are 0 or 1 in doubles."""
+"""For predictors of a larger size than this, probabilities are 0 or 1 in doubles."""
 _GUESSES = {
     "balance": (0.001, 0.999, "the share of the positive class, a number from {} to {}"),
     "spread": (
@@ -41,7 +41,7 @@ _GUESSES = {
     ),
     "c_index": (0.5, 0.95, "a number from {} (nothing to find) to {}"),
 }
-"""What is guessed: its limits, and what it takes."""
+"""Each guess has two limits, and words for an error message about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Guesses:
     spread : float
         Standard deviation of a bounded column, over half the width of its bounds.
     c_index : float
-        Of the true probabilities; 0.5 is nothing to find.
+        The C-index of the true probabilities; 0.5 means that there are no effects.
     """
 
     balance: float = 0.5
@@ -73,9 +73,17 @@ def read_guesses(**given: Any) -> Guesses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """All inputs of a forecast; nothing in it is private.
+    """All inputs of a forecast, none of which is private.
 
-    Its population is made-up rows ``y x``, whose counts are shares: they add up to 1.
+    Attributes
+    ----------
+    spec : DesignSpec
+    loss : Loss
+    request : Request
+    n : int
+        Number of records of the study.
+    population : SignedRows
+        Made-up rows ``y x``, whose counts are shares that add up to 1.
     """
 
     spec: DesignSpec
@@ -86,23 +94,23 @@ class Study:
 
     @property
     def facts(self) -> Problem:
-        """What a fit of this study is calibrated for."""
+        """The public facts for which a fit of this study is calibrated."""
         spec = self.spec
         return Problem(self.n, spec.d, self.loss, spec.radius, spec.blocks)
 
     @property
     def records(self) -> SignedRows:
-        """As many made-up records as the study has, in the shares of the population."""
+        """The made-up records of the population, with counts that add up to n."""
         return replace(self.population, counts=self.n * self.population.counts)
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Columns by their names, the intercept first."""
+        """Names of the columns, with the intercept first."""
         return self.spec.columns.names
 
 
 def rows_of(study: Study, term: Any) -> list[int]:
-    """Positions of a coefficient, or of all but the intercept."""
+    """The position of one coefficient, or the positions of all but the intercept."""
     if term is None:
         return list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
     if term not in study.terms:
@@ -112,7 +120,7 @@ def rows_of(study: Study, term: Any) -> list[int]:
 
 
 def price_of(study: Study) -> tuple[str, float]:
-    """What `plan` calls the price, ``"eps"`` or ``"rho"``, and how much it is."""
+    """The kind of the study's guarantee, ``"eps"`` or ``"rho"``, and its number."""
     match study.request.target:
         case ZCDP(rho=rho):
             return "rho", rho
@@ -122,17 +130,18 @@ def price_of(study: Study) -> tuple[str, float]:
 
 
 def at_price(study: Study, price: float) -> Study:
-    """The same study for another epsilon, or rho."""
+    """The same study with another epsilon or rho."""
     target, currency = study.request.target, price_of(study)[0]
     changed: Any = {"rho" if currency == "rho" else "epsilon": price}
     return replace(study, request=replace(study.request, target=replace(target, **changed)))
 
 
 def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None) -> SignedRows:
-    """Records by the guesses, or those of a public pilot.
+    """The population of a study: made-up records by the guesses, or those of a public pilot.
 
-    Made-up columns are independent and spread as guessed. Of a long pilot a part is drawn by a
-    public seed. Where labels are not those of a pilot, every record counts with both.
+    Made-up columns are independent, with the guessed spread. Of a long pilot, a part is drawn with
+    a public seed. If the labels are not those of a pilot, each record has both labels, weighted by
+    their probabilities.
     """
     responses = spec.formula.response.names
     if pilot is None:
@@ -149,7 +158,7 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
         if len(frame) > most:
             chosen = np.random.default_rng(PUBLIC_SEED).permutation(len(frame))[:most]
             frame = frame.iloc[np.sort(chosen)]
-    # usable values for a response whose labels are not looked at
+    # the reader needs usable values of the response, although these labels are not used
     blank = [spec.variables[name] for name in missing]
     usable = {v.name: [v.levels[0] if v.levels else v.bounds[0]] * len(frame) for v in blank}
     rows = read_design(spec, frame.assign(**usable), DenseRows)
@@ -167,7 +176,7 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
 
 
 def _columns(spec: DesignSpec, spread: float) -> pd.DataFrame:
-    """Return columns in the user's units, whose values have the frequencies of their law."""
+    """Made-up columns in the user's units; their values are quantiles of the assumed laws."""
     count = max(_FEWEST, _PER_COLUMN * spec.d)
     rng = np.random.default_rng(PUBLIC_SEED)
     ranks = (np.arange(count) + 0.5) / count
@@ -199,7 +208,8 @@ def _values(
 def spread_quantiles(ranks: FloatArray, spread: float) -> FloatArray:
     """Quantiles of the symmetric beta law on [-1, 1] whose standard deviation is `spread`.
 
-    At 0.577 it is uniform, above it both ends are more common than the middle, below it less.
+    At 0.577 the law is uniform. Above that, the ends are more common than the middle, and below
+    that, the middle is.
     """
     if spread >= _TWO_POINTS:
         return np.where(ranks < 0.5, -1.0, 1.0)
@@ -208,10 +218,10 @@ def spread_quantiles(ranks: FloatArray, spread: float) -> FloatArray:
 
 
 def _positive_shares(x: FloatArray, guesses: Guesses) -> FloatArray:
-    """Probability ``(m,)`` of the positive class at rows ``(m, d)``: logistic, with a guessed fit.
+    """Probabilities ``(m,)`` of the positive class at rows ``(m, d)``, by a logistic model.
 
-    All columns have a part of the same deviation in the predictor; its scale gives the C-index,
-    and its intercept the mean probability.
+    All columns contribute to the predictor with the same standard deviation. The scale of the
+    predictor gives the guessed C-index, and its intercept the guessed balance.
     """
     deviation = x.std(axis=0)
     varies = deviation > 0
@@ -232,7 +242,7 @@ def _positive_shares(x: FloatArray, guesses: Guesses) -> FloatArray:
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Where a rising function crosses 0, found by halving; it is not below 0 there."""
+    """The point where an increasing function reaches 0, by bisection; it is not below 0 there."""
     for _ in range(60):
         middle = (low + high) / 2
         if rising(middle) < 0:
@@ -243,7 +253,7 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _c_index(predictor: FloatArray, probability: FloatArray) -> float:
-    """Expected C-index of a predictor ``(m,)`` for labels of these probabilities ``(m,)``."""
+    """Expected C-index of a predictor ``(m,)`` for labels with these probabilities ``(m,)``."""
     order = np.argsort(predictor)
     positive = probability[order]
     negative = 1 - positive
@@ -254,7 +264,7 @@ def _c_index(predictor: FloatArray, probability: FloatArray) -> float:
 def assumptions_of(
     spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
 ) -> tuple[str, ...]:
-    """One clause for each assumption."""
+    """The assumptions of a plan, each as a clause."""
     labels = (
         f"{guesses.balance:.3g} of the records are positive (balance)",
         f"the true probabilities are logistic with a C-index of {guesses.c_index:g} (c_index), to "

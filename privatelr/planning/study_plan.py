@@ -1,4 +1,4 @@
-"""The object that `plan` returns: a forecast, methods to query it, and its page."""
+"""The object that `plan` returns: a forecast, with its methods and its page."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StudyPlan:
-    """What a private fit will find out, forecast before any data is touched.
+    """A forecast of the errors of a private fit, made before any data is read.
 
     Attributes
     ----------
     study : Study
-        Design, request, and the made-up records that stand for the data.
+        The design, the request, and made-up records in place of the data.
     calibration : StagedCalibration
         The numbers that a fit will have: noise, lambda, and the parts of the guarantee.
     errors : Errors
-        Of the coefficients, in the user's units.
+        The errors of the coefficients, in the user's units.
     intervals : Intervals or None
-        None if inference is not requested.
+        The expected intervals; None if inference is not requested.
     assumptions : tuple of str
-        What the forecast rests on, in words.
+        The assumptions of the forecast, in words.
     """
 
     study: Study
@@ -60,9 +60,9 @@ class StudyPlan:
     def to_frame(self) -> pd.DataFrame:
         """One row per coefficient, in the user's units.
 
-        Its columns are term, privacy_sd, sampling_sd, std_error (both together), width (of the
-        95% interval; NaN if inference is not requested), and kept (the share of a small effect
-        that the penalty leaves).
+        The columns are term, privacy_sd, sampling_sd, std_error (both together), width (that of
+        the 95% interval; NaN if inference is not requested), and kept (the share of a small effect
+        that remains under the penalty).
         """
         return pd.DataFrame(
             {
@@ -76,18 +76,18 @@ class StudyPlan:
         )
 
     def table(self) -> pd.DataFrame:
-        """The plan beside other promises, mechanisms, shares and penalties, one row each.
+        """The plan and alternatives with other guarantees, mechanisms, shares or penalties.
 
-        Deviations and widths are multiples of the plan's: geometric means over the covariates.
-        The first call takes some seconds.
+        Each has one row. Standard deviations and widths are relative to those of the plan, as
+        geometric means over the covariates. The first call takes some seconds.
         """
         return pd.DataFrame([asdict(row) for row in alternatives(self.study)])
 
     def needed_n(self, width: float, term: str | None = None) -> int:
-        """Smallest number of records for which an interval is expected to be so short.
+        """The smallest number of records for which an interval has at most this expected length.
 
-        Where more than one in ten simulated fits would have conservative intervals, it is these
-        that count.
+        If more than one in ten simulated fits have conservative intervals, the length is that of
+        conservative intervals.
 
         Parameters
         ----------
@@ -106,21 +106,21 @@ class StudyPlan:
         return needed_records.needed_n(self.study, width, term)
 
     def needed_eps(self, width: float, term: str | None = None) -> float:
-        """Smallest epsilon (rho, for a plan under zCDP) for an interval so short.
+        """The smallest epsilon for which an interval has at most this expected length.
 
-        Conservative intervals count as in `needed_n`.
+        For a plan under zCDP it is the smallest rho. Conservative intervals count as in `needed_n`.
 
         Parameters
         ----------
         width, term
-            As in `needed_n`.
+            The same as in `needed_n`.
 
         Raises
         ------
         ArgumentError
-            As `needed_n`.
+            In the same cases as `needed_n`.
         GuaranteeError
-            If inference is not requested, or not even 1000 is enough.
+            If inference is not requested, or if 1000 is not enough.
         """
         return needed_records.needed_eps(self.study, width, term)
 
@@ -132,10 +132,10 @@ class StudyPlan:
         eps: Sequence[float] | None = None,
         ax: Axes | None = None,
     ) -> Axes:
-        """Length of an interval against epsilon, with a line for each number of records.
+        """Draw the length of an interval against epsilon, with a line for each number of records.
 
-        Hollow points are conservative intervals. Nothing is drawn where the penalty leaves less
-        than half of an effect, since intervals are short there without telling much.
+        Hollow points are conservative intervals. Nothing is drawn where less than half of an effect
+        remains under the penalty, because intervals there are short but hardly informative.
 
         Parameters
         ----------
@@ -147,19 +147,19 @@ class StudyPlan:
             Epsilons (rhos, for a plan under zCDP); by default from a tenth to ten times the
             plan's.
         ax : Axes, optional
-            Where to draw; by default a new figure of pyplot.
+            The axes to draw on; by default those of a new figure of pyplot.
 
         Raises
         ------
         ArgumentError, GuaranteeError
-            As `needed_n`.
+            If an argument is wrong, or inference is not requested.
         MissingDependencyError
             If matplotlib is not installed.
         """
         return needed_records.plot_widths(self.study, term, n, eps, ax)
 
     def to_json(self) -> str:
-        """Everything that is on the page, as JSON; null for what is not defined."""
+        """The content of the page as JSON, with null for undefined numbers."""
         return json.dumps(_finite(_document(self)), indent=1, allow_nan=False)
 
     def __str__(self) -> str:
@@ -173,7 +173,7 @@ class StudyPlan:
 
 
 def _document(plan: StudyPlan) -> dict[str, Any]:
-    """What is on the page, by names."""
+    """The content of the page as a dict."""
     study, calibration = plan.study, plan.calibration.coefficients
     intervals, moments = plan.intervals, plan.calibration.moments
     return {
@@ -211,7 +211,7 @@ def _finite(value: Any) -> Any:
 
 
 def _page(plan: StudyPlan) -> list[Piece]:
-    """The plan, what else could be planned, and what both rest on."""
+    """The page: the plan, its alternatives, and the assumptions of both."""
     return [
         Heading(f"Plan of a {plan.study.loss.title}, before any data"),
         Code(plan.study.spec.formula.text),

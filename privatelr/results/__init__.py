@@ -1,4 +1,4 @@
-"""Views of a release: fits, summaries, tables; nothing private is computed here."""
+"""Views of a release: fits, summaries, tables, predictions and release files."""
 
 from privatelr.results.diagnostics import DataCheck, DataCounts, Diagnostics, diagnose
 from privatelr.results.fit import Fit

@@ -1,4 +1,4 @@
-"""Results from the training data that no privacy budget covers: fit, counts, and a check."""
+"""Numbers of the training data that no guarantee covers: diagnostics, counts, and a check."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from privatelr.types import BoolArray, FloatArray, ScoredRows
 
 _HEADERS = ("usable", "missing", "outside bounds", "undeclared")
 _MOST_SHOWN = 100
-"""Largest number of variables on a page; if there are more, those with the largest counts."""
+"""A page shows at most this number of variables, those with the fewest usable values first."""
 _SCORED_AT_ONCE = 2**16
-"""Number of records that are scored at once."""
+"""Records are scored in pieces of this number."""
 
 
 class NeverSaved:
-    """Not private: an object that refuses to be written to a file."""
+    """An object that holds numbers that are not private, and cannot be pickled."""
 
     __slots__ = ()
 
@@ -44,19 +44,20 @@ class NeverSaved:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DataCounts(NeverSaved):
-    """Counts of the training data; not private.
+    """Counts of the training data, which are not private.
 
     Attributes
     ----------
     n : int
-        Records; the only number here that is public.
+        Number of records; it is public.
     negative, positive : int
-        Usable records of either class.
+        Numbers of usable records of the two classes.
     response : Response
     variables : mapping
-        What is declared of each variable.
+        The declaration of each variable.
     unread : mapping or None
-        For each variable the values that were not read unchanged; None if nothing was counted.
+        For each variable, the numbers of its values that are missing, clipped or undeclared. None
+        if nothing was counted.
     """
 
     n: int
@@ -68,24 +69,24 @@ class DataCounts(NeverSaved):
 
     @property
     def zero_rows(self) -> int:
-        """Records that cannot be used, each of which counts as a row of zeros."""
+        """Number of records that cannot be used; each of them counts as a row of zeros."""
         return self.n - self.negative - self.positive
 
     @property
     def classes(self) -> pd.Series[int]:
-        """Usable records of the negative and of the positive class."""
+        """Numbers of usable records of the negative and of the positive class."""
         index = [str(value) for value in self.response.classes]
         return pd.Series([self.negative, self.positive], index=index, name="records")
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per variable: usable, missing, outside_bounds, undeclared; NA for no such."""
+        """One row per variable: usable, missing, outside_bounds, undeclared; NA if not possible."""
         rows = {name: self.row(name) for name in self.variables if self.unread is not None}
         names = [header.replace(" ", "_") for header in _HEADERS]
         return pd.DataFrame.from_dict(rows, orient="index", columns=names).astype("Int64")
 
     def row(self, name: str) -> tuple[int, int, int | None, int | None]:
-        """Of a variable the numbers of the table; None for one that it cannot have."""
+        """The numbers of a variable in the table; None for a count that it cannot have."""
         found, variable = (self.unread or {}).get(name, Counter()), self.variables[name]
         is_bounded = variable.kind == "numeric" and variable.is_bounded
         is_coded = self.response.kind == "binary" and self.response.expression.column == name
@@ -97,7 +98,7 @@ class DataCounts(NeverSaved):
         )
 
     def sentence(self) -> str:
-        """Return a sentence on records by class, and on unusable ones."""
+        """A sentence about the numbers of records by class, and of unusable ones."""
         negative, positive = self.response.classes
         of_none = "every record can be used"
         if self.zero_rows:
@@ -110,7 +111,7 @@ class DataCounts(NeverSaved):
         )
 
     def pieces(self, doubts: Sequence[str] = ()) -> list[Piece]:
-        """Records by class, and the table of variables with what it leaves out."""
+        """The pieces of a page: records by class, the table of variables, and its omissions."""
         words: list[Piece] = [self.sentence()]
         rows = {name: self.row(name) for name in self.variables}
         shown = list(rows)
@@ -137,22 +138,23 @@ class DataCounts(NeverSaved):
 
 @suggests_arguments
 class Diagnostics(NeverSaved):
-    """Not private: exact functions of the training data, which must not be published.
+    """Exact functions of the training data, which are not private and must not be published.
 
-    They are computed at first use; until then the scores are kept in memory.
+    They are computed at first use; until then the scores of the records are kept in memory.
 
     Attributes
     ----------
     counts : DataCounts
-        Records of each class and of no use; of each variable missing, clipped and undeclared
-        values.
+        Numbers of records of each class and of unusable ones, and for each variable the numbers of
+        missing, clipped and undeclared values.
     c_index : float
-        Probability that a positive record scores above a negative one; NaN for one class.
+        Probability that a positive record scores above a negative one; NaN if there is only one
+        class.
     roc : DataFrame
         Columns threshold, false_positive, true_positive.
     youden, topleft : float
-        Thresholds of the score (a probability, or a margin) that are best for the training
-        data by Youden's J and by the distance to the corner (0, 1); NaN for one class.
+        Thresholds of the score (a probability or a margin) that are best on the training data, by
+        Youden's J and by the distance to the corner (0, 1); NaN if there is only one class.
     """
 
     # not a dataclass: asdict() and replace() would take the label off
@@ -168,6 +170,7 @@ class Diagnostics(NeverSaved):
 
     @cached_property
     def counts(self) -> DataCounts:
+        """Numbers of records by class, and of missing, clipped and undeclared values."""
         return self._counted()
 
     @cached_property
@@ -187,23 +190,27 @@ class Diagnostics(NeverSaved):
 
     @cached_property
     def c_index(self) -> float:
+        """Probability that a positive record scores above a negative one; NaN for one class."""
         return numerics.area_under(self._curve)
 
     @cached_property
     def roc(self) -> pd.DataFrame:
+        """The ROC curve, with the columns threshold, false_positive and true_positive."""
         names = ("threshold", "false_positive", "true_positive")
         return pd.DataFrame({name: getattr(self._curve, name) for name in names})
 
     @cached_property
     def youden(self) -> float:
+        """The threshold that is best by Youden's J; NaN for one class."""
         return numerics.best_threshold(self._curve, "youden")
 
     @cached_property
     def topleft(self) -> float:
+        """The threshold whose ROC point is nearest to the corner (0, 1); NaN for one class."""
         return numerics.best_threshold(self._curve, "topleft")
 
     def threshold(self, rule: numerics.ThresholdRule) -> float:
-        """The learned threshold; the fixed one of the scale where one class is missing."""
+        """The learned threshold, or the fixed one of the scale if there is only one class."""
         value = self.youden if rule == "youden" else self.topleft
         return scale_of(self._loss).fixed if np.isnan(value) else value
 
@@ -220,14 +227,14 @@ class Diagnostics(NeverSaved):
 def diagnose(
     rows: ScoredRows, coef: FloatArray, loss: numerics.Loss, spec: Any, tally: Tally | None
 ) -> Diagnostics:
-    """Score the training rows; unusable rows are left out, and counted.
+    """Score the training rows; unusable rows have no score, and are counted.
 
-    `spec` is the plan that the rows were read under, and `tally` what was counted as they were.
+    `spec` is the plan of the design, and `tally` has the counts that were made during reading.
 
     Notes
     -----
     **Privacy.** *Covered*: nothing. *Neighbours*: every number may change with one record.
-    *Assumed public*: nothing. *Not covered*: the result, which is typed and printed as such.
+    *Assumed public*: nothing. *Not covered*: the result, whose type and text say so.
     """
     link, label = rows.scores(coef)
     positive = label > 0
@@ -250,16 +257,16 @@ _WARNING = (
 
 
 class DataCheck(NeverSaved):
-    """Not private: what a fit would read of the data, counted; see `privatelr.check`.
+    """Counts of the values that a fit would read, which are not private; see `privatelr.check`.
 
     Attributes
     ----------
     formula : str
         The formula with ``.`` expanded.
     counts : DataCounts
-        Numbers of the data.
+        Counts of the data.
     doubts : tuple of str
-        What is declared and probably not meant, which is public.
+        Sentences about declarations that are probably mistakes; these are public.
     """
 
     # not a dataclass: asdict() and replace() would take the label off
@@ -270,20 +277,20 @@ class DataCheck(NeverSaved):
 
     @property
     def table(self) -> pd.DataFrame:
-        """Not private; one row per variable: usable, missing, outside_bounds, undeclared."""
+        """One row per variable: usable, missing, outside_bounds, undeclared; not private."""
         return self.counts.table
 
     @property
     def classes(self) -> pd.Series[int]:
-        """Not private: usable records of the negative and of the positive class."""
+        """Numbers of usable records of the negative and the positive class; not private."""
         return self.counts.classes
 
     def as_text(self) -> str:
-        """The page in at most 79 columns."""
+        """The page as text of at most 79 columns."""
         return page_model.as_text(self._page())
 
     def as_html(self) -> str:
-        """The same words as HTML."""
+        """The page as HTML, with the same words."""
         return page_model.as_html(self._page())
 
     def _page(self) -> list[Piece]:

@@ -21,9 +21,9 @@ from privatelr.sources import as_frame
 from privatelr.types import FloatArray
 
 _STEP = 1e-4
-"""Half the step of a derivative, as a share of the declared range."""
+"""Half of the step of a numerical derivative is this share of the declared range."""
 _LARGEST = 0.25
-"""Largest value of ``p (1 - p)``."""
+"""The largest value of ``p (1 - p)`` is this."""
 _AVERAGED = {
     "reference": "Averaged over the rows of the reference frame, which are taken to be public.",
     "training data": (
@@ -36,7 +36,7 @@ _AVERAGED = {
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MarginalEffects:
-    """Average marginal effects, and what they were averaged over.
+    """Average marginal effects, with the rows over which they are averages.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class MarginalEffects:
         One row per effect: estimate, std_error, statistic, p_value, conf_low, conf_high.
     over : {"reference", "training data"}
     level : float
-        Of confidence.
+        Level of confidence.
     mode : str
-        How the intervals were made.
+        The mode of the intervals, as in `Fit`.
     """
 
     table: pd.DataFrame
@@ -80,27 +80,27 @@ def average_marginal_effects(
 ) -> MarginalEffects:
     """Average effect of each variable on the probability of the positive class.
 
-    Over a public reference frame, a numeric variable's effect is the mean derivative of the
-    predicted probability, and a factor's the mean change from its first level to another. Errors
-    are those of the delta method, with the released covariance.
+    Over a public reference frame, the effect of a numeric variable is the mean derivative of the
+    predicted probability, and that of a factor is the mean change from its first level to another.
+    Errors are those of the delta method, with the released covariance.
 
-    Without a reference, the mean over the training records of ``p (1 - p)``, times the
-    coefficient. That mean is an entry of the information matrix that was released; its noise
-    counts in the standard error, and so does, as its largest possible value, what it moves with the
-    coefficients. This works for numeric variables that enter as they are, in one column.
+    Without a reference, the effect is the mean of ``p (1 - p)`` over the training records, times
+    the coefficient. That mean is an entry of the released information matrix. The standard error
+    includes its noise, and an upper bound on its change with the coefficients. This works for
+    numeric variables that enter the formula as they are, in one column.
 
     Parameters
     ----------
     fit : Fit
-        Of `dplr`, with inference.
+        A fit of `dplr` with inference.
     reference : DataFrame or mapping of columns, optional
         Public rows with the columns of the right-hand side.
     variables : str or list of str, optional
-        By default all, or without a reference all that enter linearly.
+        By default all variables, or without a reference all that enter linearly.
     level : float
-        Of confidence.
+        Level of confidence.
     mode : {None, "posterior", "conservative", "plug-in"}
-        As in `Fit.conf_int`.
+        The mode of the intervals, as in `Fit.conf_int`.
 
     Returns
     -------
@@ -112,13 +112,13 @@ def average_marginal_effects(
     GuaranteeError
         If inference was not requested.
     ArgumentError
-        If the fit has no probabilities, or what is asked for was not paid for.
+        If the fit has no probabilities, or if the requested effects need a reference.
 
     Notes
     -----
-    **Privacy.** *Covered*: a function of the release, and of `reference`. *Neighbours*: those of
-    the release. *Assumed public*: `reference`. *Not covered*: a reference made of private rows,
-    the training data among them.
+    **Privacy.** *Covered*: the effects, which are functions of the release and of `reference`.
+    *Neighbours*: those of the release. *Assumed public*: `reference`. *Not covered*: a reference
+    with private rows, such as the training data.
     """
     if not isinstance(fit, FitRecord):
         raise ArgumentError(f"fit={show(fit)}: it takes a fit of dplr.")
@@ -192,7 +192,7 @@ def _over_reference(
 def _changes(
     variable: Variable, frame: pd.DataFrame
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame, FloatArray | float]]:
-    """Yield comparisons for effects: a name, two frames, and the distance between them."""
+    """Yield the comparisons whose mean is an effect: a name, two frames, and their distance."""
     name = variable.name
     if name not in frame.columns:
         raise FormulaError(f"reference: the column {name!r} is missing.")
@@ -225,7 +225,7 @@ def _changes(
 def _mean_change(
     fit: FitRecord, above: pd.DataFrame, below: pd.DataFrame, step: FloatArray | float
 ) -> tuple[float, FloatArray]:
-    """Mean change of the probability per unit, and its gradient ``(d,)``, over usable rows."""
+    """Mean change of the probability per unit over usable rows, and its gradient ``(d,)``."""
     probability = fit.loss.probability
     assert probability is not None
     (high, usable), (low, _) = (design_rows(fit, frame) for frame in (above, below))
@@ -270,7 +270,7 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
 
 
 def _linear_column(fit: FitRecord, variable: str) -> int | None:
-    """Return the column of a numeric variable that enters linearly, in one column; else None."""
+    """The column of a numeric variable that enters linearly in one column, or None."""
     used = [factor for factor in fit.spec.factors if variable in factor.expression.names]
     if len(used) != 1 or used[0].is_categorical or used[0].expression.bare() != variable:
         return None
@@ -282,11 +282,12 @@ def _linear_column(fit: FitRecord, variable: str) -> int | None:
 
 
 def mean_curvature(fit: FitRecord, asked: Question) -> tuple[float, tuple[float, float]]:
-    """The mean of ``q = p (1 - p)`` over the training records, and two parts of its error.
+    """The mean m of ``q = p (1 - p)`` over the training records, and two parts of its error.
 
-    The first goes with the coefficients, and with the sample. With v their error the mean moves by
-    that of ``q (1 - 2 p) x.v``, whose square is at most ``m (1 - 4 m) v' H v``, m being the mean
-    of q and H that of ``q x x'`` (Cauchy and Schwarz, and Jensen). The second is noise.
+    The first part is due to the errors of the coefficients and to sampling. If v is the error of
+    the coefficients, m changes by the mean of ``q (1 - 2 p) x.v``. The square of that is at most
+    ``m (1 - 4 m) v' H v``, where H is the mean of ``q x x'`` (by the inequalities of
+    Cauchy-Schwarz and Jensen). The second part is due to the noise.
     """
     evidence, moments = inference.evidence_of(fit.release), inference.require_moments(fit.release)
     assert fit.spec.intercept is not None

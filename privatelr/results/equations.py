@@ -1,9 +1,9 @@
-"""Parsing of combinations of coefficients that a user writes.
+"""A parser of equations about coefficients, as a user writes them.
 
-Equations about coefficients are text, ``"age = 0, dose - 2 * age = 1"``, or a whole term. The
-syntax is that of formulaic's linear constraints. Its parser takes neither ``age = -1`` nor
-``1e-3 * age`` nor ``log(age+1)``, and drops the end of ``a = b = 0``, so that equations are read
-here; where it reads them at all, they mean the same.
+Equations are text, such as ``"age = 0, dose - 2 * age = 1"``, or a whole term. The syntax is that
+of formulaic's linear constraints. Its parser accepts neither ``age = -1`` nor ``1e-3 * age`` nor
+``log(age+1)``, and drops the end of ``a = b = 0``, so this package has its own. Equations that both
+accept have the same meaning.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from privatelr.formula import Token, linear, parse
 from privatelr.types import FloatArray
 
 _SHOWN = 20
-"""Largest number of names that a sentence lists."""
+"""A sentence lists at most this number of names."""
 _LONGEST = 60
-"""Largest number of characters of a row of a matrix that is written out."""
+"""A row of a matrix is labelled by its equation up to this number of characters."""
 _MOST_FACTORS = 4
-"""Largest number of factors of a term that are accepted in any order."""
+"""The factors of a term are accepted in any order up to this number of factors."""
 _OTHERS = (
     r"(?P<quoted>`[^`]*`)",
     r"(?P<split>,|==?)",
@@ -45,9 +45,9 @@ class Vocabulary:
     Attributes
     ----------
     names : tuple of str
-        Coefficients in order.
+        The names of the coefficients in order.
     terms : mapping of str to tuple of int
-        Terms that are called otherwise than their coefficients, and the positions of these.
+        Terms whose name is not that of a coefficient, each with the positions of its coefficients.
     """
 
     names: tuple[str, ...]
@@ -55,7 +55,7 @@ class Vocabulary:
 
 
 def vocabulary_of(columns: Columns | NumberedColumns) -> Vocabulary:
-    """Coefficients and terms of a design; numbered columns are in no terms."""
+    """The names of the coefficients and terms of a design; numbered columns have no terms."""
     terms: dict[str, tuple[int, ...]] = {}
     for term in columns.terms if isinstance(columns, Columns) else ():
         factors = term.label.split(":")
@@ -71,9 +71,9 @@ Written = tuple[str, Token | None]
 
 
 def read_equations(text: str, known: Vocabulary) -> list[Equation]:
-    """The equations of a text: label, combination, value; without ``=`` the value is 0.
+    """The equations of a text, each as a label, a combination ``(p + 1,)``, and a value.
 
-    A term by itself stands for all its coefficients.
+    Without ``=`` the value is 0. A term by itself means all of its coefficients.
     """
     found: list[Equation] = []
     places = {name: index for index, name in enumerate(known.names)}
@@ -99,7 +99,10 @@ def read_equations(text: str, known: Vocabulary) -> list[Equation]:
 
 
 def _whole_term(sides: list[list[Written]], text: str, known: Vocabulary) -> tuple[int, ...]:
-    """Positions of a term that an equation is about; raises `ArgumentError` for part of one."""
+    """Positions of the coefficients of the term that an equation names; empty if it names none.
+
+    Raises `ArgumentError` if the term is not by itself.
+    """
     words = [[(written, token) for written, token in side if token] for side in sides]
     named = [(written, token.text) for side in words for written, token in side if _names(token)]
     terms = [(written, name) for written, name in named if name in known.terms]
@@ -121,9 +124,9 @@ def _names(token: Token | None) -> bool:
 
 
 def _written(text: str, known: Vocabulary) -> list[Written]:
-    """The tokens of a text; a name of a coefficient or a term is one, whatever is in it."""
+    """The tokens of a text; the whole name of a coefficient or a term is one token."""
     names = [*known.names, *known.terms]
-    # patterns of names, the longest first; names of other forms need backticks
+    # names of some forms are recognised without backticks; the longest are tried first
     bare = {name: _pattern(name) for name in names if _is_plain(name)}
     if INTERCEPT in names and "Intercept" not in names:
         bare["Intercept"] = "Intercept"
@@ -153,7 +156,7 @@ def _written(text: str, known: Vocabulary) -> list[Written]:
 
 
 def _pattern(name: str) -> str:
-    """The name, with or without spaces around its operators."""
+    """A regular expression of a name, with or without spaces around its operators."""
     parts = re.findall(r"[\w.]+|[^\w.\s]", name)
     pattern: str = re.escape(parts[0])
     for before, part in pairwise(parts):
@@ -163,7 +166,7 @@ def _pattern(name: str) -> str:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name is read as one without backticks: no operator or space outside brackets."""
+    """Whether a name needs no backticks: it has no operator or space outside of brackets."""
     depth, outside = 0, ""
     for character in name:
         depth += (character in "([") - (character in ")]")
@@ -177,7 +180,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _meant(written: str, names: Sequence[str], text: str) -> str:
-    """Return the name that a text stands for, ignoring spaces."""
+    """The name that equals this text up to spaces; raises `ArgumentError` if there are several."""
     if written in names:
         return written
     if written == "Intercept":
@@ -210,14 +213,14 @@ def _refuse_text(part: str, text: str) -> NoReturn:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as they are to be written."""
+    """A list of names for an error message, in backticks if they need them."""
     written = [name if _is_plain(name) else f"`{name}`" for name in names[:_SHOWN]]
     more = len(names) - len(written)
     return ", ".join(written) + (f" and {more} more" if more else "")
 
 
 def _split(tokens: list[Written], at: str) -> list[list[Written]]:
-    """The parts between separators; none of spaces alone."""
+    """The parts between separators; no parts if there are only spaces."""
     parts: list[list[Written]] = [[]]
     for written, token in tokens:
         if token == Token("operator", at):
@@ -228,7 +231,7 @@ def _split(tokens: list[Written], at: str) -> list[list[Written]]:
 
 
 def _linear(side: list[Written], text: str, places: Mapping[str, int]) -> FloatArray:
-    """Weights of the coefficients, and the constant after them, of one side of an equation."""
+    """One side of an equation: the weights of the coefficients, followed by the constant."""
     try:
         weights = linear(parse([token for _, token in side if token]), places)
         if np.isfinite(weights).all():
@@ -239,14 +242,14 @@ def _linear(side: list[Written], text: str, places: Mapping[str, int]) -> FloatA
 
 
 class Hypotheses(NamedTuple):
-    """Combinations of the coefficients and the values that they are tested for.
+    """Combinations of coefficients, with the values that they have under the hypothesis.
 
     Attributes
     ----------
     labels : tuple of str
-        As they were written.
+        The equations as the user wrote them.
     contrasts : ndarray of shape (q, p + 1)
-        In the user's units, over the coefficients in order.
+        The weights of the coefficients, in the user's units.
     values : ndarray of shape (q,)
     """
 
@@ -261,15 +264,14 @@ def read_hypotheses(asked: Any, known: Vocabulary) -> Hypotheses:
     Parameters
     ----------
     asked
-        Text, with commas between equations, or a list of texts; in it a term by itself stands
-        for all its coefficients; a mapping from an equation's left
-        side to its value, or from a label to a combination; a matrix ``(q, p + 1)``, or one with
-        its values ``(q,)``.
+        A text with commas between equations, or a list of texts, in which a term by itself means
+        all its coefficients; a mapping from left sides to values, or from labels to combinations;
+        or a matrix ``(q, p + 1)``, with or without values ``(q,)``.
 
     Raises
     ------
     ArgumentError
-        One sentence that says how the names are written.
+        If an equation cannot be read; the message says how names are written.
     """
     names = known.names
     if isinstance(asked, Mapping):
@@ -283,7 +285,7 @@ def read_hypotheses(asked: Any, known: Vocabulary) -> Hypotheses:
 
 
 def _depth(value: Any) -> int:
-    """Return the number of axes of an array of the value; 3 if it does not form an array."""
+    """The number of axes of the value as an array; 3 if it does not form an array."""
     try:
         return np.ndim(value)
     except ValueError:
@@ -304,7 +306,10 @@ def _joined(asked: Any, equations: list[Equation]) -> Hypotheses:
 
 
 def _item(item: tuple[Any, Any], known: Vocabulary) -> list[Equation]:
-    """One item of a mapping: an equation's left side and its value, or a label and its meaning."""
+    """The equations of one item of a mapping.
+
+    The item is a left side and its value, or a label and its combination.
+    """
     key, value = item
     if not isinstance(key, str):
         raise ArgumentError(f"hypotheses: the key {show(key)} takes a text.")
@@ -346,7 +351,7 @@ def _matrix(matrix: Any, values: Any, names: Sequence[str]) -> Hypotheses:
         )
     numbers = np.broadcast_to(given, len(rows))
     labels = []
-    for index, row in enumerate(rows):  # labelled in words, or by number if too long
+    for index, row in enumerate(rows):  # the label is the equation, or a number if it is too long
         pairs = [(name, weight) for name, weight in zip(names, row, strict=True) if weight]
         weights = [(f"{weight:g}*" if weight != 1 else "") + name for name, weight in pairs]
         text = " + ".join(weights).replace("+ -", "- ")

@@ -1,7 +1,7 @@
-"""The object that `dplr` returns: a record, and its views.
+"""The object that `dplr` returns: a record of a release, with methods that show it.
 
-Its methods on errors are functions of the release: they need no data and cost nothing. They
-need a fit that requested inference (``spend="inference"``), and refuse others in one sentence.
+The methods about errors are functions of the release, so they need no data and cost no privacy.
+They need a fit that requested inference (``spend="inference"``), and raise an error for others.
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ else:
 class Fit(FitRecord):
     """A fitted model.
 
-    See `FitRecord` for what it carries. Copied to a file, it leaves its diagnostics behind. All
-    methods that take them share these arguments.
+    See `FitRecord` for its attributes. A pickle or a release file of it has no diagnostics. The
+    following parameters have the same meaning in all methods that take them.
 
     Parameters
     ----------
     mode : {None, "posterior", "conservative", "plug-in"}
         How the noise in the released information matrix is taken into account. ``"posterior"``
-        averages over what the known noise leaves possible; ``"conservative"`` takes the worst of
-        it, which holds for every dataset, and whose standard errors grow a little with the level;
-        ``"plug-in"`` ignores that noise. By default the first, or the second where the release
-        itself warns that the first may fail.
+        averages over the matrices that the known noise leaves possible. ``"conservative"`` takes
+        the worst of these matrices; it holds for every dataset, and its standard errors grow a
+        little with the level. ``"plug-in"`` ignores the noise in the matrix. The default is
+        ``"posterior"``, or ``"conservative"`` if the release itself shows that an average may fail.
     target : {"penalised", "unpenalised"}
-        What estimates are of: the minimiser of the expected loss with its penalty, or without,
-        after one free step that takes the penalty's bias off.
+        What is estimated: the minimiser of the expected loss with its penalty, or without. The
+        latter estimates take one step that removes the bias of the penalty and costs no privacy.
     method : {"sandwich", "wkl", "bootstrap"}
-        ``"wkl"`` is the method as Wang, Kifer and Lee (2019) have it, for comparison.
-        ``"bootstrap"`` simulates records from the released model, which has to be right, and
-        needs no inference to have been requested.
+        ``"wkl"`` is the method of Wang, Kifer and Lee (2019), for comparison. ``"bootstrap"``
+        simulates records from the released model, which must be right for that, and works without
+        requested inference.
     simultaneous : bool
-        Whether all intervals are to hold together; p-values are then adjusted alike.
+        Whether the level holds for all intervals together; p-values are adjusted accordingly.
     covariates
-        For the bootstrap: a public frame to draw records from, or ``"uniform"`` for the
-        declared bounds and levels.
+        For the bootstrap, a public frame from which records are drawn, or ``"uniform"`` for
+        records within the declared bounds and levels.
     """
 
     @property
     def bse(self) -> pd.Series[float]:
-        """Standard errors of `coef`: sampling error and noise together."""
+        """Standard errors of `coef`, which include both sampling error and noise."""
         return self._named(fit_tables.infer_coefficients(self).sd, "bse")
 
     @property
     def zvalues(self) -> pd.Series[float]:
-        """`coef` over `bse`."""
+        """The ratio of `coef` to `bse`."""
         return self._named(fit_tables.infer_coefficients(self).z, "zvalues")
 
     @property
@@ -80,7 +80,7 @@ class Fit(FitRecord):
 
     @property
     def pvalues(self) -> pd.Series[float]:
-        """Two-sided p-values of each coefficient being 0, from the law of its error."""
+        """Two-sided p-values of the hypotheses that a coefficient is 0, by the law of its error."""
         return self._named(fit_tables.infer_coefficients(self).p_value, "pvalues")
 
     def conf_int(
@@ -99,7 +99,7 @@ class Fit(FitRecord):
         Parameters
         ----------
         alpha : float
-            Share that the intervals may miss.
+            Probability with which an interval may fail; the level is ``1 - alpha``.
         mode, target, method, simultaneous, covariates
             See the class.
         cols
@@ -125,7 +125,7 @@ class Fit(FitRecord):
         Parameters
         ----------
         level : float
-            Of confidence.
+            Level of confidence.
         mode, target, method, simultaneous, covariates
             See the class.
         parm
@@ -137,8 +137,8 @@ class Fit(FitRecord):
     def vcov(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
 
-        In the conservative mode the correlations are those of the posterior one, so that a
-        combination is better asked of `contrasts`.
+        In the conservative mode the correlations are those of the posterior mode. For the standard
+        error of a combination in that mode, use `contrasts`.
         """
         return fit_tables.covariances(self, question.Question(mode=mode, target=target))
 
@@ -149,23 +149,24 @@ class Fit(FitRecord):
     def wald_test(
         self, hypotheses: Any, *, mode: str | None = None, target: str = "penalised"
     ) -> WaldTest:
-        """Test equations about the coefficients together.
+        """Test several equations about the coefficients together.
 
         Parameters
         ----------
         hypotheses
-            ``"race"``, a term of the formula, for all its coefficients together; or ``"age = 0,
-            dose = 0"``: linear equations between commas, with ``= 0`` where nothing is said;
-            names with spaces or operators in backticks. Or a mapping from left sides to values,
-            or a matrix ``(q, p + 1)`` of combinations that are to be 0, or such a matrix with
-            ``(q,)`` values.
+            One of the following. A term of the formula, such as ``"race"``, tests that all its
+            coefficients are 0. A text such as ``"age = 0, dose = 0"`` has linear equations between
+            commas; an equation without ``=`` means ``= 0``, and names with spaces or operators take
+            backticks. A mapping goes from left sides to values. A matrix ``(q, p + 1)`` holds
+            combinations that are tested to be 0; together with ``(q,)`` values they are tested to
+            be these.
         mode, target
             See the class.
 
         Returns
         -------
         WaldTest
-            Prints as a sentence; it has ``statistic``, ``df`` and ``p_value``.
+            It prints as a sentence, and has ``statistic``, ``df`` and ``p_value``.
         """
         return fit_tables.wald_test(self, hypotheses, mode=mode, target=target)
 
@@ -185,10 +186,11 @@ class Fit(FitRecord):
         Parameters
         ----------
         hypotheses
-            ``"age - 2 * dose"``, or several between commas, and ``= value`` for what to test; or
-            anything that `wald_test` takes; or a mapping from a label to a combination.
+            A combination such as ``"age - 2 * dose"``, or several between commas, each with
+            ``= value`` if another value than 0 is tested. Or anything that `wald_test` takes, or a
+            mapping from labels to combinations.
         level : float
-            Of confidence.
+            Level of confidence.
         mode, target, method, simultaneous, covariates
             See the class.
 
@@ -204,7 +206,7 @@ class Fit(FitRecord):
     def t_test(
         self, hypotheses: Any, *, alpha: float | None = None, **options: Any
     ) -> pd.DataFrame:
-        """The same as `contrasts`, by statsmodels' name, and with its ``alpha`` for the level."""
+        """The same as `contrasts`, by statsmodels' name, with ``alpha`` instead of a level."""
         if alpha is not None:
             options["level"] = question.level_of(alpha)
         return self.contrasts(hypotheses, **options)
@@ -226,28 +228,30 @@ class Fit(FitRecord):
         conf_int : bool
             Whether to add conf_low and conf_high.
         conf_level : float
-            Of confidence.
+            Level of confidence.
         exponentiate : bool
-            Odds ratios with their intervals instead of coefficients. Standard errors stay those
-            of the coefficient, as in broom; it is the logarithm of the odds ratio, so that they
-            are called std_error_log, sampling_sd_log and privacy_sd_log then.
+            Whether to return odds ratios with their intervals instead of coefficients. Standard
+            errors remain those of the coefficient, as in broom. The coefficient is the logarithm of
+            the odds ratio, so they are then called std_error_log, sampling_sd_log and
+            privacy_sd_log.
         mode, target, simultaneous
             See the class.
 
         Returns
         -------
         DataFrame
-            term, estimate, std_error, its two parts sampling_sd and privacy_sd, statistic,
-            p_value. Without inference only term, estimate, and a limit to privacy_sd.
+            Columns term, estimate, std_error, its two parts sampling_sd and privacy_sd, statistic,
+            and p_value. Without inference they are only term, estimate, and an upper bound on
+            privacy_sd.
         """
         level = question.read_level(conf_level, "conf_level")
         asked = question.Question(level, mode, target, simultaneous=simultaneous)
         return fit_tables.tidy(self, asked, conf_int=conf_int, exponentiate=exponentiate)
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the coefficients with their intervals, or without inference the estimates.
+        """Draw the coefficients with their intervals, or the estimates if there are no intervals.
 
-        See `privatelr.plot_coefficients`.
+        See `privatelr.plot_coefficients` for the options.
         """
         return forest.plot_coefficients(self, **options)
 
@@ -260,39 +264,40 @@ class Fit(FitRecord):
         interval: float | None = None,
         mode: str | None = None,
     ) -> pd.Series[Any] | pd.DataFrame:
-        """Predict for each row of `data`, whatever the other rows are.
+        """Predict each row of `data`, independently of the other rows.
 
-        Values beyond the declared bounds are predicted at the bound, as they were fitted.
+        A value beyond its declared bounds is replaced by the bound, as in the fit.
 
         Parameters
         ----------
         data
-            A frame with the columns of the right-hand side; of Dask, each partition is predicted
-            when it is asked for, and classes are of type object.
+            A frame with the columns of the right-hand side. For a Dask frame, the predictions of a
+            partition are computed when they are needed, and classes have the type object.
         type
             ``"probabilities"`` of the positive class, the default of `dplr`; ``"classes"``, the
-            default of `dpsvm`; ``"link"``, the linear predictor of `dplr`; or ``"margins"``,
-            that of `dpsvm`, which is positive for the positive class and has no probabilities.
-            R's names are taken too: ``"class"``, ``"prob"``, and ``"response"`` for the default.
+            default of `dpsvm`; ``"link"``, the linear predictor of `dplr`; or ``"margins"``, the
+            linear predictor of `dpsvm`, which is positive for the positive class. R's names are
+            accepted, too: ``"class"``, ``"prob"``, and ``"response"`` for the default.
         threshold
-            Splits classes in place of the fit's own threshold: a probability, or a margin.
+            A probability or a margin above which the positive class is predicted. The default is
+            the threshold of the fit.
         interval : float, optional
-            Level of confidence, such as 0.95, of an interval for each row by itself. It holds
-            the linear predictor of the penalised model, not the outcome of a record. Takes a
+            Level of confidence, such as 0.95, of an interval for each row by itself. It contains
+            the linear predictor of the penalised model, not the outcome of a record. It needs a
             fit that requested inference.
         mode : {None, "posterior", "conservative", "plug-in"}
-            Of the interval, as in `conf_int`.
+            The mode of the interval, as in `conf_int`.
 
         Returns
         -------
         Series of length ``len(data)``
-            NaN where a value is missing or a level is not one of the declared ones.
+            The predictions; NaN if a value is missing or a level is not declared.
         DataFrame of the same length
-            With an interval: probability, probability_lower, probability_upper, link,
-            link_lower, link_upper and the link's std_error; for `dpsvm` margin, margin_lower,
-            margin_upper and std_error. One covariance and one factor serve all rows, so the
-            intervals are a little longer than those of `contrasts`: by a few percent to a fifth
-            where the noise is moderate.
+            The predictions with an interval. For `dplr` the columns are probability,
+            probability_lower, probability_upper, link, link_lower, link_upper, and the std_error of
+            the link; for `dpsvm` they are margin, margin_lower, margin_upper and std_error. All
+            rows use the same covariance and the same factor, so the intervals are a little longer
+            than those of `contrasts`: by a few percent up to a fifth if the noise is moderate.
 
         Notes
         -----
@@ -308,10 +313,10 @@ class Fit(FitRecord):
         return predict.predict(self, data, type, threshold)
 
     def glance(self) -> pd.DataFrame:
-        """One row about the fit; every entry is public or paid for.
+        """One row about the fit; every entry is public or covered by the guarantee.
 
-        ``inference`` is the mode of its intervals, and it, noise_to_signal and relative_bias are
-        empty where inference was not requested.
+        ``inference`` is the mode of the intervals. It is empty if inference was not requested, and
+        so are noise_to_signal and relative_bias.
         """
         return fit_tables.glance(self)
 
@@ -329,22 +334,23 @@ class Fit(FitRecord):
         Parameters
         ----------
         alpha : float
-            Share that the intervals may miss.
+            Probability with which an interval may fail; the level is ``1 - alpha``.
         mode, target
-            Of standard errors, intervals and tests, as in `conf_int`.
+            The mode and the target of standard errors, intervals and tests, as in `conf_int`.
         exponentiate : bool
-            Odds ratios with their intervals instead of coefficients. Standard errors and tests
-            stay those of the coefficient, and the page says so. Where one unit of a column
-            hardly matters a row is of ten, a hundred or more, as its name says. Without
-            inference odds ratios stand beside the coefficients anyway, and have no intervals.
+            Whether to show odds ratios with their intervals instead of coefficients. Standard
+            errors and tests remain those of the coefficient, and the page says so. If the odds
+            ratio of one unit is too near to 1 to be read, a row is for ten units, a hundred or
+            more, as its name says. Without inference, odds ratios are shown beside the coefficients
+            in any case, and have no intervals.
         diagnostics : bool
-            Whether a part follows, below a rule, that is not private: the C-index and the counts
-            of the training data, and a learned threshold.
+            Whether to add a part below a rule that is not private: the C-index and the counts of
+            the training data, and a learned threshold.
 
         Raises
         ------
         ArgumentError
-            If diagnostics are asked for and the fit has none, as after `privatelr.load`.
+            If diagnostics are requested and the fit has none, as after `privatelr.load`.
 
         Notes
         -----
@@ -354,6 +360,6 @@ class Fit(FitRecord):
         asked = question.Question(question.level_of(alpha), mode, target)
         return summary.summarise(self, asked, exponentiate=exponentiate, diagnostics=diagnostics)
 
-    # a frozen class with slots would be given others, which keep the diagnostics
+    # a frozen dataclass with slots would get methods of its own, which store the diagnostics
     __getstate__ = ModelRecord.__getstate__
     __setstate__ = ModelRecord.__setstate__

@@ -43,30 +43,30 @@ else:
 
 
 _KEPT = ("spec", "release", "threshold", "origin")
-"""Attributes that a pickle contains: all of them are paid for or public."""
+"""A pickle contains these attributes; each is public or covered by the guarantee."""
 
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ModelRecord(ABC):
-    """A release and the public plan that says how to read it.
+    """A release, and the public plan by which its numbers are interpreted.
 
-    It holds no row of the data. Diagnostics, which are computed from the data, are kept apart
-    and may be missing.
+    It contains no row of the data. Diagnostics, which are computed from the data, are stored
+    separately and may be missing.
 
     Attributes
     ----------
     spec : DesignSpec or EntryBoundedMatrix
         The plan: formula, bounds, levels, coding.
     release : Release or Selections
-        Coefficients in scaled units, in which bounded variables go from -1 to 1; guarantee,
-        calibration.
+        The coefficients in scaled units (bounded variables go from -1 to 1), the guarantee, and
+        the calibration.
     threshold : float or str
         The limit between the classes of ``predict(type="classes")``: a number, or the rule by
         which one is learned.
     origin : Origin, optional
-        Of a fit that was read from a file: who signed it, what was recomputed when it was read,
-        and what is only stated. None of a fit that was made here.
+        For a fit that was read from a file: the signature, what was recomputed when it was read,
+        and what its writer only states. It is None for a fit that was not read from a file.
     """
 
     spec: Any
@@ -89,8 +89,8 @@ class ModelRecord(ABC):
     def odds_ratios(self) -> pd.Series[float]:
         """Exponentials of `coef`, for a model of probabilities.
 
-        With intervals, where inference was requested: ``tidy(conf_int=True, exponentiate=True)``,
-        or as a page ``summary(exponentiate=True)``.
+        If inference was requested, ``tidy(conf_int=True, exponentiate=True)`` returns them with
+        intervals, and ``summary(exponentiate=True)`` shows them as a page.
         """
         odds.require_odds(self)
         with np.errstate(over="ignore"):
@@ -98,7 +98,7 @@ class ModelRecord(ABC):
 
     @property
     def nobs(self) -> int:
-        """Number of records, public because neighbours replace a record."""
+        """Number of records; it is public, because neighbours replace a record."""
         return int(self.release.calibration.problem.n)
 
     @property
@@ -118,12 +118,12 @@ class ModelRecord(ABC):
 
     @property
     def has_diagnostics(self) -> bool:
-        """Whether there are `diagnostics`; a fit that was stored has none."""
+        """Whether there are `diagnostics`; a fit from a file has none."""
         return self._diagnostics is not None
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """Not private: C-index, ROC points and thresholds of the training data."""
+        """C-index, ROC points, thresholds and counts of the training data; they are not private."""
         if self._diagnostics is None:
             raise GuaranteeError(
                 "diagnostics are computed from the training data and are not kept in a saved fit, "
@@ -134,18 +134,19 @@ class ModelRecord(ABC):
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
 
-        The file is JSON: formula, bounds and levels, coefficients, the noisy matrices of
-        inference if they were requested, or how often each column was chosen and in which order,
-        guarantee, calibration, ledger entry, versions and a content hash. A file that is there
-        is replaced, whole or not at all.
+        The file is JSON. It contains the formula, bounds and levels, the coefficients, the
+        guarantee, the calibration, the ledger entry, versions, and a content hash; also the noisy
+        matrices of inference if they were requested, or the counts and the order of choices. An
+        existing file is replaced, either completely or not at all.
 
         Parameters
         ----------
         path
             Name of the file, such as ``"model.json"``.
         key : Ed25519PrivateKey, bytes, str or path, optional
-            Signs the file: a key object of `cryptography`, PEM bytes, or the name of a PEM file.
-            A reader with the public key can then see who wrote it; see `privatelr.load`.
+            The private key that signs the file: a key object of `cryptography`, PEM bytes, or the
+            name of a PEM file. With the public key a reader can check who wrote the file; see
+            `privatelr.load`.
 
         Raises
         ------
@@ -154,31 +155,33 @@ class ModelRecord(ABC):
         MissingDependencyError
             If there is a key, and `cryptography` is not installed (``privatelr[signatures]``).
         GuaranteeError
-            If the columns were scaled by the data, whose means the file would then hold.
+            If the columns were scaled by the data, because the file would then contain their
+            means.
         ReleaseFileError
-            If a level is neither a text, a number nor a boolean.
+            If a level is not a text, a number or a boolean.
 
         Notes
         -----
-        **Privacy.** *Covered*: everything in the file, by ``fit.guarantee``; a plain or seeded
-        fit says in its file that nothing is. *Neighbours*: those of the guarantee. *Assumed
-        public*: n, names, types, declared bounds and levels. *Not covered*: nothing that is in
-        the file; diagnostics and a learned threshold are not.
+        **Privacy.** *Covered*: everything in the file, by ``fit.guarantee``; the file of a plain
+        or seeded fit says that it is not private. *Neighbours*: those of the guarantee. *Assumed
+        public*: n, names, types, declared bounds and levels. *Not covered*: nothing in the file;
+        diagnostics and a learned threshold are not part of it.
         """
         release_file.write_release(self, path, key)
 
     def card(self, format: CardFormat = "markdown") -> str:
-        """The privacy card: what is promised to whom, what is not, and how to check it.
+        """The privacy card: what is promised and to whom, what is not, and how to check it.
 
         Parameters
         ----------
         format
-            ``"markdown"``, or ``"html"`` for a page of its own.
+            ``"markdown"``, or ``"html"`` for a complete HTML page.
 
         Notes
         -----
-        **Privacy.** *Covered*: the card repeats what the release file holds. *Neighbours*: those
-        of the guarantee. *Assumed public*: as for `save`. *Not covered*: nothing that is on it.
+        **Privacy.** *Covered*: the card, which repeats what the release file contains.
+        *Neighbours*: those of the guarantee. *Assumed public*: as for `save`. *Not covered*:
+        nothing on the card.
         """
         return card.write_card(self, format)
 
@@ -197,13 +200,13 @@ class ModelRecord(ABC):
 
     @abstractmethod
     def bounded(self, covariates: FloatArray) -> FloatArray:
-        """Design rows of covariates, bounded as the rows of the fit were."""
+        """Design rows ``(n, d)`` of covariates, with the same bounds as the rows of the fit."""
 
     def _named(self, values: FloatArray, name: str) -> pd.Series[float]:
         return pd.Series(values, index=list(self.spec.columns.names), name=name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is written to a file: everything but the diagnostics."""
+        """The attributes that a pickle contains: all but the diagnostics."""
         return {name: getattr(self, name) for name in _KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -221,7 +224,7 @@ class ModelRecord(ABC):
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FitRecord(ModelRecord):
-    """A model whose minimiser, or objective, noise was added to."""
+    """A model that was released by adding noise to its minimiser or to its objective."""
 
     spec: DesignSpec
     release: Release
@@ -230,8 +233,9 @@ class FitRecord(ModelRecord):
     def privacy_sd(self) -> pd.Series[float]:
         """Standard deviation that the noise adds to `coef`.
 
-        If inference was requested, the part of the noise in the standard errors `bse`, made from
-        the release. If not, `privacy_sd_limit`. It is the column of the same name in `tidy()`.
+        If inference was requested, it is the part of the standard errors `bse` that the noise
+        causes, computed from the release. Otherwise it is `privacy_sd_limit`. `tidy` has it as a
+        column of the same name.
         """
         if self.release.moments is None:
             return self.privacy_sd_limit.rename("privacy_sd")
@@ -239,17 +243,18 @@ class FitRecord(ModelRecord):
 
     @property
     def privacy_sd_limit(self) -> pd.Series[float]:
-        """Standard deviation that the noise adds to `coef`, at most; free of the data.
+        """An upper bound on the standard deviation that the noise adds to `coef`.
 
-        See `Calibration.coefficient_sd`; design noise is carried over by the public map. (A
-        map that was learned under ``do_scale`` is not public, and neither is this then.)
+        It is computed without the data, from `Calibration.coefficient_sd` and the public map to
+        the user's units. (Under ``do_scale`` that map is learned from the data; then neither the
+        map nor this bound is public.)
         """
         reach = row_lengths_of(self.spec.user_map())
         return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
 
     @property
     def calibration(self) -> Calibration:
-        """How noise and lambda were chosen."""
+        """The noise, lambda, and the facts from which they were computed."""
         return self.release.calibration
 
     def bounded(self, covariates: FloatArray) -> FloatArray:
@@ -261,34 +266,34 @@ class FitRecord(ModelRecord):
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SelectedRecord(ModelRecord):
-    """A model whose columns were chosen one after the other."""
+    """A model that was released as choices of columns, in rounds or by independent draws."""
 
     spec: DesignSpec | EntryBoundedMatrix
     release: Selections
 
     @property
     def calibration(self) -> SelectionCalibration:
-        """How many choices were made, and how private each is."""
+        """The number of choices, their law, and the facts from which these were computed."""
         return self.release.calibration
 
     def bounded(self, covariates: FloatArray) -> FloatArray:
-        """Design rows of covariates, each entry held to its bound as in the fit."""
+        """Design rows ``(n, d)`` of covariates, with each entry clipped as in the fit."""
         return bounded_entries(covariates, self.calibration.problem.x_bound, self.spec.intercept)
 
 
 def in_user_units(fit: ModelRecord) -> FloatArray:
-    """Return `coef` without names, because millions of names take long to make."""
+    """The values of `coef` without names, because an index of millions of names is slow."""
     return np.asarray(fit.spec.user_map() @ fit.release.coef)
 
 
 def limits_at(fit: FitRecord, places: list[int]) -> FloatArray:
-    """`privacy_sd_limit` of the coefficients in these places."""
+    """`privacy_sd_limit` of the coefficients at these positions."""
     units = scipy.sparse.csr_array(fit.spec.user_map())[places]
     return np.asarray(fit.calibration.coefficient_sd * row_lengths_of(units))
 
 
 def row_lengths_of(matrix: Any) -> FloatArray:
-    """Euclidean length of each row of a map, dense or sparse."""
+    """Euclidean length ``(m,)`` of each row of a dense or sparse matrix."""
     if scipy.sparse.issparse(matrix):
         return np.asarray(np.sqrt((matrix * matrix).sum(axis=1)))
     return np.asarray(np.linalg.norm(matrix, axis=1))

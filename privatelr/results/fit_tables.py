@@ -1,4 +1,4 @@
-"""A fit as frames: coefficients, errors, intervals, facts, and tests of combinations."""
+"""Data frames of a fit: coefficients, errors, intervals, facts, and tests of combinations."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
 
-# -- what inference says -----------------------------------------------------------------------
+# -- inference ---------------------------------------------------------------------------------
 
 
 def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
-    """Infer on every coefficient in the user's units; the result is cached."""
+    """Inference on all coefficients in the user's units; the result is cached."""
     if asked.method == BOOTSTRAP:
         return infer_rows(fit, fit.spec.user_rows(), asked)
     return _inferred(fit.release, fit.spec, answerable(fit.release, asked))
@@ -39,17 +39,17 @@ def _inferred(release: Release, spec: DesignSpec, asked: Question) -> Inference:
 def infer_rows(
     fit: FitRecord, rows: FloatArray, asked: Question, null: FloatArray | None = None
 ) -> Inference:
-    """Infer on combinations ``(m, d)`` of the design coefficients."""
+    """Inference on combinations ``(m, d)`` of the design coefficients."""
     if asked.method == BOOTSTRAP:
         return inference.bootstrap_intervals(fit.release, fit.spec, rows, asked, null)
     return inference.infer(fit.release, rows, asked, null)
 
 
 def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd.DataFrame:
-    """Limits of the coefficients `chosen` by name or position, one or several; all for None.
+    """Intervals of the coefficients, or of those `chosen` by one or several names or positions.
 
-    The argument is called ``"cols"`` in statsmodels, whose columns are 0 and 1, and ``"parm"``
-    in R, whose columns are ``2.5 %`` and ``97.5 %``.
+    The name of the `argument` determines the columns: ``"cols"`` of statsmodels has the columns 0
+    and 1, and ``"parm"`` of R has the columns ``2.5 %`` and ``97.5 %``.
     """
     found, names = infer_coefficients(fit, asked), list(fit.spec.columns.names)
     miss = 50 * (1 - found.level)
@@ -78,7 +78,7 @@ def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
     averaged = "posterior" if mode == "conservative" else mode
     released = inference.covariance(fit.release, Question(mode=averaged, target=asked.target))
     found = units @ released @ units.T
-    if mode == "conservative":  # the same correlations under other standard deviations
+    if mode == "conservative":  # conservative standard deviations with the posterior correlations
         with np.errstate(all="ignore"):
             ratio = infer_coefficients(fit, Question(mode=mode)).sd / np.sqrt(np.diag(found))
         found = found * np.outer(ratio, ratio)
@@ -90,7 +90,7 @@ def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
 
 
 def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:
-    """One row per coefficient; errors are of the coefficient, beside odds ratios named ``_log``."""
+    """One row per coefficient; see `Fit.tidy`."""
     for name, value in (("conf_int", conf_int), ("exponentiate", exponentiate)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name}={show(value)}: {name} takes True or False.")
@@ -131,7 +131,7 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
 
 
 def tidy_selected(fit: SelectedRecord) -> pd.DataFrame:
-    """One row per coefficient, with how often its column was chosen."""
+    """One row per coefficient, with the number of choices of its column by either sign."""
     plus, minus = np.split(fit.release.counts, 2)
     names, estimate = list(fit.spec.columns.names), fit.coef.to_numpy()
     columns = {"term": names, "estimate": estimate, "times_plus": plus, "times_minus": minus}
@@ -139,7 +139,7 @@ def tidy_selected(fit: SelectedRecord) -> pd.DataFrame:
 
 
 def selected(fit: SelectedRecord) -> pd.DataFrame:
-    """See `SelectedFit.selected`."""
+    """The chosen columns; see `SelectedFit.selected`."""
     counts, names = fit.release.counts, fit.spec.columns.names
     d = len(names)
     order = np.argsort(-counts, kind="stable")
@@ -154,7 +154,7 @@ def selected(fit: SelectedRecord) -> pd.DataFrame:
 
 
 def glance(fit: ModelRecord) -> pd.DataFrame:
-    """One row about the fit: its sizes, its guarantee, that in numbers, and how it was made."""
+    """One row about the fit: its sizes, its guarantee in words and in numbers, its mechanism."""
     guarantee, problem = fit.guarantee, fit.release.calibration.problem
     match guarantee:
         case PureDP():
@@ -194,7 +194,7 @@ def glance(fit: ModelRecord) -> pd.DataFrame:
 
 
 _SHOWN = 10
-"""How many equations a sentence lists."""
+"""A sentence lists at most this number of equations."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -207,11 +207,12 @@ class WaldTest:
     statistic : float
         Wald's quadratic form in the released estimates.
     df : int
-        How many equations.
+        The number of equations.
     p_value : float
-        From the law of the statistic under sampling error and noise, not from a chi-square.
+        It is computed from the law of the statistic under sampling error and noise, which is not a
+        chi-square.
     mode, target : str
-        How it was made, and what it is about.
+        The mode and the target of the test, as in `Fit`.
     """
 
     equations: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Odds ratios: which models have them, of how many units they are, and how they are printed."""
+"""Odds ratios: which models have them, for how many units they are shown, how they are printed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from privatelr.results.fit_record import ModelRecord
 from privatelr.types import BoolArray, FloatArray
 
 _FURTHEST = 30
-"""Largest power of ten that a unit is multiplied by."""
+"""A unit is multiplied by ten to the power of at most this."""
 _SMALLEST_LOG, _USUAL_LOG, _LARGEST_LOG = 1e-3, 0.3, math.log(1e5)
-"""Logarithms of odds ratios: 1.001, 1.35 and 100,000."""
+"""These are logarithms of the smallest odds ratio that is shown for one unit (1.001), of a usual
+one (1.35), and of the largest one (100,000)."""
 _MOST_ODDS = 1e308
 _MOST_PLACES, _SMALL, _LARGE = 6, 1e-4, 1e5
-"""Decimals of an odds ratio, and the sizes between which it is written without powers of ten."""
+"""An odds ratio has at most this number of decimals, and is written without a power of ten between
+these two sizes."""
 
 
 def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:
-    """Refuse odds ratios of a model that has none; raises `ArgumentError`."""
+    """Raise `ArgumentError` if the model has no odds ratios."""
     if fit.loss.probability is None:
         raise ArgumentError(
             f"{asked}: the coefficients of a {fit.loss.title} are not logarithms of odds; "
@@ -31,7 +33,7 @@ def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:
 
 
 def read_exponentiate(fit: ModelRecord, exponentiate: Any) -> bool:
-    """Whether odds ratios are asked for; raises `ArgumentError`, also for a model without any."""
+    """Read the argument ``exponentiate``; raises `ArgumentError` if there are no odds ratios."""
     if not isinstance(exponentiate, bool | np.bool_):
         raise ArgumentError(
             f"exponentiate={show(exponentiate)}: exponentiate takes True (odds ratios) or False "
@@ -46,9 +48,9 @@ def read_exponentiate(fit: ModelRecord, exponentiate: Any) -> bool:
 
 
 def spans_of(fit: ModelRecord) -> FloatArray:
-    """Range of the variable whose unit each column ``(d,)`` is of.
+    """The declared range ``(d,)`` of the variable in whose unit each column is.
 
-    Infinite where it is not declared; NaN for the intercept and for levels of factors.
+    It is infinite if no bounds are declared, and NaN for the intercept and for levels of factors.
     """
     columns = fit.spec.columns
     spans = np.full(len(columns.names), np.nan)
@@ -68,12 +70,12 @@ def powers_of_ten(sizes: FloatArray, spans: FloatArray, typical: float) -> Float
     Parameters
     ----------
     sizes : ndarray of shape (m,)
-        Of coefficients, or lengths of their bars, in the user's units.
+        Sizes of coefficients, or lengths of their bars, in the user's units.
     spans : ndarray of shape (m,)
-        See `spans_of`. A coefficient may be of ten units instead of one, but not of more than
-        there are; where the span is NaN it stays.
+        See `spans_of`. A coefficient may be shown for ten units or more, but not for more units
+        than its range has; if the span is NaN, it stays as it is.
     typical : float
-        Above 0.
+        A size above 0.
     """
     free = np.isfinite(sizes) & (sizes > 0) & (spans > 0)
     logs = np.log10(sizes, where=free, out=np.zeros(len(sizes)))
@@ -84,32 +86,33 @@ def powers_of_ten(sizes: FloatArray, spans: FloatArray, typical: float) -> Float
 
 
 def typical_length(lengths: FloatArray, spans: FloatArray, levels: BoolArray) -> float:
-    """Median length of the bars ``(m,)`` of levels; without any, of those whose unit may change."""
+    """Median length of the bars of factor levels, or if there are none, of all other bars."""
     known = np.isfinite(lengths) & (lengths > 0)
     like = known & levels if (known & levels).any() else known & (spans > 0)
     return float(10.0 ** np.median(np.log10(lengths[like]))) if like.any() else 1.0
 
 
 def odds_units(logs: FloatArray, sd: FloatArray, spans: FloatArray) -> FloatArray:
-    """Divisors ``(m,)`` of the logarithms of odds ratios that no reader could use as they are.
+    """Divisors ``(m,)`` for logarithms of odds ratios that are too near to 0 or too large to read.
 
-    One that is near to 0 for what it is uncertain by, `sd`, stays: units are not the reason.
+    A logarithm stays as it is if its standard deviation `sd` is large enough to read, because
+    then its unit is not the reason that it is near to 0.
     """
     sizes, around = np.abs(logs), np.fmax(np.abs(logs), sd)
     large = sizes > _LARGEST_LOG
     changed = powers_of_ten(np.where(large, sizes, around), spans, _USUAL_LOG)
-    with np.errstate(all="ignore"):  # one unit may be more than there are, where it stays
+    with np.errstate(all="ignore"):  # the range may be less than one unit, or unknown
         changed = np.fmax(changed, np.where(large, 10.0 ** -np.floor(np.log10(spans)), 0.0))
     return np.where(large | (around < _SMALLEST_LOG), changed, 1.0)
 
 
 def units_of(divisor: float) -> str:
-    """How many units a number is of that was divided by a power of ten."""
+    """The number of units of a coefficient that was divided by this power of ten, as text."""
     return f"{float(f'{1 / divisor:.6g}'):g}"
 
 
 def with_unit(name: str, divisor: float) -> str:
-    """The name of a row, and how many units it is of unless that is one."""
+    """The name of a row, with the number of its units if that is not one."""
     return name if divisor == 1 else f"{name} (per {units_of(divisor)})"
 
 
@@ -117,7 +120,7 @@ def with_unit(name: str, divisor: float) -> str:
 
 
 def odds_figures(odds: FloatArray, sd: FloatArray) -> list[str]:
-    """Odds ratios ``(m,)``, each with two digits of what it is uncertain by, and of its own."""
+    """Odds ratios ``(m,)`` as text, with two digits or more of their error and of their own."""
     shown = []
     for value, error in zip(odds.tolist(), sd.tolist(), strict=True):
         places = 3
@@ -133,7 +136,7 @@ def odds_figures(odds: FloatArray, sd: FloatArray) -> list[str]:
 
 
 def beyond(odds: float) -> str:
-    """What is printed for an odds ratio that floating point does not hold; empty for others."""
+    """The text for an odds ratio that doubles cannot represent; empty for all others."""
     if odds > _MOST_ODDS:
         return f"> {_MOST_ODDS:g}"
     return f"< {1 / _MOST_ODDS:g}" if odds < 1 / _MOST_ODDS else ""

@@ -1,4 +1,4 @@
-"""Predictions: functions of a release and of one new row each; scores, classes, thresholds."""
+"""Predictions, each of which is a function of a release and of one new row."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ else:
     question = lazy_import("privatelr.inference.question")
 
 _FOR_ERRORS, _ENTRIES = 2**14, 2**22
-"""Rows whose errors are worked out at once, if they have no more entries than so many: for each
-pair of columns, functions are called on all of them."""
+"""Errors are computed for at most this number of rows and this number of their entries at once;
+many rows at once are faster, because functions are called once for each pair of columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A scale of scores.
+    """A scale of scores: probabilities or margins.
 
     Attributes
     ----------
     name : str
-        Of one score.
+        The name of a score.
     linear : str
-        Of one linear predictor.
+        The name of a linear predictor.
     predictions : tuple of str
-        What can be predicted, the default first.
+        The types of predictions, the default first.
     aliases : mapping of str to str
-        What R calls them.
+        R's names of these types.
     fixed : float
-        Where classes are split unless another threshold is asked for.
+        The default threshold between the classes.
     lowest, highest : float
-        Limits to thresholds.
+        The limits of thresholds.
     takes : str
-        The same in words.
+        The limits of thresholds in words.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Scale:
 PredictionType: TypeAlias = Literal[
     "probabilities", "classes", "link", "margins", "response", "class", "prob"
 ]
-"""Types of prediction that `predict` accepts, R's names last."""
+"""`predict` accepts these types of prediction; the last three are R's names."""
 PROBABILITY = Scale(
     name="probability",
     linear="link",
@@ -80,7 +80,7 @@ MARGIN = Scale(
     name="margin",
     linear="margin",
     predictions=("classes", "margins"),
-    aliases={"response": "classes", "class": "classes"},  # as predict of kernlab and e1071
+    aliases={"response": "classes", "class": "classes"},  # the names in kernlab and e1071
     fixed=0.0,
     lowest=-1e100,
     highest=1e100,
@@ -99,7 +99,7 @@ def score(loss: Loss, link: FloatArray) -> FloatArray:
 
 
 Threshold: TypeAlias = float | ThresholdRule
-"""A public number, or a rule whose number is among the diagnostics."""
+"""A public number, or a rule by which the diagnostics learn a number."""
 
 
 def read_threshold(threshold: Any, loss: Loss) -> Threshold:
@@ -111,7 +111,7 @@ def read_threshold(threshold: Any, loss: Loss) -> Threshold:
 
 
 def _number(threshold: Any, loss: Loss, others: str = "") -> float:
-    """A threshold that is a number; raises `ArgumentError`."""
+    """Read a threshold that is a number; raises `ArgumentError`."""
     scale = scale_of(loss)
     limits = {"at_least": scale.lowest, "at_most": scale.highest}
     return require_number(ArgumentError, "threshold", threshold, scale.takes + others, **limits)
@@ -127,7 +127,7 @@ def predict(
 
 
 def _cut(fit: ModelRecord, threshold: float | None) -> float:
-    """What splits classes: the number that is asked for, or that of the fit."""
+    """The threshold between the classes: the given number, or that of the fit."""
     if threshold is not None:
         return _number(threshold, fit.loss)
     rule = fit.threshold
@@ -143,10 +143,10 @@ def _cut(fit: ModelRecord, threshold: float | None) -> float:
 
 
 def _over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:
-    """What is predicted of a frame, or of each partition of Dask when it is asked for."""
+    """The predictions of a frame, or lazy ones of each partition of a Dask frame."""
     if not is_dask(data):
         return of_part(data)
-    # all columns are read of a matrix whose columns have numbers
+    # of a frame with named columns only those of the formula are read
     is_numbered = isinstance(fit.spec, design.NumberedSpec)
     return over_partitions(of_part, data, None if is_numbered else fit.spec.formula.covariates)
 
@@ -166,7 +166,7 @@ def _predicted(
     classes = pd.Series(chosen, index=index, name="class")
     if not usable.all():
         return classes.astype(object).where(usable, np.nan)
-    # of one type in all partitions: an unusable row of another one has no class
+    # all partitions have the same type: another one may have an unusable row, which has no class
     return classes.astype(object) if in_parts else classes
 
 
@@ -192,7 +192,7 @@ def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -
     def of_rows(rows: FloatArray) -> tuple[FloatArray, ...]:
         return linear_predictor(rows, coef), errors.sd(rows)
 
-    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         (link, sd), _ = _of_pieces(fit, frame, of_rows, min(_FOR_ERRORS, _ENTRIES // len(coef)))
         half = errors.factor * sd
         ends = {"": link, "_lower": link - half, "_upper": link + half}
@@ -202,8 +202,8 @@ def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -
 
 
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
-    """Linear predictor of each row, NaN where it is not usable, and the names of the rows."""
-    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+    """Linear predictors ``(n,)``, NaN if a row is not usable; the usable rows; the row names."""
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         if isinstance(fit.spec, design.NumberedSpec):
             matrix = design.as_matrix(fit.spec, data)
             link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
@@ -224,9 +224,10 @@ def _of_pieces(
     of_rows: Callable[[FloatArray], tuple[FloatArray, ...]],
     least: int = 1,
 ) -> tuple[list[FloatArray], BoolArray]:
-    """Numbers of each row, NaN where it is not usable, from pieces of `least` rows or more.
+    """The numbers that `of_rows` computes of each row, NaN if it is not usable; and usable rows.
 
-    A design of all rows would be larger than the frame. `of_rows` treats each row by itself.
+    Rows are read in pieces of `least` rows or more, because a design of all rows may be larger
+    than the frame. `of_rows` treats each row independently of the others.
     """
     n, spec = len(frame), fit.spec
     assert isinstance(spec, design.DesignSpec)
@@ -242,9 +243,9 @@ def _of_pieces(
 
 
 def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Linear predictor of sparse rows that are bounded as those of the fit were.
+    """Linear predictors of sparse rows, with the same bounds as in the fit; and the usable rows.
 
-    A row whose label is 0 is not usable.
+    A row with the label 0 is not usable.
     """
     coef, intercept = fit.release.coef, fit.spec.intercept
     if isinstance(fit, SelectedRecord):
@@ -258,13 +259,13 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
 
 
 def design_rows(fit: ModelRecord, frame: pd.DataFrame | RowSlice) -> tuple[FloatArray, BoolArray]:
-    """Design rows ``(n, d)`` of a frame, and which of them are usable."""
+    """Design rows ``(n, d)`` of a frame, and whether each of them is usable."""
     covariates, usable, _ = design.read_covariates(fit.spec, frame, fit.spec.formula.covariates)
     return fit.bounded(covariates), usable
 
 
 def _kind(type: Any, fit: ModelRecord) -> str:
-    """What to predict, by this package's name; raises `ArgumentError`."""
+    """Read the argument ``type`` as one of this package's names; raises `ArgumentError`."""
     loss, scale = fit.loss, scale_of(fit.loss)
     if type is None:
         return scale.predictions[0]

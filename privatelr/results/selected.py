@@ -1,4 +1,4 @@
-"""The object that `dplpsvm` and `dpsimplex` return: a record, and the views of it."""
+"""The object that `dplpsvm` and `dpsimplex` return: a record of a release, and its methods."""
 
 from __future__ import annotations
 
@@ -28,39 +28,40 @@ else:
 class SelectedFit(SelectedRecord):
     """A fitted model whose coefficients count how often each signed column was chosen.
 
-    See `SelectedRecord` for what it carries. Copied to a file, it leaves its diagnostics behind.
+    See `SelectedRecord` for its attributes. A pickle or a release file of it has no diagnostics.
     """
 
     @property
     def selected(self) -> pd.DataFrame:
-        """Columns that were chosen, the most often chosen first: term, sign and times.
+        """The chosen columns with their sign and number of choices, the most frequent first.
 
-        All of it is covered by the guarantee.
+        The guarantee covers the whole table.
         """
         return fit_tables.selected(self)
 
     def predict(
         self, data: Any, type: PredictionType | None = None, *, threshold: float | None = None
     ) -> pd.Series[Any]:
-        """Predict for each row of `data`, whatever the other rows are.
+        """Predict each row of `data`, independently of the other rows.
 
-        Values beyond the declared bounds are predicted at the bound, as they were fitted.
+        A value beyond its declared bounds is replaced by the bound, as in the fit.
 
         Parameters
         ----------
         data
             A frame with the columns of the right-hand side.
         type
-            ``"classes"``, the default of a support vector machine, or its ``"margins"``;
-            of a logistic loss ``"probabilities"``, its default, ``"classes"`` or ``"link"``.
-            R's names are taken too: ``"class"``, ``"prob"``, and ``"response"`` for the default.
+            For a support vector machine ``"classes"``, the default, or ``"margins"``; for a
+            logistic loss ``"probabilities"``, the default, ``"classes"`` or ``"link"``. R's names
+            are accepted, too: ``"class"``, ``"prob"``, and ``"response"`` for the default.
         threshold
-            Splits classes in place of the fit's own threshold: a probability, or a margin.
+            A probability or a margin above which the positive class is predicted. The default is
+            the threshold of the fit.
 
         Returns
         -------
         Series of length ``len(data)``
-            NaN where a value is missing or a level is not one of the declared ones.
+            The predictions; NaN if a value is missing or a level is not declared.
 
         Notes
         -----
@@ -72,11 +73,11 @@ class SelectedFit(SelectedRecord):
         return predict.predict(self, data, type, threshold)
 
     def tidy(self) -> pd.DataFrame:
-        """One row per coefficient: term, estimate, and how often it was chosen by either sign."""
+        """One row per coefficient: term, estimate, and the number of choices with either sign."""
         return fit_tables.tidy_selected(self)
 
     def glance(self) -> pd.DataFrame:
-        """One row about the fit; every entry is public or paid for."""
+        """One row about the fit; every entry is public or covered by the guarantee."""
         return fit_tables.glance(self)
 
     def summary(self, *, exponentiate: bool = False, diagnostics: bool = False) -> FitSummary:
@@ -85,11 +86,11 @@ class SelectedFit(SelectedRecord):
         Parameters
         ----------
         exponentiate : bool
-            Asks for odds ratios. The page of a logistic loss has them anyway; it then says why
-            they have no intervals.
+            Whether the page says why odds ratios have no intervals. The page of a logistic loss
+            has odds ratios in any case.
         diagnostics : bool
-            Whether a part follows, below a rule, that is not private: the C-index and the counts
-            of the training data, and a learned threshold.
+            Whether to add a part below a rule that is not private: the C-index and the counts of
+            the training data, and a learned threshold.
 
         Notes
         -----
@@ -99,12 +100,12 @@ class SelectedFit(SelectedRecord):
         return summary.summarise(self, exponentiate=exponentiate, diagnostics=diagnostics)
 
     def plot(self, **options: Any) -> Never:
-        """Refuse to draw intervals, which these coefficients do not have; see `selected`."""
+        """Raise an error, because these coefficients have no intervals; see `selected`."""
         raise ArgumentError(
             "plot: coefficients that count choices have no standard errors, so that there are no "
             "intervals to draw; fit.selected lists what was chosen."
         )
 
-    # a frozen class with slots would be given others, which keep the diagnostics
+    # a frozen dataclass with slots would get methods of its own, which store the diagnostics
     __getstate__ = ModelRecord.__getstate__
     __setstate__ = ModelRecord.__setstate__

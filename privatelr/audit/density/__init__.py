@@ -1,1 +1,1 @@
-"""Exact privacy losses, from densities at outputs."""
+"""Exact privacy losses of releases, computed from densities."""

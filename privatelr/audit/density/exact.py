@@ -1,8 +1,9 @@
 """The exact law of a release: densities at outputs, and minimisers for given tilts.
 
-By the change of variables of privacy.md, Lemma 0, the minimiser w of the tilted objective has
-the density of the tilt ``b(w) = -Lambda w - sum loss'(u.w) u`` times the determinant of the
-Hessian. Everything here takes many outputs at once, as arrays ``(m, d)``.
+By the change of variables of privacy.md, Lemma 0, the density of the minimiser w of the tilted
+objective is the density of the tilt ``b(w) = -Lambda w - sum loss'(u.w) u`` times the determinant
+of the Hessian. All functions take many outputs at once, as arrays ``(m, d)``. The sum form of an
+objective is n times its mean form; Lambda is its penalty, and u is a signed row ``y x``.
 """
 
 from __future__ import annotations
@@ -23,27 +24,28 @@ if TYPE_CHECKING:
     from privatelr.audit.density.pairs import Pair, SignedRows
 
 _CHUNK = 20_000
-"""Number of tilts that are solved for at once."""
+"""Minimisers are computed for at most this number of tilts at once."""
 _SLACK = 1e-7
-"""Relative difference, to the largest loss, up to which losses count as equal."""
+"""Losses count as equal to the largest one up to this relative difference."""
 _ENOUGH = 1e-11
-"""Relative length of a Newton step that ends a solve."""
+"""Newton's method ends after a step of at most this length, relative to the minimiser."""
 _PATIENCE, _COARSE = 100, 1e-7
-"""After this many steps, a step of this relative length ends a solve too."""
+"""After this number of steps, a step of this larger relative length ends Newton's method, too."""
 _LONGEST = 500
-"""Number of Newton steps after which a solve has failed."""
+"""Newton's method has failed after this number of steps."""
 _WIDEST = 60.0
-"""Size of a margin beyond which every loss is linear."""
+"""At margins of at least this size every loss is linear."""
 _FLAT = 60.0
-"""A margin at which no loss has a slope or a curvature left."""
+"""At this margin every loss has slope and curvature zero, up to rounding."""
 _SMALLEST = 1e-300
-"""The least squared length of a record that is divided by."""
+"""A squared length that is divided by is replaced by this if it is smaller."""
 _SMALL, _MANY = 8, 100
-"""Elimination in all matrices at once is fast up to this size, and from this number of them."""
+"""Elimination in all matrices at once is fast up to the first number of columns, and from the
+second number of matrices on."""
 
 
 def gradient(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
-    """Gradient ``(m, d)`` of the sum form without tilt."""
+    """Gradient ``(m, d)`` of the sum form without a tilt."""
     slopes = problem.loss.slope(w @ data.rows.T) * data.counts
     return slopes @ data.rows + problem.penalty * w
 
@@ -60,8 +62,9 @@ def hessian(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
 def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) -> FloatArray:
     """Log ratio ``(m,)`` of the densities of the minimiser at w, old record over new.
 
-    The difference of the tilts is formed from the two records alone, and the ratio of the
-    determinants from the rank-one terms (Lemma 1), so that large shared sums do not matter.
+    The difference of the tilts is computed from the two records alone, and the ratio of the
+    determinants from two terms of rank one (Lemma 1). So large sums over the shared records cause
+    no rounding errors in the ratio.
     """
     shared, loss = pair.shared(), problem.loss
     before, after = w @ pair.old, w @ pair.new
@@ -75,7 +78,7 @@ def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) ->
 
 
 def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray:
-    """``noise.log_ratio`` for each row of b and change ``(m, d)``."""
+    """``noise.log_ratio`` ``(m,)`` of each row of `b` and `change` ``(m, d)``."""
     match noise:
         case SphericalLaplace() | GaussianNoise():
             products = np.einsum("ij,ij->i", change, 2 * b - change)
@@ -89,7 +92,7 @@ def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray
 
 
 def _norms(noise: BlockLaplace, b: FloatArray) -> FloatArray:
-    """N of each row, from the blocks themselves and not by the code of the law."""
+    """The norm ``(m,)`` of each row under block noise, without the code of the noise law."""
     starts = np.cumsum([0, *(block.size for block in noise.blocks[:-1])])
     bounds = np.array([block.bound for block in noise.blocks])
     ball = np.array([block.norm == "l2" for block in noise.blocks])
@@ -101,9 +104,10 @@ def _norms(noise: BlockLaplace, b: FloatArray) -> FloatArray:
 
 
 def solve_each(matrices: FloatArray, right: FloatArray) -> FloatArray:
-    """Solutions ``(m, d, k)`` for positive definite ``(m, d, d)``, by elimination all at once.
+    """Solutions ``(m, d, k)`` of positive definite systems ``(m, d, d)``.
 
-    For many small matrices this is several times as fast as the linear algebra library.
+    For many small matrices, elimination in all of them at once is several times as fast as the
+    linear algebra library.
     """
     d = matrices.shape[1]
     if d > _SMALL or len(matrices) < _MANY:
@@ -137,7 +141,7 @@ def centres(pair: Pair, problem: Problem) -> FloatArray:
 
 
 def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatArray) -> FloatArray:
-    """Newton steps for all tilts at once."""
+    """Minimisers ``(m, d)`` under the tilts, by Newton steps for all of them at once."""
     found = np.repeat(start, len(tilts), axis=0)
     left = np.arange(len(tilts))
     w, b = found, tilts
@@ -145,8 +149,9 @@ def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatAr
     least = 1e-3 / problem.radius
     for taken in range(_LONGEST):
         step = -solve_each(hessian(data, problem, w), g[:, :, None])[:, :, 0]
-        # a step is halved until the slope along it has not turned; the objective could not
-        # judge it, as its changes drown in rounding where counts are large
+        # a step is halved while the slope at its end is positive and above half of that at its
+        # start; values of the objective are no criterion, because at large counts their rounding
+        # exceeds their changes
         turned, over = 0.5 * np.abs(np.einsum("ij,ij->i", g, step)), np.arange(len(step))
         for _ in range(51):
             g[over] = gradient(data, problem, w[over] + step[over]) + b[over]
@@ -157,7 +162,7 @@ def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatAr
             turned[over] /= 2
         w = w + step
         found[left] = w
-        # large counts leave more rounding in a step than the usual resolution
+        # at large counts the rounding error of a step may exceed the usual limit
         enough = _ENOUGH if taken < _PATIENCE else _COARSE
         size = np.linalg.norm(step, axis=1) / (np.linalg.norm(w, axis=1) + least)
         more: BoolArray = size > enough
@@ -168,11 +173,14 @@ def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatAr
 
 
 Charge = Callable[[FloatArray], FloatArray]
-"""What a part adds ``(m,)`` to the log ratio at outputs ``(m, d)``, old record over new."""
+"""A function from outputs ``(m, d)`` to log ratios ``(m,)`` of densities, old record over new."""
 
 
 def likelihood_ratio(calibration: Calibration, pair: Pair) -> Charge:
-    """Log likelihood ratio of coefficients, but for the shield and the rounding."""
+    """Log likelihood ratio of the coefficients, without the shield and without rounding.
+
+    The shield is the small noise that covers the distance to the exact minimiser.
+    """
     problem, noise = calibration.problem, calibration.noise
     if calibration.placement == "objective":
         return lambda w: tilt_losses(pair, problem, noise, w)
@@ -181,13 +189,16 @@ def likelihood_ratio(calibration: Calibration, pair: Pair) -> Charge:
 
 
 def moments_of(plan: StagedCalibration) -> MomentsCalibration:
-    """The calibration of the moments of a plan that buys them."""
+    """The calibration of the moments, for a plan that buys them."""
     assert plan.moments is not None
     return plan.moments
 
 
 def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
-    """``(svec H, eta svec S)`` of a dataset, without noise, at each w; rows not listed are zero."""
+    """The moments ``(svec H, eta svec S)`` of a dataset at each w, without noise.
+
+    Records that are not listed in `data` are zero rows.
+    """
     squares = vector_of(data.rows[:, :, None] * data.rows[:, None, :])
     weights = _matrix_weights(calibration, w @ data.rows.T)
     total = np.hstack([(part * data.counts) @ squares for part in weights])
@@ -197,13 +208,13 @@ def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> F
 def _matrix_weights(
     calibration: MomentsCalibration, margins: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """What a row of each margin weighs in H, and what it weighs in eta S."""
+    """The weights of rows with these margins in H, and their weights in eta S."""
     loss = calibration.problem.loss
     return loss.curvature(margins), calibration.balance * loss.slope(margins) ** 2
 
 
 def query_change(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
-    """What the query of the second dataset is more than that of the first, at each w."""
+    """The query of the second dataset less that of the first, at each w."""
     return query(pair.change(), calibration, w)
 
 
@@ -213,7 +224,7 @@ def query_distance(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -
 
 
 def likelihood_ratio_of_both(plan: StagedCalibration, pair: Pair) -> Charge:
-    """Log likelihood ratio of releases of both, but for the shield and the rounding."""
+    """Log likelihood ratio of coefficients and moments, without the shield and rounding."""
     moments, d = moments_of(plan), pair.d
     coefficients = likelihood_ratio(plan.coefficients, pair)
 
@@ -227,7 +238,7 @@ def likelihood_ratio_of_both(plan: StagedCalibration, pair: Pair) -> Charge:
 
 
 def margin_at(loss: Loss, share: float) -> float:
-    """A margin at which the slope has this share of its largest size, by bisection."""
+    """The margin at which the slope has this share of its largest size, by bisection."""
     low, high = -_WIDEST, _WIDEST
     for _ in range(100):
         middle = (low + high) / 2
@@ -239,8 +250,9 @@ def margin_at(loss: Loss, share: float) -> float:
 def margins_of_most(loss: Loss, unit: float, kappa: float) -> tuple[float, float]:
     """Margins of the old and of the new record at which the privacy loss is largest.
 
-    The old record adds ``unit s + log(1 + kappa l'')`` with s the size of its slope, the new
-    one ``unit s - log(1 + kappa l'')``; `unit` is what the noise charges for a slope of one.
+    The old record adds ``unit s + log(1 + kappa l'')`` to the loss, where s is the size of its
+    slope; the new record adds ``unit s - log(1 + kappa l'')``. A record with a slope of one costs
+    `unit` under the noise.
     """
     margins = candidate_margins(loss)
     charge = unit * np.abs(loss.slope(margins))
@@ -249,7 +261,7 @@ def margins_of_most(loss: Loss, unit: float, kappa: float) -> tuple[float, float
 
 
 def candidate_margins(loss: Loss) -> FloatArray:
-    """Margins ``(m,)``, as dense where the loss bends as its bend is narrow."""
+    """A grid of margins ``(m,)`` that is fine where the curvature of the loss is large."""
     middle, width = margin_at(loss, 0.5), loss.slope_bound / loss.curvature_bound
     bend = middle + width * np.linspace(-20.0, 20.0, 20_001)
     edges = [margin_at(loss, share) for share in 1 - 10.0 ** -np.arange(1.0, 10.0)]
@@ -257,16 +269,22 @@ def candidate_margins(loss: Loss) -> FloatArray:
 
 
 def most(margins: FloatArray, charged: FloatArray) -> float:
-    """Of the margins that all but attain the maximum, the one nearest to zero."""
+    """The margin nearest to zero among those that attain the maximum up to rounding."""
     close = margins[charged >= charged.max() - _SLACK * np.abs(charged).max()]
     return float(close[np.argmin(np.abs(close))])
 
 
 def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatArray, FloatArray]:
-    """Margins ``(m, 2)`` at which a record weighs much in one matrix, in both, in none.
+    """Pairs of margins of the two records at which the change of the moments may be largest.
 
-    Each with each, and along either record, which is all there is if they are parallel; and the
-    matrix ``(2, d)`` from two margins to the shortest w that has them, or nearly.
+    Returns
+    -------
+    ndarray of shape (m, 2)
+        Margins at which a record has a large weight in one of the two matrices, in both, or in
+        neither: all combinations for the two records, and the combinations for a w along either
+        record. If the records are parallel, only the latter are possible.
+    ndarray of shape (2, d)
+        The matrix from two margins to the shortest w that has them, or nearly has them.
     """
     margins = candidate_margins(calibration.problem.loss)
     bend, steep = _matrix_weights(calibration, margins)

@@ -1,10 +1,10 @@
-"""The exact privacy loss of a release between two datasets: of coefficients, or with moments.
+"""The exact privacy loss between two datasets, of coefficients alone or together with moments.
 
-A fit with inference releases moments at its coefficients w. The density of both is that of w times
-that of the moments given w, so the log ratio is a sum, and at each w the moments add what their
-noise shows of the change of their query there: the two records alone decide it. The shield of the
-coefficients is so short that the tilted minimiser and the released w are taken as one; it is
-counted at its claim.
+A fit with inference releases moments at its coefficients w. The joint density is the density of w
+times that of the moments given w, so the log ratio is a sum. At each w the moments add the loss
+of their noise for the change of their query, which depends on the two records alone. The shield is
+the small noise that covers the distance to the exact minimiser. It is so small that the tilted
+minimiser and the released w are treated as equal, and its loss is counted as its claim.
 """
 
 from __future__ import annotations
@@ -28,34 +28,35 @@ from privatelr.privacy.noise import GaussianNoise, NoiseLaw, log_delta
 from privatelr.types import FloatArray
 
 SLACK = 1e-6
-"""Bound on the relative rounding error of an exact loss."""
+"""An exact loss has at most this relative rounding error."""
 SEED = 20_240_229
-"""The seed of searches and integrals, so that a loss is the same each time."""
+"""Searches and integrals use this seed, so that a loss is the same each time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivacyLoss:
-    """What a pair of datasets shows of a mechanism, in the unit of its claim.
+    """The privacy loss of a mechanism on a pair of datasets, in the unit of its claim.
 
     Attributes
     ----------
     claim : Guarantee
     found : float
-        Epsilon of a pure claim, rho of a zCDP claim, or delta at the claim's epsilon.
+        The loss: an epsilon under a pure claim, a rho under a zCDP claim, or a delta at the
+        epsilon of an approximate claim.
     tilt : float
-        The part of it that is computed from the two datasets: the tilted minimiser under
-        objective perturbation, everything under output perturbation.
+        The part of the loss that is computed from the two datasets. Under objective perturbation
+        it is the loss of the tilted minimiser, under output perturbation it is all of the loss.
     tilt_claim : float
-        What that part may reach.
+        The largest value that the claim allows for `tilt`.
     shield : float
-        What is added for the distance to the exact minimiser, at its claim.
+        The loss that is added for the distance to the exact minimiser, at its claimed size.
     output : ndarray of shape (d,) or None
-        Where a pure loss is largest.
+        The coefficients at which a pure loss is largest.
     moments : float
-        What the moments add to the loss, if they are released with the coefficients.
+        The loss that the moments add, if they are released with the coefficients.
     parts : tuple of PrivacyLoss
-        Of a release of both: the coefficients alone and the moments alone, against the parts of
-        the claim that pay for them, each where it is largest.
+        For a release of both, the loss of the coefficients alone and that of the moments alone,
+        each where it is largest, and compared with the part of the claim that pays for it.
     """
 
     claim: Guarantee
@@ -84,7 +85,7 @@ class PrivacyLoss:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim stands, and that of each part, up to rounding."""
+        """Whether the loss, and that of each part, is within its claim, up to rounding."""
         return self.ratio <= 1 + SLACK and all(part.holds for part in self.parts)
 
     def __str__(self) -> str:
@@ -101,11 +102,11 @@ class PrivacyLoss:
 
 
 _UNITS = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta"}
-"""The number of each kind of claim that a loss is compared to."""
+"""A loss is compared with this attribute of its claim."""
 
 
 def claimed_number(claim: Guarantee) -> float:
-    """Epsilon, rho or delta."""
+    """The number of a claim that a loss is compared with: its epsilon, rho or delta."""
     if type(claim) not in _UNITS:
         raise no_claim(claim)
     number: float = getattr(claim, _UNITS[type(claim)])
@@ -121,10 +122,11 @@ def no_claim(claim: Guarantee) -> GuaranteeError:
 
 
 def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = None) -> PrivacyLoss:
-    """`privacy_loss` of a pair; `outputs` ``(m, d)`` are further places to search from.
+    """The `privacy_loss` of coefficients on a pair, the larger one of the two directions.
 
-    Output perturbation is known by the shift of its minimiser, about which its laws are
-    symmetric; a pure claim is searched for, and any other is integrated, both ways round.
+    The loss of output perturbation follows from the distance of the two minimisers. The loss of
+    objective perturbation is found by a search under a pure claim, and by integration under any
+    other. `outputs` ``(m, d)`` are further points from which to search.
     """
     claim, problem = calibration.proven, calibration.problem
     if calibration.placement == "output":
@@ -140,17 +142,18 @@ def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = N
 
 
 def loss_at(pair: Pair, calibration: Calibration, w: FloatArray) -> PrivacyLoss:
-    """The loss of objective perturbation under a pure claim at one output, either way round."""
+    """The absolute loss of objective perturbation under a pure claim, at one output w ``(d,)``."""
     return _with_shield(
         calibration, abs(float(exact.likelihood_ratio(calibration, pair)(w[None])[0])), w
     )
 
 
 def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
-    """What noise shows of a distance between the two centres it is added to, as the claim has it.
+    """The loss of noise on two vectors at a distance, in the unit of the claim.
 
-    Of a Laplace norm the log ratio is largest far out along the distance, where it is the norm of
-    it; of a Gaussian the distance over the deviation says all.
+    Under Laplace noise the log ratio is largest far out along the difference of the vectors, where
+    it is the norm of that difference. Under Gaussian noise the loss depends only on the distance
+    over the standard deviation.
     """
     pure = -noise.log_density(distance * np.eye(1, noise.dimension)[0])
     match claim, noise:
@@ -165,7 +168,7 @@ def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
 
 
 def _with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> PrivacyLoss:
-    """A pure loss of the tilted minimiser, and the shield at its claim."""
+    """The pure loss of a release: that of the tilted minimiser, plus the claim of the shield."""
     step = np.eye(1, calibration.problem.d)[0] * calibration.distance
     shield = -calibration.shield.log_density(step)
     claim = calibration.proven
@@ -175,7 +178,7 @@ def _with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> Privac
 def _climb(
     ways: Sequence[Sequence[Charge]], starts: Sequence[FloatArray], problem: Problem
 ) -> tuple[float, FloatArray]:
-    """A local maximum of the sum of charges, the worse way round, and the output where it is."""
+    """A local maximum of the sum of log ratios, the larger of two directions, and its output."""
     found, places = [], np.vstack(starts)
     for charges in ways:
 
@@ -192,10 +195,11 @@ def _climb(
 
 
 def _places(pair: Pair, calibration: Calibration) -> FloatArray:
-    """Outputs ``(m, d)`` to search from: of many sizes, in random and in telling directions.
+    """Outputs ``(m, d)`` from which to search, of many lengths and in many directions.
 
-    Among them the minimisers without noise, and long vectors all but orthogonal to both
-    records: a large intercept with a slope that makes up for it.
+    Some directions are random. Others are those of the minimisers without noise, and directions
+    that are nearly orthogonal to both records, such as a large intercept with a slope that
+    compensates for it.
     """
     d, rng = pair.d, np.random.default_rng(SEED)
     middles = exact.centres(pair, calibration.problem)
@@ -213,7 +217,7 @@ def _places(pair: Pair, calibration: Calibration) -> FloatArray:
 def _laws(
     pair: Pair, calibration: Calibration, moments: MomentsCalibration | None = None
 ) -> list[PrivacyLossDistribution]:
-    """Laws of the loss of the coefficients both ways round, with the mu of the moments there."""
+    """The laws of the loss of the coefficients in both directions, with the mu of the moments."""
     rng = np.random.default_rng(SEED)
 
     def mu_of_moments(w: FloatArray) -> FloatArray:
@@ -221,7 +225,7 @@ def _laws(
         distance = exact.query_distance(pair, moments, w) / moments.noise.scale
         if isinstance(moments.noise, GaussianNoise):
             return distance
-        if isinstance(moments.target, ZCDP):  # the Gaussian of as large a rho
+        if isinstance(moments.target, ZCDP):  # the mu of a Gaussian release with the same rho
             return np.asarray(np.sqrt(2 * distance * np.tanh(distance / 2)))
         return np.zeros(len(w))
 
@@ -230,7 +234,7 @@ def _laws(
 
 
 def _loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
-    """What the laws of the loss of the tilt, either way round, show of a mechanism."""
+    """The loss of a mechanism, from the laws of the loss of its tilt in both directions."""
     claim, mu = calibration.target, _shield_ratio(calibration)
     tilt, found = _largest(laws, claim), _largest(laws, claim, mu)
     return PrivacyLoss(claim, found, tilt, _rest(claim, mu), found - tilt)
@@ -239,9 +243,9 @@ def _loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration)
 def _largest(
     laws: list[PrivacyLossDistribution], claim: Guarantee, mu: float = 0.0, off: float = 0.0
 ) -> float:
-    """What the laws show of a claim, with a further Gaussian release of ratio `mu`.
+    """The larger loss of two laws in the unit of a claim, with a Gaussian release of ratio `mu`.
 
-    A delta is that at the epsilon of the claim less `off`, which other parts take from it.
+    A delta is taken at the epsilon of the claim less `off`, the epsilon that other parts spend.
     """
     if isinstance(claim, ApproxDP):
         return max(law.delta(claim.epsilon - off, mu) for law in laws)
@@ -249,12 +253,15 @@ def _largest(
 
 
 def _rest(claim: Guarantee, mu: float) -> float:
-    """What a further Gaussian release of ratio `mu` leaves of a rho; a delta stays whole."""
+    """The rho that remains after a Gaussian release of ratio `mu`; a delta is returned whole."""
     return claimed_number(claim) - (0.0 if isinstance(claim, ApproxDP) else mu * mu / 2)
 
 
 def _shield_ratio(calibration: Calibration) -> float:
-    """What the shield hides over its deviation; infinite where a distance has no shield."""
+    """The distance that the shield covers over its standard deviation.
+
+    It is infinite if there is a distance and no shield.
+    """
     if calibration.distance == 0:
         return 0.0
     scale = calibration.shield.scale
@@ -265,10 +272,11 @@ def _shield_ratio(calibration: Calibration) -> float:
 
 
 def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
-    """The loss of the moments alone, at the coefficients w where it is largest.
+    """The loss of the moments alone, at the coefficients w at which it is largest.
 
-    Exact for that w: noise that does not depend on the data shows a change of the query by its
-    length alone. The w matters through the margins of the two records only.
+    It is exact for that w, because the loss of noise depends only on the length of the change of
+    the query. The search is over the margins of the two records, as the change depends on w
+    through these alone.
     """
     margins, back = exact.telling_margins(pair, calibration)
 
@@ -289,13 +297,15 @@ def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
 def joint_loss_of(
     pair: Pair, plan: StagedCalibration, outputs: FloatArray | None = None
 ) -> PrivacyLoss:
-    """`privacy_loss` of a release of both; `outputs` ``(m, d)`` are further places to search from.
+    """The `privacy_loss` of coefficients and moments together.
 
-    For a pure claim the largest sum over all w, for zCDP and for (epsilon, delta) the exact
-    divergence or delta of the joint law. The claim of an (epsilon, delta) release is the sum of
-    those of its parts, which its exact delta is far below; what shows a slip there is that each
-    part is also held to its own claim, and so under the other guarantees: the ledger composes
-    the parts.
+    Under a pure claim it is the largest sum of both losses over all w, found by a search that also
+    starts from `outputs` ``(m, d)``. Under zCDP and (epsilon, delta) it is the exact divergence or
+    delta of the joint law.
+
+    Under (epsilon, delta) the claim is the sum of the claims of the two parts, and the exact delta
+    is far below it, so that the joint loss would hide an error. Therefore each part is also
+    compared with its own claim, under all guarantees, as the ledger composes the parts.
     """
     coefficients, moments = plan.coefficients, exact.moments_of(plan)
     if not isinstance(plan.proven, PureDP):
@@ -306,7 +316,7 @@ def joint_loss_of(
     margins, back = exact.telling_margins(pair, moments)
     starts.append(margins @ back)
     if coefficients.placement == "output":
-        # noise on a minimiser shows most far out on the line through the two
+        # the loss of noise on a minimiser is largest far out on the line through both minimisers
         first, second = exact.centres(pair, coefficients.problem)
         steps = 10.0 ** np.arange(-2.0, 4.0)[:, None] * (first - second)
         starts += [first[None], second[None], first + steps, second - steps]
@@ -318,7 +328,7 @@ def joint_loss_of(
 def joint_loss_at(
     pair: Pair, plan: StagedCalibration, w: FloatArray, parts: tuple[PrivacyLoss, ...] = ()
 ) -> PrivacyLoss:
-    """The loss of a release of both under a pure claim at one w, the worse way round."""
+    """The loss of coefficients and moments under a pure claim at one w, the larger direction."""
     moments = exact.moments_of(plan)
     parts = parts or (loss_of(pair, plan.coefficients), moments_loss(pair, moments))
     ways = (_charges(way, plan) for way in (pair, pair.swapped()))
@@ -329,7 +339,7 @@ def joint_loss_at(
 
 
 def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
-    """What the coefficients add, and what the moments do at their worst values for each w."""
+    """The log ratio of the coefficients, and the largest one of the moments, as functions of w."""
     calibration, moments = plan.coefficients, exact.moments_of(plan)
     ratio, unit = (
         exact.likelihood_ratio(calibration, pair),
@@ -342,10 +352,10 @@ def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
 
 
 def _profile_of_both(pair: Pair, plan: StagedCalibration) -> PrivacyLoss:
-    """By integration over the coefficients, both ways round.
+    """The joint loss under zCDP or (epsilon, delta), by integration over the coefficients.
 
-    What one of the two is proven to show at most, under a claim of its own that is pure, comes
-    off epsilon.
+    If the noise of one part proves a pure claim, the largest loss of that part is subtracted from
+    epsilon.
     """
     claim, coefficients, moments = plan.target, plan.coefficients, exact.moments_of(plan)
     laws = _laws(pair, coefficients, moments)

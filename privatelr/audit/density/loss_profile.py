@@ -1,10 +1,10 @@
 """The law of the privacy loss of coefficients on a pair, by integration.
 
-Under the first dataset the noise has its law, what is released is a function of it, and so is the
-privacy loss. Gaussian noise is integrated: on a fine grid along the line on which the two
-datasets pull apart, and across it on a coarse one (d = 2) or over random normals (d > 2). Other
-laws are drawn from. A Gaussian release that follows, whose mu depends on the coefficients, is
-composed with them point by point.
+The noise has a known law. The release on the first dataset is a function of it, and so is the
+privacy loss. Gaussian noise is integrated: on a fine grid along the direction in which the two
+datasets differ, and across it on a coarse grid (d = 2) or over random normal vectors (d > 2).
+Other noise laws are sampled. If a Gaussian release follows whose mu depends on the coefficients,
+it is composed with them at each point.
 """
 
 from __future__ import annotations
@@ -23,28 +23,37 @@ from privatelr.privacy.noise import GaussianNoise, draw_many
 from privatelr.types import FloatArray
 
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
-"""Renyi orders at which a zCDP claim is checked; at 1 it is the Kullback-Leibler divergence."""
+"""A zCDP claim is checked at these Renyi orders; order 1 is the Kullback-Leibler divergence."""
 _FINE, _COARSE = 0.05, 0.8
-"""Steps, in deviations of the noise, of the grid along the line and of the grid across it."""
+"""The grid along the direction has the first step, and the grid across it the second, in standard
+deviations of the noise."""
 _BETWEEN = 5
-"""Losses between two points of a line are taken to be linear, at this many points."""
+"""Each interval between two points of a line is divided into this number of parts, by linear
+interpolation of the losses."""
 _REACH = 10.0
-"""Deviations of the noise after which a line ends, before it is shifted."""
+"""A line ends after this number of standard deviations of the noise, plus those of a shift."""
 _LINES = 40
-"""Number of random lines where d > 2."""
+"""If d > 2, this number of random lines is integrated."""
 _DRAWS = 50_000
-"""Number of draws from a noise law that is not Gaussian."""
+"""A noise law that is not Gaussian is sampled with this number of draws."""
 
 Beside = Callable[[FloatArray], FloatArray]
-"""The mu ``(m,)`` of what is released next, at each of the coefficients ``(m, d)``."""
+"""A function from coefficients ``(m, d)`` to the mu ``(m,)`` of a Gaussian release that follows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivacyLossDistribution:
-    """A discrete law of the privacy loss: values and weights ``(m,)``.
+    """A discrete law of the privacy loss.
 
-    `error` is the standard error of a mean of something of deviation one, 0 for integrals.
-    `beside` ``(m,)`` holds the mu of a Gaussian release that follows, given what was released.
+    Attributes
+    ----------
+    losses, weights : ndarray of shape (m,)
+        Values of the loss, and their probabilities.
+    error : float
+        The standard error of the mean of a variable with standard deviation one. It is 0 if the
+        law is an integral and not a sample.
+    beside : ndarray of shape (m,) or None
+        The mu of a Gaussian release that follows, at each value.
     """
 
     losses: FloatArray
@@ -65,14 +74,14 @@ class PrivacyLossDistribution:
         return float(self.weights @ np.where(both > 0, composed, alone))
 
     def rho(self) -> float:
-        """Largest Renyi divergence over its order; where it is drawn, a lower bound on it."""
+        """Largest ratio of a Renyi divergence to its order; a lower bound if the law is sampled."""
         return max(self._divergence(order) / order for order in ORDERS)
 
     def _divergence(self, order: float) -> float:
         """``log E exp((a - 1) loss) / (a - 1)``, and ``E loss`` at order 1.
 
-        The mean of ``exp(-loss)`` is one, so a multiple of its difference from one takes the
-        part that is linear in the loss, and most of the variance, out of the mean.
+        The mean of ``exp(-loss)`` is one, so a multiple of ``exp(-loss) - 1`` may be added to the
+        terms. It cancels the part that is linear in the loss, and with it most of the variance.
         """
         excess = order - 1
         follows = 0.0 if self.beside is None else order * self.beside**2 / 2
@@ -87,8 +96,8 @@ class PrivacyLossDistribution:
         return replace(self, beside=None)
 
     def _mean(self, terms: FloatArray) -> float:
-        """The mean, less four standard errors."""
-        seen = self.weights > 0  # a weight may vanish where a term has no limit
+        """The weighted mean of terms, less four standard errors."""
+        seen = self.weights > 0  # a weight may be zero where a term is infinite
         with np.errstate(over="ignore"):
             mean = float(self.weights[seen] @ terms[seen])
             if self.error == 0 or math.isinf(mean):
@@ -98,16 +107,17 @@ class PrivacyLossDistribution:
 
 
 Released = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Coefficients ``(m, d)`` and privacy losses ``(m,)`` under noise ``(m, d)``."""
+"""A function from noise ``(m, d)`` to coefficients ``(m, d)`` and privacy losses ``(m,)``."""
 
 
 def loss_law(
     pair: Pair, calibration: Calibration, rng: np.random.Generator, beside: Beside | None = None
 ) -> PrivacyLossDistribution:
-    """Law of the loss of coefficients, old record over new, under the first dataset.
+    """The law of the loss of coefficients, old record over new, under the first dataset.
 
-    Of the tilted minimiser without its shield; or of noise on a minimiser, which the neighbour has
-    shifted, and the inexactness of both has shifted further.
+    Under objective perturbation it is the loss of the tilted minimiser without the shield. Under
+    output perturbation it is the loss of noise on the minimiser, where the distance between the
+    minimisers of the two datasets is increased by their numerical errors.
     """
     problem, noise = calibration.problem, calibration.noise
     if calibration.placement == "objective":
@@ -134,7 +144,7 @@ def loss_law(
     w, _ = released(noise.sd * rng.standard_normal((200, pair.d)))
     slope = problem.loss.slope
     change = slope(w @ pair.new)[:, None] * pair.new - slope(w @ pair.old)[:, None] * pair.old
-    # a divergence of order a weighs losses as they are a shifts of 2 m further out
+    # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
     furthest = 2 * problem.loss.slope_bound * problem.radius / noise.sd
     return _integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
 
@@ -147,10 +157,10 @@ def _integrated(
     rng: np.random.Generator,
     beside: Beside | None,
 ) -> PrivacyLossDistribution:
-    """The law from points on lines along the direction ``(d,)`` in which the datasets pull apart.
+    """The law of the loss from points on lines along `apart` ``(d,)``, where the datasets differ.
 
-    Losses are taken to be linear between the points. The lines end where a loss that is shifted
-    by `furthest` deviations weighs nothing any more.
+    Losses are linear between the points. The lines are so long that the rest has no weight in a
+    divergence, whose density is shifted by `furthest` standard deviations per order.
     """
     d, length = len(apart), float(np.linalg.norm(apart))
     along = apart / length if length > 0 else np.eye(1, d)[0]

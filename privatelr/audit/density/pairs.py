@@ -1,8 +1,8 @@
-"""Neighbours as a few weighted rows: pairs that attain the bounds, and pairs at an angle.
+"""Neighbouring datasets as a few weighted rows, among them pairs that attain the bounds.
 
-The sensitivity of the coefficients is attained by opposite records, and that of the moments by
-orthogonal ones, whose squares differ most. Between the two angles lies the pair that is worst for
-both together.
+Opposite records attain the sensitivity of the coefficients. Orthogonal records attain that of the
+moments, because their squares differ most. The pair that is worst for both together has an angle
+between these two.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from privatelr.types import FloatArray, parts_of
 
 RIGHT = math.pi / 2
 WIDER = math.radians(110)
-"""Approximate margin at which a pair is worst for coefficients and moments together."""
+"""At about this angle, in radians, a pair is worst for coefficients and moments together."""
 _STEEP = 0.98
-"""Share of the largest slope that is steep and still inside the bend of any loss."""
+"""At this share of the largest slope, the slope is large and every loss still has curvature."""
 _PINNED = 1000
-"""One in this many records is a copy of the old one, if copies hold the minimiser in place."""
+"""If copies of a record hold the minimiser in place, one in this number of records is a copy."""
 PULL = 0.5
-"""Margin of the rows that hold the minimiser where it is: every loss has a slope there."""
+"""Rows that hold the minimiser in place have this margin, where every loss has a slope."""
 TURN = -40.0
-"""Margin of the rows that turn the tilt: no loss has a curvature there."""
+"""Rows that turn the tilt have this margin, where no loss has curvature."""
 _DEEPEST = 4000.0
-"""The largest ``R |w|`` of a pair of opposite records."""
+"""A pair of opposite records has an output w with ``R |w|`` of at most this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignedRows:
-    """A dataset as the losses see it: ``u = y x``, with equal records counted.
+    """A dataset as distinct signed rows ``u = y x`` and their counts.
 
     Attributes
     ----------
     rows : ndarray of shape (k, d)
     counts : ndarray of shape (k,)
-        Not negative; they may be so large that the records could not be listed.
+        Not negative. They may be so large that the records could not be listed one by one.
     """
 
     rows: FloatArray
@@ -62,10 +62,11 @@ class Pair:
     Attributes
     ----------
     rows : ndarray of shape (k, d)
-        Signed rows that both have.
+        The signed rows that both datasets have.
     counts : ndarray of shape (k,)
+        How often each of these rows occurs.
     old, new : ndarray of shape (d,)
-        The signed row of the record that is replaced, before and after.
+        The signed row of the replaced record in the first and in the second dataset.
     """
 
     rows: FloatArray
@@ -75,22 +76,24 @@ class Pair:
 
     @property
     def d(self) -> int:
+        """The number of columns."""
         return len(self.old)
 
     @property
     def n(self) -> int:
+        """The number of records of either dataset."""
         return round(float(self.counts.sum())) + 1
 
     def swapped(self) -> Pair:
-        """The same neighbours the other way round."""
+        """The same two datasets in the opposite order."""
         return Pair(self.rows, self.counts, self.new, self.old)
 
     def shared(self) -> SignedRows:
-        """The records that both have."""
+        """The records that both datasets have."""
         return SignedRows(self.rows, self.counts)
 
     def change(self) -> SignedRows:
-        """The old record, counted once less, and the new one, counted once more."""
+        """The second dataset less the first: the old record with count -1, the new one with 1."""
         return SignedRows(np.array([self.old, self.new]), np.array([-1.0, 1.0]))
 
     def first(self) -> SignedRows:
@@ -114,12 +117,12 @@ def signed_rows(x: FloatArray, y: FloatArray) -> SignedRows:
 def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
     """Split two datasets into what they share and the record in which they differ.
 
-    The order of records does not matter to the objective, and so not here.
+    The order of the records does not matter, because the objective does not depend on it.
 
     Raises
     ------
     ArgumentError
-        If they differ in their number of records, or in more than one.
+        If the datasets have different numbers of records, or differ in more than one record.
     """
     rows, place = np.unique(np.vstack([data.rows, neighbour.rows]), axis=0, return_inverse=True)
     place = place.reshape(-1)
@@ -141,7 +144,11 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
 
 
 def usual_pair(calibration: Calibration, angle: float) -> tuple[Pair, FloatArray]:
-    """Neighbours at an angle where both records are steep; tilts do not move their minimiser."""
+    """Neighbours at an angle, both with a large slope at an output w, and that w.
+
+    Under objective perturbation many copies of the records keep the minimiser near w, whatever the
+    tilt is.
+    """
     problem = calibration.problem
     if problem.d == 1:
         return straight_pair(calibration, margin_at(problem.loss, _STEEP))
@@ -157,21 +164,23 @@ def crossed_pair(
     copies: float = 0.0,
     turns: float = 4.0,
 ) -> tuple[Pair, FloatArray]:
-    """Neighbours at an angle that both have a margin at an output, and that output.
+    """Neighbours at an angle that both have the same margin at an output w, and that w.
 
-    Rows between the two records hold the minimiser there. Copies of the two pin it, if there are
-    many, whatever the tilt is; rows along their difference turn the tilt towards it.
+    Rows in the middle between the two records make w the minimiser. Many copies of both records
+    keep it there under any tilt. Rows along the difference of the records turn the tilt in that
+    direction.
 
     Parameters
     ----------
     calibration : Calibration
-        With d > 1.
+        Its d is above 1.
     angle : float
-        Between the records, in radians; the nearest there is, if rows come in blocks.
+        The angle between the records, in radians. If rows have blocks, the nearest possible angle
+        is taken.
     margin : float
-        Where the loss has a slope, and at ``-margin`` too.
+        A margin at which the loss has a slope, and has one at ``-margin``, too.
     copies : float
-        Of each record.
+        Number of copies of each record.
     turns : float
         Number of rows that turn the tilt.
 
@@ -200,7 +209,11 @@ def crossed_pair(
 
 
 def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray:
-    """The corner after the largest parts have turned about, or to another of their columns."""
+    """Another corner, at about this angle to a corner of the blocks.
+
+    The parts of the row, largest first, keep their entry, change its sign, or move it to another
+    column, whichever brings the angle nearest.
+    """
     turned = row.copy()
     missing = (1 - cosine) * float(row @ row)
     for columns, part in sorted(parts_of(noise.blocks), key=lambda part: -part[1].bound):
@@ -217,20 +230,20 @@ def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray
 def opposed_pair(
     calibration: Calibration, *, old: float, new: float, turns: float = 0.0
 ) -> tuple[Pair, FloatArray]:
-    """Neighbours that point opposite ways and yet are both on the wrong side; and an output.
+    """Two nearly opposite records that can both be misclassified at an output w, and that w.
 
-    At the output w the old record has margin `old` and the new one margin `new`, although the
-    two rows are opposite but for a small angle: w is long, and nearly orthogonal to both. So
-    their gradients differ by ``2 L R`` where neither adds to the curvature. Rows along w hold
-    the minimiser there; misclassified rows turn the tilt towards the difference of the records.
-    Every bound of the package for d > 1 is attained on such pairs as n grows.
+    At w the old record has margin `old` and the new one margin `new`, although the two rows are
+    opposite up to a small angle: w is long, and nearly orthogonal to both. So their gradients
+    differ by ``2 L R`` where neither adds to the curvature. Rows along w make it the minimiser;
+    misclassified rows turn the tilt in the direction of the difference of the records. As n grows,
+    every bound of the package for d > 1 is attained on such pairs.
 
     Parameters
     ----------
     calibration : Calibration
-        With d > 1.
+        Its d is above 1.
     old, new : float
-        Margins at the output.
+        The margins of the two records at the output.
     turns : float
         Number of rows that turn the tilt.
 
@@ -243,12 +256,13 @@ def opposed_pair(
     """
     problem = calibration.problem
     slopes = problem.loss.slope(np.array([PULL, old, TURN]))
-    # R |w| such that half of the n records hold w there; the angle shrinks as it grows
+    # R |w| is such that half of the n records are enough to make w the minimiser; the larger it
+    # is, the nearer are the records to opposite
     half = problem.n / 2 * problem.kappa * float(-slopes[0]) * PULL
     depth = min(_DEEPEST, math.sqrt(half))
     axis = longest_row(calibration)
     length = float(np.linalg.norm(axis))
-    # a unit vector orthogonal to the axis, among its own coordinates where it has two
+    # a unit vector orthogonal to the axis, in its two largest coordinates
     first, second = np.argsort(-np.abs(axis), kind="stable")[:2]
     across = np.zeros(len(axis))
     across[first], across[second] = -axis[second], axis[first]
@@ -274,11 +288,12 @@ def opposed_pair(
 def straight_pair(
     calibration: Calibration, old: float, turns: float = 2.0
 ) -> tuple[Pair, FloatArray]:
-    """Neighbours that point exactly opposite ways, and an output at which the old has a margin.
+    """Two exactly opposite records, and an output w at which the old one has margin `old`.
 
-    The output lies along the records, so the new one has margin ``-old``, and nothing but the
-    penalty holds the minimiser. `turns` records like the new one turn the tilt. Losses that are
-    straight up to a sharp bend attain their bound here, in any d and for any n.
+    The output lies along the records, so the new record has margin ``-old`` there. Shared records
+    equal to the new one, `turns` of them, turn the tilt; there are no other records that are not
+    zero. A loss that is linear up to a narrow interval of curvature attains its bound on this pair,
+    for any d and any n.
     """
     axis = longest_row(calibration)
     w = old * axis / float(axis @ axis)
@@ -286,7 +301,7 @@ def straight_pair(
 
 
 def longest_row(calibration: Calibration) -> FloatArray:
-    """An admissible row ``(d,)`` of length R: a corner, if rows come in blocks."""
+    """An admissible row ``(d,)`` of length R; if rows have blocks, it is a corner of them."""
     noise = calibration.noise
     if isinstance(noise, BlockLaplace):
         row = np.zeros(noise.dimension)
@@ -297,18 +312,18 @@ def longest_row(calibration: Calibration) -> FloatArray:
 
 
 def row_size(calibration: Calibration, row: FloatArray) -> float:
-    """At most 1 if the row is one that the noise was calibrated for."""
+    """The size of a row relative to its bounds; at most 1 if the row is admissible."""
     size = float(np.linalg.norm(row)) / calibration.problem.radius
     noise = calibration.noise
     return max(size, noise.norm(row)) if isinstance(noise, BlockLaplace) else size
 
 
 def pinned_boundary(n: int, scale: float = 1.0, size: float = 1.0) -> Pair:
-    """Rows on both sides of ``x = 0.9133`` pin a steep boundary in one covariate (privacy.md 11).
+    """A realistic pair with one covariate: rows on both sides fix a boundary at ``x = 0.9133``.
 
-    The old record (x = 1, y = +1) and the new one (x = 0.8266, y = -1) are both misclassified
-    with confidence. The first column is an intercept of size `scale`; all rows are multiplied by
-    `size`.
+    The old record (x = 1, y = +1) and the new one (x = 0.8266, y = -1) are both misclassified by a
+    large margin (privacy.md 11). The first column is an intercept of size `scale`; all rows are
+    multiplied by `size`.
     """
     t, gap, half = 0.9133, 0.0229, (n - 1) / 2
     rows = size * np.array([[scale, t - gap], [-scale, -(t + gap)]])
@@ -317,7 +332,7 @@ def pinned_boundary(n: int, scale: float = 1.0, size: float = 1.0) -> Pair:
 
 
 def random_pair(rng: np.random.Generator, calibration: Calibration, size: int = 5) -> Pair:
-    """A small dataset near the edge of the admissible rows, and a record to replace."""
+    """A random pair of a few distinct rows, many of them of the largest admissible size."""
     d = calibration.problem.d
     rows = rng.standard_normal((size + 2, d))
     if rng.uniform() < 0.5 and d > 1:

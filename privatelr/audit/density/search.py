@@ -1,4 +1,4 @@
-"""The privacy loss between two datasets, and a search for the pair on which it is largest."""
+"""The privacy loss between two datasets, and a search for the pair with the largest loss."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from privatelr.sources import as_frame
 from privatelr.types import FloatArray
 
 _ROUNDING = 1e-9
-"""Bound on the relative rounding error of the length of a row."""
+"""The length of a row has at most this relative rounding error."""
 _STEEP = 1 - 1e-9
-"""Share of the largest slope that counts as the largest slope."""
+"""A slope of this share of the largest one counts as the largest one."""
 _SHARES = (0.9997, 0.98)
-"""Parts of the largest slope at which the old record lies in the tail of a Gaussian loss."""
+"""The old record is tried at margins with these shares of the largest slope, under Gaussian
+noise."""
 _PINNED = 100_001
-"""Number of records of the realistic pair."""
+"""The realistic pair has this number of records."""
 
 Candidate = tuple[str, Pair, FloatArray | None]
-"""A family, a pair, and outputs ``(m, d)`` to start from."""
+"""The name of a family of pairs, a pair of it, and outputs ``(m, d)`` to start a search from."""
 
 
-# -- two datasets, as a user hands them over --------------------------------------------------
+# -- the loss between two datasets of a user ----------------------------------------------------
 
 
 @suggests_arguments
@@ -55,30 +56,33 @@ def privacy_loss(
     Parameters
     ----------
     subject : Fit, Plan or Calibration
-        The mechanism. A fit reads frames as it read its own; with a plan or a calibration, the
-        datasets are `SignedRows`, or arrays ``(n, d)`` of signed rows ``y x``.
+        The mechanism. For a fit, the datasets are frames, which are read as its own data were.
+        For a plan or a calibration, they are `SignedRows`, or arrays ``(n, d)`` of signed rows
+        ``y x``.
     data, neighbour
-        Two datasets of one size that differ in one record, in any order.
+        Two datasets of one size that differ in one record; the order of records does not matter.
     output : ndarray of shape (d,), optional
-        For a pure claim, the loss at this release (scaled units) and not the largest one.
+        Under a pure claim, the loss is computed at these coefficients (in scaled units). By
+        default it is the largest loss over all coefficients.
 
     Returns
     -------
     ChoiceLoss
-        Of a fit that chose columns: the exact loss of the choices that it released.
+        For a fit that chose columns: the exact loss of the choices that it released.
     PrivacyLoss
-        Of any other. For a pure claim the largest loss over all outputs, found by local search;
-        for zCDP the Renyi divergence over its order, for (epsilon, delta) the exact delta. Of a
-        fit that bought inference it is the loss of the coefficients and the moments together, and
-        `PrivacyLoss.parts` holds each alone against what was paid for it.
+        For any other subject. Under a pure claim it is the largest loss over all outputs, found by
+        a local search; under zCDP it is the largest ratio of a Renyi divergence to its order;
+        under (epsilon, delta) it is the exact delta. For a fit that bought inference it is the loss
+        of the coefficients and the moments together, and `PrivacyLoss.parts` compares each alone
+        with what was paid for it.
 
     Raises
     ------
     GuaranteeError
-        If nothing was claimed.
+        If the mechanism claims no guarantee.
     ArgumentError
-        If the datasets are not neighbours of the size that the mechanism is calibrated for,
-        or hold signed rows that it is not calibrated for.
+        If the datasets are not neighbours of the size that the mechanism is calibrated for, or
+        have signed rows that exceed the bounds of the calibration.
 
     Notes
     -----
@@ -99,7 +103,7 @@ def privacy_loss(
     else:
         sides = [_read_rows(calibration, name, side) for name, side in named.items()]
     pair, n, d = pairs.pair_of(*sides), calibration.problem.n, calibration.problem.d
-    # signed rows may be fewer than n: the others are zero rows, which add nothing
+    # fewer signed rows than n are allowed: the other records are zero rows, which add nothing
     if pair.d != d or pair.n > n or (fit is not None and pair.n < n):
         raise ArgumentError(
             f"data and neighbour of shape ({pair.n}, {pair.d}): takes n={n} and d={d}."
@@ -115,7 +119,7 @@ def privacy_loss(
 
 
 def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
-    """The fit, if it is one; the plan, if it buys moments; the calibration of the coefficients."""
+    """The fit or None, the plan if it buys moments or None, and the calibration."""
     match subject:
         case FitRecord(calibration=calibration):
             mechanism = MECHANISMS[calibration.placement, type(calibration.target)]
@@ -131,7 +135,7 @@ def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | N
 
 
 def _read_rows(calibration: Calibration, name: str, data: Any) -> SignedRows:
-    """Signed rows beside a calibration, which takes those that it was made for."""
+    """Signed rows of a dataset; raises an error if they exceed the bounds of the calibration."""
     if isinstance(data, SignedRows):
         signed = data
     else:
@@ -174,7 +178,7 @@ def _read_output(output: Any, calibration: Calibration, claim: Guarantee) -> Flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """The worst pair that a search met.
+    """The worst pair that a search found.
 
     Attributes
     ----------
@@ -182,7 +186,7 @@ class Finding:
     pair : Pair
     loss : PrivacyLoss
     family : str
-        Where the pair comes from.
+        The family of the pair, such as ``"opposed"`` or ``"random"``.
     """
 
     calibration: Calibration
@@ -195,11 +199,12 @@ class Finding:
 def search(
     subject: Calibration | StagedCalibration, rng: np.random.Generator, random_pairs: int
 ) -> Finding:
-    """Try the pairs on which the bounds are attained, a realistic one, and random ones.
+    """Search for the worst pair among those that attain the bounds, a realistic one, and others.
 
-    Of a plan that buys moments, the release of both is attacked (`joint_loss_of`): on the pair on
-    which the coefficients do worst, on one at an angle, and on random ones. The parts of the loss
-    are each the worst that was met, the moments also on records at a right angle.
+    For a plan that buys moments, the joint release is attacked (`joint_loss_of`): on the pair that
+    is worst for the coefficients, on a pair at an angle, and on random pairs. Each of the parts of
+    its loss is the worst that was found on any pair; the moments are also attacked on orthogonal
+    records.
     """
     _, plan, calibration = _read_subject(subject)
     findings = []
@@ -221,7 +226,7 @@ def search(
 
 
 def _ratio(loss: PrivacyLoss) -> float:
-    """A loss that has no number is worse than any that has one."""
+    """The ratio of a loss to its claim; NaN becomes infinity, so that it counts as the worst."""
     return math.inf if math.isnan(loss.ratio) else loss.ratio
 
 
@@ -241,7 +246,8 @@ def _candidates(
             yield "pinned boundary", pairs.pinned_boundary(_PINNED, scale, size), None
     else:
         yield attaining[-1]
-        # of records at an angle noise on the minimiser shows little, and delta is far below
+        # under noise on the minimiser, records at an angle have a small loss; under a delta their
+        # loss is far below the claim
         if calibration.placement == "objective" and not isinstance(calibration.proven, ApproxDP):
             pair, w = pairs.usual_pair(calibration, pairs.WIDER)
             yield "crossed", pair, w[None]
@@ -260,7 +266,7 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
     if calibration.placement == "output":
         return
     if not isinstance(noise, GaussianNoise):
-        # slopes and curvatures together make the loss of a Laplace tilt largest
+        # the loss of a Laplace tilt is largest at certain slopes and curvatures together
         charge = -noise.log_density(pairs.longest_row(calibration))
         old, new = exact.margins_of_most(loss, charge, problem.kappa)
         pair, w = pairs.straight_pair(calibration, old)
@@ -269,7 +275,8 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
             pair, w = pairs.opposed_pair(calibration, old=old, new=new, turns=2.0)
             yield "opposed", pair, w[None]
         return
-    # as many rows turn the tilt as make a Gaussian loss as large as the epsilon of the claim
+    # the number of rows that turn the tilt is such that the loss of the Gaussian tilt is about the
+    # epsilon of the claim
     reach = loss.slope_bound * problem.radius
     epsilon = target.epsilon if isinstance(target, ApproxDP) else 0.0
     turns = max(2.0, (epsilon * noise.sd**2 / reach - 2 * reach) / (2 * reach))
@@ -280,7 +287,7 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
 
 
 def deep_pair(calibration: Calibration) -> Pair:
-    """Opposite records that stay on the wrong side whatever the noise, in d > 1."""
+    """Nearly opposite records, in d > 1, that are misclassified under almost any noise."""
     problem = calibration.problem
     moves = 2.0 * problem.loss.slope_bound * problem.radius
     if calibration.placement == "objective":

@@ -1,1 +1,1 @@
-"""Exact privacy losses of tiny cases, of which every outcome is listed."""
+"""Exact privacy losses of mechanisms on tiny datasets, by a list of all outcomes."""

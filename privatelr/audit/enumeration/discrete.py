@@ -1,11 +1,12 @@
-"""The privacy loss between laws over a finite list of outcomes: all paths, or what was chosen.
+"""The privacy loss between two laws over a finite list of outcomes, such as all paths.
 
-A law is an array of log probabilities ``(k,)`` that add up to one; minus infinity is an outcome
-that cannot occur. Between laws everything is the larger of the two ways round.
+A path is the sequence of options that a mechanism chose, one in each round. A law is an array of
+log probabilities ``(k,)``; minus infinity stands for an outcome that cannot occur. A function of
+two laws computes its number in both directions, and returns the larger one.
 
-All paths at once are enumerated from the definition, with nothing of the release but its public
-numbers. The log chance of a single path, of a fit of any size, goes by the functions of the
-release, which the comparison with all paths of tiny cases vouches for.
+`path_log_probabilities` enumerates all paths by the definition of the mechanism, and takes only
+public numbers from the calibration. `path_log_probability` computes a single path, of a fit of any
+size, with the functions of the release; tests compare the two on tiny datasets.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ from privatelr.sources import as_frame
 from privatelr.types import FloatArray, IntArray
 
 _DELTA = 1e-6
-"""Chance at which a zCDP claim is read as an epsilon."""
+"""A zCDP claim is converted to an epsilon at this delta."""
 _MOST_NUMBERS = 5e7
-"""Number of log weights that an enumeration may hold at once."""
+"""An enumeration holds at most this number of log weights at once."""
 _ORDERS = 1 + np.geomspace(1e-3, 1e5, 321)
-"""Renyi orders over which a divergence is compared to its order."""
+"""Rho is the largest ratio of a Renyi divergence to its order, over these orders."""
 _MODERATE = 30.0
-"""Exponents up to which a moment is formed without logarithms."""
+"""Below this size of all exponents, a moment is computed without logarithms."""
 _ENOUGH = 8.0
-"""Smallest number of expected releases of an outcome that is compared by itself."""
+"""Outcomes are tested in groups that are expected about this number of times."""
 
 
 # -- two laws ---------------------------------------------------------------------------------
 
 
 def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> float:
-    """What the pair of laws shows of a claim, in the unit of the claim.
+    """The privacy loss between two laws, in the unit of the claim.
 
     Parameters
     ----------
@@ -58,8 +59,9 @@ def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> 
     Returns
     -------
     float
-        The largest log ratio for pure epsilon; for rho, the largest Renyi divergence over its
-        order; for an approximate claim, delta at its epsilon.
+        For a pure claim, the largest log ratio of two probabilities. For a zCDP claim, the
+        largest ratio of a Renyi divergence to its order. For an approximate claim, the delta at
+        the epsilon of the claim.
     """
     match claim:
         case PureDP():
@@ -73,10 +75,11 @@ def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> 
 
 
 def epsilon_of_outcomes(log_p: FloatArray, log_q: FloatArray, delta: float) -> float:
-    """Smallest epsilon from 0 at which the pair of laws keeps to this delta; 0 for a pure one.
+    """The smallest epsilon, at least 0, at which the two laws satisfy (epsilon, delta).
 
-    The event that shows most holds the outcomes of the largest ratios, so it is enough to look
-    at as many events as there are outcomes.
+    With ``delta=0`` it is the epsilon of pure differential privacy. For a given number of
+    outcomes, the event with the largest loss consists of the outcomes with the largest ratios. So
+    it is enough to look at as many events as there are outcomes.
     """
     found = 0.0
     for p, q in _both_ways(log_p, log_q):
@@ -92,7 +95,7 @@ def epsilon_of_outcomes(log_p: FloatArray, log_q: FloatArray, delta: float) -> f
 
 
 def renyi_of_outcomes(log_p: FloatArray, log_q: FloatArray, order: float) -> float:
-    """Renyi divergence of an order above 1, the larger of the two ways round."""
+    """Renyi divergence of an order above 1, the larger one of the two directions."""
     orders = np.array([order])
     return max(float(_renyi(p, q, orders)[0]) for p, q in _both_ways(log_p, log_q))
 
@@ -122,7 +125,8 @@ def _renyi(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArr
     for place, order in enumerate(orders.tolist()):
         exponent = order * ratio
         if order * np.abs(ratio).max() < _MODERATE:
-            # what adds up to zero is left out, so that laws which are nearly alike show
+            # q expm1(ratio) is p - q, which sums to zero; a multiple of it is subtracted from each
+            # term, because rounding would otherwise hide a small difference between the laws
             parts = np.exp(log_q) * (np.expm1(exponent) - order * np.expm1(ratio))
             moments[place] = math.log1p(max(float(parts.sum()), 0.0))
         else:
@@ -131,19 +135,21 @@ def _renyi(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArr
 
 
 def path_pvalue(found: IntArray, log_chances: FloatArray) -> float:
-    """Evidence that paths do not have these chances, rare ones taken together (chi-square).
+    """The p-value of a chi-square test that paths have these probabilities.
+
+    Rare paths are tested as groups.
 
     Parameters
     ----------
     found
-        Positions of the paths that were seen, ``(m,)``.
+        Positions of the observed paths in `log_chances`, ``(m,)``.
     log_chances
-        Of all paths, ``(k,)``.
+        Log probabilities of all paths, ``(k,)``.
     """
     expected = np.exp(log_chances) * len(found)
     counts = np.bincount(found, minlength=len(expected)).astype(np.float64)
     order = np.argsort(expected)
-    # groups of neighbours in rank, each expected often enough
+    # a group takes paths of similar probability, until it is expected often enough for the test
     group = np.floor(np.cumsum(expected[order]) / _ENOUGH * (1 - 1e-12)).astype(np.intp)
     observed = np.bincount(group, weights=counts[order])
     wanted = np.bincount(group, weights=expected[order])
@@ -154,23 +160,24 @@ def path_pvalue(found: IntArray, log_chances: FloatArray) -> float:
     return float(stats.chisquare(observed[kept], wanted[kept] * counts.sum() / total).pvalue)
 
 
-# -- what a fit chose -------------------------------------------------------------------------
+# -- the choices of a fit ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceLoss:
-    """What the released choices say about which of two datasets they were made from.
+    """The privacy loss of the released choices between two datasets.
 
     Attributes
     ----------
     claim : Guarantee
     found : float
-        Size of the logarithm of the ratio of their chances, exactly.
+        The absolute log ratio of the probabilities of the choices under the two datasets. It is
+        exact.
     epsilon : float
-        What the claim lets it be: never more for a pure claim, and for the others more only
-        with about the chance delta.
+        The largest loss that the claim allows. Under a pure claim no loss exceeds it; under the
+        others a loss exceeds it with a probability of about `delta`.
     delta : float
-        That chance; 0 for a pure claim.
+        The delta of the claim, 0 for a pure one.
     """
 
     claim: Guarantee
@@ -198,7 +205,7 @@ class ChoiceLoss:
 
 
 def choice_loss(fit: SelectedRecord, data: Any, neighbour: Any) -> ChoiceLoss:
-    """The loss of the choices of a fit between two frames; see `privatelr.audit.privacy_loss`."""
+    """The privacy loss of the choices of a fit between two frames, for `audit.privacy_loss`."""
     spec, release, claim = fit.spec, fit.release, fit.guarantee
     if not isinstance(spec, DesignSpec):
         raise ArgumentError("subject: takes a fit of a formula, and not of a sparse matrix.")
@@ -233,9 +240,9 @@ def choice_loss(fit: SelectedRecord, data: Any, neighbour: Any) -> ChoiceLoss:
 def histogram_loss(
     first: EntryRows, second: EntryRows, calibration: SimplexCalibration, counts: IntArray
 ) -> float:
-    """Log ratio of the chances of a released histogram, of one dataset over the other.
+    """Log ratio of the probabilities of a released histogram, first dataset over second.
 
-    By the minimisers as a release computes them, so it is the loss of the release itself.
+    It uses the minimisers that a release computes, and so it is the loss of the release itself.
 
     Notes
     -----
@@ -250,7 +257,9 @@ def histogram_loss(
 def path_log_probability(
     rows: EntryRows, calibration: ProgramCalibration, path: Sequence[int] | IntArray
 ) -> float:
-    """Log chance of one path; minus infinity where there is no noise and it is not the one.
+    """Log probability of one path.
+
+    Without noise it is 0 for the one path that is possible, and minus infinity for any other.
 
     Notes
     -----
@@ -276,11 +285,11 @@ def path_loss(
     calibration: ProgramCalibration,
     path: Sequence[int] | IntArray,
 ) -> float:
-    """Exact log ratio of the chances of one path, first dataset over second.
+    """Exact log ratio of the probabilities of one path, first dataset over second.
 
     Notes
     -----
-    **Privacy.** *Covered*: nothing. *Neighbours*: whatever pair is given. *Assumed public*: both
+    **Privacy.** *Covered*: nothing. *Neighbours*: the given pair. *Assumed public*: both
     datasets. *Not covered*: the result.
     """
     return path_log_probability(first, calibration, path) - path_log_probability(
@@ -288,11 +297,11 @@ def path_loss(
     )
 
 
-# -- all paths of a tiny case -----------------------------------------------------------------
+# -- all paths of a tiny dataset --------------------------------------------------------------
 
 
 def path_log_probabilities(rows: EntryRows, calibration: ProgramCalibration) -> FloatArray:
-    """Log chance of every path, of shape ``(2 d,) * rounds``: one axis for each round.
+    """Log probabilities of all paths, of shape ``(2 d,) * rounds``, with one axis for each round.
 
     Notes
     -----
@@ -319,7 +328,7 @@ def path_log_probabilities(rows: EntryRows, calibration: ProgramCalibration) -> 
 
 
 def log_chances_of(scores: FloatArray, calibration: ProgramCalibration) -> FloatArray:
-    """Log chances of the options ``(m, k)`` by their scores."""
+    """Log probabilities ``(m, k)`` of k options by their scores ``(m, k)``."""
     if math.isinf(calibration.eta):
         chosen = np.argmax(scores, axis=1)[:, None] == np.arange(scores.shape[1])
         return np.where(chosen, 0.0, -math.inf)
@@ -328,7 +337,10 @@ def log_chances_of(scores: FloatArray, calibration: ProgramCalibration) -> Float
 
 
 def nearest_dense(log_weights: FloatArray, s: float) -> FloatArray:
-    """The nearest dense laws ``(m, n)``, by trying how many weights are cut off."""
+    """The nearest laws ``(m, n)`` of which no weight exceeds ``1 / s``.
+
+    It tries every number of weights that may be cut off at the limit.
+    """
     ranked = -np.sort(-log_weights, axis=1)
     log_zeta = np.full(len(ranked), np.nan)
     for cut in range(math.ceil(s)):
@@ -336,7 +348,8 @@ def nearest_dense(log_weights: FloatArray, s: float) -> FloatArray:
         rest = np.log(s - cut) - np.logaddexp.reduce(ranked[:, cut:] - level, axis=1)
         fits = np.isnan(log_zeta) & (rest <= 1e-12)
         log_zeta = np.where(fits, rest - level[:, 0], log_zeta)
-    # where s is whole and as many weights tower over the others, only rounding is in the way
+    # if s is an integer and s weights are far above the others, all s of them are at the limit, and
+    # rounding alone can have refused every number above
     last = -ranked[:, math.ceil(s) - 1]
     log_zeta = np.where(np.isnan(log_zeta), last, log_zeta)
     return np.asarray(np.exp(np.minimum(log_weights + log_zeta[:, None], 0.0)) / s)

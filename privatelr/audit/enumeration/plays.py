@@ -1,7 +1,9 @@
-"""Choices round by round: whether a play has the law of its definition, and what that shows.
+"""The audit of mechanisms that choose one option in each round.
 
-The definitions here are written out naively: sums of losses, weights that are recomputed from the
-whole path, and the nearest dense law by trial.
+It checks that a run of a mechanism has the law of its definition, and that the privacy loss over
+all paths of that law is within the claim. The definitions are implemented here a second time, in
+the plainest way: losses are summed, weights are recomputed from the whole path, and the nearest
+dense law is found by trial.
 """
 
 from __future__ import annotations
@@ -29,34 +31,38 @@ from privatelr.types import FloatArray
 
 PART = "choices"
 _EXPERTS, _ROUNDS = 2, 4
-"""Experts and rounds of a play of which all paths are listed."""
+"""A run of which all paths are listed has these numbers of experts and of rounds."""
 _WILD = (1e300, -1e300, math.nan, math.inf, -math.inf)
-"""Losses beyond any range."""
+"""These losses lie outside of any range that can be declared, or are not numbers."""
 _RECORDS = 6
-"""Records of a play that follows a script."""
+"""A scripted run has this number of records."""
 _SAME = 1e-8
-"""Distance between two computations of one minimiser that only rounding explains."""
+"""Two computations of one minimiser may differ by this much in log theta, by rounding."""
 _DRAWN, _CRITICAL = 4000, 6.0
-"""Number of real choices, and deviations by which their frequencies may be off."""
+"""This number of real choices is made, and their frequencies may be off by this number of standard
+deviations."""
 _HAIR = 1e-6
-"""The scripted option wins by so much of an exponent."""
+"""The noisy exponent of the scripted option is larger than the others by this much."""
 
 Exponents = Callable[[list[int]], FloatArray]
-"""Log chances ``(k,)`` of the options of the next round after a path, by the definition."""
+"""A function from a path to the log probabilities ``(k,)`` of the options of its next round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Script:
-    """Randomness that makes one option of each round win by a hair, if its scores are right.
+    """Randomness under which a mechanism chooses a given path, if its scores are right.
+
+    In each round the given option wins by a tiny difference, so that a wrong score changes the
+    choice.
 
     Attributes
     ----------
     exponents : callable
-        Log chances ``(k,)`` of the options of the next round, by the definition, after a path.
+        The log probabilities ``(k,)`` of the next round's options after a path, by the definition.
     path : list of int
-        The options that are to win.
+        The options that the mechanism is to choose.
     done : list of int
-        The rounds that were asked for.
+        The rounds for which numbers have been drawn.
     """
 
     exponents: Exponents
@@ -64,7 +70,7 @@ class Script:
     done: list[int] = field(default_factory=list)
 
     def draw(self, recipe: RandomVector) -> Draw:
-        """Numbers that level all options but the scripted one."""
+        """Numbers under which all options tie, except that the scripted one wins."""
         turn = min(len(self.done), len(self.path) - 1)
         self.done.append(turn)
         numbers = -np.asarray(self.exponents(self.path[:turn]), dtype=np.float64)
@@ -73,10 +79,11 @@ class Script:
 
     @property
     def is_secret(self) -> bool:
+        """False: anyone can compute the numbers."""
         return False
 
     def uniforms(self, count: int) -> FloatArray:
-        """None are asked for by a choice."""
+        """Raise an error: a choice needs no uniform numbers."""
         raise NotImplementedError
 
 
@@ -87,16 +94,18 @@ def follows(
     rng: np.random.Generator,
     scripts: int = 20,
 ) -> int:
-    """Scripts that a play did not follow: where its scores are not those of the definition.
+    """Count the random scripts that a run does not follow.
+
+    A run that does not follow a script has other scores than the definition.
 
     Parameters
     ----------
     play
-        Plays by a script, and returns the options that it chose.
+        Runs the mechanism with a script, and returns the options that it chose.
     exponents
-        As of a `Script`.
+        The same as in `Script`.
     shape : (int, int)
-        Options, and rounds.
+        The number of options and the number of rounds.
     """
     options, rounds = shape
     paths = (rng.integers(options, size=rounds).tolist() for _ in range(scripts))
@@ -104,7 +113,7 @@ def follows(
 
 
 def all_paths(exponents: Exponents, options: int, rounds: int) -> FloatArray:
-    """Log chances ``(options ** rounds,)`` of all paths, from those of each round."""
+    """Log probabilities ``(options ** rounds,)`` of all paths, from those of each round."""
     found = []
     for path in itertools.product(range(options), repeat=rounds):
         log_laws = (exponents(list(path[:turn])) for turn in range(rounds))
@@ -113,7 +122,7 @@ def all_paths(exponents: Exponents, options: int, rounds: int) -> FloatArray:
 
 
 def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
-    """Checks of linear programs, of experts, of corners, and of the minimiser on the simplex."""
+    """Checks of linear programs, experts, corners, and the minimiser on the simplex."""
     yield from guarded(PART, "one choice", _one_choice)
     for subject, work in (
         ("columns", _columns),
@@ -142,7 +151,7 @@ def _normalised(exponents: FloatArray) -> FloatArray:
 
 
 def _one_choice() -> Iterator[Check]:
-    """Frequencies of real choices against the exponentials of their scores, in deviations."""
+    """Compare frequencies of real choices with their probabilities, in standard deviations."""
     choice, scores = ExponentialMechanism(2.0, 1.0), np.array([0.0, 0.4, 1.0])
     source = SystemRandomness()
     chosen = [choice.choose(scores, source) for _ in range(_DRAWN)]
@@ -199,7 +208,7 @@ def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
 
 
 class _Scripted(online.PrivateFTRL):
-    """A play whose choices are scripted."""
+    """An online mechanism whose choices are scripted."""
 
     def __init__(self, calibration: online.OnlineCalibration, script: Script) -> None:
         self._go_on(online.opening_state(calibration))
@@ -219,7 +228,8 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         play = partial(_play_experts, made, losses)
         missed = follows(play, partial(_exponents_of_experts, made, losses), (3, 5), rng)
         yield _followed(f"experts, {name}", missed)
-    # by how much sums leave what one round of losses in the range can make of them; 0 is right
+    # how far a sum leaves the interval that one round of losses within the range can reach; 0 is
+    # right
     wild = online.PrivateFTRL(len(_WILD), 3, epsilon, 0.0, loss_range=(-1.0, 3.0))
     wild.predict()
     wild.update(_WILD)
@@ -229,7 +239,7 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
 
 
 def _play_experts(made: online.OnlineCalibration, losses: Exponents, script: Script) -> list[int]:
-    """The choices of a play; none if a round that is asked twice answers twice."""
+    """The choices of a run; none if the same round answers differently when it is asked again."""
     run, path = _Scripted(made, script), list[int]()
     for _ in range(5):
         path.append(run.predict())
@@ -266,7 +276,7 @@ def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> It
 
 
 def _losses_against(first: FloatArray, table: FloatArray, past: list[int]) -> FloatArray:
-    """Losses of an adversary: after the first, they answer the last and the first choice."""
+    """Losses of an adversary: after round one they depend on the last and on the first choice."""
     return np.asarray(table[len(past), past[-1], past[0]] if past else first)
 
 

@@ -1,4 +1,4 @@
-"""The audit of mechanisms that choose columns: tiny cases of which every outcome is listed."""
+"""The audit of mechanisms that choose columns, on tiny datasets with a list of all outcomes."""
 
 from __future__ import annotations
 
@@ -39,27 +39,38 @@ from privatelr.privacy.noise import SystemRandomness
 from privatelr.types import FloatArray, IntArray
 
 _RECORDS, _DENSITY = 4, 0.75
-"""Records of a linear program, and a density at which one soon has most of its largest weight."""
+"""A linear program has this number of records, and a density under which one of them soon reaches
+the largest weight that it may have."""
 _PATHS = ((1, 8), (2, 4))
-"""Columns and rounds of a linear program, so that there are 256 paths."""
+"""Linear programs have these numbers of columns and of rounds, and each has 256 paths."""
 _SIMPLEX_RECORDS = 6
-"""Records of a minimiser on the simplex."""
+"""A minimiser on the simplex has this number of records."""
 _HISTOGRAMS = ((1, 1), (1, 5), (1, 40), (2, 1), (2, 8))
-"""Columns, and numbers of draws whose histograms are few enough to list."""
+"""With these numbers of columns and of draws, there are few enough histograms to list."""
 _MOST_HISTOGRAMS = 2_000_000
-"""Number of histograms from which on they are not listed."""
+"""At most this number of histograms is listed."""
 _STEPS = 100_000
-"""Number of Newton steps after which an exact minimiser is taken as it is."""
+"""The search for an exact minimiser stops after this number of Newton steps."""
 _EXACT = 1e-12
-"""Part of the size of the KKT conditions by which they may be missed."""
+"""The Karush-Kuhn-Tucker (KKT) conditions are satisfied up to this relative error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutcomePair:
-    """Neighbouring rows, a calibration, and log chances ``(k,)`` of all outcomes under either.
+    """Two neighbouring datasets, and the exact laws of a release on both.
 
-    `where` is the case in words; `release` makes a number of real releases of rows, and gives the
-    positions ``(trials,)`` of what came out.
+    Attributes
+    ----------
+    first, second : EntryRows
+        Datasets that differ in one record.
+    calibration : ProgramCalibration or SimplexCalibration
+    log_p, log_q : ndarray of shape (k,)
+        Log probabilities of all outcomes under the first and under the second dataset.
+    where : str
+        A description of the case.
+    release : callable
+        Makes a number of real releases of a dataset, and returns the positions ``(trials,)`` of
+        their outcomes.
     """
 
     first: EntryRows
@@ -72,31 +83,31 @@ class OutcomePair:
 
     @property
     def loss(self) -> float:
-        """In the unit of the claim."""
+        """The privacy loss between the two laws, in the unit of the claim."""
         return loss_of_outcomes(self.log_p, self.log_q, self.calibration.target)
 
 
 def audit_programs(
     epsilon: float, rng: np.random.Generator, trials: int = 400, pairs: int = 30
 ) -> list[Row]:
-    """Rows of the table of an audit: every kind of claim, with either score.
+    """Rows of an audit's table for linear programs: one for each kind of claim and each score.
 
     Parameters
     ----------
     epsilon : float
-        Of the claims; those of zCDP and of small delta are of the same size.
+        The epsilon of the claims; claims of zCDP and of a delta have about the same strength.
     rng : Generator
-        For the search; a real release draws from the system.
+        The source of random numbers for the search; a real release draws from the system.
     trials : int
-        Real releases on each dataset of the worst pair.
+        Number of real releases on each dataset of the worst pair.
     pairs : int
-        Neighbours that are searched, for each shape.
+        Number of pairs that are searched, for each shape.
 
     Returns
     -------
     list of Row
-        ``exact`` is by enumeration, over the worst pair; ``sampled`` a lower bound from real
-        releases; ``differs`` the p-value of real releases under the enumerated law.
+        ``exact`` is the loss of the worst pair by enumeration, ``sampled`` is a lower bound from
+        real releases, and ``differs`` is the p-value of real releases under the enumerated law.
 
     Notes
     -----
@@ -115,19 +126,19 @@ def audit_simplex(
     pairs: int = 20,
     losses: Sequence[Loss] | None = None,
 ) -> list[Row]:
-    """Rows of the table of an audit: every kind of claim, under every registered loss.
+    """Rows of an audit's table for the simplex: one for each kind of claim and each loss.
 
     Parameters
     ----------
     epsilon, rng, trials, pairs
-        As `audit_programs` takes them.
+        The same as in `audit_programs`.
     losses : sequence of Loss, optional
-        By default those that are registered.
+        By default all registered losses.
 
     Returns
     -------
     list of Row
-        As `audit_programs` returns them; ``exact`` is by multinomial enumeration.
+        The same as from `audit_programs`; the enumeration is that of multinomial draws.
 
     Notes
     -----
@@ -147,7 +158,7 @@ def _rows(
     trials: int,
     pairs: int,
 ) -> list[Row]:
-    """A row for each claim on what it is about, from the worst of so many pairs."""
+    """One row for each claim and its loss or score, about the worst of a number of pairs."""
     alpha = ALPHA / len(subjects)
 
     def row(claim: Promise, what: Any, loss: str) -> Row:
@@ -178,7 +189,7 @@ def _rows(
 
 
 def worst_pair(claim: Promise, score: str, rng: np.random.Generator, pairs: int) -> OutcomePair:
-    """The pair of tiny neighbours that shows most of the claim on a linear program."""
+    """The pair of tiny neighbours with the largest privacy loss of a linear program."""
     return _worst(
         _program(claim, score, rng, shape, index) for shape in _PATHS for index in range(pairs)
     )
@@ -187,30 +198,33 @@ def worst_pair(claim: Promise, score: str, rng: np.random.Generator, pairs: int)
 def worst_histograms(
     claim: Promise, loss: Loss, rng: np.random.Generator, pairs: int
 ) -> OutcomePair:
-    """The pair of tiny neighbours that shows most of the claim by draws from the simplex."""
+    """The pair of tiny neighbours with the largest privacy loss of draws from the simplex."""
     return _worst(
         _simplex(claim, loss, rng, shape, index) for shape in _HISTOGRAMS for index in range(pairs)
     )
 
 
 def _worst(found: Iterable[OutcomePair]) -> OutcomePair:
-    """By the number of the claim, and by log ratios for a delta of which no pair shows anything."""
+    """The pair with the largest loss; log ratios decide where the delta of every pair is zero."""
     return max(
         found, key=lambda pair: (pair.loss, loss_of_outcomes(pair.log_p, pair.log_q, PureDP(1.0)))
     )
 
 
 def _near_bounds(rng: np.random.Generator, index: int, n: int, d: int) -> FloatArray:
-    """Covariates ``(n, d)`` mostly at the bound 1: each second time at it, each third alike."""
+    """Covariates ``(n, d)``: at the bound 1 if the index is odd, else near it or beyond.
+
+    If the index is a multiple of three, all records but the first are equal.
+    """
     x = rng.choice([-1.0, 1.0], (n, d)) if index % 2 else rng.uniform(-1.5, 1.5, (n, d))
     x[0] = rng.choice([-1.0, 1.0], d)
-    if index % 3 == 0:  # all alike but the first: what is chosen rests on it
+    if index % 3 == 0:  # the choice then depends most on the first record
         x[1:] = -x[0]
     return x
 
 
 def _sides(x: FloatArray, record: FloatArray) -> tuple[EntryRows, EntryRows]:
-    """Rows, and the same with another first record."""
+    """Two datasets: the covariates as they are, and with another first record."""
     moved = x.copy()
     moved[0] = record
     first, second = (EntryRows(rows, np.ones(len(rows)), x_bound=1.0) for rows in (x, moved))
@@ -223,7 +237,7 @@ def _sides(x: FloatArray, record: FloatArray) -> tuple[EntryRows, EntryRows]:
 def _program(
     claim: Promise, score: str, rng: np.random.Generator, shape: tuple[int, int], index: int
 ) -> OutcomePair:
-    """Neighbours with entries mostly at the bound, under steps of many sizes."""
+    """A pair of neighbours near the bound, with a random step, and its laws under the program."""
     (d, rounds), n = shape, _RECORDS
     step = float(10.0 ** rng.uniform(-1, 1.5)) if index else "auto"
     facts = ProgramFacts(n, d, 1.0, _DENSITY)
@@ -237,7 +251,7 @@ def _program(
 
 
 def released_paths(calibration: ProgramCalibration, rows: EntryRows, trials: int) -> IntArray:
-    """Positions ``(trials,)`` of the paths of real releases."""
+    """Positions ``(trials,)`` of the paths of real releases in the list of all paths."""
     shape = (2 * rows.d,) * calibration.rounds
     paths = [release_program(rows, calibration, SystemRandomness()).path for _ in range(trials)]
     return np.asarray(np.ravel_multi_index(tuple(np.array(paths).T), shape))
@@ -249,11 +263,11 @@ def released_paths(calibration: ProgramCalibration, rows: EntryRows, trials: int
 def _simplex(
     claim: Promise, loss: Loss, rng: np.random.Generator, shape: tuple[int, int], index: int
 ) -> OutcomePair:
-    """Neighbours with entries mostly at the bound, at radii of many sizes."""
+    """A pair of neighbours near the bound, with a random radius, and its laws of histograms."""
     (d, draws), n = shape, _SIMPLEX_RECORDS
     radius = float(10.0 ** rng.uniform(-2, 1))
     made = calibrate_simplex(SimplexProblem(n, d, 1.0, radius, loss), claim, "auto", draws)
-    histograms = histograms_of(2 * d, made.draws)  # as many as are made
+    histograms = histograms_of(2 * d, made.draws)  # a wrong calibration may change the number
     x = _near_bounds(rng, index, n, d)
     first, second = _sides(x, -x[0])
     log_p, log_q = (
@@ -270,13 +284,13 @@ def _simplex(
 
 
 def histograms_of(options: int, draws: int) -> IntArray:
-    """Every histogram ``(k, options)`` of so many draws."""
+    """All histograms ``(k, options)`` of a number of draws."""
     count = math.comb(draws + options - 1, options - 1)
     if count > _MOST_HISTOGRAMS:
         raise ArgumentError(
             f"draws={draws}: {options} options have too many histograms to list; take fewer draws."
         )
-    # each by the positions of its dividers among draws and dividers
+    # one column at a time: every histogram so far is extended by each count that is still left
     found = np.zeros((1, 0), dtype=np.intp)
     left = np.array([draws], dtype=np.intp)
     for _ in range(options - 1):
@@ -296,10 +310,10 @@ def log_chances(histograms: IntArray, log_theta: FloatArray) -> FloatArray:
 
 
 def exact_minimiser(rows: EntryRows, problem: SimplexProblem) -> FloatArray:
-    """Log theta ``(2 d,)`` of a small case, from the definition alone.
+    """Log theta ``(2 d,)`` of the minimiser on the simplex, computed from the definition alone.
 
-    Newton's method on the KKT conditions in ``log theta``, with a step of mirror descent where
-    they do not get closer to being met.
+    It applies Newton's method to the KKT conditions in ``log theta``, and takes a step of mirror
+    descent where Newton's step does not halve their error.
     """
     signed, lam = problem.radius * rows.signed(), problem.penalty
     both = np.concatenate([signed, -signed], axis=1)
@@ -320,7 +334,7 @@ def exact_minimiser(rows: EntryRows, problem: SimplexProblem) -> FloatArray:
         ahead = special.log_softmax(logs + step)
         found = conditions_at(ahead)
         if not np.ptp(found) <= np.ptp(conditions) / 2:
-            # Newton's step overshot, which a step this short never does
+            # Newton's step was too long; a step of mirror descent this short never is
             ahead = special.log_softmax(logs - share / lam * conditions)
             found = conditions_at(ahead)
         logs, conditions = ahead, found

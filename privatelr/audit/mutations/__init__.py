@@ -1,8 +1,8 @@
-"""Bugs planted in the package on purpose, and how many of them the audit catches.
+"""Bugs that are planted in the package on purpose, and how many of them the audit catches.
 
-An audit that finds nothing says little before it is known what it would have found. Each bug is
-planted in the package as it runs, and the part of the audit that is to see it is run; no other
-test takes part.
+An audit that finds nothing means little unless it is known what it would find. So each bug is
+planted in the running package, and then the parts of the audit that should catch it are run. No
+other test takes part.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MUTATIONS: tuple[Mutation, ...] = (*OF_ROWS, *OF_MECHANISMS, *OF_CHOICES)
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A bug, and what of the audit saw it; empty if nothing did."""
+    """A planted bug, and the finding of the audit that caught it; empty if none did."""
 
     bug: str
     caught_by: str
 
     def line(self, wide: int = 60) -> str:
-        """As a line, with so many places for the bug."""
+        """The bug and what caught it, as a line whose first column has `wide` characters."""
         return f"{self.bug:<{wide}}{self.caught_by or 'NOT CAUGHT'}"
 
     __str__ = line
@@ -37,14 +37,15 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What came of planting bugs.
+    """The result of planting bugs.
 
     Attributes
     ----------
     shown : tuple of Shown
+        One entry for each bug.
     without : tuple of str
-        What the same parts of the audit find wrong in the package without a bug: if there is
-        anything, they prove nothing.
+        What the same parts of the audit find wrong in the package without a planted bug. It
+        should be empty; otherwise a caught bug proves nothing.
     """
 
     shown: tuple[Shown, ...]
@@ -52,16 +53,16 @@ class Score:
 
     @property
     def caught(self) -> int:
-        """How many bugs were seen."""
+        """The number of bugs that were caught."""
         return sum(bool(each.caught_by) for each in self.shown)
 
     @property
     def ok(self) -> bool:
-        """Whether every bug was, and nothing without one."""
+        """Whether every bug was caught, and nothing was found without one."""
         return self.caught == len(self.shown) and not self.without
 
     def to_json(self) -> str:
-        """The same as an object."""
+        """The result as a JSON object."""
         return json.dumps(
             {
                 "planted": len(self.shown),
@@ -86,14 +87,14 @@ class Score:
 def run(
     mutations: Sequence[Mutation] = MUTATIONS, *, report: Callable[[Shown], None] | None = None
 ) -> Score:
-    """Plant bugs one after the other, and run what of the audit is to see each.
+    """Plant bugs one after the other, and run the parts of the audit that should catch each.
 
     Parameters
     ----------
     mutations : sequence of Mutation
-        By default all there are, in one to three minutes.
+        By default all bugs, which takes one to three minutes.
     report : callable, optional
-        Called with each bug as soon as it is known what saw it.
+        Called with the result of each bug as soon as it is known.
 
     Returns
     -------
@@ -101,8 +102,8 @@ def run(
 
     Notes
     -----
-    The package is changed while this runs: nothing else may use it meanwhile. Afterwards it is as
-    it was.
+    The package is changed while this function runs, so nothing else may use it during that time.
+    Afterwards it is as before.
 
     **Privacy.** *Covered*: no data is involved. *Neighbours*: replace one record. *Assumed
     public*: everything. *Not covered*: bugs that are not planted.

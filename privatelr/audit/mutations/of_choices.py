@@ -1,4 +1,4 @@
-"""Bugs in mechanisms that choose, and in the account of what was spent."""
+"""Planted bugs in mechanisms that choose columns, corners or experts, and in ledgers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _(honest: Any, log_weights: FloatArray, s: float) -> FloatArray:
 
 
 def _fed_back(honest: Any, n: int, score: Any, fall: Any, s: float, *rest: Any) -> IntArray:
-    """Every round starts from the dense weights of the round before, and not from the others."""
+    """Every round starts from the dense weights of the round before, not from its log weights."""
     made, randomness = rest
     log_weights = np.zeros(n)
     path = np.empty(made.rounds, dtype=np.intp)
@@ -174,7 +174,7 @@ def _(honest: Any, *given: Any, times: int = 1) -> Any:
 def _(
     honest: Any, account: Any, guarantee: Any, events: Any = (), label: str = "", times: int = 1
 ) -> Any:
-    """And forgets it."""
+    """The refused charge is not recorded, and no error is raised."""
     try:
         return honest(account, guarantee, events, label, times=times)
     except GuaranteeError:
@@ -188,7 +188,7 @@ def _(honest: Any, ledger: Any) -> Any:
 
 @bug("charges to one part are kept apart", (accounting.PartAccount, "places"), LEDGER)
 def _(honest: Any, part: Any) -> Any:
-    """Two charges to one part count as if they were to two."""
+    """Two charges to one part count as charges to two different parts."""
     return ((part._ledger, f"{part._name} {uuid.uuid4().hex}"),)
 
 
@@ -209,13 +209,13 @@ bug("a ledger believes the events of a file", (accounting.statement, "require_ag
 
 @bug("a ledger spends its delta twice", accounting.kept_delta, LEDGER)
 def _(honest: Any, rule: Any, delta: float) -> float:
-    """Deltas of releases may take all of delta, beside the conversion of the others."""
+    """The whole delta is available twice: to releases with a delta, and to the conversion."""
     return delta
 
 
 @bug("types are read off values", of_array, TABLES)
 def _(honest: Any, values: Any) -> pd.Series:
-    """Arrays of objects become what pandas makes of all their values."""
+    """The type of an array of objects is inferred by pandas from all of its values."""
     return pd.Series(values.tolist())
 
 
@@ -229,9 +229,9 @@ if find_spec("dask"):
         return None
 
 
-if find_spec("dp_accounting"):  # without it the accounts are too close for one game to tell
+if find_spec("dp_accounting"):  # without it the accounts differ too little for a test to show it
 
     @bug("a ledger takes the least of accounts afterwards", accounting.is_within, LEDGER)
     def _least(honest: Any, kept: Any) -> Any:
-        """After the prices, the least of sums, divergences and distributions is taken."""
+        """The least of several accounts is taken after the prices were chosen by results."""
         return accounting.fits(kept.entries, kept.epsilon, kept.delta or 0.0)

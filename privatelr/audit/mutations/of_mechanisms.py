@@ -1,4 +1,4 @@
-"""Bugs in the size of noise, and in what is drawn, minimised and released under the right one."""
+"""Planted bugs in the size of noise, in draws, in minimisers, and in releases."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _Change = Callable[..., Any]
 def registered(
     name: str, part: str, *looks: Look, placement: Placement = "objective", kind: Any = PureDP
 ) -> Callable[[_Change], _Change]:
-    """As `bug`, of a part of a row of the table of mechanisms."""
+    """The same as `bug`, for one function of an entry of the table of mechanisms."""
 
     def plant(change: _Change) -> _Change:
         @bug(name, (registry.MECHANISMS, (placement, kind)), *looks)
@@ -65,7 +65,7 @@ _HIDDEN, _MOMENTS = noise("output, rho*"), noise("inference, epsilon = 1")
 
 
 def _less_noise(share: float, honest: Any, *given: Any) -> Calibration:
-    """The same law of this share of the size."""
+    """A calibration whose noise has the same law, but only this share of the right scale."""
     found: Calibration = honest(*given)
     match found.noise:
         case laws.SphericalLaplace() | laws.BlockLaplace() as law:
@@ -111,7 +111,7 @@ def _(honest: Any, *given: Any) -> Any:
 
 @registered("noise for a length is that for a sum of sizes", "calibrate", _PURE)
 def _(honest: Any, *given: Any) -> Any:
-    """It is their length that is held of rows."""
+    """The noise is made for rows of bounded l1 norm, but only the l2 norm of rows is bounded."""
     return _with_blocks(honest(*given), lambda block: replace(block, norm="l1"))
 
 
@@ -208,7 +208,7 @@ def _(honest: Any, rho: float, delta: float) -> float:
 
 
 def _along(direction: list[Any], reach: Any, arithmetic: Any) -> list[Any]:
-    """A vector of this direction and length."""
+    """A vector of this direction and of length `reach`."""
     length = arithmetic.sqrt(noise_laws.total([x * x for x in direction]))
     return [x * reach / length for x in direction]
 
@@ -230,7 +230,7 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
 
 @bug("a draw in blocks is one dimension short", (laws.BlockLaplace, "transform"), DRAWS)
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-    """The reach has shape d, and not d + 1."""
+    """The length has a gamma distribution of shape d instead of d + 1."""
     sizes = noise_laws.exponentials(uniforms[: law.dimension + 1], arithmetic)
     shrink = noise_laws.total(sizes[:-1]) / noise_laws.total(sizes)
     return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
@@ -286,7 +286,7 @@ def _(honest: Any, rows: Any, calibration: Any, draws: Any, solver: Any) -> Any:
 
 
 def _minimum(given: Objective, shares: FloatArray) -> FloatArray:
-    """The minimum with these shares of the penalty of each coefficient."""
+    """The minimiser ``(d,)`` if the penalty of each coefficient is multiplied by its share."""
     bare = replace(given, lambda_=0.0)
 
     def value(w: FloatArray) -> tuple[float, FloatArray]:
@@ -309,13 +309,13 @@ def _(honest: Any, given: Objective, *others: Any) -> FloatArray:
 
 @bug("the intercept is not regularised", _MINIMUM, RELEASES)
 def _(honest: Any, given: Objective, *others: Any) -> FloatArray:
-    # next to nothing, so that there is a minimum whatever the rows are
+    # a small share and not zero, because without a penalty there may be no minimum
     return _minimum(given, np.array([0.01, *[1.0] * (given.rows.d - 1)]))
 
 
 @bug("a minimum is not waited for", _MINIMUM, RELEASES)
 def _(honest: Any, given: Objective, *others: Any) -> FloatArray:
-    """A few steps down the slope stand in for it."""
+    """The result of a few gradient steps is released instead of the minimum."""
     w = np.zeros(given.rows.d)
     bend = given.loss.curvature_bound * given.rows.radius**2 + given.lambda_
     for _ in range(10):
@@ -354,7 +354,7 @@ def _(honest: Any, rows: Any, calibration: Any, draws: Any, solver: Any) -> Any:
 
 @bug("digits depend on the data", (perturbation, "rounded_sum"), RELEASES)
 def _(honest: Any, centre: Any, drawn: Any, grid: float) -> FloatArray:
-    """They are kept by the size of the minimum, which tells of it."""
+    """The rounding depends on the size of the minimum, and so reveals it."""
     found = honest(centre, drawn, grid)
     size = float(np.abs(found).max())
     coarse = grid * 2.0 ** round(np.log2(max(size / grid, 1.0) * 1e-4 + 1.0))

@@ -1,4 +1,4 @@
-"""Bugs on the way from a formula to rows."""
+"""Planted bugs in the code that makes bounded rows from a formula and a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _(honest: Any, bound: float, intercept: float | None) -> float:
 
 @bug("rows are not shortened", None, FRONT, rows("frame"))
 def _trusted() -> Iterable[Any]:
-    """Rows are taken as they are, if their numbers are finite."""
+    """Finite rows are used as they are, whatever their length."""
     yield (row_bounds, "_shortened"), lambda honest, x, bound: x
     yield (RowBounds, "_kept"), lambda honest, held, x: np.isfinite(x).all(axis=1)
 
@@ -67,10 +67,10 @@ def _(honest: Any, *given: Any, projection: Any, **limit: Any) -> Any:
 
 
 class _Unsummed(sparse.csr_array):  # type: ignore[misc]
-    """Stores an entry in as many parts as it was given."""
+    """A sparse matrix that keeps duplicate entries apart."""
 
     def sum_duplicates(self) -> None:
-        """Leave them as they are."""
+        """Do nothing, where SciPy adds up duplicate entries."""
 
 
 @bug("entries that a sparse matrix stores in parts are not added up", None, rows("sparse matrix"))
@@ -128,7 +128,7 @@ bug(
 
 @bug("the range of an interaction is too small, and rows are trusted", None, rows("frame"))
 def _() -> Iterable[Any]:
-    """A row is taken to be as long as its declared terms say, which forget an interaction."""
+    """Rows are not shortened, and the declared radius of an interaction is too small."""
 
     def plan(honest: Any, formula: Any, variables: Any) -> Any:
         factors, columns = honest(formula, variables)

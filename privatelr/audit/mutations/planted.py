@@ -1,4 +1,4 @@
-"""A bug in the package for as long as a block lasts, and the parts of the audit that look."""
+"""How a bug is planted in the package while a ``with`` block runs, and the audits that look."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ from privatelr.privacy import PureDP
 from privatelr.types import Placement
 
 CAUGHT = (checks.VIOLATION, DIFFERS)
-"""Verdicts on what an audit has seen."""
+"""With these verdicts an audit has caught a bug."""
 _SEED = 20_240_229
 _Change = TypeVar("_Change", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """What stands in the place of something while a bug is planted.
+    """A replacement of one attribute or one entry of a dict, while a bug is planted.
 
     Attributes
     ----------
     owner : module, class or dict
+        The object that is changed.
     name : str or key of a dict
+        The attribute or the key whose value is replaced.
     value : object
+        The value that replaces it.
     """
 
     owner: Any
@@ -51,7 +54,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A part of the audit: its name, and what it looks at with which random numbers."""
+    """A part of the audit: its name, and a function from random numbers to checks and rows."""
 
     name: str
     work: Callable[[np.random.Generator], Iterable[checks.Check | Row]]
@@ -59,16 +62,16 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A bug, how to plant it, and the parts of the audit that are to catch it.
+    """A bug, how to plant it, and the parts of the audit that should catch it.
 
     Attributes
     ----------
     name : str
         The bug in a few words.
     swaps : callable
-        Makes the swaps when it is planted.
+        Returns the swaps that plant the bug.
     looks : tuple of Look
-        The first that sees it has caught it.
+        Parts of the audit, which run in this order until one of them catches the bug.
     """
 
     name: str
@@ -76,9 +79,10 @@ class Mutation:
     looks: tuple[Look, ...]
 
     def caught_by(self) -> str:
-        """What saw the bug, in words; empty if nothing did.
+        """The finding that caught the bug, in words; empty if none did.
 
-        What could not be audited has not been caught: an error may have any reason.
+        An audit that raises an error has not caught the bug, because the error may have any
+        reason.
         """
         with planted(self.swaps()):
             for look in self.looks:
@@ -89,7 +93,7 @@ class Mutation:
 
 
 def everywhere(function: Any, value: Any) -> list[Swap]:
-    """Swaps of a function in every module of the package that has it by its name."""
+    """Swaps of a function in every module of the package that holds it in its namespace."""
     return [
         Swap(module, name, value)
         for path, module in list(sys.modules.items())
@@ -100,10 +104,12 @@ def everywhere(function: Any, value: Any) -> list[Swap]:
 
 
 def in_place_of(place: Any, change: Any) -> list[Swap]:
-    """Swaps that call `change` where the package calls something else, which it gets first.
+    """Swaps after which the package calls `change` instead of the function at `place`.
 
-    A place is a function, which is swapped everywhere, or a pair of a module, class or dict and a
-    name. What a dict holds is changed once, and what is not called is a new value itself.
+    A place is a function, which is replaced in all modules, or a pair of a name and the module,
+    class or dict that holds it. The first argument of `change` is the function that it replaces.
+    An entry of a dict is replaced by ``change(entry)``. A `change` that is not callable is itself
+    the new value.
     """
     owner, name = place if isinstance(place, tuple) else (None, "")
     if isinstance(owner, dict):
@@ -123,9 +129,9 @@ def in_place_of(place: Any, change: Any) -> list[Swap]:
 def list_bug(
     bugs: list[Mutation], name: str, place: Any, *looks: Look
 ) -> Callable[[_Change], _Change]:
-    """A decorator of what `in_place_of` calls: lists it as a bug of this name.
+    """A decorator that adds a bug to a list; it decorates the `change` of `in_place_of`.
 
-    Without a place, what is decorated yields places and changes.
+    If `place` is None, the decorated function yields pairs of a place and a change instead.
     """
 
     def plant(change: _Change) -> _Change:
@@ -141,7 +147,7 @@ def list_bug(
 
 @contextmanager
 def planted(swaps: Iterable[Swap]) -> Iterator[None]:
-    """The package with a bug in it; nothing that it computed before or meanwhile is remembered."""
+    """Plant a bug for a ``with`` block; caches of the package are cleared before and after it."""
     with ExitStack() as undone:
         undone.callback(forget)
         for swap in swaps:
@@ -154,7 +160,7 @@ def planted(swaps: Iterable[Swap]) -> Iterator[None]:
 
 
 def forget() -> None:
-    """Clear what functions of the package remember of their results."""
+    """Clear the caches of all functions of the package."""
     modules = [module for name, module in sys.modules.items() if name.startswith("privatelr")]
     for held in [value for module in modules for value in list(vars(module).values())]:
         clear = getattr(held, "cache_clear", None)
@@ -163,22 +169,22 @@ def forget() -> None:
 
 
 def wrongs(look: Look) -> Iterator[tuple[str, str]]:
-    """All that a look finds wrong: what was looked at, and the verdict."""
+    """Everything that a part of the audit finds wrong, as pairs of its title and its verdict."""
     try:
         for found in look.work(np.random.default_rng(_SEED)):
             if not found.holds:
                 yield found.title, found.verdict
-    except Exception as failure:  # with a bug in the package anything may happen
+    except Exception as failure:  # a package with a bug may raise anything
         yield look.name, checks.could_not(failure)
 
 
 def times(factor: float) -> Callable[..., Any]:
-    """A change that multiplies what is returned."""
+    """A change that multiplies the returned number by a factor."""
     return lambda honest, *given, **named: factor * honest(*given, **named)
 
 
 def nothing(*given: Any, **named: Any) -> None:
-    """A change that does nothing."""
+    """A change that does nothing and returns None."""
 
 
 # -- the parts of the audit -----------------------------------------------------------------------
@@ -190,12 +196,12 @@ _ALPHA = 1e-6
 
 
 def rows(*kinds: str) -> Look:
-    """Rows of random formulas, of these kinds."""
+    """The audit of rows from random formulas, for these kinds of rows."""
     return Look(f"rows, {', '.join(kinds)}", lambda rng: audit_rows(rng, 4, kinds))
 
 
 def row(placement: Placement, loss: str = "logistic") -> Look:
-    """The row of a pure claim: the worst pair, samples, and whether releases have their law."""
+    """The table row of a pure claim: worst pair, sampled bound, and the law of real releases."""
     request = Request(PureDP(1.0), placement, None, "free", "keep")
     return Look(
         f"row, {placement}, {loss}",
@@ -204,7 +210,7 @@ def row(placement: Placement, loss: str = "logistic") -> Look:
 
 
 def noise(only: str) -> Look:
-    """What noise is worth, of these subjects."""
+    """The audit of the noise of mechanisms whose subject matches the pattern `only`."""
     return Look(f"noise, {only}", lambda rng: audit_noise(1.0, only))
 
 

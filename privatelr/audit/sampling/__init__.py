@@ -1,1 +1,1 @@
-"""What sampled outputs show: laws of releases, and lower bounds on the loss."""
+"""Audits by sampling: tests of the laws of releases, and lower bounds on the privacy loss."""

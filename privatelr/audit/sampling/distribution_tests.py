@@ -1,11 +1,12 @@
-"""Whether real releases are those that the audit reasons about: in law, and digit by digit.
+"""Tests that real releases are the ones whose privacy loss the audit computes.
 
-Modelled releases are made many at once, in doubles. Their noise comes from the recipe of its law,
-as a real release's does, or from the definition of the law.
+One test compares distributions: that of real releases, and that of modelled ones. Modelled
+releases are computed many at once, in doubles. Their noise comes from the package's sampler of
+the law, or from the definition of the law and NumPy's samplers.
 
-The law of a release can hide a small slip from any sample. With noise that the audit puts in, the
-release is one vector, and it is there or it is not: the exact minimiser of the tilted sum, and the
-moments at it.
+A small error in a release can be too small to show in any sample. So another test hands in the
+noise: then there is one right release, the exact minimiser of the tilted sum or the moments at
+given coefficients, and the test compares the numbers themselves.
 """
 
 from __future__ import annotations
@@ -44,25 +45,27 @@ from privatelr.types import Block, FloatArray, Placement, parts_of
 
 PART = "release"
 _RECORDS, _RECORDS_MANY = 40, 400
-"""Numbers of records of a small dataset, and of one where w shows in the moments."""
+"""A small dataset has the first number of records. With the second number, the moments depend on
+w by more than their noise."""
 _MODELLED, _MOST = 20, 20_000
-"""Number of modelled releases beside a real one, which is far slower, and the largest number."""
+"""For each real release, which is slow, the first number of modelled ones is made, and at most the
+second number in all."""
 _EVIDENCE = 6.0
-"""Digits of evidence that chance alone may give."""
+"""A check of draws fails above this ``-log10`` of its p-value."""
 _BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(1, 1.0))
 _APART = (Block(1, 0.5), Block(1, 1.0, "l2"), Block(1, 1.0))
 _CLOSE = 1e-8
-"""The part of the size of a minimiser that the audit's own doubles lose."""
+"""A minimiser that the audit computes in doubles has at most this relative rounding error."""
 
 Sampler = Callable[[NoiseLaw, int, np.random.Generator], FloatArray]
-"""Draws ``(count, dimension)`` of a law."""
+"""A sampler returns draws ``(count, dimension)`` from a law."""
 
 
 # -- modelled releases, many at once ----------------------------------------------------------
 
 
 def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
-    """As `draw_many`, by the definition of the law and NumPy's samplers, not by its recipe."""
+    """The same as `draw_many`, but by the definition of the law and NumPy's samplers."""
     match law:
         case SphericalLaplace():
             direction = rng.standard_normal((count, law.dimension))
@@ -74,7 +77,7 @@ def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> F
             reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
             unit = np.empty((count, law.dimension))
             for columns, part in parts_of(law.blocks):
-                # uniform in the ball of radius one of the norm of the part
+                # uniform in the unit ball of the norm of this part
                 if part.norm == "l1":
                     sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
                     within = rng.choice(np.array([-1.0, 1.0]), sizes.shape) * sizes
@@ -111,9 +114,9 @@ def release_both_many(
     rng: np.random.Generator,
     sampler: Sampler = draw_many,
 ) -> FloatArray:
-    """Independent releases ``(count, d + d (d + 1))`` of coefficients and moments at them.
+    """Independent releases ``(count, d + d (d + 1))`` of coefficients and the moments at them.
 
-    ``(count, d)`` of a plan that buys no moments.
+    For a plan without moments the shape is ``(count, d)``.
     """
     w, moments = release_many(plan.coefficients, data, count, rng, sampler), plan.moments
     if moments is None:
@@ -126,7 +129,11 @@ def release_both_many(
 
 
 def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
-    """Rows in a ball, in blocks, of one class, of both kinds, and with records of no use."""
+    """Small datasets of all kinds.
+
+    Their rows lie in a ball, in blocks, in blocks with a single class, in blocks of two norms, and
+    in a ball with records that cannot be used.
+    """
     x = rng.standard_normal((_RECORDS, 2))
     y = np.where(rng.random(_RECORDS) < 0.7, 1.0, -1.0)
     yield DenseRows(x, y, bound=1.0, intercept=None)
@@ -143,19 +150,26 @@ def _facts(rows: DenseRows, loss: Loss) -> Problem:
 
 
 def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
-    """Evidence that the releases of the package differ from those that are audited.
+    """The p-value of the hypothesis that real releases have the law of the modelled ones.
 
-    Draws releases of small datasets with noise of the operating system, as a user does: of rows
-    in a ball and in blocks, of one class only, and with records that cannot be used. Compares
-    them with modelled ones (Kolmogorov and Smirnov): each coefficient, and the distance from the
-    middle; of a request that buys moments what they differ by from their query at the released
-    coefficients, and whether that noise goes with itself or with the coefficients. Returns the
-    smallest p-value times the number of comparisons.
+    Real releases of `small_datasets` draw their noise from the operating system, as those of a
+    user do. Tests of Kolmogorov and Smirnov compare each coefficient, and its vector's distance
+    from the median. If the request buys moments, they also compare the noise of the moments
+    (the released moments less their query at the released coefficients), its correlation within
+    itself, and its correlation with the coefficients.
 
     Parameters
     ----------
+    request : Request
+    loss : Loss
     count : int
-        Releases of each dataset.
+        Number of real releases of each dataset.
+    rng : Generator
+
+    Returns
+    -------
+    float
+        The smallest p-value times the number of comparisons, at most 1.
     """
     pvalues: list[float] = []
     further = [_two_records()] if request.spend == "inference" else []
@@ -175,11 +189,12 @@ def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Gene
 
 
 def _two_records() -> DenseRows:
-    """Two records, each so often that w shows in the moments beside their noise.
+    """Many copies of two covariate vectors, so that the moments depend on w by more than noise.
 
-    One has nearly always the same label, where the logistic loss bends unevenly, and one either
-    label as often, where the Huber loss has no bend but near by. Moments that are computed
-    elsewhere than at the released w differ there.
+    One vector has nearly always the same label: there the curvature of the logistic loss changes
+    with the margin. The other has both labels equally often: its margins are near zero, where the
+    Huber loss has no curvature, but has some at margins not far away. So moments that are computed
+    at another w than the released one differ.
     """
     half = np.arange(_RECORDS_MANY // 2)
     x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)
@@ -190,7 +205,7 @@ def _two_records() -> DenseRows:
 def _views(
     plan: StagedCalibration, data: SignedRows, releases: FloatArray, reference: FloatArray
 ) -> list[FloatArray]:
-    """Numbers ``(count,)`` whose laws would show a slip in the noise or in the query."""
+    """Functions ``(count,)`` of releases whose laws change if the noise or the query is wrong."""
     d = plan.coefficients.problem.d
     w, middles = releases[:, :d], reference[:, :d]
     centre = np.median(middles, axis=0)
@@ -212,7 +227,7 @@ def _views(
 
 
 def _same_law(ours: list[FloatArray], theirs: list[FloatArray]) -> Iterator[float]:
-    """p-values of two-sample tests of Kolmogorov and Smirnov, for many observations."""
+    """The p-values of two-sample Kolmogorov-Smirnov tests, by their limit for large samples."""
     for first, second in zip(ours, theirs, strict=True):
         pooled = np.concatenate([first, second])
         reached = [
@@ -224,10 +239,10 @@ def _same_law(ours: list[FloatArray], theirs: list[FloatArray]) -> Iterator[floa
 
 
 def audit_draws(rng: np.random.Generator, count: int) -> Iterator[Check]:
-    """Draws of the operating system against the definition of each law.
+    """Compare noise that is drawn from the operating system with the definition of each law.
 
-    Each coordinate, the length, sums and differences of neighbours, and what share of the length
-    the largest coordinate has.
+    The tests compare the laws of each coordinate, of the length, of sums and differences of
+    adjacent coordinates, and of the share of the largest coordinate in the length.
     """
     block = BlockLaplace((Block(1, 1.2, "l2"), Block(2, 1.5), Block(2, 1.2, "l2")), 2.0)
     for law in (SphericalLaplace(3, 2.0), GaussianNoise(3, 0.7), block):
@@ -250,11 +265,11 @@ def _compare_draws(
     yield Check("draws", subject, max(evidence, 0.0), _EVIDENCE)
 
 
-# -- digit by digit ---------------------------------------------------------------------------
+# -- real releases, with given noise ----------------------------------------------------------
 
 
 def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
-    """A check for each mechanism and loss, over datasets in balls, in blocks, and of one class."""
+    """A check of `small_datasets` for each mechanism and loss, with noise that is handed in."""
     yield from guarded(PART, "fresh noise", _fresh, epsilon)
     placements = [placement for placement, kind in mechanisms.MECHANISMS if kind is PureDP]
     for placement in placements:  # under other claims they release by the same functions
@@ -271,18 +286,18 @@ def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
 
 @dataclass(frozen=True, eq=False)
 class _Recorded(SystemRandomness):
-    """Randomness that keeps what it gave."""
+    """Randomness that records its draws."""
 
     given: list[tuple[RandomVector, Draw]] = field(default_factory=list)
 
     def draw(self, recipe: RandomVector) -> Draw:
-        """A draw of the operating system, written down."""
+        """A draw from the operating system; it is appended to `given`."""
         self.given.append((recipe, super().draw(recipe)))
         return self.given[-1][1]
 
 
 def _fresh(epsilon: float) -> Iterator[Check]:
-    """Each law of a plan is drawn from once, and that draw is used."""
+    """Check that each noise law of a plan is drawn from once, and that this draw is used."""
     request = Request(PureDP(epsilon), "objective", None, "free", "keep", "inference")
     plan = mechanisms.calibrate_all(request, Problem(40, 2, LOSSES["logistic"], 1.0))
     recorded = _Recorded()
@@ -303,7 +318,7 @@ def _fresh(epsilon: float) -> Iterator[Check]:
 def _worst(
     subject: str, off: Callable[[DenseRows], float], rng: np.random.Generator
 ) -> Iterator[Check]:
-    """The largest of how far releases are off; what is not a number is the largest."""
+    """Check the largest error of a release over all small datasets; NaN counts as the largest."""
     yield Check(PART, subject, float(np.max([off(rows) for rows in small_datasets(rng)])), 1.0)
 
 
@@ -317,7 +332,7 @@ def _calibrated(
 def _off_minimum(
     placement: Placement, loss: Loss, epsilon: float, rng: np.random.Generator, rows: DenseRows
 ) -> float:
-    """How far a release is from what it should be, over what it may be; infinite off the grid."""
+    """The error of a release over the largest error allowed; infinite if it is not on the grid."""
     calibration = _calibrated(rows, loss, epsilon, placement)
     b = draw_by_definition(calibration.noise, 1, rng)
     silence = FloatDraw(np.zeros(calibration.shield.dimension))
@@ -336,7 +351,7 @@ def _off_minimum(
 
 
 def _off_query(loss: Loss, epsilon: float, rng: np.random.Generator, rows: DenseRows) -> float:
-    """How far moments are from their query and noise, over what they may be."""
+    """The error of released moments over the largest error allowed."""
     problem = _calibrated(rows, loss, epsilon).problem
     moments = calibrate_moments(problem, PureDP(epsilon))
     w = rng.standard_normal(rows.d) / problem.radius

@@ -1,8 +1,9 @@
 """Lower bounds on the privacy loss from outputs alone, for any mechanism (privacy.md 11).
 
-The outputs of each dataset are split in two. The first halves choose a score, an event
-``score >= t`` and which dataset it speaks for; the second halves count the event. The bound
-holds except with probability alpha, whatever the score is (Clopper and Pearson 1934).
+The outputs of each dataset are split in two halves. The first halves choose a score, an event
+``score >= t``, and the dataset under which the event is to be more probable. The second halves
+count the event. The bound fails with probability at most alpha, whatever the score is (Clopper
+and Pearson 1934).
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from privatelr.errors import ArgumentError, require_number, show
 from privatelr.types import FloatArray
 
 _THRESHOLDS = 1000
-"""Number of thresholds over all ranks, and number in the upper tail, that are tried."""
+"""This number of thresholds is tried over all ranks, and as many in the upper tail."""
 _FEWEST_TRIALS = 20
-"""Smallest number of runs on each dataset."""
+"""A mechanism is run at least this number of times on each dataset."""
 _CAUTION = 0.1
-"""The choice of an event is made at this part of alpha, or luck would favour small ones."""
+"""The event is chosen by bounds at alpha times this; otherwise chance would favour rare events."""
 
 Evidence = Callable[[FloatArray, FloatArray], FloatArray]
-"""What is proven by an event of probability at least p on one side, at most q on the other."""
+"""A function from p and q to the loss that is proven by an event whose probability is at least p on
+one side and at most q on the other."""
 
 
 @suggests_arguments
@@ -41,40 +43,40 @@ def epsilon_lower_bound(
     score: Score | None = None,
     rng: np.random.Generator | None = None,
 ) -> float:
-    """Epsilon that a mechanism has at least, from its outputs.
+    """A lower bound on the epsilon of a mechanism, from its outputs.
 
     Parameters
     ----------
     mechanism : callable
-        ``mechanism(data, rng)`` returns a number, a vector, or a fit, which counts as its
-        coefficients in scaled units and the moments if it bought them. An exception, a warning
-        and a NaN are outputs like any other.
+        ``mechanism(data, rng)`` returns a number, a vector, or a fit. The output of a fit is its
+        coefficients in scaled units, and its moments if it bought inference. Exceptions, warnings
+        and NaN count as outputs, too.
     data, neighbour
-        What the mechanism takes; they should differ in one record.
+        Two arguments of the mechanism; they should differ in one record.
     trials : int
-        Runs on each of the two.
+        Number of runs on each of the two.
     alpha : float
         Probability that the bound is wrong.
     score : callable, optional
-        Log likelihood ratio ``(m,)`` of outputs ``(m, k)``, data over neighbour, where it is
+        The log likelihood ratio ``(m,)`` of outputs ``(m, k)``, data over neighbour, if it is
         known. By default a classifier is learned.
     rng : Generator, optional
 
     Returns
     -------
     float
-        A lower bound on the epsilon of pure differential privacy, 0 if nothing was seen.
+        A lower bound on the epsilon of pure differential privacy; 0 if the outputs prove none.
 
     Raises
     ------
     ArgumentError
-        If the mechanism never returns and always raises the same, or if its outputs are
+        If the mechanism never returns and always raises the same error, or if its outputs are
         nearly all different and neither numbers nor vectors.
 
     Notes
     -----
-    **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: whatever pair is
-    given. *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
+    **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: the given pair.
+    *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
     first, second = run_both(mechanism, data, neighbour, trials, rng)
     return epsilon_from_outputs(first, second, alpha=alpha, score=score)
@@ -92,12 +94,14 @@ def delta_lower_bound(
     score: Score | None = None,
     rng: np.random.Generator | None = None,
 ) -> float:
-    """Delta that a mechanism has at least at this epsilon; as `epsilon_lower_bound`.
+    """A lower bound on the delta of a mechanism at an epsilon, from its outputs.
+
+    The other parameters are those of `epsilon_lower_bound`.
 
     Notes
     -----
-    **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: whatever pair is
-    given. *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
+    **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: the given pair.
+    *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
     require_number(ArgumentError, "epsilon", epsilon, "a number from 0", at_least=0)
     first, second = run_both(mechanism, data, neighbour, trials, rng)
@@ -129,7 +133,7 @@ def run_both(
 def epsilon_from_outputs(
     first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
 ) -> float:
-    """`epsilon_lower_bound` for outputs that are already there."""
+    """A lower bound on epsilon, as `epsilon_lower_bound`, from outputs that already exist."""
     return _bound(first, second, lambda p, q: np.log(p) - np.log(q), alpha, score)
 
 
@@ -142,7 +146,7 @@ def delta_from_outputs(
     alpha: float = 1e-3,
     score: Score | None = None,
 ) -> float:
-    """`delta_lower_bound` for outputs that are already there."""
+    """A lower bound on delta, as `delta_lower_bound`, from outputs that already exist."""
     return _bound(first, second, lambda p, q: p - np.exp(epsilon) * q, alpha, score)
 
 
@@ -150,10 +154,10 @@ def delta_from_outputs(
 def rho_from_outputs(
     first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
 ) -> float:
-    """Rho of zero-concentrated privacy, at least.
+    """A lower bound on the rho of zero-concentrated privacy, from outputs that already exist.
 
-    The divergence of the two laws of one event is at most that of the outputs, and of order 1
-    it is at most rho.
+    It is the Kullback-Leibler divergence between the two laws of an event. That is at most the
+    divergence between the laws of the outputs, which is at most rho.
     """
 
     def divergence(p: FloatArray, q: FloatArray) -> FloatArray:
@@ -172,12 +176,12 @@ def _bound(
     scores = learned(first), learned(second)
     choosing = [side[:cut] for side, cut in zip(scores, half, strict=True)]
     held = [side[cut:] for side, cut in zip(scores, half, strict=True)]
-    # the event ``sign * score >= threshold`` that proves most on the outputs that choose it;
-    # the sign says which dataset it speaks for
+    # the event ``sign * score >= threshold`` that proves the largest loss on the first halves; the
+    # sign says under which dataset the event is more probable
     most, event = -np.inf, (1, 0.0)
     for sign in (1, -1):
         sides = [sign * side for side in choosing][::sign]
-        # over the ranks of the scores evenly, and closer together in the upper tail
+        # thresholds are spread evenly over the ranks of the scores, and more densely in the tail
         pooled = np.sort(np.concatenate(sides))[::-1]
         even = np.linspace(0, len(pooled) - 1, _THRESHOLDS)
         tail = np.geomspace(1, len(pooled), _THRESHOLDS) - 1
@@ -194,9 +198,10 @@ def _bound(
 def _proven(
     evidence: Evidence, sides: list[FloatArray], thresholds: FloatArray, alpha: float
 ) -> FloatArray:
-    """What scores of at least the thresholds prove: the first side has more of them.
+    """The losses ``(m,)`` proven by the events that a score is at least each of m thresholds.
 
-    Each of the two probabilities is wrong with at most alpha / 2.
+    The events are more probable on the first side. Each of the two bounds on their probabilities
+    fails with probability at most alpha / 2.
     """
     trials, others = map(len, sides)
     hits, misses = (

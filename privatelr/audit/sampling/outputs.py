@@ -1,7 +1,7 @@
-"""What a mechanism put out, trial by trial, and scores that order its outputs.
+"""The outputs of repeated runs of a mechanism, and scores that tell two datasets apart by them.
 
-Any score gives valid bounds, because it is fixed before the outputs that are counted are
-seen; a good one gives large bounds.
+A score is fixed before the outputs that are counted are seen. So any score gives valid lower
+bounds, and a good one gives large bounds.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from privatelr.results import FitRecord
 from privatelr.types import FloatArray, IntArray
 
 Mechanism = Callable[[Any, np.random.Generator], Any]
-"""``mechanism(data, rng)`` returns a number, a vector or a fit, or raises: all are outputs."""
+"""``mechanism(data, rng)`` returns a number, a vector or a fit; an exception is an output, too."""
 
 Observation = tuple[str, FloatArray | None]
-"""A symbol, and the vector that came with it."""
+"""An output as a symbol and a vector; words in the symbol describe any other kind of output."""
 
 VALUE = "value"
 _ATOM = 0.01
-"""A vector with this share of the outputs is a symbol of its own."""
+"""A vector gets a symbol of its own if at least this share of the outputs is equal to it."""
 _REFUSED, _SAID = "refused: ", "said: "
 _NEARLY_ALL = 0.9
-"""The share of runs that counts as nearly every run."""
+"""Outputs are refused if at least this share of the runs has an output of its own."""
 _ADDRESS = " at 0x"
-"""What the text of an object holds that has not defined one."""
+"""The default text of a Python object contains this, and an address that differs in each run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outputs:
-    """Outputs of repeated runs.
+    """Outputs of repeated runs of a mechanism.
 
     Attributes
     ----------
     codes : ndarray of shape (trials,)
-        Positions in `names`.
+        The position of each output's symbol in `names`.
     names : tuple of str
-        Symbols: ``"value"``, or in words what came in its place or with it, such as an
-        exception, a warning, or what is not a number.
+        Symbols. The symbol of a finite vector is ``"value"``; other symbols say in words what came
+        instead of it or with it: an exception, a warning, or entries that are not finite.
     values : ndarray of shape (trials, k)
-        The vectors, zeros where there was none.
+        The vectors, with zeros for outputs that have none.
     """
 
     codes: IntArray
@@ -60,11 +60,11 @@ class Outputs:
         return len(self.codes)
 
     def take(self, index: slice) -> Outputs:
-        """Some of the trials."""
+        """The outputs of some of the trials."""
         return Outputs(self.codes[index], self.names, self.values[index])
 
     def by_symbol(self) -> dict[str, IntArray]:
-        """Trials of each symbol that occurs."""
+        """The positions of the trials of each symbol that occurs."""
         found = {name: np.flatnonzero(self.codes == at) for at, name in enumerate(self.names)}
         return {name: trials for name, trials in found.items() if trials.size}
 
@@ -72,14 +72,14 @@ class Outputs:
 def observe(
     mechanism: Mechanism, data: Any, trials: int, rng: np.random.Generator
 ) -> list[Observation]:
-    """Run the mechanism again and again; nothing that it does stops the audit."""
+    """Run the mechanism `trials` times; its exceptions are observations, and stop nothing."""
     observed = []
     for _ in range(trials):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 symbol, vector = _read(mechanism(data, rng))
-            except Exception as refusal:  # whatever it is, the caller of the mechanism sees it
+            except Exception as refusal:  # a user of the mechanism would see any exception
                 symbol, vector = f"{_REFUSED}{type(refusal).__name__}: {refusal}", None
         warned = {f"warned: {type(w.message).__name__}: {w.message}" for w in caught}
         observed.append(("; ".join([symbol, *sorted(warned)]), vector))
@@ -102,13 +102,13 @@ def _read(found: Any) -> Observation:
 
 
 def require_outputs(first: Sequence[Observation], second: Sequence[Observation]) -> None:
-    """Refuse runs from which no attacker learns anything, whatever the mechanism is.
+    """Raise an error if the outputs can show nothing, because the mechanism is not a usable one.
 
     Raises
     ------
     ArgumentError
-        If the mechanism never returned, on either dataset and in one way, or if what it
-        returned is nearly always new and neither a number nor a vector.
+        If every run on either dataset raised the same error, or if nearly every run returned
+        something new that is neither a number nor a vector.
     """
     symbols = {symbol for symbol, _ in [*first, *second]}
     refused = all(symbol.startswith(_REFUSED) for symbol in symbols)
@@ -131,7 +131,7 @@ def require_outputs(first: Sequence[Observation], second: Sequence[Observation])
 
 
 def gather(first: Sequence[Observation], second: Sequence[Observation]) -> tuple[Outputs, Outputs]:
-    """Two lists of observations as outputs of one width, that of most vectors."""
+    """Make two lists of observations `Outputs` of one width, that of most vectors."""
     widths = Counter(len(vector) for _, vector in [*first, *second] if vector is not None)
     width = widths.most_common(1)[0][0] if widths else 0
     return _collect(first, width), _collect(second, width)
@@ -152,7 +152,7 @@ def _collect(observed: Sequence[Observation], width: int) -> Outputs:
 
 @suggests_arguments
 def outputs_of(vectors: FloatArray) -> Outputs:
-    """Outputs that are already there: numbers ``(trials,)`` or vectors ``(trials, k)``."""
+    """Make `Outputs` of numbers ``(trials,)`` or vectors ``(trials, k)``."""
     try:
         values = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError):
@@ -168,25 +168,27 @@ def outputs_of(vectors: FloatArray) -> Outputs:
 
 
 Score = Callable[[FloatArray], FloatArray]
-"""Scores ``(m,)`` of output vectors ``(m, k)``: the log likelihood ratio where it is known."""
+"""A function from output vectors ``(m, k)`` to scores ``(m,)``, ideally log likelihood ratios."""
 
 _TRAINING = 40_000
-"""Largest number of outputs on each side from which a classifier is learned."""
+"""A classifier is learned from at most this number of outputs of each dataset."""
 _FEWEST = 50
-"""Smallest number of outputs on each side from which a classifier is learned."""
+"""A classifier is learned only from at least this number of outputs of each dataset."""
 _RIDGE = 1e-3
-"""Penalty of the classifier, for each output, over the mean square of a feature."""
+"""The penalty of the classifier is this per output, times the mean square of a feature."""
 _FAR = 6.0
-"""Deviations beyond which an output is not central, and is clipped."""
+"""Outputs are clipped at this number of standard deviations."""
 _FEW, _MODERATE = 3, 10
-"""Numbers of coordinates up to which there are features of three and of two of them."""
+"""Products of three coordinates are features up to the first number of coordinates, and products
+of two up to the second."""
 
 
 def learn(first: Outputs, second: Outputs, known: Score | None) -> Callable[[Outputs], FloatArray]:
     """Learn scores ``(trials,)`` from outputs of both datasets.
 
-    They are the log odds of the symbol, plus within a symbol what a classifier says of the vector,
-    or `known` in its place.
+    A score is the log odds of the symbol, plus the score of the vector by a classifier that is
+    learned among the outputs of that symbol. If the log likelihood ratio is `known`, it is the
+    score of finite vectors.
     """
     atoms = np.zeros((0, first.values.shape[1])) if known is not None else _atoms(first, second)
     first, second = _name_atoms(first, atoms), _name_atoms(second, atoms)
@@ -214,11 +216,12 @@ def learn(first: Outputs, second: Outputs, known: Score | None) -> Callable[[Out
 
 
 def _atoms(first: Outputs, second: Outputs) -> FloatArray:
-    """Vectors ``(m, k)`` that occur again and again on either side."""
+    """Vectors ``(m, k)`` that a large share of the outputs of one dataset is equal to."""
     found = [np.zeros((0, first.values.shape[1]))]
     for side in (first, second):
         enough = max(_ATOM * len(side), 5)
-        # the rows are sorted only if each column alone has a value that occurs often enough
+        # sorting whole rows is slow, so it is done only if each column has a value that occurs
+        # often enough
         if all(np.unique(c, return_counts=True)[1].max() >= enough for c in side.values.T):
             vectors, counts = np.unique(side.values, axis=0, return_counts=True)
             found.append(vectors[counts >= enough])
@@ -226,7 +229,7 @@ def _atoms(first: Outputs, second: Outputs) -> FloatArray:
 
 
 def _name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
-    """Give each atom a symbol of its own."""
+    """Outputs in which each atom (a vector that occurs often) has a symbol of its own."""
     codes, names = outputs.codes.copy(), list(outputs.names)
     for number, atom in enumerate(atoms):
         here = (outputs.values == atom).all(axis=1)
@@ -237,7 +240,7 @@ def _name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
 
 
 def _train_classifier(first: FloatArray, second: FloatArray) -> Score:
-    """Logistic regression of the dataset on polynomials of the whitened output."""
+    """Scores by a logistic regression of the dataset on polynomials of the whitened output."""
     whiten = _whitening(np.vstack([first, second]))
     features = np.vstack([_features(whiten(first)), _features(whiten(second))])
     labels = np.repeat([1.0, 0.0], [len(first), len(second)])
@@ -247,7 +250,7 @@ def _train_classifier(first: FloatArray, second: FloatArray) -> Score:
 
 
 def _whitening(values: FloatArray) -> Score:
-    """A linear map to coordinates of one size without correlation, from the central outputs."""
+    """A linear map to uncorrelated coordinates of variance one, estimated without far outputs."""
     centre = np.median(values, axis=0)
     spread = np.median(np.abs(values - centre), axis=0)
     spread = np.where(spread > 0, spread, values.std(axis=0))
@@ -267,7 +270,10 @@ def _whitening(values: FloatArray) -> Score:
 
 
 def _features(z: FloatArray) -> FloatArray:
-    """Polynomials of the coordinates and of their squashed values, fewer where there are many."""
+    """Polynomials ``(m, p)`` of the coordinates and of their hyperbolic tangents.
+
+    Their degree is lower if there are many coordinates.
+    """
     count, width = z.shape
     squashed = np.tanh(z)
     columns = [np.ones(count), *z.T, *squashed.T, *(z * z).T]
@@ -281,7 +287,7 @@ def _features(z: FloatArray) -> FloatArray:
 
 
 def _logistic(features: FloatArray, labels: FloatArray) -> FloatArray:
-    """Ridge logistic regression, by damped Newton steps."""
+    """The weights ``(p,)`` of a logistic regression with a ridge penalty, by Newton's method."""
     weights = np.zeros(features.shape[1])
     ridge = _RIDGE * len(labels) * np.eye(len(weights)) * np.mean(features**2, axis=0)
     for _ in range(20):

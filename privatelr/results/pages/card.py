@@ -1,6 +1,6 @@
-"""The privacy card: what a release promises, to whom, what it does not, and how to check it.
+"""The privacy card: what a release promises and to whom, what it does not, and how to check it.
 
-Every fact on the card is read from the record of the fit, which is what the release file holds.
+Every fact on the card comes from the record of the fit, which is the content of the release file.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ fit = privatelr.load("model.json")
 fit = privatelr.load("model.json", public_key="writer.pem")  # if it is signed
 print(fit.origin)"""
 _LARGEST_SHOWN = 20.0
-"""Largest epsilon whose exponential is shown on the card."""
+"""The card shows the exponential of an epsilon up to this one."""
 _EXAMPLE_DELTA = 1e-6
 _MOST_ROWS = 200
-"""Largest number of chosen columns on the card."""
+"""The card lists at most this number of chosen columns."""
 
 
 def write_card(fit: ModelRecord, format: CardFormat) -> str:
@@ -69,7 +69,7 @@ def write_card(fit: ModelRecord, format: CardFormat) -> str:
     return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
 
 
-# -- what is promised, and what is not --------------------------------------------------------
+# -- the promise and its limits ---------------------------------------------------------------
 
 
 def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
@@ -112,7 +112,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
 
 
 def _meaning(guarantee: Promise) -> tuple[str, str]:
-    """What a guarantee bounds of what is concluded, and what it is worth for a group."""
+    """The meaning of a guarantee for a conclusion about one record, and for a group of records."""
     concluded = (
         "Whatever they may conclude is at most {} times as probable as it would be with any other "
         "record in place of yours, plus {:.3g}"
@@ -156,11 +156,11 @@ def _range(variable: Variable) -> str:
     return "nothing"
 
 
-# -- what is released, and how to check it -----------------------------------------------------
+# -- the release, and how to check it ----------------------------------------------------------
 
 
 def _selected(fit: SelectedRecord) -> list[Piece]:
-    """The coefficients that are not zero, and how often their columns were chosen."""
+    """The nonzero coefficients, and how often their columns were chosen."""
     d, estimates = fit.spec.d, fit.coef
     plus, minus = np.split(fit.release.counts, 2)
     shown = np.flatnonzero(fit.release.coef).tolist()
@@ -178,7 +178,7 @@ def _selected(fit: SelectedRecord) -> list[Piece]:
 
 
 def _perturbed(fit: ModelRecord) -> list[Piece]:
-    """The estimates, and what inference is made of: in words, since a matrix is not for reading."""
+    """The table of estimates, and a description of the matrices of inference in words."""
     assert isinstance(fit, FitRecord)
     estimates, headers, moments = (
         fit_record.in_user_units(fit),
@@ -211,7 +211,7 @@ def _perturbed(fit: ModelRecord) -> list[Piece]:
 
 
 def _checks(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
-    """What a reader of the release file can know, what remains the word of its writer, and how."""
+    """What a reader of the release file can check, how, and what its writer only states."""
     heading = "What can be checked in the release file"
     checks, word = "Reading the file recomputes:", "What remains the word of its writer:"
     if fit.origin is not None:

@@ -1,4 +1,4 @@
-"""The table of coefficients on the printed page: which ones, how their numbers read, their bars."""
+"""The table of coefficients on the printed page: its rows, its numbers, and its bars."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.types import FloatArray
 
 _USUAL = 13
-"""Width in characters of a column if inference was not requested."""
+"""A column has this width in characters if inference was not requested."""
 _LARGEST = 1e5
 _LEAST_PLACES, _MOST_PLACES, _MOST_DIGITS = 3, 6, 8
-"""Decimals in a column, and digits of a number in all."""
+"""A column has at least and at most these numbers of decimals, and a number at most this number of
+digits."""
 _SPAN = 4
-"""Number of powers of ten below the largest number for which a column gets more decimals."""
+"""Numbers down to this many powers of ten below the largest give their column more decimals."""
 _MOST_SHOWN, FEW = 1000, 40
-"""Largest number of coefficients on a page, and the number that is shown if there are more."""
+"""A page has at most the first number of coefficients; of more, the second number is shown."""
 _SMALLEST_P = 0.001
 UNITS = "per"
-"""Header of the column with the number of units that an odds ratio is for."""
+"""The column with the number of units of an odds ratio has this header."""
 _IN_UNITS = ("estimate", "null", "sampling_sd", "privacy_sd", "lower", "upper")
-"""Fields of an inference that are in the units of the coefficients."""
+"""These fields of an inference are in the units of the coefficients."""
 
 # -- which coefficients ------------------------------------------------------------------------
 
 
 def estimates_table(fit: ModelRecord) -> Table:
-    """Estimates without standard errors: a limit to the noise, counts of choices, odds ratios.
+    """The table of estimates without standard errors.
 
-    Where odds ratios of one unit would be too near to 1 or too far from it to be read, a column
-    says of how many units those are.
+    Further columns are an upper bound on the noise, or counts of choices, and odds ratios. If the
+    odds ratio for one unit would be too near to 1 or too far from it to be read, a column has the
+    number of units for which it is shown.
     """
     estimates = fit_record.in_user_units(fit)
     shown = shown_rows(estimates)
@@ -59,7 +61,7 @@ def estimates_table(fit: ModelRecord) -> Table:
         logs, sd = logs / units, sd / units
         with np.errstate(all="ignore"):
             odds = np.exp(logs)
-        # decimals that tell from 1 what is no noise
+        # enough decimals that an odds ratio beyond the noise differs from 1
         sizes = np.fmax(np.abs(logs), sd)
         sizes = sizes[sizes >= 10.0 ** (1 - _MOST_PLACES)]
         least = 1 - math.floor(math.log10(sizes.min())) if sizes.size else _LEAST_PLACES
@@ -73,18 +75,18 @@ def estimates_table(fit: ModelRecord) -> Table:
 
 
 def shown_rows(estimates: FloatArray, most: int = _MOST_SHOWN) -> list[int]:
-    """Positions of the coefficients on the page: all, or the largest where they are too many."""
+    """Positions of the coefficients on the page: all, or the largest if there are too many."""
     if len(estimates) <= most:
         return list(range(len(estimates)))
     sizes = np.nan_to_num(np.abs(estimates), nan=-1.0)
     least = np.partition(sizes, -FEW)[-FEW]
     larger = np.flatnonzero(sizes > least).tolist()
-    # of those that are equal the first, on every machine
+    # of equal coefficients the first are taken, so that the page is the same on every machine
     return sorted(larger + np.flatnonzero(sizes == least)[: FEW - len(larger)].tolist())
 
 
 def inference_table(fit: FitRecord, found: Inference, *, as_odds: bool = False) -> Table:
-    """Coefficients, or odds ratios, with errors, tests and intervals, and what the bars show."""
+    """The table of coefficients or odds ratios with errors, tests, intervals, and their bars."""
     names, half = tuple(fit.spec.columns.names), (1 - found.level) / 2
     line = " The dashed line is zero."
     if as_odds:
@@ -123,15 +125,15 @@ def inference_table(fit: FitRecord, found: Inference, *, as_odds: bool = False) 
 
 
 def figures(values: Iterable[float], least: int = _LEAST_PLACES) -> list[str]:
-    """A column of numbers: as many decimals in each, and three digits or more of each.
+    """A column of numbers as text, with the same number of decimals and three digits or more each.
 
-    Numbers that would need very many decimals, or none, are written by powers of ten.
+    Numbers that would need very many decimals, or none, are written with a power of ten.
     """
     column = [float(value) for value in values]
     powers = [_power(value) for value in column if _is_plain(value)]
     places = _LEAST_PLACES
     if powers:
-        # one very small number should not give all others a tail of digits
+        # one very small number must not add decimals to all others
         needed = 2 - min(power for power in powers if power > max(powers) - _SPAN)
         room = _MOST_DIGITS - 1 - max(*powers, 0)
         places = min(max(needed, least), _MOST_PLACES, room)
@@ -150,27 +152,27 @@ def _is_plain(value: float) -> bool:
 
 
 def _power(value: float) -> int:
-    """The power of ten of the first digit, rounded to three digits."""
+    """The power of ten of the number's first digit, after rounding to three digits."""
     return int(f"{value:.2e}".partition("e")[2])
 
 
 # -- bars --------------------------------------------------------------------------------------
 
 _UNEVEN = 30.0
-"""Ratio of lengths of intervals beyond which the shorter ones cannot be seen on one axis."""
+"""Beyond this ratio of lengths of intervals, the shorter ones cannot be seen on a common axis."""
 _WIDTH, _HEIGHT, _MARGIN, _THICKNESS = 220, 16, 6, 8
-"""Sizes of a drawing and of its parts, in pixels."""
+"""A drawing has this width and height, this margin, and bars of this thickness, in pixels."""
 _FURTHEST_BAR = 30.0
-"""Number of standard errors on either side of zero that a bar in these units shows."""
+"""An axis in standard errors ends at this number of them on either side of zero."""
 _DARK, _LIGHT = "#2f6fab", "#9cc3e6"
 
 
 def bars_of(found: Inference) -> pd.DataFrame:
-    """Intervals, and what part of each sampling error would fill by itself, row by row.
+    """One row per interval, with its ends and those of its inner part, which sampling error fills.
 
-    An interval reaches from ``lower`` to ``upper``. Its inner part is shorter by the ratio of the
-    sampling error to the whole standard error, on either side of the estimate: what it would be
-    if the noise were not there.
+    An interval reaches from ``lower`` to ``upper``. On either side of the estimate, its inner part
+    is shorter by the ratio of the sampling error to the whole standard error: it is the interval
+    that there would be without noise.
     """
     with np.errstate(all="ignore"):
         share = np.nan_to_num(found.sampling_sd / found.sd)
@@ -186,7 +188,7 @@ def bars_of(found: Inference) -> pd.DataFrame:
 
 
 def is_uneven(bars: pd.DataFrame) -> bool:
-    """Whether the bars are too unlike in length for one axis."""
+    """Whether the lengths of the bars differ too much for a common axis."""
     with np.errstate(all="ignore"):
         lengths = (bars.upper - bars.lower).to_numpy()
     lengths = lengths[np.isfinite(lengths) & (lengths > 0)]
@@ -194,9 +196,9 @@ def is_uneven(bars: pd.DataFrame) -> bool:
 
 
 def drawings(found: Inference) -> tuple[list[str], bool]:
-    """One small SVG per row on one axis, and whether that counts in standard errors.
+    """One small SVG per row on a common axis, and whether that axis is in standard errors.
 
-    They hold no text, and take the colour of the text around them for what is not a bar.
+    The drawings contain no text. Everything but the bars has the colour of the surrounding text.
     """
     bars, counted = bars_of(found), False
     if is_uneven(bars):
@@ -210,7 +212,7 @@ def drawings(found: Inference) -> tuple[list[str], bool]:
 
 
 def _drawing(bar: Iterable[float], low: float, high: float) -> str:
-    """The bar of one row on an axis from `low` to `high`, with arrows where it goes on."""
+    """The bar of one row on an axis from `low` to `high`, with an arrow if it leaves the axis."""
     estimate, lower, upper, inner_lower, inner_upper = bar
 
     def place(value: float) -> float:

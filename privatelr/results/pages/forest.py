@@ -1,6 +1,7 @@
-"""A forest plot: coefficients with intervals whose bars show sampling error and noise apart.
+"""A forest plot: coefficients with intervals whose bars show sampling error and noise separately.
 
-Of a fit without standard errors it has the estimates, and how far the noise may have moved them.
+For a fit without standard errors, the plot shows the estimates with a line of one standard
+deviation of the noise.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ SCALES = ("auto", "coefficient", "standard error")
 _COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
 _ENDS = ["estimate", "lower", "upper", "inner_lower", "inner_upper"]
 _LIGHT = 0.4
-"""Opacity of the part of a bar that the noise adds."""
+"""The part of a bar that the noise adds has this opacity."""
 _BAND = 0.7
-"""Share of the distance between two rows that the bars take."""
+"""The bars of a row take this share of the distance between two rows."""
 _LONGEST_NAME, _USUAL_NAME = 40, 20
 _MOST_ROWS, _FEW_ROWS = 100, 40
-"""Largest number of coefficients in a plot, and the number that is shown if there are more."""
+"""A plot has at most the first number of coefficients; of more, the second number is shown."""
 _DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 _STEPS = (1.0, 2.0, 5.0)
 _FEWEST, _MOST = 4, 9
-"""Least and largest number of ticks of an axis of ratios."""
+"""An axis of ratios has at least and at most these numbers of ticks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,11 +51,11 @@ class _Drawn:
     Attributes
     ----------
     bars : DataFrame
-        One row per coefficient: see `bars_of`; and its span (see `spans_of`).
+        One row per coefficient, with the columns of `bars_of` and its span (see `spans_of`).
     found : Inference or None
-        Where its intervals come from, if it has any.
+        The inference with its intervals, or None if the fit has no intervals.
     noise : str
-        What its bars show if it has no intervals; empty if nothing was added to it.
+        The legend of the bars of a fit without intervals; empty if it has no noise.
     """
 
     bars: pd.DataFrame
@@ -75,35 +76,35 @@ def plot_coefficients(
     exponentiate: bool = False,
     scale: str = "auto",
 ) -> Axes:
-    """Forest plot of the coefficients of a fit, or of several side by side.
+    """Forest plot of the coefficients of a fit, or of several fits side by side.
 
-    The whole bar is the interval. Its dark inner part is what the interval would be without the
-    noise: on either side of the estimate it is shorter by the ratio of the sampling error to
-    the standard error. What is light was added for privacy.
+    The whole bar is the interval. Its dark inner part is the interval that sampling error alone
+    would give: on either side of the estimate, it is shorter by the ratio of the sampling error to
+    the standard error. The light part is due to the noise.
 
-    A fit without standard errors has no intervals. It is drawn with its estimates, and a line of
-    one `privacy_sd_limit` on either side: how far the noise moves them, at most.
+    A fit without standard errors has no intervals. Its estimates are drawn with a line of one
+    `privacy_sd_limit` on either side, an upper bound on the standard deviation of the noise.
 
     Parameters
     ----------
     fit, others : Fit
-        Or one list of fits, or one mapping from labels to fits. Coefficients of the same name
-        share a row.
+        One or several fits, or one list of fits, or one mapping from labels to fits. Coefficients
+        of the same name share a row.
     level : float
-        Of confidence.
+        Level of confidence.
     ax : Axes, optional
-        Where to draw; by default a new figure of pyplot.
+        The axes to draw on; by default those of a new figure of pyplot.
     mode, target, simultaneous
-        As in `Fit.conf_int`; they take fits with standard errors.
+        As in `Fit.conf_int`; they need fits with standard errors.
     intercept : bool
-        Whether to draw the intercept too.
+        Whether to draw the intercept, too.
     exponentiate : bool
-        Odds ratios on a logarithmic axis.
+        Whether to draw odds ratios on a logarithmic axis.
     scale : {"auto", "coefficient", "standard error"}
-        What a row counts. By default the coefficient of one unit of its variable, or where bars
-        are too unlike in length, of a power of ten of units, which its name says: ``age (per
-        10)``. ``"coefficient"`` is always of one unit; ``"standard error"`` counts coefficients
-        in the largest standard error that the fits give them.
+        The unit of a row. By default it is the coefficient for one unit of its variable, or if the
+        lengths of the bars differ too much, for a power of ten of units, as the name of the row
+        says: ``age (per 10)``. ``"coefficient"`` is always for one unit. ``"standard error"``
+        divides each coefficient by the largest of its standard errors in the fits.
 
     Returns
     -------
@@ -112,16 +113,16 @@ def plot_coefficients(
     Raises
     ------
     ArgumentError
-        If odds ratios are asked for and the coefficients of a fit have none.
+        If odds ratios are requested and a fit has none.
     GuaranteeError
-        If a fit without standard errors is asked for them.
+        If standard errors are requested and a fit has none.
     MissingDependencyError
         If matplotlib is not installed.
 
     Notes
     -----
-    **Privacy.** *Covered*: a function of releases. *Neighbours*, *Assumed public*: those of the
-    releases. *Not covered*: nothing.
+    **Privacy.** *Covered*: the plot, which is a function of releases. *Neighbours*, *Assumed
+    public*: those of the releases. *Not covered*: nothing.
     """
     fits = _read_fits(fit, others)
     require_choice(ArgumentError, "scale", scale, SCALES)
@@ -137,7 +138,7 @@ def plot_coefficients(
     drawn = {label: _drawn(one, asked, errors) for label, one in fits.items()}
     every = list(dict.fromkeys(name for one in drawn.values() for name in one.bars.index))
     every = [name for name in every if intercept or name != INTERCEPT] or every
-    # where a fit has no coefficient of such a name, all numbers are NaN
+    # if a fit has no coefficient of a name, its numbers in that row are NaN
     shown = [one.bars.reindex(every) for one in drawn.values()]
     rows = _largest(every, shown)
     shown = [bars.loc[rows] for bars in shown]
@@ -162,7 +163,7 @@ def plot_coefficients(
 
 
 def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
-    """Fits by label, told apart by their guarantees unless labels are given."""
+    """The fits by label; without given labels, a label is the guarantee of its fit."""
     if isinstance(fit, Mapping) and not others:
         named = {str(label): one for label, one in fit.items()}
     else:
@@ -183,7 +184,7 @@ def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
 
 
 def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
-    """Intervals of a fit, or where it has none and none are asked for, its estimates."""
+    """The intervals of a fit, or its estimates if it has no intervals and none are requested."""
     found, words = None, ""
     if fit.release.moments is not None or errors:
         found = infer_coefficients(fit, asked)
@@ -199,7 +200,7 @@ def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
 
 
 def _largest(rows: list[str], shown: list[pd.DataFrame]) -> list[str]:
-    """All rows, or where they are very many those whose estimates are long for their bars."""
+    """All rows, or of very many rows those with the largest estimates relative to their bars."""
     if len(rows) <= _MOST_ROWS:
         return rows
     sizes = np.zeros(len(rows))
@@ -213,7 +214,7 @@ def _largest(rows: list[str], shown: list[pd.DataFrame]) -> list[str]:
 def _units(
     drawn: list[_Drawn], shown: list[pd.DataFrame], scale: str, exponentiate: bool
 ) -> FloatArray:
-    """What to divide rows ``(m,)`` by; where lengths are even, odds ratios as the page has them."""
+    """Divisors ``(m,)`` of the rows; those of odds ratios of similar length are those of a page."""
     none = np.zeros(len(shown[0]))
     if scale == "standard error":
         errors = [bars.sd for one, bars in zip(drawn, shown, strict=True) if one.found is not None]
@@ -245,7 +246,7 @@ def _new_axes(bars: int, longest: int) -> Axes:
 
 
 def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bool) -> None:
-    """The bars of one fit, in its band of each row."""
+    """Draw the bars of one fit, each at its height within the row of the coefficient."""
     thickness = _BAND / count
     heights = np.arange(len(bars)) + (index - (count - 1) / 2) * thickness
     colour = _COLOURS[index % len(_COLOURS)]
@@ -259,7 +260,7 @@ def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bo
 
 
 def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str) -> None:
-    """Axes, and a legend that explains tones and lines, and the colour of each of several fits."""
+    """Label the axes, and add a legend of the tones, the lines, and the colours of the fits."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -318,7 +319,7 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 
 
 def _show_ratios(axes: Axes) -> None:
-    """Ticks of odds ratios as a paper has them, 0.5, 1, 2, and no powers of ten."""
+    """Show ticks of odds ratios as plain numbers such as 0.5, 1 and 2, not as powers of ten."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     low, high = axes.get_xlim()

@@ -1,4 +1,4 @@
-"""Sentences of pages about a fit: guarantee, mechanism, rows, lambda, errors; from its record."""
+"""Sentences on the pages about a fit: guarantee, mechanism, rows, lambda, and errors."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
 _REMEDY = f"{_BY_BOUNDS}, and usually loses less than shortening"
 _UNSEEN = "nothing was estimated from the data"
 _NOTHING = 5e-4
-"""Largest relative bias that a page does not mention."""
+"""A page says that the penalty hardly shrinks coefficients below this relative bias."""
 
 
 def title(fit: ModelRecord) -> str:
-    """Return how the model was fitted, and what kind of model it is."""
+    """The kind of the model, and whether its fit is private."""
     how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
     what = fit.calibration.title if isinstance(fit, SelectedRecord) else fit.loss.title
     return f"{how} {what}"
 
 
-# -- on the printed page and in a plan ---------------------------------------------------------
+# -- sentences of the printed page and of a plan -----------------------------------------------
 
 
 def neighbours(promise: str, n: int) -> str:
-    """Return a guarantee with its neighbouring relation."""
+    """A guarantee with its neighbouring relation."""
     return f"{promise}; neighbours replace one of n = {n} records"
 
 
 def promise(fit: ModelRecord) -> str:
-    """Return the guarantee, and the releases that it pays for."""
+    """The guarantee, and the releases that it covers."""
     if isinstance(fit.guarantee, NonPrivate):
         return f"{fit.guarantee}; nothing on this page is private"
     bought = ", coefficients only"
     if isinstance(fit, SelectedRecord):
         bought = f": the choices{'' if fit.release.path is None else ' and their order'}"
     elif moments := fit.release.moments:
-        # the numbers of each guarantee, without its kind
+        # the numbers of each guarantee, without the words in brackets
         targets = fit.release.calibration.target, moments.calibration.target
         first, second = (str(t).partition(" (")[0].replace(", ", " and ") for t in targets)
         bought = f": coefficients {first}, inference {second}"
@@ -59,7 +59,7 @@ def promise(fit: ModelRecord) -> str:
 
 
 def mechanism(calibration: Calibration) -> str:
-    """Where noise was added, and how much."""
+    """The place, the law and the scale of the noise."""
     noise = calibration.noise
     if noise.scale == 0:
         return _UNMOVED
@@ -70,17 +70,17 @@ def mechanism(calibration: Calibration) -> str:
 
 
 def loss(found: Loss) -> Facts:
-    """Return the parameters of a loss that is one of a family."""
+    """The line about a loss with parameters; nothing for a loss without any."""
     return [("Loss", describe(found))] if found.parameters else []
 
 
 def lambda_(calibration: Calibration, digits: int = 3) -> str:
-    """Its value, and where it comes from."""
+    """The value of lambda, and how it was chosen."""
     return f"{calibration.lambda_:.{digits}g}, {calibration.lambda_origin}"
 
 
 def _projection(spec: DesignSpec) -> Facts:
-    """Onto how few directions rows were projected, if they were."""
+    """The line about a projection; nothing without one."""
     if spec.projection is None:
         return []
     p, q = spec.projection.shape
@@ -88,7 +88,7 @@ def _projection(spec: DesignSpec) -> Facts:
 
 
 def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
-    """How a fit was made, in the lines under its title."""
+    """The lines under the title of the printed page, each a label and a text."""
     response = ("Response", fit.spec.response.describe())
     if isinstance(fit, SelectedRecord):
         return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response]
@@ -135,7 +135,7 @@ def _row_bounds(spec: DesignSpec) -> str:
 
 
 def _shortened_apart(spec: DesignSpec) -> str:
-    """What becomes of the terms without bounds of a design that has both."""
+    """The bound on the terms without bounds, for a design that also has terms with bounds."""
     length = f"to length {spec.unbounded_norm:.3g} (row_norm)"
     if len(spec.unbounded) == 1:
         return f"{spec.unbounded[0]} has none and is shortened {length}"
@@ -152,11 +152,11 @@ def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
     return f"{size}: no bounds for {names}, whose values are cut off there; {_BY_BOUNDS}"
 
 
-# -- below the table of the printed page -------------------------------------------------------
+# -- sentences below the table of the printed page ---------------------------------------------
 
 
 def notes_without_errors(fit: FitRecord, shown: int) -> list[str]:
-    """Sentences below a table of so many estimates without standard errors."""
+    """Sentences below a table that shows this number of estimates without standard errors."""
     known = len(fit.spec.columns.names)
     few = [] if shown == known else [f"The {shown} largest of {known} coefficients."]
     if isinstance(fit.guarantee, NonPrivate):
@@ -173,7 +173,7 @@ def notes_without_errors(fit: FitRecord, shown: int) -> list[str]:
 
 
 def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
-    """Sentences below a table of so many chosen columns."""
+    """Sentences below a table that shows this number of chosen columns."""
     words, coef, unit = [], fit.release.coef, fit.calibration.unit
     if shown < len(coef):
         words.append(
@@ -191,7 +191,7 @@ def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
 
 
 def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> list[str]:
-    """Sentences below a table of errors; `is_asked_for` says whether the mode was a choice."""
+    """Sentences below a table of errors; `is_asked_for` says whether the user chose the mode."""
     words = [_mode(fit, found, ", as asked for" if is_asked_for else ""), _target(fit, found)]
     if fit.calibration.noise.scale > 0:
         words.insert(
@@ -254,12 +254,12 @@ def _target(fit: FitRecord, found: Inference) -> str:
     return f"{shrinks}, which summary(target='unpenalised') takes off."
 
 
-# -- on the card -------------------------------------------------------------------------------
+# -- lines of the card -------------------------------------------------------------------------
 
 
 def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
-    """How a fit was made, row by row."""
-    # what made the fit: for one that was read from a file, what its file states
+    """The lines of the card about how a fit was made, each a label and a text."""
+    # the software that made the fit; of a fit from a file only its statement is known
     software = fit.origin.written_by if fit.origin else document["written_by"].items()
     by_its_word = "; so its file states" if fit.origin else ""
     cut, entry = fit.threshold, fit.release.entry

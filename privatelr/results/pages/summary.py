@@ -1,7 +1,7 @@
 """The printed page of a fit: title, facts, table of coefficients, notes.
 
-A page has public facts and what was paid for. Only if it is asked for, a rule follows, and below
-it, labelled, what was computed from the data without being paid for.
+A page contains public facts and numbers that the guarantee covers. Only if a user requests them,
+numbers follow below a rule that were computed from the data without privacy, and are labelled so.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _ALONE = "Odds ratios have no intervals here, because there are no standard erro
 
 
 class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
-    """statsmodels' `Summary` with this package's page: title, facts, table, notes.
+    """The page of a fit as a `Summary` of statsmodels.
 
     Attributes
     ----------
     title : list of str
-        What the model is, and its formula.
+        The kind of the model, and its formula.
     facts, notes
-        The parts around the table of coefficients.
+        The parts above and below the table of coefficients.
     below
-        Pieces of the page that are not private; empty unless they were asked for.
+        The pieces of the page that are not private; empty unless they were requested.
     coefficients : Table
-        It is ``tables[0]`` too, in statsmodels' own kind.
+        The table of coefficients; ``tables[0]`` is the same as a table of statsmodels.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         ]
 
     def as_text(self) -> str:
-        """The page in at most 79 columns."""
+        """The page as text of at most 79 columns."""
         return page_model.as_text(self._page())
 
     def as_html(self) -> str:
@@ -94,11 +94,11 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         return self.as_html()
 
     def as_latex(self, label: str = "") -> str:
-        """The coefficient table in LaTeX, the rest of the page in comments above it."""
+        """The coefficient table in LaTeX, with the rest of the page as comments above it."""
         return f"{self._commented('%')}\n{self.tables[0].as_latex_tabular()}"
 
     def as_csv(self) -> str:
-        """The coefficient table as CSV, the rest of the page in comments above it."""
+        """The coefficient table as CSV, with the rest of the page as comments above it."""
         return f"{self._commented('#')}\n{self.tables[0].as_csv()}"
 
     def _commented(self, mark: str) -> str:
@@ -109,7 +109,7 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
 def summarise(
     fit: ModelRecord, asked: Question = USUAL, *, exponentiate: Any, diagnostics: Any
 ) -> FitSummary:
-    """Lay out a fit that noise was added to, as it is asked, or a model of chosen columns."""
+    """Make the page of a fit; `asked` is about the errors of a fit to which noise was added."""
     as_odds, has_below = read_exponentiate(fit, exponentiate), _read_diagnostics(fit, diagnostics)
     is_plain = asked == Question(asked.level)
     if isinstance(fit, FitRecord) and not (fit.release.moments is None and is_plain):
@@ -142,11 +142,11 @@ def summarise(
     )
 
 
-# -- what is not private -----------------------------------------------------------------------
+# -- numbers that are not private --------------------------------------------------------------
 
 
 def _read_diagnostics(fit: ModelRecord, diagnostics: Any) -> bool:
-    """Whether the page shows numbers of the training data; refuses where there are none."""
+    """Read the argument ``diagnostics``; raises `ArgumentError` if the fit has none."""
     if not isinstance(diagnostics, bool):
         raise ArgumentError(f"diagnostics={show(diagnostics)}: diagnostics takes True or False.")
     if diagnostics and not fit.has_diagnostics:
@@ -159,10 +159,10 @@ def _read_diagnostics(fit: ModelRecord, diagnostics: Any) -> bool:
 
 
 def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list[str]:
-    """Last sentences above the rule, or of a page without one: words, and no number.
+    """The last sentences above the rule, or on a page without a rule; they contain no numbers.
 
-    They say what the page leaves out, where that is, and by `computed` what on the page was made
-    from the data.
+    They say which numbers the page leaves out, where to find these, and which numbers on the page
+    were computed from the data (`computed`).
     """
     words = []
     rule = fit.threshold
@@ -186,7 +186,7 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
 
 
 def _below(fit: ModelRecord) -> list[Piece]:
-    """What stands below the rule, all of it about the training data."""
+    """The pieces below the rule, which are about the training data and not private."""
     found, rule = fit.diagnostics, fit.threshold
     warning = "What stands below this line was computed from the training data."
     if not isinstance(fit.guarantee, NonPrivate):

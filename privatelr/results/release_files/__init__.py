@@ -1,4 +1,4 @@
-"""The file of a fit: what it holds, how it is written, read and checked."""
+"""The release file of a fit: its content, and how it is written, read and checked."""
 
 from privatelr.results.release_files.calibration_file import restore_moments
 from privatelr.results.release_files.design_file import (

@@ -7,18 +7,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Size = Annotated[float, Meta(ge=1e-100, le=1e100)]
-"""A size of noise or rows for which no formula over- or underflows."""
+"""A size of noise or rows at which no formula overflows or underflows."""
 ZeroOrSize = Annotated[float, Meta(ge=0.0, le=1e100)]
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
 Count = Annotated[int, Meta(ge=1)]
 Phrase = Annotated[str, Meta(max_length=200)]
-"""A text that is printed as it is, so it stays within its line."""
+"""A text that is printed on one line as it is."""
 Neighbourhood = Literal["REPLACE_ONE"]
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """An object of the file, with all of its entries and no others."""
+    """An object of the file, which has all of its entries and no others."""
 
     _phrases: ClassVar[tuple[str, ...]] = ()
     _sizes: ClassVar[tuple[str, ...]] = ()
@@ -32,7 +32,7 @@ class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, *sources: Any, **given: Any) -> Self:
-        """An entry with these values, and the rest of the first source that has them."""
+        """An entry with the given values, and all others from the first source that has them."""
         for name in cls.__struct_fields__:
             if name not in given:
                 given[name] = next(getattr(s, name) for s in sources if hasattr(s, name))
@@ -40,7 +40,7 @@ class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def require_printable(text: str, name: str) -> None:
-    """Refuse what would not stay in its place on a page."""
+    """Raise `ValueError` if a text is not printable on one line."""
     if not text.isprintable():
         raise ValueError(f"{name} takes printable characters on one line")
 
@@ -71,7 +71,7 @@ class ApproximateEntry(FileEntry, frozen=True, tag_field="kind", tag="approximat
 
 
 class NoGuaranteeEntry(FileEntry, frozen=True, tag_field="kind", tag="none"):
-    """No privacy, and why."""
+    """No privacy, with the reason."""
 
     _phrases = ("reason",)
     reason: Phrase
@@ -82,13 +82,13 @@ GuaranteeEntry = PureEntry | ZcdpEntry | ApproximateEntry | NoGuaranteeEntry
 
 
 class BlockEntry(FileEntry, frozen=True):
-    """A block of columns, and what a row has in it at most.
+    """A block of columns, with the bound on a row within it.
 
     Attributes
     ----------
     norm
-        Absent: the bound is to the sum of sizes of the columns. l2: it is to the length of the
-        columns of all such blocks together, which have the same bound.
+        If it is absent, the sum of the absolute values of the columns is bounded. With l2, the
+        length of the columns of all such blocks together is bounded; these have the same bound.
     """
 
     size: Count
@@ -106,7 +106,7 @@ class SphericalEntry(FileEntry, frozen=True, tag_field="law", tag="spherical_lap
 class BlockLaplaceEntry(FileEntry, frozen=True, tag_field="law", tag="block_laplace"):
     """Density proportional to exp(-rate max over blocks of |b_f| / bound_f).
 
-    The norm of a block is that of its bound.
+    The norm of a block is the one to which its bound refers.
     """
 
     blocks: list[BlockEntry]
@@ -114,14 +114,14 @@ class BlockLaplaceEntry(FileEntry, frozen=True, tag_field="law", tag="block_lapl
 
 
 class GaussianEntry(FileEntry, frozen=True, tag_field="law", tag="gaussian"):
-    """Independent normal coordinates."""
+    """Independent normal coordinates with mean 0."""
 
     dimension: Count
     sd: Size
 
 
 class NoNoiseEntry(FileEntry, frozen=True, tag_field="law", tag="none"):
-    """Nothing is added."""
+    """No noise is added."""
 
     dimension: Count
 
@@ -133,11 +133,11 @@ LawEntry = SphericalEntry | BlockLaplaceEntry | GaussianEntry | NoNoiseEntry
 
 
 LossEntry = str | dict[str, str | float]
-"""The name of a loss, or of a family beside the numbers that pick a loss from it."""
+"""The name of a loss, or the name of a family with the parameters of the loss."""
 
 
 class RuleEntry(FileEntry, frozen=True):
-    """A lower limit to lambda, and what it is for."""
+    """A lower limit of lambda, with its reason."""
 
     _phrases = ("rule",)
     rule: Phrase
@@ -150,7 +150,7 @@ class AlternativeEntry(FileEntry, frozen=True):
     Attributes
     ----------
     ratio
-        Root mean square length over that of the chosen noise; null where impossible.
+        Root mean square length over that of the chosen noise; null if this law is impossible.
     """
 
     _phrases = ("noise",)
@@ -159,36 +159,35 @@ class AlternativeEntry(FileEntry, frozen=True):
 
 
 class PerturbationEntry(FileEntry, frozen=True):
-    """How the part of the guarantee that is about the coefficients was reached, by noise.
+    """The calibration of noise for the part of the guarantee that is about the coefficients.
 
     Attributes
     ----------
     placement
-        Noise in the objective, or on its minimiser.
+        Noise is added to the objective, or to its minimiser (output).
     analysis
-        The bound that fixed the size of the noise.
+        The bound that determined the size of the noise.
     target
-        The guarantee that the noise was calibrated to.
+        The guarantee for which the noise was calibrated.
     n
-        Records; public.
+        Number of records; it is public.
     d
-        Columns of the design, the intercept included.
+        Number of columns of the design, with the intercept.
     radius
-        R, the largest length of a row, the intercept included.
+        R, the largest length of a row, with the intercept.
     blocks
-        Blocks of columns, and what a row has in each at most; empty if the design is no product
-        of blocks.
+        Blocks of columns, each with the bound on a row within it; empty if the design has none.
     lambda
         Penalty of the mean objective, (1/n) sum loss + (lambda/2) |w|^2.
     noise
-        Law of the tilt of the objective in its sum form, or of what is added to the minimiser.
+        Law of the tilt of the objective in its sum form, or of the noise on the minimiser.
     shield
-        Law of what is added to the minimiser of a tilted objective.
+        Law of the small noise on the minimiser of a tilted objective, which covers its error.
     tau
-        Certified norm of the gradient of the sum form at what the solver returned; 0 for a fit
-        without noise.
+        Certified bound on the norm of the gradient of the sum form at the point that the solver
+        returned; 0 for a fit without noise.
     grid
-        Power of two; coefficients in scaled units are multiples of it. 0 for a fit without noise.
+        A power of two; coefficients in scaled units are multiples of it. 0 for a fit without noise.
     """
 
     _phrases = ("analysis", "lambda_origin")
@@ -212,7 +211,7 @@ class PerturbationEntry(FileEntry, frozen=True):
 
 
 class SelectionEntry(FileEntry, frozen=True):
-    """How the guarantee was reached where columns were chosen."""
+    """The calibration of a mechanism that chooses columns."""
 
     target: GuaranteeEntry
     n: Annotated[int, Meta(ge=1, le=10**9)]
@@ -232,7 +231,7 @@ class WeightsEntry(
     x_bound
         Largest size of an entry of a row.
     density
-        Fraction of the records over which weights are spread at least.
+        The least fraction of the records over which the weights are spread.
     eta
         Bounded range of one choice; null without a guarantee.
     """
@@ -249,7 +248,7 @@ class WeightsEntry(
 
 
 class StabilityEntry(FileEntry, frozen=True):
-    """Bounds on how the logarithm of theta differs between neighbours."""
+    """Bounds on the difference of the logarithm of theta between neighbours."""
 
     largest: Positive
     width: Positive
@@ -265,11 +264,11 @@ class SimplexEntry(SelectionEntry, frozen=True, tag_field="mechanism", tag="simp
     x_bound
         Largest size of an entry of a row.
     radius
-        Sum of the sizes of the coefficients, at most.
+        The largest sum of the absolute values of the coefficients.
     lambda
         Penalty of the mean objective, (1/n) sum loss + lambda sum theta log theta.
     tolerance
-        Spread of the conditions of the minimum.
+        The largest difference of the optimality conditions between two columns.
     stability
         Null without a guarantee.
     """

@@ -1,7 +1,7 @@
-"""Guarantees, noise, calibrations, moments and choices of a file as what they were.
+"""Restoring guarantees, noise, calibrations, moments and choices from the entries of a file.
 
-Nothing is taken on trust: the noise has to be enough for the guarantee that the file claims, by
-the same formulas that chose it, and the calibration of choices is computed anew.
+No claim of the file is trusted: the noise must be enough for the claimed guarantee, by the same
+formulas that chose it, and the calibration of choices is computed again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from privatelr.results.release_files.json_values import CLOSE, named, require_sa
 from privatelr.types import Block, FloatArray
 
 _FARTHEST = 1000.0
-"""Number of standard deviations; no noise was ever drawn that far out."""
+"""Noise beyond this number of standard deviations is never drawn, so a file with it is refused."""
 
 
 def record_of(kind: Any, entry: Any, **given: Any) -> Any:
-    """A record of a kind: what is given, and the rest of its fields from an entry."""
+    """A record of class `kind`, with the given fields, and all other fields from an entry."""
     for field in fields(kind):
         if field.name not in given and hasattr(entry, field.name):
             given[field.name] = getattr(entry, field.name)
@@ -57,7 +57,7 @@ def restore_guarantee(entry: entries.GuaranteeEntry, where: str) -> Guarantee:
 
 
 def _restore_target(entry: entries.GuaranteeEntry, where: str) -> Guarantee:
-    """A guarantee that noise is made for, which is one that a fit takes."""
+    """The guarantee for which noise was calibrated; it must be one that a fit accepts."""
     target = restore_guarantee(entry, where)
     if not isinstance(target, NonPrivate):
         with named(where):
@@ -84,7 +84,8 @@ def restore_calibration(entry: entries.PerturbationEntry) -> Calibration:
     Raises
     ------
     ReleaseFileError
-        Part of a sentence: an entry that is wrong, or noise that does not give the target.
+        If an entry is wrong, or the noise does not give the target. The message is part of a
+        sentence.
     """
     target = _restore_target(entry.target, "calibration.target")
     if entry.lambda_ == 0 and not isinstance(target, NonPrivate):
@@ -120,7 +121,7 @@ def _read_blocks(listed: list[entries.BlockEntry]) -> tuple[Block, ...]:
 def _read_law(
     entry: entries.LawEntry, where: str, dimension: int, blocks: tuple[Block, ...] = ()
 ) -> noise.NoiseLaw:
-    """A law on vectors of this dimension; if it has blocks, then those of the calibration."""
+    """A noise law on vectors of this dimension; its blocks must be those of the calibration."""
     match entry:
         case entries.BlockLaplaceEntry():
             if not blocks or _read_blocks(entry.blocks) != blocks:
@@ -139,7 +140,8 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
     Raises
     ------
     ReleaseFileError
-        Part of a sentence: an entry that is wrong, or noise that does not give the target.
+        If an entry is wrong, or the noise does not give the target. The message is part of a
+        sentence.
     """
     if entry is None:
         return None
@@ -163,14 +165,14 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
 
 
 def _read_triangle(rows: list[list[float]], where: str, made: MomentsCalibration) -> FloatArray:
-    """Half of the moments ``(d (d + 1) / 2,)``."""
+    """One of the two matrices of the moments, as a vector ``(d (d + 1) / 2,)``."""
     problem = made.problem
     if [len(row) for row in rows] != list(range(problem.d, 0, -1)):
         raise ReleaseFileError(f"{where} takes rows of {problem.d} numbers down to one")
     found = np.concatenate([np.array(row, dtype=np.float64) for row in rows])
     if made.grid and np.any(np.fmod(found, made.grid)):
         raise ReleaseFileError(f"{where} takes multiples of the grid")
-    # a mean of rows is within n times what one of them can move it by
+    # a mean over n rows is at most n times the largest change that one row can cause
     largest = problem.n * calibration.moments_sensitivity(problem) + _FARTHEST * made.entry_sd
     if np.any(np.abs(found) > largest):
         raise ReleaseFileError(f"{where} takes numbers that rows and noise can make")
@@ -178,7 +180,11 @@ def _read_triangle(rows: list[list[float]], where: str, made: MomentsCalibration
 
 
 def _is_plain(where: str, made: Any, *laws: noise.NoiseLaw) -> bool:
-    """Whether a part has no guarantee, and so no noise; otherwise its grid is a power of two."""
+    """Whether a part has no guarantee.
+
+    Raises `ReleaseFileError` if a part without a guarantee has noise or a grid, or if the grid of
+    any other part is not a power of two.
+    """
     if isinstance(made.target, NonPrivate):
         silent = all(isinstance(law, noise.NoNoise) for law in laws)
         if made.grid or getattr(made, "tau", 0.0) or not silent:
@@ -190,16 +196,17 @@ def _is_plain(where: str, made: Any, *laws: noise.NoiseLaw) -> bool:
 
 
 def require_worth(worth: Callable[[Any], Guarantee], made: Any, where: str) -> None:
-    """Refuse noise that does not give its target, rounding apart.
+    """Raise an error if noise does not give its target, up to rounding.
 
     Parameters
     ----------
     worth
-        Works out what the noise is worth from its numbers; raises if nothing is proven about it.
+        A function that computes the guarantee from the numbers of the calibration; it raises an
+        error if nothing is proven about these.
     made
         The calibration, with the target that the file claims.
     where
-        The entry that holds both.
+        The name of the entry, for the error message.
     """
     target = made.target
     room = {name: value * (1 + CLOSE) for name, value in prices(target).items()}
@@ -222,14 +229,16 @@ def require_worth(worth: Callable[[Any], Guarantee], made: Any, where: str) -> N
 
 
 def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
-    """The calibration of choices that an entry describes, computed anew from what determines it.
+    """The calibration of choices that an entry describes, computed again from its parameters.
 
-    Its derived numbers are those of the file, as they were written.
+    The derived numbers must agree with those of the file up to rounding; the result has those of
+    the file.
 
     Raises
     ------
     ReleaseFileError
-        Part of a sentence: an entry that is wrong, or choices that cost more than the target.
+        If an entry is wrong, or the choices cost more than the target. The message is part of a
+        sentence.
     """
     target, found = _restore_target(entry.target, "calibration.target"), None
     plainly = isinstance(target, NonPrivate)
@@ -261,7 +270,7 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
     require_same(plain(entry), plain(calibration_entry(found)), "calibration")
     made: SelectionCalibration = replace(found, **kept)
     if isinstance(entry, entries.SimplexEntry) and not plainly:
-        price = next(iter(prices(target)))  # what the draws cost is of the kind of the target
+        price = next(iter(prices(target)))  # the cost of the draws is an epsilon or a rho
         require_worth(lambda draws: replace(target, **{price: draws.cost}), made, "calibration")
     return made
 

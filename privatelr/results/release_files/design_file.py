@@ -1,14 +1,14 @@
-"""The plan of a file, of a formula or of a matrix, as what a fit plans from it.
+"""Restoring the plan of a design, of a formula or of a matrix, from a file.
 
-Reading does not trust what is derived: the formula is parsed, the declarations are checked, and
-the design is planned anew, as for a fit; what the file says of it must be what comes out. The
-few numbers of the map that a prediction uses are then taken as they were written, so that it is
-the same map on a machine whose logarithm rounds differently.
+Derived entries are not trusted: the formula is parsed, the declarations are checked, and the
+design is planned again, as for a fit. The result must agree with the file. The few numbers of the
+map that predictions use are then taken from the file, so that the map is the same on a machine
+whose logarithm rounds differently.
 
-What a formula may ask for is checked before anything is expanded. A few characters can ask for a
-great deal: ``(a + b + c)^10``, a factor crossed with another, a contrast that is computed. A file
-that was saved names all its columns, so the work of planning it is bounded by its own length;
-anything beyond that was not written by `save`.
+The size of a formula is checked before it is expanded, because a few characters can cause much
+work: ``(a + b + c)^10``, a product of two factors, or a contrast that is computed. A saved file
+names all columns of its design, so the length of the file bounds the work of planning it. A file
+that needs more was not written by `save`.
 """
 
 from __future__ import annotations
@@ -31,26 +31,30 @@ from privatelr.results.release_files.json_values import CLOSE, named, require_sa
 from privatelr.sources import declare_schema
 
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
-"""A column type for each content of a variable."""
+"""A column has one of these types, depending on the content of its variable."""
 MOST_COLUMNS = 5_000
+"""A design in a file has at most this number of columns."""
 LONGEST_FORMULA = 200_000
-"""Number of characters."""
+"""A formula has at most this number of characters."""
 DEEPEST_BRACKETS = 50
+"""The brackets of a formula are nested at most this deep."""
 MOST_WORK = 1e7
-"""Number of steps, about a second or two; a sum of 4,000 terms takes it, or all pairs of 600."""
+"""A formula is expanded in at most this number of steps, which take one or two seconds; a sum of
+4,000 terms needs about as many, and so do all pairs of 600 variables."""
 _PRODUCT = 20.0
-"""Work of a product of two terms, in units of a step of a sum."""
+"""A product of two terms takes the time of this number of steps of a sum."""
 _POWERS = ("^", "**")
 _BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, ":": 2, "^": 3, "**": 3}
 
 
 def restore_plan(entry: AnyDesign) -> Any:
-    """The plan that an entry describes, from what was declared.
+    """The plan that an entry describes, computed from its declarations.
 
     Raises
     ------
     ReleaseFileError
-        Part of a sentence: an entry that is wrong, or a number that the declarations do not give.
+        If an entry is wrong, or a number does not follow from the declarations. The message is
+        part of a sentence.
     """
     if isinstance(entry, FormulaEntry):
         return _as_written(plan_again(entry), entry)
@@ -62,7 +66,7 @@ def restore_plan(entry: AnyDesign) -> Any:
 
 
 def plan_again(entry: FormulaEntry) -> DesignSpec:
-    """The design planned anew, as for a fit."""
+    """The design of an entry, planned again as for a fit."""
     row_norm = entry.bound if entry.bound_source == "row_norm" else None
     apart = entry.unbounded_norm is not UNSET
     norm: Any = entry.unbounded_norm if apart else row_norm
@@ -88,14 +92,14 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
             return planned if apart else planned.as_whole_rows()
     except PrivateLRError:
         raise
-    except Exception:  # the text may come from anyone, and formulaic and ast may refuse it anyhow
+    except Exception:  # formulaic and ast may raise any error about a text from a stranger
         raise ReleaseFileError("design: the formula and the variables do not fit") from None
 
 
 def _declare(
     entries: Sequence[VariableEntry], intercept: float | None, row_norm: float | None
 ) -> tuple[pd.DataFrame, Any]:
-    """A frame without rows whose columns have the types of these variables, and the schema."""
+    """A frame without rows whose columns have the types of these variables, and their schema."""
     columns, bounds, levels = {}, {}, {}
     for entry in entries:
         low, high = entry.bounds or (-math.inf, math.inf)
@@ -105,7 +109,7 @@ def _declare(
             dtype = "bool"
         elif variable.kind == "categorical" and len(variable.levels) > 1:
             levels[variable.name] = variable.levels
-        elif variable.kind == "categorical":  # a column's own type may list fewer
+        elif variable.kind == "categorical":  # a single level comes from the type of the column
             dtype = pd.CategoricalDtype(list(variable.levels))
         elif variable.kind == "numeric" and variable.is_bounded:
             bounds[variable.name] = variable.bounds
@@ -116,7 +120,7 @@ def _declare(
 
 
 def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
-    """The plan with the numbers of the file, which differ from it by rounding at most."""
+    """The plan with the numbers of the file; these must agree with its own up to rounding."""
     columns = spec.columns
     if len(entry.columns) != len(columns.names):
         raise ReleaseFileError(f"design.columns takes {len(columns.names)} columns")
@@ -131,7 +135,7 @@ def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
     factors = list(spec.factors)
     for index, (factor, item) in enumerate(zip(spec.factors, entry.factors, strict=True)):
         if item.range is None:
-            continue  # and the plan has none either, or is told apart when it is written again
+            continue  # if the plan has a range here, the comparison of the documents finds it
         low, high = item.range
         ends = np.array(factor.interval)
         slack = CLOSE * np.max(np.abs(ends))
@@ -155,11 +159,11 @@ def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
     )
 
 
-# -- what a formula may ask for ----------------------------------------------------------------
+# -- limits of a formula -----------------------------------------------------------------------
 
 
 def read_tokens(text: str) -> list[Token]:
-    """The tokens of a formula that is not too long, too deep, or too much to expand."""
+    """The tokens of a formula; raises an error if it is too long, too deep, or too large."""
     if len(text) > LONGEST_FORMULA:
         raise ReleaseFileError(f"design.formula has more than {LONGEST_FORMULA} characters")
     tokens = tokenize(text)
@@ -171,7 +175,7 @@ def read_tokens(text: str) -> list[Token]:
         raise ReleaseFileError(f"design.formula nests more than {DEEPEST_BRACKETS} brackets")
     tildes = [index for index, token in enumerate(tokens) if token.is_operator("~")]
     right = tokens[tildes[0] + 1 :] if tildes else tokens
-    if Token("name", ".") in right:  # a saved formula has it expanded
+    if Token("name", ".") in right:  # a saved formula has no dot, because it is expanded
         raise ReleaseFileError("design.formula has a dot that stands for other columns")
     if expansion_work(right) > MOST_WORK:
         raise ReleaseFileError("design.formula asks for more terms than a release can have")
@@ -179,10 +183,10 @@ def read_tokens(text: str) -> list[Token]:
 
 
 def expansion_work(tokens: Sequence[Token]) -> float:
-    """Steps that expanding a right-hand side takes, from above.
+    """An upper bound on the number of steps that the expansion of a right-hand side takes.
 
-    Counts what formulaic would make of each operator if no two terms were the same. A ``:`` is
-    read with the strength of ``*``, from the left, which gives no less.
+    It counts the terms that formulaic would make of each operator if all terms were different. An
+    operator ``:`` has the precedence of ``*`` here, which gives no smaller number.
     """
     values: list[float] = []
     waiting: list[str] = []
@@ -192,7 +196,7 @@ def expansion_work(tokens: Sequence[Token]) -> float:
         nonlocal work
         while waiting and waiting[-1] != "(" and _BINDING[waiting[-1]] >= binding:
             operator = waiting.pop()
-            if len(values) < 2:  # a sign
+            if len(values) < 2:  # the operator is a sign
                 continue
             right, left = values.pop(), values.pop()
             match operator:
@@ -235,10 +239,10 @@ def expansion_work(tokens: Sequence[Token]) -> float:
 
 
 def least_columns(terms: Sequence[tuple[int, ...]], levels: Sequence[int]) -> float:
-    """Rank of a design, which no coding is below; infinite if a term is too large to look at.
+    """The rank of a design, a lower bound on its number of columns; infinite if it is too large.
 
-    A term spans, for each subset of its categorical factors, one column for every combination
-    of all but the first of their levels; what an earlier term spans adds nothing.
+    For each subset of its categorical factors, a term spans one column for every combination of
+    their levels except the first. Columns that an earlier term spans are not counted again.
     """
     spanned: set[tuple[frozenset[int], int]] = set()
     rank = 0

@@ -1,4 +1,4 @@
-"""A fit as a document: records are turned into entries, and entries into plain values."""
+"""A fit as a document: its records become entries, and the entries become plain values."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ _ENTRIES: dict[type, Any] = {
     Stability: made.StabilityEntry,
     Entry: entries.ChargeEntry,
 }
-"""Records whose attributes are named like the entries; a new law of noise is listed here."""
+"""Records whose attributes have the names of their entries; a new noise law is listed here."""
 _PLAIN = (str, bool, int, dict, type(None), UnsetType)
-"""Types that are written to a file unchanged."""
+"""Values of these types are written to a file unchanged."""
 
 
 def release_document(fit: ModelRecord) -> dict[str, Any]:
-    """A fit as plain values, with its content hash and not signed.
+    """A fit as plain values, with its content hash and without a signature.
 
     Raises
     ------
     GuaranteeError
-        If the columns were scaled by the data: their map is made of moments of the data.
+        If the columns were scaled by the data, because their map then contains moments of the
+        data.
     ReleaseFileError
         If a level is not a text, a number or a boolean.
     """
@@ -68,13 +69,13 @@ def release_document(fit: ModelRecord) -> dict[str, Any]:
 
 
 def content_hash(document: dict[str, Any]) -> str:
-    """SHA-256 of all entries but the hash itself and a signature of it, in canonical spelling."""
+    """SHA-256 of the canonical JSON of all entries but the hash itself and the signature."""
     rest = {name: value for name, value in document.items() if name not in _UNHASHED}
     return hashlib.sha256(canonical(rest)).hexdigest()
 
 
 def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
-    """A fit as a document that has no hash yet."""
+    """A fit as a document in which the hash is still empty."""
     release, cut, guarantee = fit.release, fit.threshold, fit.guarantee
     choices = inference = None
     if isinstance(release, Selections):
@@ -83,7 +84,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
         choices = _entry_of(entries.ChoicesEntry, release, options=chosen, times=times)
     elif release.moments is not None:
         moments = release.moments
-        # as they were released, since the law of the noise is about those numbers
+        # the numbers as they were released, because the noise was added to these
         ends = list(accumulate(range(moments.calibration.problem.d, 1, -1)))
         curvature, scores = (np.split(half, ends) for half in np.split(moments.values, 2))
         inference = _entry_of(
@@ -129,13 +130,13 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
 
 
 def plain(entry: Any) -> Any:
-    """Entries as JSON has them; NumPy's numbers become numbers."""
+    """Entries as plain values for JSON; NumPy's numbers become Python's."""
     return msgspec.to_builtins(entry, enc_hook=lambda value: value.item())
 
 
 @functools.cache
 def programs() -> dict[str, str]:
-    """Programs and their versions, as this one writes them."""
+    """The programs that write a file, with their versions."""
     return {
         "privatelr": privatelr.__version__,
         "python": platform.python_version(),
@@ -151,7 +152,7 @@ def _finite(value: float) -> float | None:
 
 
 def _entry_of(kind: Any, *sources: Any, **given: Any) -> Any:
-    """An entry of a kind: what is given, and the rest from the first source that has it."""
+    """An entry of class `kind`: given fields, and all others from the first source with them."""
     for name in kind.__struct_fields__:
         if name not in given:
             given[name] = next(getattr(source, name) for source in sources if hasattr(source, name))
@@ -159,7 +160,7 @@ def _entry_of(kind: Any, *sources: Any, **given: Any) -> Any:
 
 
 def as_entry(value: Any) -> Any:
-    """What the file holds of a value, which is public."""
+    """The entry of a public value."""
     match value:
         case np.generic():
             return as_entry(value.item())
@@ -167,7 +168,7 @@ def as_entry(value: Any) -> Any:
             return value.tolist()
         case tuple() | list():
             return [as_entry(item) for item in value]
-        case Block():  # the usual norm is not named
+        case Block():  # the usual norm, l1, is not written
             norm = UNSET if value.norm == "l1" else value.norm
             return _entry_of(made.BlockEntry, value, norm=norm)
         case Response():
@@ -194,12 +195,12 @@ def as_entry(value: Any) -> Any:
 
 
 def loss_entry(loss: Loss) -> Any:
-    """The name of a loss, beside the numbers that pick it from its family if there are any."""
+    """The name of a loss, with its parameters if it has any."""
     return {"name": loss.name, **loss.parameters} if loss.parameters else loss.name
 
 
 def calibration_entry(calibration: Any) -> Any:
-    """A calibration as an entry, all of it public; a new mechanism is listed here."""
+    """A calibration as an entry, which is public; a new mechanism is listed here."""
     if isinstance(calibration, ProgramCalibration):
         eta = None if calibration.choice is None else calibration.eta
         return _entry_of(made.WeightsEntry, calibration, calibration.problem, eta=eta)
@@ -217,7 +218,7 @@ def calibration_entry(calibration: Any) -> Any:
 
 
 def plan_entry(spec: Any) -> Any:
-    """A plan of any kind as an entry; everything in it is public."""
+    """The plan of a design as an entry, which is public."""
     if not isinstance(spec, DesignSpec):
         (variable,) = spec.variables.values()
         row_norm = spec.bound if isinstance(spec, NormBoundedMatrix) else None

@@ -1,7 +1,7 @@
-"""The entries of a release file: names, types, limits and descriptions, said once.
+"""The entries of a release file: their names, types, limits and descriptions.
 
-A document is read as these types and written from them, and the schema follows from them. What
-depends on more than one entry is checked where the fit is restored.
+A document is read as these types and written from them, and the JSON Schema is made of them. A
+condition on more than one entry is checked when the fit is restored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CalibrationType = TypeVar("CalibrationType")
 DesignType = TypeVar("DesignType")
 
 
-# -- what was released -----------------------------------------------------------------------
+# -- the release -----------------------------------------------------------------------------
 
 
 class MomentsEntry(FileEntry, frozen=True):
@@ -43,25 +43,26 @@ class MomentsEntry(FileEntry, frozen=True):
 
     With w the coefficients in scaled units (declared bounds at -1 and 1), x the row of a record
     with response y = -1 or 1, and l the loss, they are the means over the n records of
-    l''(y x.w) x x' and of l'(y x.w)^2 x x', without penalty. Neither need be positive definite.
+    l''(y x.w) x x' and of l'(y x.w)^2 x x', without the penalty. They may be indefinite.
 
     Attributes
     ----------
     target
         The part of the guarantee that is about the moments, given the coefficients.
     balance
-        What the scores are multiplied by; follows from the loss.
+        Factor of the scores; it follows from the loss.
     noise
-        Law of what is added to all numbers of curvature and scores together; its dimension is
+        Law of the noise on all numbers of curvature and scores together; its dimension is
         d (d + 1).
     grid
-        Power of two; the numbers of curvature and scores are multiples of it. 0 for moments
+        A power of two; the numbers of curvature and scores are multiples of it. 0 for moments
         without noise.
     curvature
-        Mean of l''(y x.w) x x' as released: row i of the upper triangle holds the entries (i, i)
-        to (i, d), those off the diagonal times the root of 2.
+        Mean of l''(y x.w) x x' as released. Row i of the upper triangle contains the entries
+        (i, i) to (i, d); those off the diagonal are multiplied by the root of 2.
     scores
-        Mean of l'(y x.w)^2 x x' as released: as curvature, and times the balance.
+        Mean of l'(y x.w)^2 x x' as released, in the same form as curvature and multiplied by the
+        balance.
     """
 
     _sizes = ("grid",)
@@ -74,17 +75,17 @@ class MomentsEntry(FileEntry, frozen=True):
 
 
 class ChoicesEntry(FileEntry, frozen=True):
-    """How often each option was chosen, where columns were chosen.
+    """How often each option was chosen, for a mechanism that chooses columns.
 
-    Option k below d is column k, option d + k is column k with its sign turned, both counted
-    from 0.
+    Option k below d is column k, and option d + k is column k with the opposite sign; both are
+    counted from 0.
 
     Attributes
     ----------
     path
-        The options in the order in which they were chosen, where it was released.
+        The options in the order in which they were chosen; null if the order was not released.
     exact
-        Coefficients in scaled units of a fit without a guarantee that were not counted.
+        Coefficients in scaled units of a fit without a guarantee that did not count choices.
     """
 
     options: list[Position]
@@ -94,7 +95,7 @@ class ChoicesEntry(FileEntry, frozen=True):
 
 
 class ChargeEntry(FileEntry, frozen=True):
-    """What a ledger was charged."""
+    """The charge to a ledger."""
 
     label: Label
     part: Label | None
@@ -109,9 +110,9 @@ class CoefficientsEntry(FileEntry, frozen=True):
     Attributes
     ----------
     user_units
-        In the units of the columns, in the order of names; null where no double can hold it.
+        In the units of the columns, in the order of names; null if a double cannot represent it.
     design_units
-        As released: multiples of the grid, exact.
+        In scaled units, exactly as released: multiples of the grid.
     """
 
     names: Annotated[list[str], Meta(min_length=1)]
@@ -120,15 +121,15 @@ class CoefficientsEntry(FileEntry, frozen=True):
 
 
 class ThresholdEntry(FileEntry, frozen=True):
-    """What splits predicted classes.
+    """The threshold between predicted classes.
 
-    A public value, or a rule that learns it from the training data, whose value is never in a
-    file.
+    It is a public value, or a rule that learns a value from the training data. A learned value is
+    never in a file.
 
     Attributes
     ----------
     value
-        A probability, or a margin where the loss defines no probabilities; null beside a rule.
+        A probability, or a margin if the loss defines no probabilities; null with a rule.
     """
 
     rule: Literal["fixed", "youden", "topleft"]
@@ -139,7 +140,7 @@ class ThresholdEntry(FileEntry, frozen=True):
 
 
 class ResponseEntry(FileEntry, frozen=True):
-    """How labels come out of the response.
+    """How labels are computed from the response.
 
     Attributes
     ----------
@@ -155,16 +156,16 @@ class ResponseEntry(FileEntry, frozen=True):
 
 
 class VariableEntry(FileEntry, frozen=True):
-    """A variable, and what is public about it.
+    """A variable, with its public facts.
 
     Attributes
     ----------
     content
-        What the type of the column allows.
+        The kind of values that the type of the column allows.
     bounds
-        Declared (lo, hi); values beyond are clipped.
+        Declared bounds (lo, hi); values beyond them are clipped.
     levels
-        Declared levels, the reference first.
+        Declared levels, with the reference first.
     """
 
     name: Name
@@ -189,9 +190,9 @@ class TermEntry(FileEntry, frozen=True):
     Attributes
     ----------
     columns
-        Positions, from 0.
+        Positions of its columns, from 0.
     length
-        Largest length in a row; null if unbounded.
+        Largest length of these columns in a row; null if unbounded.
     """
 
     label: str
@@ -209,23 +210,24 @@ class ColumnEntry(FileEntry, frozen=True):
 
 
 class FormulaEntry(FileEntry, frozen=True):
-    """The plan that turns a record into a row; public.
+    """The public plan by which a record becomes a row.
 
     Attributes
     ----------
     formula
         R formula, with the dot expanded.
     intercept
-        The constant in the intercept column; null for no intercept.
+        The constant in the intercept column; null without an intercept.
     bound
         Largest length of the covariates of a row; longer rows are shortened.
     unbounded
-        Terms that the declared bounds do not limit.
+        Terms without a limit from declared bounds.
     projection
-        Random matrix, drawn without the data, that is applied to the covariates; null for none.
+        Random matrix that was drawn without the data and is applied to the covariates; null
+        without a projection.
     unbounded_norm
-        Largest length of the columns of unbounded terms together, to which they are shortened
-        apart from the others; absent where whole rows are shortened.
+        Largest length of the columns of all unbounded terms together, which are shortened to it
+        separately from the others; absent if whole rows are shortened.
     """
 
     formula: str
@@ -249,11 +251,11 @@ class MatrixEntry(FileEntry, frozen=True):
     Attributes
     ----------
     matrix
-        Columns of the matrix.
+        Number of columns of the matrix.
     row_norm
-        Length that rows are held to; null where every entry is held to one.
+        Largest length of a row; null if every entry is bounded by one instead.
     intercept
-        Constant of the intercept column.
+        The constant in the intercept column.
     """
 
     matrix: Annotated[int, Meta(ge=1, le=10**6)]
@@ -270,9 +272,9 @@ AnyDesign = FormulaEntry | MatrixEntry
 
 
 class SignatureEntry(FileEntry, frozen=True):
-    """Who states what the file states.
+    """The signature of the writer of the file.
 
-    It is over the ASCII text 'privatelr release file, sha256 ' and the entry sha256.
+    The signed text is 'privatelr release file, sha256 ' in ASCII, followed by the entry sha256.
     """
 
     algorithm: Literal["Ed25519"]
@@ -283,33 +285,33 @@ class SignatureEntry(FileEntry, frozen=True):
 class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """A differentially private fit without a row of the data.
 
-    It holds no moment of the data but for those with noise that were paid for. `privatelr.load`
-    checks more than a schema can: the hash, the columns, the row length, and that the noise of
-    each part gives its part of the guarantee.
+    It contains no moment of the data, except those with noise that the guarantee covers.
+    `privatelr.load` checks more than a schema can: the hash, the columns, the row length, and that
+    the noise of each part gives its part of the guarantee.
 
     Attributes
     ----------
     version
-        1 has no entry signature, 2 has one.
+        Version 1 has no entry signature, version 2 has one.
     notice
-        What a person should know first; begins with NOT PRIVATE where nothing is covered.
+        What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
         Versions of the programs that wrote the file, as they state them.
     guarantee
-        What holds for the coefficients, for the moments of inference if there are any, and for
-        all that is computed from them: the targets of calibration and inference add up to it.
+        The guarantee of the coefficients, of the moments of inference if there are any, and of
+        all that is computed from them. The targets of calibration and inference add up to it.
     randomness
-        Where the noise came from; a seed makes the guarantee void.
+        The source of the noise; a seed makes the guarantee void.
     calibration
-        Computed without the data. With an entry mechanism, columns were chosen; else noise was
-        added.
+        It was computed without the data. If it has an entry mechanism, columns were chosen;
+        otherwise noise was added.
     inference
-        Null if it was not bought.
+        Null if inference was not requested.
     ledger
-        Null if none was charged.
+        Null if no ledger was charged.
     sha256
-        SHA-256 of the JSON of all other entries but the signature with keys sorted, without
-        white space, in ASCII, numbers as in the file.
+        SHA-256 of the JSON of all other entries except the signature, with sorted keys, without
+        white space, in ASCII, with numbers as in the file.
     signature
         Null if the file is not signed.
     """

@@ -1,7 +1,7 @@
-"""Values of a release file: JSON that leaves no doubt, entries of it, and how they are compared.
+"""Values of a release file: strict JSON, its entries, and their comparison.
 
-What is read may come from anyone. It is bounded in size and depth before anything is done with
-it. The errors are parts of a sentence; `release_file` puts the name of the file before them.
+A file may come from a stranger, so its size and depth are checked before it is used. The messages
+of errors are parts of a sentence; `release_file` puts the name of the file before them.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ import msgspec
 from privatelr.errors import PrivateLRError, ReleaseFileError, show
 
 LARGEST_FILE = 2**25
-"""Bytes; a fit with a thousand columns takes a hundredth of it, and with inference up to two
-thirds."""
+"""A file has at most this number of bytes; a fit with a thousand columns needs a hundredth of
+them, or up to two thirds with inference."""
 MOST_MARKS = {b":": 300_000, b"{": 150_000, b"[": 150_000, b'"': 3_000_000, b",": 3_500_000}
-"""Largest counts of characters that cost memory when they are read, inside of texts too.
+"""A file has at most these counts of the characters that cost memory, also within texts.
 
 A design of 5,000 columns has 100,000 keys, each with a colon, in 30,000 objects and 25,000 lists.
-A matrix of a million numbered columns has a name and two numbers for each.
+A matrix of a million numbered columns has a name and two numbers for each column.
 """
 DEEPEST = 12
+"""Objects and lists of a file are nested at most this deep."""
 LONGEST_WHOLE = 18
-"""Largest number of digits of an integer."""
+"""An integer has at most this number of characters."""
 _HALVES = re.compile("[\ud800-\udfff]")
 CLOSE = 1e-9
-"""Largest relative difference between two computations of a number that count as the same."""
+"""Two numbers with at most this relative difference count as the same."""
 
 
 def parse(data: bytes) -> Any:
-    """The JSON value that a file holds; no key twice, no NaN, nothing huge, nothing deep."""
+    """The JSON value of a file; raises an error for double keys, NaN, and too much or deep JSON."""
     if len(data) > LARGEST_FILE:
         raise ReleaseFileError(f"a release has at most {LARGEST_FILE} bytes")
     for mark, most in MOST_MARKS.items():
@@ -64,7 +65,7 @@ def parse(data: bytes) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """The one spelling of a value: keys in order, no space, ASCII, shortest exact numbers."""
+    """The canonical JSON of a value: sorted keys, no white space, ASCII, shortest exact numbers."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
@@ -93,7 +94,7 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def _is_shallow(value: Any) -> bool:
-    """Whether nothing nests deep; refuses text that no encoding can write."""
+    """Whether no value is nested too deep; raises an error for text with half a character."""
     level = [value]
     for _ in range(DEEPEST):
         children: list[Any] = []
@@ -129,7 +130,7 @@ _LIMITS = (
 
 
 def read_entry(value: Any, kind: Any, where: str = "") -> Any:
-    """A value as an entry of this kind; the error tells what is wrong and where."""
+    """A value as an entry of class `kind`; an error says what is wrong and where."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -142,7 +143,7 @@ def read_entry(value: Any, kind: Any, where: str = "") -> Any:
 
 
 def _sentence(said: str, where: str, shown: str) -> str:
-    """A part of a sentence, from what msgspec says of an entry."""
+    """An error message of msgspec about an entry, as part of a sentence."""
     if name := re.match("Object missing required field `(.*)`", said):
         return f"{where} has no entry {name[1]!r}"
     if name := re.match("Object contains unknown field `(.*)`", said, re.DOTALL):
@@ -160,7 +161,7 @@ def _sentence(said: str, where: str, shown: str) -> str:
 
 
 def _found(value: Any, at: str) -> Any:
-    """What stands at a place that msgspec names."""
+    """The value at a path that msgspec names."""
     for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", at):
         value = value.get(name) if name else value[int(index)]
     return value
@@ -168,7 +169,7 @@ def _found(value: Any, at: str) -> Any:
 
 @contextmanager
 def named(where: str) -> Iterator[None]:
-    """Within the block, what this package refuses is an error about an entry of a file."""
+    """Turn errors of this package within the block into errors about an entry of a file."""
     try:
         yield
     except ReleaseFileError:
@@ -182,7 +183,7 @@ def _shown(value: Any) -> str:
 
 
 def require_same(given: Any, expected: Any, where: str) -> None:
-    """Refuse an entry that differs from what follows from the others, rounding apart."""
+    """Raise an error if an entry differs from its expected value, up to rounding."""
     if isinstance(given, dict) and isinstance(expected, dict) and given.keys() == expected.keys():
         for name, value in expected.items():
             require_same(given[name], value, f"{where}.{name}".removeprefix("."))

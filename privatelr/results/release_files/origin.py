@@ -1,12 +1,12 @@
-"""Where a file is from: who signed it, what reading it shows, and what its writer only states.
+"""The origin of a file: who signed it, what reading it verifies, and what its writer only states.
 
-A file is numbers. That a guarantee follows from the numbers can be worked out by anyone; that
-the numbers came about as they say cannot be seen from them. The card, the page, `Fit.origin`
-and the vignette about the guarantee take their sentences from here.
+A file contains numbers. Anyone can compute that a guarantee follows from the numbers. The numbers
+do not show how they were made. The card, the page, `Fit.origin` and the vignette about the
+guarantee take their sentences from this module.
 
 A signature (Ed25519, by `cryptography`) is over the content hash, which is over everything else in
 the file. A reader who has the public key from its owner, and not from the file, knows that the
-owner of the private key wrote these bytes. Whether what they state is true is the owner's word.
+owner of the private key wrote this content. Whether it is true, the signature does not show.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _ALGORITHM = "Ed25519"
 _PURPOSE = b"privatelr release file, sha256 "
-"""Prefix of the signed bytes, so that a signature of a release cannot serve for anything else."""
+"""The signed bytes begin with this, so that a signature cannot be used for anything else."""
 _FINGERPRINT = 32
-"""Number of hexadecimal digits of a key's short name, enough to prevent two keys of one name."""
+"""A fingerprint has this number of hexadecimal digits, enough that no two keys can share one."""
 _LARGEST_KEY_FILE = 10_000
 Key = Any
 """A key object of `cryptography`, PEM as bytes or text, or the name of a PEM file."""
@@ -36,22 +36,22 @@ Key = Any
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a fit that was read from a file comes from, and what is known of it.
+    """The origin of a fit that was read from a file, and what is known about it.
 
     Attributes
     ----------
     signed_by : str or None
-        Fingerprint of the ``public_key`` that `privatelr.load` was given, whose owner signed the
-        file; None if it was given none.
+        Fingerprint of the ``public_key`` that was given to `privatelr.load`, whose owner signed the
+        file; None if no key was given.
     named_key : str or None
         Fingerprint of the public key that the file itself names; None if it is not signed. A
         forger can name any key.
     written_by : tuple of (str, str)
         Programs and their versions, as the file states them.
     recomputed : tuple of str
-        What was computed again when the file was read, and found to be as the file says.
+        Sentences about what was computed again when the file was read, and agreed with the file.
     stated : tuple of str
-        What the writer of the file says, and no reader can check.
+        Sentences about what the writer of the file states and no reader can check.
     """
 
     signed_by: str | None
@@ -62,7 +62,7 @@ class Origin:
 
     @property
     def source(self) -> str:
-        """Who stands behind the file, in one phrase."""
+        """A phrase that says whether the file was signed, and by which key."""
         if self.signed_by is not None:
             return f"read from a file that was signed by the key {self.signed_by}"
         if self.named_key is not None:
@@ -83,12 +83,12 @@ class Origin:
 
 
 def source_fact(fit: ModelRecord) -> list[tuple[str, str]]:
-    """The line of the printed page about a fit that was read from a file."""
+    """The line of the printed page about the origin of a fit that was read from a file."""
     return [("Source", f"{fit.origin.source}; see fit.origin")] if fit.origin else []
 
 
 def recomputed(fit: ModelRecord) -> tuple[str, ...]:
-    """What reading the release file of a fit computes again, sentence by sentence."""
+    """Sentences about what is computed again when the release file of a fit is read."""
     found = [
         "The content has the hash that the file states. That finds accidents; a forger can "
         "compute the hash too.",
@@ -120,7 +120,7 @@ def recomputed(fit: ModelRecord) -> tuple[str, ...]:
 
 
 def stated(fit: ModelRecord) -> tuple[str, ...]:
-    """What the writer of a release file says, and no reader can check."""
+    """Sentences about what the writer of a release file states and no reader can check."""
     computed = (
         f"The numbers were computed from a table of {fit.nobs} records, by the stated mechanism."
     )
@@ -148,7 +148,7 @@ def stated(fit: ModelRecord) -> tuple[str, ...]:
 
 
 def fingerprint(public_key: str) -> str:
-    """Short name of a public key that is given in hexadecimal digits."""
+    """The fingerprint of a public key that is given in hexadecimal digits."""
     return hashlib.sha256(bytes.fromhex(public_key)).hexdigest()[:_FINGERPRINT]
 
 
@@ -158,7 +158,7 @@ def signature_entry(sha256: str, key: Key) -> dict[str, str]:
     Raises
     ------
     ArgumentError
-        If `key` is no private Ed25519 key.
+        If `key` is not a private Ed25519 key.
     MissingDependencyError
         If `cryptography` is not installed.
     """
@@ -171,23 +171,24 @@ def signature_entry(sha256: str, key: Key) -> dict[str, str]:
 
 
 def require_signature(entry: SignatureEntry | None, sha256: str, public_key: Key) -> None:
-    """Refuse a document that the owner of a public key did not sign.
+    """Raise an error if a document was not signed by the owner of a public key.
 
     Parameters
     ----------
     entry
-        The entry of the file; None if it is not signed.
+        The signature entry of the file; None if it is not signed.
     sha256
-        Content hash, which was found to be right.
+        The content hash, which must have been verified.
     public_key
-        As `privatelr.load` takes it.
+        The argument of `privatelr.load`.
 
     Raises
     ------
     ReleaseFileError
-        Part of a sentence: the file is not signed, by another key, or wrongly.
+        If the file is not signed, is signed by another key, or has a wrong signature. The message
+        is part of a sentence.
     ArgumentError
-        If `public_key` is no public Ed25519 key.
+        If `public_key` is not a public Ed25519 key.
     """
     expected = _read_key("public_key", public_key, "public")
     from cryptography.exceptions import InvalidSignature
@@ -209,7 +210,7 @@ def require_signature(entry: SignatureEntry | None, sha256: str, public_key: Key
 
 
 def _read_key(argument: str, key: Key, side: str) -> Any:
-    """A private or a public key; what is wrong with it is said without a word of it."""
+    """Read a private or a public key; no error message quotes its content."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization

@@ -1,16 +1,16 @@
-"""The release file: a fit as JSON, without a row of the data, or code; written and read.
+"""Writing and reading the release file: a fit as JSON, without a row of the data or any code.
 
-The file holds what is public and what was paid for: the plan of the design, the coefficients,
-the noisy moments that inference is made of if they were requested, the guarantee, and the
-calibrations that give it. `release.schema.json` beside this module
-describes it to a machine. The entry ``sha256`` is the hash of everything else in its canonical
-spelling: it finds accidents, not forgers, who can compute it too. Reading therefore recomputes
-what can be recomputed, and imports or runs nothing that the file names.
+The file contains public facts and numbers that the guarantee covers: the plan of the design, the
+coefficients, the noisy moments of inference if they were requested, the guarantee, and the
+calibrations that give it. Its JSON Schema is `release.schema.json` in the folder of results. The
+entry ``sha256`` is the hash of all other content as canonical JSON. It finds accidental changes,
+but no forgery, because a forger can compute it, too. Reading therefore recomputes what it can, and
+imports or runs nothing that the file names.
 
-A file that is being written has a name beside its target, and a lock while its writer lives. A
-process that is killed leaves the file behind, but not the lock: the system takes back what a dead
-process held. So the next save to the same target can tell what was left behind from what another
-process is writing now, without asking how old it is.
+A file that is being written has another name in the folder of its target, and a lock. If its
+writer is killed, the file remains, but the operating system releases the lock. So the next save to
+the same target can tell an abandoned file from one that another process is writing, without regard
+to its age.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from privatelr.results.release_files.restored_fit import read_document, restore,
 from privatelr.results.selected import SelectedFit
 
 _LONGEST_SHOWN = 120
-"""Largest number of characters of a path that an error quotes."""
+"""An error quotes at most this number of characters of a path."""
 _SUFFIX = ".tmp"
 
 
@@ -49,10 +49,10 @@ _SUFFIX = ".tmp"
 def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit:
     """Read a fit that `Fit.save` wrote.
 
-    The file is data: nothing in it is run or imported. What can be recomputed is recomputed and
-    compared: the content hash, the columns and their map from the formula and the declared
-    bounds and levels, the row radius, and the guarantee from the noise of each part. What cannot
-    be checked is the word of the writer, above all that the noise was drawn at random and once:
+    Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
+    the content hash, the columns and their map from the formula and the declared bounds and
+    levels, the row radius, and the guarantee from the noise of each part. Other statements of the
+    writer cannot be checked, above all that the noise was drawn at random and only once.
     ``fit.origin`` lists both.
 
     Parameters
@@ -60,22 +60,23 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
     path
         Name of the file.
     public_key : Ed25519PublicKey, bytes, str or path, optional
-        Of the writer, got from the writer and not with the file: a key object of `cryptography`,
-        PEM bytes, or the name of a PEM file. A file that this key did not sign is refused.
-        Without it a signature is not looked at.
+        The public key of the writer, which must come from the writer and not with the file: a key
+        object of `cryptography`, PEM bytes, or the name of a PEM file. A file that was not signed
+        with this key is refused. Without a key, a signature is not verified.
 
     Returns
     -------
     Fit or SelectedFit
-        It predicts to the last bit as the fit that was saved. Its diagnostics, which are
-        computed from the training data, were left behind.
+        Its predictions are exactly those of the fit that was saved. It has no diagnostics, because
+        these are computed from the training data and are not in the file.
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such file.
     ReleaseFileError
-        If the file is not a release, was cut off or changed, contradicts itself, was written
-        by a newer version, or is not signed by the key; one sentence that says what is wrong. A
-        missing file raises `FileNotFoundError`.
+        If the file is not a release, was cut off or changed, contradicts itself, was written by a
+        newer version, or is not signed with the key.
     ArgumentError
         If `public_key` is not a public Ed25519 key.
     MissingDependencyError
@@ -83,11 +84,11 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
 
     Notes
     -----
-    **Privacy.** *Covered*: what is read was paid for when it was released, so reading it is
-    free. *Neighbours*: those of the guarantee. *Assumed public*: the file. *Not covered*: who
-    wrote it, without `public_key`, and whether it is true. The hash finds accidents; a forger can
-    compute it too, and all that `load` can say of a forged file is that its guarantee follows
-    from its numbers. A signature tells whose word it is.
+    **Privacy.** *Covered*: the content of the file; its release was charged when it was made, so
+    reading it costs nothing. *Neighbours*: those of the guarantee. *Assumed public*: the file.
+    *Not covered*: who wrote it, without `public_key`, and whether it is true. The hash finds
+    accidental changes, but a forger can compute it, too. Of a forged file, `load` only verifies
+    that the guarantee follows from the numbers. A signature shows who states them.
     """
     name = _require_path(path)
     try:
@@ -120,7 +121,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
 
 
 def write_release(fit: ModelRecord, path: str | os.PathLike[str], key: Key = None) -> None:
-    """Write a release file, whole or not at all; see `Fit.save`."""
+    """Write a release file, either completely or not at all; see `Fit.save`."""
     name = _require_path(path)
     try:
         data = release_bytes(fit, key)
@@ -130,14 +131,14 @@ def write_release(fit: ModelRecord, path: str | os.PathLike[str], key: Key = Non
 
 
 def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
-    """The content of a release file, which was read back and found to say the same.
+    """The content of a release file, signed if there is a key.
 
-    Signed, if there is a key.
+    It is read again before it is returned, and the result is compared with the fit.
 
     Raises
     ------
     ReleaseFileError
-        Part of a sentence that says what is wrong.
+        If the fit has no place in a file. The message is part of a sentence.
     """
     document = release_document(fit)
     written = document
@@ -150,7 +151,7 @@ def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
 
 
 def _spell(value: Any, indent: str = "") -> str:
-    """JSON with one entry a line, and lists of plain values on one line."""
+    """JSON with one entry per line, and with lists of plain values on one line."""
     inner, plainly = f"{indent}  ", json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     if isinstance(value, dict) and value:
         items = [f"{inner}{plainly(key)}: {_spell(item, inner)}" for key, item in value.items()]
@@ -168,7 +169,7 @@ def _require_path(path: Any) -> str:
 
 
 def _shown(name: str) -> str:
-    """A path as an error quotes it: its end tells files apart."""
+    """The end of a path, which an error quotes, because files differ by the ends of their paths."""
     return repr(name if len(name) <= _LONGEST_SHOWN else f"...{name[-_LONGEST_SHOWN:]}")
 
 
@@ -176,29 +177,29 @@ def _shown(name: str) -> str:
 
 
 def replace_file(target: Path, data: bytes) -> None:
-    """Put a complete file in place of whatever is there."""
+    """Write a complete file in place of an existing one, if there is one."""
     with complete_beside(target, data) as temporary:
         temporary.replace(target)
 
 
 def create_file(target: Path, data: bytes) -> None:
-    """Put a complete file where there is none; otherwise raise `FileExistsError`."""
+    """Write a complete file; raise `FileExistsError` if one exists."""
     with complete_beside(target, data) as temporary:
         try:
             os.link(temporary, target)
         except FileExistsError:
             raise
-        except OSError:  # a file system without hard links: take the name, then fill it
+        except OSError:  # without hard links: an empty file reserves the name, and is replaced
             target.touch(exist_ok=False)
             temporary.replace(target)
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove what killed processes left of their writing to this target.
+    """Remove the unfinished files of killed processes that were writing to this target.
 
-    What another process is writing is left alone, and so is what cannot be opened.
+    Files that another process is writing remain, and so do files that cannot be opened.
     """
-    if not has_file_locks():  # what was left behind stays
+    if not has_file_locks():  # nothing tells abandoned files from those that are being written
         return
     with suppress(OSError):
         for name in os.listdir(target.parent):
@@ -216,10 +217,10 @@ def remove_abandoned(target: Path) -> None:
 
 @contextmanager
 def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
-    """A file beside the target that holds the data on the disk, and is gone afterwards.
+    """A complete temporary file with the data on disk, in the folder of the target.
 
-    Within the block it may be given the name of the target. What killed processes left of their
-    writing to the same target is removed first.
+    Within the block it may be renamed to the target; after the block it is removed. Unfinished
+    files of killed processes that were writing to the same target are removed first.
     """
     remove_abandoned(target)
     while True:
@@ -227,17 +228,17 @@ def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
         file = path.open("xb")
         if not has_file_locks():
             break
-        with suppress(OSError):  # a file system may know no locks
-            lock_file(file.fileno(), wait=True)  # for a process that looks at it just now
+        with suppress(OSError):  # some file systems have no locks
+            lock_file(file.fileno(), wait=True)  # another process may hold it to look for a lock
         if still_has_name(file.fileno(), path):
             break
-        file.close()  # that process found no lock on it, and removed it
+        file.close()  # that process found the file without a lock, and removed it
     try:
         with file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            if not has_file_locks():  # such a system may not rename what is open
+            if not has_file_locks():  # a system without locks may not be able to rename open files
                 file.close()
             yield path
     finally:
@@ -246,6 +247,9 @@ def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
 
 
 def _start_of(target: Path) -> str:
-    """What the names of all unfinished files of a target begin with; it may be long itself."""
+    """The start of the names of all unfinished files of a target.
+
+    It contains a hash, because the name of the target may itself have the largest length.
+    """
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
     return f".privatelr-{name}-"

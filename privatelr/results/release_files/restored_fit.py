@@ -1,8 +1,8 @@
-"""A document as a fit again, with every part checked against the others.
+"""Restoring a fit from a document, with every part checked against the others.
 
-The document of a restored fit is compared with the one that was read, so whatever follows from
-other entries has to be what follows. Left out are the format's version, the programs, the hash
-and the signature, which are about the file and not about the fit.
+The document of the restored fit is compared with the one that was read, so every derived entry
+must have its derived value. The comparison leaves out the version of the format, the programs, the
+hash and the signature, which are about the file and not about the fit.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from privatelr.results.release_files.json_values import CLOSE, require_same
 
 AnyDocument = entries.Document[Any, Any]
 _OPEN = ("version", "written_by", "sha256", "signature")
-"""Entries about the file and not about the fit."""
+"""These entries are about the file and not about the fit."""
 
 
 def read_document(value: Any) -> AnyDocument:
-    """A document of a known version that has its entries and the hash that it states.
+    """A document with its entries, whose version is known and whose hash is right.
 
     Raises
     ------
     ReleaseFileError
-        Part of a sentence that says what is wrong.
+        If the document is wrong. The message is part of a sentence.
     """
     if not isinstance(value, dict) or value.get("format") != entries.FORMAT:
         raise ReleaseFileError("the file is JSON, and not a release of privatelr")
@@ -58,7 +58,7 @@ def read_document(value: Any) -> AnyDocument:
     calibration, design = value.get("calibration"), value.get("design")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     numbered = isinstance(design, dict) and "matrix" in design
-    # pairs of types, because only what has a tag can be told apart by msgspec itself
+    # the types are chosen here, because msgspec only distinguishes types that have tags
     made: Any = AnySelection if chosen else PerturbationEntry
     planned: Any = entries.MatrixEntry if numbered else entries.FormulaEntry
     whole = {**value, "signature": None} if version == 1 else value
@@ -71,18 +71,18 @@ def read_document(value: Any) -> AnyDocument:
 
 
 def restore(value: Any) -> FitRecord | SelectedRecord:
-    """The fit that `release_document` describes, without diagnostics.
+    """The fit of a value that `release_document` made, without diagnostics.
 
     Raises
     ------
     ReleaseFileError
-        Part of a sentence that says what is wrong.
+        If the document is wrong. The message is part of a sentence.
     """
     return restore_content(read_document(value), value)
 
 
 def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord | SelectedRecord:
-    """The same of a document that was read from this value."""
+    """The fit of a document that was read from this value, without diagnostics."""
     noisy = isinstance(document.calibration, PerturbationEntry)
     record = _restore_perturbed(document) if noisy else _restore_selected(document)
     written = documents.unhashed_document(record)
@@ -99,13 +99,13 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
             raise ReleaseFileError(f"{at} is not what the coefficients in scaled units give")
     written["coefficients"]["user_units"] = given
     written = {name: value[name] if name in _OPEN else written[name] for name in value}
-    if json_values.canonical(value) != json_values.canonical(written):  # by rounding at most, then
+    if json_values.canonical(value) != json_values.canonical(written):  # rounding may differ
         require_same(value, written, "")
     return record
 
 
 def _restore_perturbed(document: AnyDocument) -> FitRecord:
-    """A fit whose calibration is one of noise."""
+    """A fit that was released with noise."""
     calibration = parts.restore_calibration(document.calibration)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
@@ -128,7 +128,7 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
 
 
 def _restore_selected(document: AnyDocument) -> SelectedRecord:
-    """A fit whose calibration is one of choices."""
+    """A fit that was released by choices of columns."""
     calibration = parts.restore_selection(document.calibration)
     problem = calibration.problem
     guarantee = _standing(document, [calibration.target])
@@ -149,7 +149,7 @@ def _restore_selected(document: AnyDocument) -> SelectedRecord:
 
 
 def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) -> None:
-    """Refuse a plan whose rows are not those of the calibration and of the coefficients."""
+    """Raise an error if the plan, the calibration and the coefficients have different sizes."""
     for name in ("d", size):
         require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
     if len(document.coefficients.design_units) != spec.d:
@@ -157,7 +157,7 @@ def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) ->
 
 
 def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
-    """What the parts of the release add up to, or what is left of it once it is void."""
+    """The guarantee of a release, which is the total of its parts, or none if it is void."""
     guarantee = parts.restore_guarantee(document.guarantee, "guarantee")
     try:
         total = join(targets)
@@ -174,7 +174,7 @@ def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
 
 
 def is_total(guarantee: Guarantee, total: Guarantee) -> bool:
-    """Whether a guarantee is the total of its parts, or above it by what a float cannot hold."""
+    """Whether a guarantee is the total of its parts, or above it by rounding."""
     given, least = prices(guarantee), prices(total)
     if given.keys() != least.keys() or replace(total, **given) != guarantee:  # type: ignore[arg-type]
         return False
@@ -183,7 +183,7 @@ def is_total(guarantee: Guarantee, total: Guarantee) -> bool:
 
 
 def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any]) -> Entry | None:
-    """What a ledger was charged: this guarantee, and the events of this release."""
+    """The ledger entry of a release, which has its guarantee and its events; None without one."""
     given = document.ledger
     if given is None:
         return None
@@ -195,7 +195,7 @@ def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any
 
 
 def _read_threshold(given: entries.ThresholdEntry, scale: Scale) -> Threshold:
-    if given.rule != "fixed":  # whose value is a function of the data, and never in a file
+    if given.rule != "fixed":  # a learned value is a function of the data, and not in the file
         return given.rule
     if given.value is None or not scale.lowest <= given.value <= scale.highest:
         raise ReleaseFileError(f"threshold.value takes {scale.takes}")
