@@ -84,7 +84,7 @@ def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) 
 
 
 @lru_cache(maxsize=256)
-def free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
+def gaussian_free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
     """Smallest Lambda whose curvature adds at most a fiftieth to the noise (privacy.md 4.2)."""
     # at a large delta this is more than the Gaussian mechanism with sensitivity 2 L R needs
     flat = facts.with_lambda(_FLAT * facts.radius**2 / facts.n)

@@ -101,7 +101,7 @@ def penalty_costing(facts: Problem, share: float) -> float:
     return facts.loss.curvature_bound * facts.radius**2 / math.expm1(share)
 
 
-def free_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
+def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
     """Smallest Lambda whose curvature is free (joint) or costs a tenth of epsilon."""
     if analysis == "joint":
         return 2 * (facts.loss.joint_factor or 0.0) * facts.radius**2 / epsilon
