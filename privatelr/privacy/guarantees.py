@@ -128,6 +128,11 @@ def void(reason: str) -> NonPrivate:
     return NonPrivate(f"void: {reason}")
 
 
+def unless_seeded(target: Guarantee, seeded: bool) -> Guarantee:
+    """Return the guarantee, or none if a seed lets the noise be replayed."""
+    return void("seeded noise") if seeded and target.is_private else target
+
+
 def to_json(promise: Any, kinds: Mapping[str, type] = KINDS) -> dict[str, Any]:
     """A guarantee, or another record of these kinds, as plain values: kind, numbers, neighbours."""
     kind = next(name for name, cls in kinds.items() if isinstance(promise, cls))
