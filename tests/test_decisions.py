@@ -62,3 +62,13 @@ def test_one_gaussian_release_pays_for_the_conversion():
 def test_two_kept_tenths_of_delta_cost_a_hundredth_of_epsilon():
     for mu in (0.1, 0.3, 1.0):
         assert gaussian_epsilon(mu, 0.8e-6) / gaussian_epsilon(mu, 1e-6) < 1.013
+
+
+@pytest.mark.parametrize("d", [501, 1000])
+def test_what_a_shield_of_many_columns_takes(d):
+    shares = []
+    for n in (10**6, 10**7):
+        made = calibrate(request(PureDP(1.0)), Problem(n, d, Logistic(), 1.0))
+        shares.append(made.shield.mean_length / made.noise.mean_length)
+    assert shares[0] < 0.003
+    assert 0.06 < shares[1] < 0.09
