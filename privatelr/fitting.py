@@ -17,7 +17,7 @@ from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, requ
 from privatelr.mechanisms import require_below_one_record, warn_of_large_delta, warn_of_one_record
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.numerics import Loss, label
-from privatelr.privacy import Event, Guarantee, void
+from privatelr.privacy import Event, Guarantee, unless_seeded, void
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import diagnose, read_threshold
@@ -112,7 +112,9 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if method.by_entries:
         require_below_one_record(method.target, n)
         warn_of_large_delta(method.target, n, stacklevel=4)
-    guarantee = _standing(method.target, options)
+    guarantee = unless_seeded(method.target, not options.randomness.is_secret)
+    if options.do_scale and method.target.is_private:
+        guarantee = void("scaled by the data")
     if not guarantee.is_private:
         charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
     spec = _projected(_scaled(spec, data, options), options, n)
@@ -142,15 +144,6 @@ def charge(
 ) -> Entry | None:
     """Charge a ledger, if there is one; it refuses what it cannot cover."""
     return None if ledger is None else ledger.charge(guarantee, events, label)
-
-
-def _standing(target: Guarantee, options: Options) -> Guarantee:
-    """Return the part of a guarantee that still holds under the options, which may void it."""
-    if not target.is_private:
-        return target
-    if options.do_scale:
-        return void("scaled by the data")
-    return target if options.randomness.is_secret else void("seeded noise")
 
 
 def _scaled(spec: Any, data: FrameData, options: Options) -> Any:

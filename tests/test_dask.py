@@ -31,10 +31,10 @@ from privatelr.numerics.rows.dask_partitions import checksum, computed, constant
 from privatelr.numerics.solve import Newton, certified_minimum, gradient_bound, precise_minimum
 from privatelr.sources import declare_schema, is_dask
 
-dask = pytest.importorskip("dask")
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
-Callback = pytest.importorskip("dask.callbacks").Callback
+dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
+Callback = pytest.importorskip("dask.callbacks", reason="needs the extra [dask]").Callback
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 

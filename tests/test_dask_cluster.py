@@ -28,9 +28,9 @@ from privatelr import ClusterError, PrivateLRError, SchemaError, dplr
 from privatelr.numerics import value_and_gradient
 from privatelr.numerics.solve import Newton, precise_minimum
 
-dask = pytest.importorskip("dask")
-dd = pytest.importorskip("dask.dataframe")
-distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
+distributed = pytest.importorskip("distributed", reason="needs the extra [dask]")
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 

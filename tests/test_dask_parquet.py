@@ -12,8 +12,8 @@ from repeated_noise import trial
 from privatelr import dplr
 from privatelr.sources import columns_apart
 
-dask = pytest.importorskip("dask")
-dd = pytest.importorskip("dask.dataframe")
+dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 

@@ -11,9 +11,9 @@ from repeated_noise import trial
 
 from privatelr import FormulaError, SchemaError, dplpsvm, dplr, dpsimplex, dpsvm
 
-dask = pytest.importorskip("dask")
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
+dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 

@@ -162,7 +162,7 @@ def require_shape(rows: Any, problem: Any) -> None:
         )
 
 
-def require_match(rows: Rows, calibration: Calibration | MomentsCalibration) -> None:
+def require_radius(rows: Rows, calibration: Calibration | MomentsCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
     require_shape(rows, problem)
@@ -205,7 +205,7 @@ def release_minimiser(
     one record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: time
     and memory.
     """
-    require_match(rows, calibration)
+    require_radius(rows, calibration)
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
         tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
@@ -231,7 +231,7 @@ def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: So
     **Privacy.** *Covered*: nothing. *Neighbours*, *Assumed public*: none. *Not covered*:
     everything.
     """
-    require_match(rows, calibration)
+    require_radius(rows, calibration)
     problem = calibration.problem
     objective = Objective(rows, problem.loss, problem.lambda_, np.zeros(problem.d))
     w = solver(objective).w
@@ -295,7 +295,7 @@ def release_moments(
     for. *Neighbours*: replace one record. *Assumed public*: everything in
     ``calibration.problem``. *Not covered*: time and memory.
     """
-    require_match(rows, calibration)
+    require_radius(rows, calibration)
     values = mean_moments(rows, coef, calibration)
     if calibration.grid != 0:  # a grid that is not a number is refused there
         values = rounded_sum(values, noise, calibration.grid)

@@ -19,7 +19,7 @@ from privatelr.cells import number
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, require_number, show
 from privatelr.mechanisms.perturbation import require_shape
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import Event, Guarantee, void
+from privatelr.privacy import Event, Guarantee
 from privatelr.privacy.accounting import Account, Entry, account_with
 from privatelr.types import FloatArray, IntArray
 
@@ -111,7 +111,7 @@ class Selections:
         )
 
 
-def require_match(rows: EntryRows, calibration: SelectionCalibration) -> None:
+def require_x_bound(rows: EntryRows, calibration: SelectionCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
     require_shape(rows, problem)
@@ -215,8 +215,3 @@ def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int |
         stacklevel=stacklevel,
     )
     return int(seed)
-
-
-def standing(target: Guarantee, seed: int | None) -> Guarantee:
-    """Return the guarantee, or a void one if a seed was given."""
-    return target if seed is None or not target.is_private else void("seeded noise")

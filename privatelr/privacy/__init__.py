@@ -41,6 +41,7 @@ from privatelr.privacy.guarantees import (
     exact,
     from_json,
     to_json,
+    unless_seeded,
     void,
 )
 from privatelr.privacy.renyi_divergence import (

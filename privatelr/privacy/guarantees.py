@@ -129,6 +129,11 @@ def void(reason: str) -> NonPrivate:
     return NonPrivate(f"void: {reason}")
 
 
+def unless_seeded(target: Guarantee, seeded: bool) -> Guarantee:
+    """Return the guarantee, or none if a seed lets the noise be replayed."""
+    return void("seeded noise") if seeded and target.is_private else target
+
+
 def to_json(promise: Any, kinds: Mapping[str, type] = KINDS) -> dict[str, Any]:
     """Turn a record of one of these kinds into plain values: its kind, numbers and neighbours."""
     kind = next(name for name, cls in kinds.items() if isinstance(promise, cls))

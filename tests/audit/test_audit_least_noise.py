@@ -78,3 +78,10 @@ def test_a_fit_is_audited_at_one_output():
     sides = np.array([[1.0, 0.0]] * 3), np.array([[-1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
     found = audit.privacy_loss(calibration, *sides, output=np.array([0.2, 0.0]))
     assert found.claim == PureDP(1.0)
+
+
+def test_under_zcdp_a_pair_shows_half_of_rho():
+    """So a factor of the noise could hide, and `worth` computes the share that noise spends."""
+    assert search(calibrated(ZCDP(0.1)), rng(), 0).loss.ratio == pytest.approx(0.49, abs=0.01)
+    by_output = calibrated(ZCDP(0.1), placement="output")
+    assert search(by_output, rng(), 0).loss.ratio == pytest.approx(1, abs=1e-3)

@@ -299,7 +299,7 @@ def test_a_loss_without_limit_is_a_violation_in_every_form(tmp_path):
     record = json.loads(Audit((broken,)).to_json())[0]
     assert record["exact"] == record["attained"] == record["ratio"] == "inf"
     assert record["verdict"] == "VIOLATION"
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
     for rows in ((broken,), (GOOD, broken)):
         path = tmp_path / "audit.svg"
         Audit(rows).plot(path)
@@ -316,7 +316,7 @@ def test_a_bound_from_outputs_above_the_claim_is_a_violation():
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "PNG"])
 def test_plot(tmp_path, suffix):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
     path = tmp_path / f"audit.{suffix}"
     Audit((GOOD, WRONG, replace(GOOD, sampled=math.nan), replace(GOOD, moments=1.0))).plot(path)
     assert path.stat().st_size > 4000
@@ -367,7 +367,7 @@ def answer(monkeypatch, *rows):
 
 
 def test_the_command_prints_the_table(brief, capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
     asked = answer(monkeypatch, GOOD)
     path = tmp_path / "audit.svg"
     assert cli.main(["audit", "--plot", str(path), "--eps", "0.5"]) == 0
@@ -405,7 +405,7 @@ def refused(arguments, capsys):
 
 
 def test_a_picture_that_cannot_be_drawn_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
     asked = answer(monkeypatch, GOOD)
     nowhere = str(tmp_path / "nowhere" / "audit.png")
     assert "in a directory that exists" in refused(["--plot", nowhere], capsys)
@@ -416,7 +416,7 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_the_work(tmp_path, cap
 
 @pytest.mark.parametrize(("row", "status"), [(GOOD, 3), (WRONG, 1)])
 def test_a_picture_that_is_not_written_hides_no_verdict(row, status, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
     answer(monkeypatch, row)
     path = tmp_path / "audit.png"
     path.mkdir()

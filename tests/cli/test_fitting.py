@@ -173,7 +173,7 @@ def test_an_option_is_an_argument(options, fitter, keywords, home, capsys, monke
 
 
 def test_a_table_is_read_in_many_ways_and_gives_one_model(home, capsys, monkeypatch):
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
     table = clinic().assign(y=lambda d: d["y"].astype(int))
     table.to_parquet("clinic.parquet")
     table.to_csv("clinic.tsv", index=False, sep="\t")

@@ -11,8 +11,8 @@ from privatelr import MissingDependencyError, load_dataset, load_schema
 from privatelr.cli.outcomes import InputError
 from privatelr.cli.table_files import DeclaredColumn, by_levels, open_table
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
+pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 
 
 def same(one, other):

@@ -149,7 +149,7 @@ def test_refusals_are_one_line_and_have_a_status(arguments, status, word, capsys
 
 
 def test_a_picture_is_written_and_nothing_is_replaced(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
     target = tmp_path / "widths.png"
     printed(capsys, "plan", "2", "--n", "30000", "--plot", target)
     assert target.read_bytes().startswith(b"\x89PNG")

@@ -139,7 +139,9 @@ PACKED = {
     ".gz": partial(gzip.compress, mtime=0),
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
-    ".zst": lambda content: pytest.importorskip("pyarrow").compress(content, "zstd", asbytes=True),
+    ".zst": lambda content: pytest.importorskip(
+        "pyarrow", reason="needs the extra [parquet]"
+    ).compress(content, "zstd", asbytes=True),
 }
 SIZES = {"größe": DeclaredColumn("numbers"), "y": DeclaredColumn("numbers")}
 

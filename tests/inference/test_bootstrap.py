@@ -304,6 +304,9 @@ def test_refusals():
         bootstrap_intervals(release, SPEC, eye, REFERENCE.assign(arm="c"))
     with pytest.raises(ArgumentError, match="target"):
         bootstrap_intervals(release, SPEC, eye, REFERENCE, target="both")
+    with pytest.raises(TypeError, match="replicates"):
+        Question(method="bootstrap", covariates="uniform", replicates=99)
+    assert subject.REPLICATES >= 100  # fewer say little of what a twentieth misses
 
 
 def test_what_was_not_declared_cannot_be_uniform():

@@ -23,12 +23,12 @@ from scipy import sparse
 from privatelr import SchemaError, dplpsvm, dplr, dpsimplex, dpsvm
 from privatelr.cli.table_files import by_levels, open_table
 
-dask = pytest.importorskip("dask")
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
-pa = pytest.importorskip("pyarrow")
-pl = pytest.importorskip("polars")
-pq = pytest.importorskip("pyarrow.parquet")
+dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
+pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+pl = pytest.importorskip("polars", reason="needs polars")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 
 N = 60
 

@@ -132,7 +132,7 @@ def test_bounded_columns_are_those_of_a_design_without_the_others(plan, records)
 
 
 def test_partitions_give_the_same_rows():
-    dd = pytest.importorskip("dask.dataframe")
+    dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
     rng = np.random.default_rng(0)
     frame = clinic(n=50).assign(u=10.0 ** rng.uniform(-3, 9, 50), site=rng.choice(list("abc"), 50))
     spec = planned(["u", "age", "site:dose", "smoker"], row_norm=2.0)

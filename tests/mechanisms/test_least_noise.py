@@ -126,7 +126,8 @@ def test_planted_gaussian_noise_is_caught(check, monkeypatch):
         if lambda_ is None:  # its free lambda, which balances noise and shrinkage here
             analysis = pure.proven(None, facts.loss)
             if kinds:
-                lambda_ = gaussian_objective.free_penalty(facts, target, analysis) / facts.n
+                free = gaussian_objective.gaussian_free_penalty(facts, target, analysis)
+                lambda_ = free / facts.n
         try:
             return calibrate(replace(asked(target, lambda_, op, small), kinds=kinds), facts)
         except GuaranteeError:

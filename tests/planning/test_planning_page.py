@@ -137,7 +137,7 @@ def test_a_plan_cannot_be_changed():
 
 
 def test_a_plot_has_a_line_for_each_size():
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
@@ -153,7 +153,7 @@ def test_a_plot_has_a_line_for_each_size():
 
 
 def test_nothing_is_drawn_where_the_penalty_leaves_little():
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()

@@ -250,7 +250,7 @@ def test_other_arrays_have_the_type_that_they_say():
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_columns_of_other_libraries_keep_their_types(library):
-    module = pytest.importorskip(library)
+    module = pytest.importorskip(library, reason=f"needs {library}")
     build = module.Series if library == "polars" else module.array
     cells = {"v": [1, 2], "w": ["a", None], "b": [True, None]}
     frame = as_frame({name: build(values) for name, values in cells.items()})
@@ -262,7 +262,7 @@ def test_columns_of_other_libraries_keep_their_types(library):
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_other_frames(library):
-    module = pytest.importorskip(library)
+    module = pytest.importorskip(library, reason=f"needs {library}")
     build = module.DataFrame if library == "polars" else module.table
     text, frame = read_source(build({"a": [1.0, 2.0], "y": [0, 1]}), None, None)
     assert text == "`y` ~ ."

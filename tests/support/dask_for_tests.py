@@ -14,8 +14,8 @@ from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.rows import DaskRows, DenseRows
 from privatelr.sources import declare_schema
 
-dask = pytest.importorskip("dask")
-dd = pytest.importorskip("dask.dataframe")
+dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
 
 KEPT, STREAMED = "1GiB", "0"
 EVERY_MEMORY = pytest.mark.parametrize("memory", [KEPT, STREAMED], ids=["kept", "streamed"])

@@ -22,7 +22,7 @@ from scipy import special, stats
 from privatelr.audit.density.loss import SLACK, no_claim
 from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.linear_programs import ProgramCalibration, lower, require_match, scorer
+from privatelr.mechanisms.linear_programs import ProgramCalibration, lower, require_x_bound, scorer
 from privatelr.mechanisms.simplex import SimplexCalibration, minimiser_logs
 from privatelr.model_data import FrameData
 from privatelr.numerics.rows import EntryRows
@@ -266,7 +266,7 @@ def path_log_probability(
     **Privacy.** *Covered*: nothing. *Neighbours*, *Assumed public*: none. *Not covered*: the
     result, which is a function of the rows.
     """
-    require_match(rows, calibration)
+    require_x_bound(rows, calibration)
     if len(path) != calibration.rounds:
         raise ArgumentError(
             f"path: takes one option for each of {calibration.rounds} rounds, not {len(path)}."
@@ -308,7 +308,7 @@ def path_log_probabilities(rows: EntryRows, calibration: ProgramCalibration) -> 
     **Privacy.** *Covered*: nothing; run it on made-up rows. *Neighbours*, *Assumed public*: none.
     *Not covered*: the result.
     """
-    require_match(rows, calibration)
+    require_x_bound(rows, calibration)
     options, rounds = 2 * rows.d, calibration.rounds
     if rounds * math.log(options) > math.log(_MOST_NUMBERS / rows.n):
         raise ArgumentError(

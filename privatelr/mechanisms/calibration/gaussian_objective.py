@@ -88,7 +88,7 @@ def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) 
 
 
 @lru_cache(maxsize=256)
-def free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
+def gaussian_free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
     """Find the smallest Lambda whose curvature adds at most 2 % to the noise (privacy.md 4.2)."""
     # the noise at a huge Lambda is compared, not that of the Gaussian mechanism of sensitivity
     # 2 L R, which at a large delta is smaller than any noise that the theorem allows

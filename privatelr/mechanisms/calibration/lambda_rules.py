@@ -59,13 +59,13 @@ def free_penalty(
     result is that of the kind whose noise is shorter at its own Lambda, among `kinds` if given.
     """
     epsilon = pure_within(target.rho) if isinstance(target, ZCDP) else target.epsilon
-    laplace = max(at_least, pure.free_penalty(facts, epsilon, analysis))
+    laplace = max(at_least, pure.laplace_free_penalty(facts, epsilon, analysis))
     if not isinstance(target, ApproxDP):
         return laplace
     at = facts.with_lambda(laplace / facts.n)
     found = {laplace: laplace_tilts(at, epsilon, analysis, proven_noise.BESIDE_SHIELD)}
     with suppress(GuaranteeError):  # perhaps only Laplace noise suffices
-        normal = max(at_least, gaussian_objective.free_penalty(facts, target, analysis))
+        normal = max(at_least, gaussian_objective.gaussian_free_penalty(facts, target, analysis))
         at = facts.with_lambda(normal / facts.n)
         found[normal] = found.get(normal, []) + gaussian_tilts(at, target, analysis)
     sizes = {
@@ -113,7 +113,7 @@ def lambda_by_rule(
     laplace: tuple[type[Any], ...] = (SphericalLaplace, BlockLaplace)
     found = [(lambda_by_rule("auto", facts, PureDP(target.epsilon), analysis), laplace)]
     with suppress(GuaranteeError):
-        free = gaussian_objective.free_penalty(facts, target, analysis)
+        free = gaussian_objective.gaussian_free_penalty(facts, target, analysis)
         at = facts.with_lambda(free / facts.n)
         for noise in gaussian_tilts(at, target, analysis):
             found.append((balanced(free, noise), (GaussianNoise,)))
@@ -181,7 +181,7 @@ def origin_of(
         return math.isclose(rules[rule], free, rel_tol=1e-9)
 
     by_laplace = isinstance(target, ApproxDP) and agrees(
-        pure.free_penalty(facts, target.epsilon, analysis) / facts.n
+        pure.laplace_free_penalty(facts, target.epsilon, analysis) / facts.n
     )
     if not by_laplace and not agrees(rules["free"]):
         return "automatic, balances noise and shrinkage for a guess of the coefficients"

@@ -111,7 +111,7 @@ def penalty_costing(facts: Problem, share: float) -> float:
     return facts.loss.curvature_bound * facts.radius**2 / math.expm1(share)
 
 
-def free_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
+def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
     """Return the smallest Lambda whose curvature is free, or costs a tenth of epsilon.
 
     By "joint" it is free from ``2 k R^2 / eps`` on (Theorem 3.2 and section 3.2 of privacy.md);

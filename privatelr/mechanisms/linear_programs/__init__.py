@@ -23,4 +23,4 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
 )
 from privatelr.mechanisms.linear_programs.lp_rounds import lower, release_program, scorer
 from privatelr.mechanisms.published import ThesisFit, dmw_svm_thesis, true_epsilon
-from privatelr.mechanisms.selection_release import require_match
+from privatelr.mechanisms.selection_release import require_x_bound

@@ -31,10 +31,9 @@ from privatelr.mechanisms.selection_release import (
     read_account,
     read_range,
     read_seed,
-    standing,
 )
 from privatelr.numerics.solve.dense_weights import projection_error
-from privatelr.privacy import Guarantee
+from privatelr.privacy import Guarantee, unless_seeded
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.types import FloatArray, IntArray
@@ -351,7 +350,7 @@ def constraint_private_lp(
     )
     if private == "bounds":
         require_width(corners, calibration.width)
-    guarantee = standing(target, seeded)
+    guarantee = unless_seeded(target, seeded is not None)
     entry = None if account is None else account.charge(guarantee, calibration.events, TITLE)
     source = SystemRandomness() if seeded is None else SeededRandomness(seeded)
     path = play_constraints(corners, bounds, calibration, source)

@@ -15,7 +15,7 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
     ProgramCalibration,
     SequentialChoices,
 )
-from privatelr.mechanisms.selection_release import Selections, require_match
+from privatelr.mechanisms.selection_release import Selections, require_x_bound
 from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy.noise import Randomness
@@ -53,7 +53,7 @@ def release_program(
     one record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: time
     and memory.
     """
-    require_match(rows, calibration)
+    require_x_bound(rows, calibration)
     path = play_columns(rows, scorer(rows, calibration), calibration, randomness)
     counts = np.bincount(path, minlength=2 * rows.d)
     return Selections(counts, calibration, calibration.target, path=path)

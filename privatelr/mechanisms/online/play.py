@@ -25,10 +25,9 @@ from privatelr.mechanisms.selection_release import (
     private_numbers,
     read_account,
     read_seed,
-    standing,
 )
 from privatelr.page_model import FactList, Heading, Piece, as_html, as_text
-from privatelr.privacy import REPLACE_ONE, Guarantee
+from privatelr.privacy import REPLACE_ONE, Guarantee, unless_seeded
 from privatelr.privacy.accounting import Account, Entry, price
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 
@@ -134,7 +133,7 @@ class PrivateFTRL:
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee for all indices together; void if a seed was given."""
-        return standing(self.calibration.target, self._state.seed)
+        return unless_seeded(self.calibration.target, self._state.seed is not None)
 
     @property
     def entry(self) -> Entry | None:

@@ -26,7 +26,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
-from privatelr.mechanisms.selection_release import Selections, require_match
+from privatelr.mechanisms.selection_release import Selections, require_x_bound
 from privatelr.mechanisms.simplex import number_of_draws as afford
 from privatelr.mechanisms.simplex.number_of_draws import SimplexProblem, Stability
 from privatelr.numerics import describe
@@ -187,7 +187,7 @@ def release_simplex(
     record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: time and
     memory.
     """
-    require_match(rows, calibration)
+    require_x_bound(rows, calibration)
     logs = minimiser_logs(rows, calibration)
     if calibration.stability is None:
         none = np.zeros(calibration.problem.options, dtype=np.intp)

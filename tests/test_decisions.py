@@ -1,0 +1,74 @@
+"""Numbers in ``vignettes/decisions.md`` that nothing else prints."""
+
+import pytest
+
+from privatelr import Ledger
+from privatelr.mechanisms import Problem, Request, calibrate, calibrate_all
+from privatelr.mechanisms.calibration import certified_norm, gaussian_objective, pure
+from privatelr.numerics import Huber, Logistic
+from privatelr.privacy import ApproxDP, GaussianEvent, PureDP
+from privatelr.privacy.accounting import Entry, epsilon_of
+from privatelr.privacy.noise import GaussianNoise, gaussian_epsilon, gaussian_sd
+
+CLAIM = ApproxDP(1.0, 1e-6)
+
+
+def request(target, spend=None, placement="objective"):
+    return Request(target, placement, None, "auto", "increase", spend, ())
+
+
+def test_what_is_certified_is_small_beside_a_row():
+    facts = Problem(10**6, 100, Logistic(), 1.0)
+    assert certified_norm(facts, calibrate(request(PureDP(1.0)), facts).noise) < 1e-6
+
+
+def test_free_penalties():
+    logistic, huber = (Problem(10**4, 10, loss, 1.0) for loss in (Logistic(), Huber()))
+    assert pure.laplace_free_penalty(logistic, 1.0, "joint") == pytest.approx(2)
+    assert pure.laplace_free_penalty(huber, 1.0, "one-log") == pytest.approx(9.5, rel=0.01)
+    normal = gaussian_objective.gaussian_free_penalty(huber, CLAIM, "one-log")
+    assert normal == pytest.approx(47, rel=0.01)
+
+
+def test_curvature_costs_little_at_the_free_penalty():
+    facts = Problem(10**4, 10, Logistic(), 1.0).with_lambda(2 / 10**4)
+    share = pure.joint_epsilon(0.99 / 2, facts) - 0.99  # beyond that of the tilt
+    assert share == pytest.approx(1e-5, rel=0.01)
+
+
+def test_four_gaussian_releases_cost_little_more_than_two():
+    mu = 1 / gaussian_sd(0.5, 1e-6, 1.0)
+    normal = Entry("", ApproxDP(0.5, 1e-6), (GaussianEvent(mu),), None, 4)
+    assert epsilon_of([normal], 1e-6) == pytest.approx(1.05, abs=0.005)
+    assert epsilon_of([Entry("", PureDP(0.5), (), None, 4)], 1e-6) == pytest.approx(2.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(("target", "least"), [(CLAIM, 0.753), (ApproxDP(0.5, 1e-5), 0.748)])
+def test_a_fit_with_inference_composes_to_less_than_its_guarantee(target, least):
+    facts = Problem(10**4, 60, Logistic(), 1.0)
+    events = calibrate_all(request(target, "inference", "output"), facts).events
+    spent = epsilon_of([Entry("", target, events, None, 1)], target.delta)
+    assert spent / target.epsilon == pytest.approx(least, abs=0.001)
+
+
+def test_one_gaussian_release_pays_for_the_conversion():
+    facts, ledger = Problem(2000, 61, Logistic(), 1.0), Ledger(3, 1e-6)
+    calibration = calibrate(request(CLAIM, placement="output"), facts)
+    assert isinstance(calibration.noise, GaussianNoise)
+    ledger.charge(CLAIM, calibration.events)
+    assert ledger.spent() == pytest.approx(1.60, abs=0.005)
+
+
+def test_two_kept_tenths_of_delta_cost_a_hundredth_of_epsilon():
+    for mu in (0.1, 0.3, 1.0):
+        assert gaussian_epsilon(mu, 0.8e-6) / gaussian_epsilon(mu, 1e-6) < 1.013
+
+
+@pytest.mark.parametrize("d", [501, 1000])
+def test_what_a_shield_of_many_columns_takes(d):
+    shares = []
+    for n in (10**6, 10**7):
+        made = calibrate(request(PureDP(1.0)), Problem(n, d, Logistic(), 1.0))
+        shares.append(made.shield.mean_length / made.noise.mean_length)
+    assert shares[0] < 0.003
+    assert 0.06 < shares[1] < 0.09
