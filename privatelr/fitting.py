@@ -119,7 +119,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
     calibration = method.calibrate(method.facts(n, spec))
-    warn_of_doubts(spec, data.typed, schema, stacklevel=4)
+    warn_of_doubts(spec, data.batch, schema, stacklevel=4)
     if options.verbose:
         print(calibration)
     named = label(spec.formula.text, method.loss)
@@ -162,7 +162,7 @@ def _scaled(spec: Any, data: FrameData, options: Options) -> Any:
         PrivacyWarning,
         stacklevel=5,
     )
-    return scale_by_data(spec, data.typed)[0]
+    return scale_by_data(spec, data.batch)[0]
 
 
 def _projected(spec: Any, options: Options, n: int) -> Any:

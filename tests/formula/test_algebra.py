@@ -19,7 +19,7 @@ from privatelr.design import plan_design, read_design, read_values
 from privatelr.errors import FormulaError, PrivateLRError
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 N = 12
 IRIS = pd.DataFrame(
@@ -45,17 +45,19 @@ TABLE = pd.DataFrame(
 
 
 def plan(formula, frame=TABLE, **schema):
-    return plan_design(parse_formula(formula, list(frame.columns)), frame, declare_schema(**schema))
+    return plan_design(
+        parse_formula(formula, list(frame.columns)), as_batch(frame), declare_schema(**schema)
+    )
 
 
 def raw(formula, frame=TABLE):
     spec = plan(formula, frame)
-    values, _ = read_values(spec.variables, frame, spec.formula.variables)
+    values, _ = read_values(spec.variables, as_batch(frame), spec.formula.variables)
     return spec, raw_design(spec, values, len(frame))[0]
 
 
 def responses(formula, frame, **schema):
-    return read_design(plan(formula, frame, **schema), frame, DenseRows).y
+    return read_design(plan(formula, frame, **schema), as_batch(frame), DenseRows).y
 
 
 # ---- names of columns and expansion of the dot
@@ -416,7 +418,7 @@ TOKENS += [
 def test_any_right_hand_side_is_planned_or_refused_in_our_words(tokens):
     with contextlib.suppress(PrivateLRError):
         spec = plan(f"y ~ {' '.join(tokens)}", TABLE, row_norm=1.0)
-        made = read_design(spec, TABLE, DenseRows)
+        made = read_design(spec, as_batch(TABLE), DenseRows)
         assert made.x.shape == (N, len(spec.columns.names))
 
 
