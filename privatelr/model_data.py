@@ -52,12 +52,12 @@ class FrameData:
 
     Attributes
     ----------
-    text : str
+    text : str or Formula
     batch : Batch
         The rows of the frame; for a subclass, columns whose types say what a plan needs.
     """
 
-    text: str
+    text: Any
     batch: Batch
 
     def __len__(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from privatelr.design.formula_design import BatchReader, DesignSpec
 from privatelr.errors import SchemaError
+from privatelr.formula import Formula
 from privatelr.sources import Batch, as_batch, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
 from privatelr.types import Rows
@@ -64,7 +65,9 @@ class DaskTable:
         return [delayed(_pair, pure=False)(y, x) for y, x in both]
 
 
-def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple[str, DaskTable]:
+def read_dask_source(
+    first: Any, second: Any, target: str | int | None
+) -> tuple[str | Formula, DaskTable]:
     """Return formula and table of a call with a Dask collection as an argument; see `dispatch`."""
     given = tuple(of_dask.whole_rows(data) for data in (first, second) if is_dask(data))
     if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):

@@ -62,7 +62,9 @@ def formula_design(text: str, schema: Schema, pilot: Batch | None) -> DesignSpec
     if pilot is not None:
         empty |= {name: pilot.cut(slice(0))[name] for name in pilot.names}
     mentioned = _names(text)
-    responses = parse_formula(text, [*mentioned, *empty]).response.names
+    # names of declarations come first, as ``.`` stands for them in this order
+    formula = parse_formula(text, list(dict.fromkeys([*empty, *mentioned])))
+    responses = formula.response.names
     if schema.row_norm is not None and pilot is None:  # the length of a row is all that is needed
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}
     for name in mentioned:
@@ -73,8 +75,6 @@ def formula_design(text: str, schema: Schema, pilot: Batch | None) -> DesignSpec
                 f"formula: nothing says what {name!r} holds, and a plan reads no data; declare "
                 f"bounds={{{name!r}: (lo, hi)}} or levels={{{name!r}: [...]}}{hint}"
             )
-    covariates = [name for name in empty if name not in responses]
-    formula = parse_formula(text, [*covariates, *responses])
     if not all(name in empty for name in responses):
         response = parse_expression(tokenize(f"`{_STAND_IN}`"))
         formula = replace(formula, response=response)

@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
+from privatelr.formula import Formula
 from privatelr.sources.columns import (
     Batch,
     as_column,
@@ -24,7 +25,7 @@ from privatelr.sources.columns import (
 )
 
 
-def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, Batch]:
+def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str | Formula, Batch]:
     """Return formula and rows of a call, with at least one record; see `dispatch`."""
     for data in (first, second):
         _require_memory(data)
@@ -48,7 +49,7 @@ def _require_memory(data: Any) -> None:
         )
 
 
-def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, Batch]:
+def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str | Formula, Batch]:
     """Return a formula and a batch for any way of calling `dplr`.
 
     Parameters
@@ -60,7 +61,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, Ba
         Response column of a frame or an array, by name or by position counted from 0
         (negative from the end); the last column if None.
     """
-    if isinstance(first, str):
+    if isinstance(first, str | Formula):
         if target is not None:
             raise FormulaError(
                 f"target={show(target)}: the formula names the response; target goes with a frame "
