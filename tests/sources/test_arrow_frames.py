@@ -9,7 +9,7 @@ import pytest
 import privatelr.numerics.rows.dense_rows as rows_module
 import privatelr.sources.columns as foreign
 from privatelr import SchemaError, dplr
-from privatelr.design import plan_design, read_design
+from privatelr.design import plan_design, read_design, read_labelled
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch, declare_schema
@@ -301,3 +301,28 @@ def test_a_fit_and_its_predictions_are_the_same(library):
     fits = [dplr("y ~ a + i + u", frame, eps=1, bounds=bounds, seed=1) for frame in frames]
     pd.testing.assert_series_equal(fits[0].coef, fits[1].coef)
     pd.testing.assert_series_equal(fits[0].predict(frames[0]), fits[1].predict(frames[1]))
+
+
+def batches(stream):
+    """All that a stream of record batches takes to be read."""
+    return (as_batch(pa.Table.from_batches([records])) for records in stream)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("size", [7, 64, N])
+@pytest.mark.parametrize(
+    ("made", "frame"), [(WHOLE, lambda: pd.DataFrame(COLUMNS)), (NULLS, pandas_nulls)]
+)
+def test_a_stream_of_record_batches_gives_the_rows_of_the_frame(formula, size, made, frame):
+    table = made["pyarrow"]()
+    table = table.set_column(table.num_columns - 1, "h", table["h"].dictionary_encode())
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
+    typed = as_batch(stream.schema.empty_table())  # a plan reads names and types alone
+    parsed = parse_formula(formula, list(typed.names))
+    spec = plan_design(parsed, typed, declare_schema(bounds=BOUNDS, levels=LEVELS))
+    pieces = [read_labelled(spec, batch) for batch in batches(stream)]
+    assert len(pieces) == -(-N // size)
+    covariates, labels = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    expected, known = read_labelled(spec, as_batch(frame()))
+    np.testing.assert_array_equal(covariates, expected)
+    np.testing.assert_array_equal(labels, known)
