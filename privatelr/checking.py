@@ -70,4 +70,4 @@ def check(
     found = None if tally is None else totals(tally)
     negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
     counts = DataCounts(rows.n, negative, positive, spec.response, spec.variables, found)
-    return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.typed, schema)))
+    return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.batch, schema)))

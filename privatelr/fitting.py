@@ -121,7 +121,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
     calibration = method.calibrate(method.facts(n, spec))
-    warn_of_doubts(spec, data.typed, schema, stacklevel=4)
+    warn_of_doubts(spec, data.batch, schema, stacklevel=4)
     if options.verbose:
         print(calibration)
     named = label(spec.formula.text, method.loss)
@@ -155,7 +155,7 @@ def _scaled(spec: Any, data: FrameData, options: Options) -> Any:
         PrivacyWarning,
         stacklevel=5,
     )
-    return scale_by_data(spec, data.typed)[0]
+    return scale_by_data(spec, data.batch)[0]
 
 
 def _projected(spec: Any, options: Options, n: int) -> Any:

@@ -6,10 +6,9 @@ plan. Rows are bounded by their length, or by their entries for mechanisms that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pandas as pd
 from scipy import sparse
 
 from privatelr.design import (
@@ -40,7 +39,7 @@ from privatelr.numerics.rows import (
     few_are_filled,
     sparse_backend,
 )
-from privatelr.sources import RowSlice, Schema, Tally, as_piece, is_dask, read_source
+from privatelr.sources import Batch, Schema, Tally, is_dask, read_source
 from privatelr.types import FloatArray, Rows
 
 if TYPE_CHECKING:
@@ -53,20 +52,20 @@ class FrameData:
 
     Attributes
     ----------
-    text : str
-    typed : DataFrame
-        Columns and their types. Its rows are the data only for this class, not for its subclasses.
+    text : str or Formula
+    batch : Batch
+        The rows of the frame; for a subclass, columns whose types say what a plan needs.
     """
 
-    text: str
-    typed: pd.DataFrame
+    text: Any
+    batch: Batch
 
     def __len__(self) -> int:
-        return len(self.typed)
+        return len(self.batch)
 
     def plan(self, schema: Schema) -> Any:
         """Plan rows of bounded length from names, types and declarations."""
-        return plan_design(parse_formula(self.text, list(self.typed.columns)), self.typed, schema)
+        return plan_design(parse_formula(self.text, list(self.batch.names)), self.batch, schema)
 
     def plan_entries(self, schema: Schema) -> Any:
         """Plan rows whose entries are bounded."""
@@ -91,17 +90,16 @@ class FrameData:
             Counts of values that were not read unchanged; they are not private. For a Dask
             collection nothing is counted.
         """
-        if not worth_sparse(spec):
-            tally = Tally()
-            return read_design(spec, self.typed, DenseRows, tally), tally
-        piece = _counted(self, spec)
-        return _sparse_rows(spec, *read_sparse(spec, piece)), piece.tally
+        batch = replace(self.batch, tally=Tally())
+        if worth_sparse(spec):
+            return _sparse_rows(spec, *read_sparse(spec, batch)), batch.tally
+        return read_design(spec, batch, DenseRows), batch.tally
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
         read = read_sparse if few_are_filled(spec.density) else read_labelled
-        piece = _counted(self, spec)
-        return _entry_rows(spec, *read(spec, piece)), piece.tally
+        batch = replace(self.batch, tally=Tally())
+        return _entry_rows(spec, *read(spec, batch)), batch.tally
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -111,10 +109,10 @@ class MatrixData(FrameData):
     matrix: Any
 
     def plan(self, schema: Schema) -> NormBoundedMatrix:
-        return plan_wide(self.text, self.typed[self.text], self.matrix.shape[1], schema)
+        return plan_wide(self.text, self.batch, self.matrix.shape[1], schema)
 
     def plan_entries(self, schema: Schema) -> EntryBoundedMatrix:
-        return plan_matrix(self.text, self.typed[self.text], self.matrix.shape[1], schema)
+        return plan_matrix(self.text, self.batch, self.matrix.shape[1], schema)
 
     def require_plain(self, *, do_scale: bool, rp_dim: int) -> None:
         if do_scale or rp_dim:
@@ -123,13 +121,13 @@ class MatrixData(FrameData):
             )
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
-        piece = _counted(self, spec)
-        return _sparse_rows(spec, *read_wide(spec, self.matrix, piece)), piece.tally
+        batch = replace(self.batch, tally=Tally())
+        return _sparse_rows(spec, *read_wide(spec, self.matrix, batch)), batch.tally
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
-        piece = _counted(self, spec)
-        labels = read_matrix_labels(spec, piece)
-        return _entry_rows(spec, self.matrix, labels), piece.tally
+        batch = replace(self.batch, tally=Tally())
+        labels = read_matrix_labels(spec, batch)
+        return _entry_rows(spec, self.matrix, labels), batch.tally
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -174,11 +172,6 @@ def read_in_memory(first: Any, second: Any, target: Any) -> FrameData:
     if sparse.issparse(second):
         return MatrixData(*read_matrix_source(first, second, target))
     return FrameData(*read_source(first, second, target))
-
-
-def _counted(data: FrameData, spec: Any) -> RowSlice:
-    """Return a whole frame as a row slice, with a tally of values that are not read unchanged."""
-    return as_piece(data.typed, tuple(spec.variables), Tally())
 
 
 def _sparse_rows(spec: Spec, covariates: Any, labels: FloatArray) -> Rows:

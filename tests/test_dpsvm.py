@@ -42,6 +42,7 @@ from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import HINGES, LOSSES, Huber, SoftplusHinge, losses
 from privatelr.numerics.rows import DenseRows
+from privatelr.sources import as_batch
 
 PRICES = {
     "pure": {"eps": 1.0},
@@ -58,7 +59,7 @@ def svm(frame=None, **options):
 
 
 def rows_of(fit, frame):
-    return read_design(fit.spec, frame, DenseRows)
+    return read_design(fit.spec, as_batch(frame), DenseRows)
 
 
 # -- the same front door -----------------------------------------------------------------------

@@ -21,7 +21,7 @@ from privatelr.mechanisms.calibration import objective_rate, output_sensitivity
 from privatelr.numerics import LOSSES, Objective, c_index, roc_curve, value_and_gradient
 from privatelr.numerics.rows import DenseRows, linear_predictor
 from privatelr.numerics.solve import Newton
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 FOLDER = Path(__file__).parent / "reference" / "privatelr_r"
 REFERENCE = json.loads((FOLDER / "reference.json").read_text(encoding="utf-8"))
@@ -47,8 +47,8 @@ def design_of(case):
             frame = scaled(case["formula"], frame).data
     formula = parse_formula(case["formula"], list(frame.columns))
     schema = declare_schema(row_norm=20.0, intercept_scale=1.0)
-    spec = plan_design(formula, frame, schema)
-    return spec, read_design(spec, frame, DenseRows)
+    spec = plan_design(formula, as_batch(frame), schema)
+    return spec, read_design(spec, as_batch(frame), DenseRows)
 
 
 def calibration_of(case, facts):

@@ -26,7 +26,7 @@ from privatelr.cli.outcomes import (
 )
 from privatelr.cli.table_files import by_levels, by_variable, describe, open_table
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
-from privatelr.formula import Token, parse_formula, tokenize
+from privatelr.formula import Formula, Token, parse_formula, tokenize
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_request
 from privatelr.model import dplr, dpsvm
@@ -217,7 +217,7 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str, Any]]:
+def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict[str, Any]]:
     """The formula without ``.``, the columns that it names, and their declarations."""
     with open_table(chosen.data, **given(chosen, *TEXT)) as table:
         # a dot for far too many columns is refused before a formula is made of them
@@ -241,7 +241,7 @@ def _read_table(chosen: argparse.Namespace) -> tuple[str, pd.DataFrame, dict[str
     for argument in ("bounds", "levels"):
         known = declared[argument].items()
         declared[argument] = {name: value for name, value in known if name in wanted}
-    return formula.text, frame, declared
+    return formula, frame, declared
 
 
 def predict(chosen: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from scipy import sparse
 from privatelr.design.coding import Factor
 from privatelr.design.terms import Columns, Term
 from privatelr.design.variables import Variable, as_numbers, stand_in
-from privatelr.sources import RowSlice, beyond, count
+from privatelr.sources import Batch, beyond, count
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 Stretch = tuple[int, tuple[str, ...], FloatArray]
@@ -61,7 +61,7 @@ def plan_straight(
     return tuple(found), tuple(others)
 
 
-def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArray | np.bool_:
+def read_stretch(stretch: Stretch, batch: Batch, raw: FloatArray) -> BoolArray | np.bool_:
     """Read columns into their places in a raw design ``(n, d)``, as `read_variable` reads each.
 
     Returns
@@ -72,7 +72,7 @@ def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArra
     start, names, (low, high, instead) = stretch
     table = raw.T[start : start + len(names)]
     place = 0
-    for part in piece.parts(names):
+    for part in batch.parts(*names):
         lines = np.atleast_2d(as_numbers(part))
         # adding 0.0 turns -0.0 into 0.0, so the result does not depend on how clipping treats it
         np.add(lines, 0.0, out=table[place : place + len(lines)])
@@ -85,13 +85,13 @@ def read_stretch(stretch: Stretch, piece: RowSlice, raw: FloatArray) -> BoolArra
         here = np.isfinite(table[index])
         table[index, ~here] = instead[index]
         valid = valid & here
-        count(piece.tally, names[index], missing=int(np.count_nonzero(~here)))
+        count(batch.tally, names[index], missing=int(np.count_nonzero(~here)))
     within = finite & (low <= least) & (most <= high)
     if not within.all():
-        if piece.tally is not None:
+        if batch.tally is not None:
             for index in np.flatnonzero(~within):
                 clipped = beyond(table[index], float(low[index, 0]), float(high[index, 0]))
-                count(piece.tally, names[index], clipped=clipped)
+                count(batch.tally, names[index], clipped=clipped)
         np.minimum(np.maximum(table, low, out=table), high, out=table)
     return valid
 

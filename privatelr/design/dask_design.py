@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pandas as pd
-
-from privatelr.design.formula_design import DesignSpec, FrameReader
+from privatelr.design.formula_design import BatchReader, DesignSpec
 from privatelr.errors import SchemaError
-from privatelr.sources import as_frame, dispatch, is_dask
+from privatelr.formula import Formula
+from privatelr.sources import Batch, as_batch, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
 from privatelr.types import Rows
 
@@ -26,13 +25,13 @@ class DaskTable:
 
     Attributes
     ----------
-    typed : DataFrame
+    typed : Batch
         The columns and their types, without rows. A plan is made from it.
     collections : tuple
         One collection, or the collections of y and X with equal partitions.
     """
 
-    typed: pd.DataFrame
+    typed: Batch
     collections: tuple[Any, ...]
     _counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -66,7 +65,9 @@ class DaskTable:
         return [delayed(_pair, pure=False)(y, x) for y, x in both]
 
 
-def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple[str, DaskTable]:
+def read_dask_source(
+    first: Any, second: Any, target: str | int | None
+) -> tuple[str | Formula, DaskTable]:
     """Return formula and table of a call with a Dask collection as an argument; see `dispatch`."""
     given = tuple(of_dask.whole_rows(data) for data in (first, second) if is_dask(data))
     if len(given) == 1 and not (first is None or second is None or isinstance(first, str)):
@@ -76,8 +77,7 @@ def read_dask_source(first: Any, second: Any, target: str | int | None) -> tuple
             "a kind, such as dask.array.from_array(y, chunks=X.chunks[0])."
         )
     formula, typed = dispatch(of_dask.empty(first), of_dask.empty(second), target)
-    typed = typed.assign(**{name: typed[name].astype(object) for name in of_dask.unlisted(typed)})
-    return formula, DaskTable(typed, _aligned(given))
+    return formula, DaskTable(of_dask.unlisted(typed), _aligned(given))
 
 
 def read_dask_design(
@@ -128,16 +128,16 @@ class PartitionReader:
         return self.spec.p
 
     @property
-    def open(self) -> Callable[..., FrameReader]:
+    def open(self) -> Callable[..., BatchReader]:
         """Return a function that makes a reader of a partition; it holds no data."""
         return functools.partial(_open, self.spec)
 
 
-def _open(spec: DesignSpec, part: Any, start: int = 0, stride: int = 1) -> FrameReader:
+def _open(spec: DesignSpec, part: Any, start: int = 0, stride: int = 1) -> BatchReader:
     """Return a reader of a partition, or of its rows `start`, `start + stride`, ..."""
     y, x = part if isinstance(part, tuple) else (None, part)
-    frame = as_frame(x) if y is None else dispatch(y, x, None)[1]
-    return FrameReader(spec, frame if stride == 1 else frame.iloc[start::stride])
+    batch = as_batch(x) if y is None else dispatch(y, x, None)[1]
+    return BatchReader(spec, batch.cut(slice(start, None, stride)))
 
 
 def _pair(y: Any, x: Any) -> tuple[Any, Any]:

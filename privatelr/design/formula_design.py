@@ -10,11 +10,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 
 from privatelr.design import column_plan
@@ -41,7 +40,7 @@ from privatelr.design.variables import (
 )
 from privatelr.errors import FormulaError
 from privatelr.formula import Formula, evaluate
-from privatelr.sources import RowSlice, Schema, Tally, as_piece, columns_of, side_by_side, tally_of
+from privatelr.sources import Batch, Schema
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Rows, RowsBackend, row_radius
 
 _SPARSE = 0.1
@@ -164,7 +163,7 @@ class DesignSpec:
         return np.asarray(units.toarray() if sparse.issparse(units) else units)
 
 
-def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> DesignSpec:
+def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     """Describe the design of a formula from names, types and declarations.
 
     Raises
@@ -172,7 +171,7 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
     FormulaError, SchemaError
         One sentence that names the term and the remedy.
     """
-    variables = describe_variables(frame, formula.variables, schema)
+    variables = describe_variables(batch, formula.variables, schema)
     for expression in (formula.response, *formula.factors):
         require_kinds(expression, variables)
     for expression in formula.factors:
@@ -191,17 +190,15 @@ def plan_design(formula: Formula, frame: pd.DataFrame, schema: Schema) -> Design
     return DesignSpec(*made, unbounded_norm=unbounded_norm)
 
 
-def read_design(
-    spec: DesignSpec, frame: pd.DataFrame, backend: RowsBackend, tally: Tally | None = None
-) -> Rows:
-    """Read the rows of a frame under a plan.
+def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:
+    """Read rows under a plan.
 
     Parameters
     ----------
+    batch
+        Its tally, if there is one, takes counts that are not private.
     backend
         Makes bounded rows from what a `Reader` reads.
-    tally
-        Takes counts of the values that are not read unchanged; they are not private.
 
     Notes
     -----
@@ -210,7 +207,7 @@ def read_design(
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
     return backend.of(
-        FrameReader(spec, frame, tally),
+        BatchReader(spec, batch),
         bound=spec.bound,
         intercept=spec.intercept,
         projection=spec.projection,
@@ -219,27 +216,15 @@ def read_design(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FrameReader:
-    """The labelled covariates of a frame, read piece by piece to save copies of the whole."""
+class BatchReader:
+    """The labelled covariates of a batch, read piece by piece to save copies of the whole."""
 
     spec: DesignSpec
-    frame: pd.DataFrame
-    tally: Tally | None = None
-    _whole: RowSlice = field(init=False)
-
-    def __post_init__(self) -> None:
-        columns = columns_of(self.frame, self.spec.formula.variables)
-        blocks = {
-            names: side_by_side([columns[name] for name in names])
-            for _, names, _ in self.spec.straight[0]
-            if columns.keys() >= set(names)
-        }
-        whole = RowSlice(columns, 0, len(self.frame), blocks, self.tally)
-        object.__setattr__(self, "_whole", whole)
+    batch: Batch
 
     @property
     def n(self) -> int:
-        return len(self.frame)
+        return len(self.batch)
 
     @property
     def p(self) -> int:
@@ -247,19 +232,17 @@ class FrameReader:
 
     def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         """Return covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
-        return read_labelled(self.spec, replace(self._whole, start=start, stop=min(stop, self.n)))
+        return read_labelled(self.spec, self.batch.cut(slice(start, stop)))
 
 
-def read_labelled(
-    spec: DesignSpec, frame: pd.DataFrame | RowSlice
-) -> tuple[FloatArray, FloatArray]:
+def read_labelled(spec: DesignSpec, batch: Batch) -> tuple[FloatArray, FloatArray]:
     """Return covariates ``(n, p)`` in scaled units, not yet bounded, and labels ``(n,)``, -1 or 1.
 
     A row that cannot be used has at least one covariate that is missing or infinite. The function
     that bounds rows makes it a row of zeros.
     """
-    covariates, usable, values = _covariates(spec, frame, spec.formula.variables)
-    label, labelled = labels(spec.response, values, tally_of(frame))
+    covariates, usable, values = _covariates(spec, batch, spec.formula.variables)
+    label, labelled = labels(spec.response, values, batch.tally)
     known = usable & labelled
     if not known.all():
         covariates[~known] = np.nan
@@ -268,13 +251,13 @@ def read_labelled(
 
 
 def read_covariates(
-    spec: DesignSpec, frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
+    spec: DesignSpec, batch: Batch, names: tuple[str, ...]
 ) -> tuple[FloatArray, BoolArray, Values]:
     """Return covariates ``(n, p)``, the usable rows, and the columns of the response, if read.
 
     Rows are mapped to scaled units; they are neither bounded nor projected yet.
     """
-    covariates, usable, values = _covariates(spec, frame, names)
+    covariates, usable, values = _covariates(spec, batch, names)
     with np.errstate(all="ignore"):
         # a sum is finite only if all its terms are
         if not np.isfinite(np.einsum("ij->i", covariates)).all():
@@ -283,21 +266,21 @@ def read_covariates(
 
 
 def _covariates(
-    spec: DesignSpec, frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
+    spec: DesignSpec, batch: Batch, names: tuple[str, ...]
 ) -> tuple[FloatArray, BoolArray, Values]:
     """Read as `read_covariates`, but values of a usable row may overflow in scaled units."""
-    piece, (stretches, terms) = as_piece(frame, names), spec.straight
-    require_columns(piece, names)
-    raw = np.empty((len(spec.columns.names), len(piece))).T  # stored by columns, as it is filled
+    stretches, terms = spec.straight
+    require_columns(batch, names)
+    raw = np.empty((len(spec.columns.names), len(batch))).T  # stored by columns, as it is filled
     with np.errstate(all="ignore"):
         values: dict[str, Any] = {}
-        usable = np.ones(len(piece), dtype=bool)
+        usable = np.ones(len(batch), dtype=bool)
         for stretch in stretches:
-            usable &= column_plan.read_stretch(stretch, piece, raw)
+            usable &= column_plan.read_stretch(stretch, batch, raw)
             start, read, _ = stretch
             values |= dict(zip(read, raw.T[start : start + len(read)], strict=True))
         others = tuple(name for name in names if name not in values)
-        found, valid = read_values(spec.variables, piece, others)
+        found, valid = read_values(spec.variables, batch, others)
         values |= found
         used = {index for term in terms for index in (*term.numeric, *term.categorical)}
         numbers, codes, coded = read_factors(spec, values, len(raw), sorted(used))
@@ -346,7 +329,7 @@ def worth_sparse(spec: DesignSpec) -> bool:
     return is_wide and not spec.scaled_by_data
 
 
-def read_sparse(spec: DesignSpec, frame: pd.DataFrame | RowSlice) -> tuple[Any, FloatArray]:
+def read_sparse(spec: DesignSpec, batch: Batch) -> tuple[Any, FloatArray]:
     """Return covariates ``(n, p)`` in scaled units, a `csr_array`, and labels ``(n,)``.
 
     The rows are not yet bounded. A row that cannot be used has the label 0, and the function that
@@ -356,17 +339,17 @@ def read_sparse(spec: DesignSpec, frame: pd.DataFrame | RowSlice) -> tuple[Any, 
     -----
     **Privacy.** As of `read_design`.
     """
-    covariates, usable, values = read_sparse_covariates(spec, frame, spec.formula.variables)
-    label, labelled = labels(spec.response, values, tally_of(frame))
+    covariates, usable, values = read_sparse_covariates(spec, batch, spec.formula.variables)
+    label, labelled = labels(spec.response, values, batch.tally)
     return covariates, np.where(usable & labelled, label, 0.0)
 
 
 def read_sparse_covariates(
-    spec: DesignSpec, frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
+    spec: DesignSpec, batch: Batch, names: tuple[str, ...]
 ) -> tuple[Any, BoolArray, Values]:
     """Return covariates ``(n, p)`` as `read_sparse`, the usable rows, and the columns named."""
-    n, first = len(frame), int(spec.columns.has_intercept)
-    values, usable = read_values(spec.variables, frame, names)
+    n, first = len(batch), int(spec.columns.has_intercept)
+    values, usable = read_values(spec.variables, batch, names)
     numbers, codes, coded = read_factors(spec, values, n)
     with np.errstate(all="ignore"):
         parts = [

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 
 from privatelr.design.coding import INTERCEPT, Factor
@@ -23,15 +22,7 @@ from privatelr.design.response import Response, labels, plan_response
 from privatelr.design.variables import Variable, as_numbers, describe_variables, read_values
 from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.formula import Formula, parse_expression, tokenize
-from privatelr.sources import (
-    RowSlice,
-    Schema,
-    as_frame,
-    quote,
-    read_source,
-    tally_of,
-    validated_sparse,
-)
+from privatelr.sources import Batch, Schema, as_batch, quote, read_source, validated_sparse
 from privatelr.types import Block, FloatArray, row_radius
 
 LARGEST = 1.0
@@ -128,38 +119,38 @@ class EntryBoundedMatrix(NumberedSpec):
         return max(LARGEST, self.intercept)
 
 
-def plan_matrix(name: str, column: pd.Series[Any], p: int, schema: Schema) -> EntryBoundedMatrix:
+def plan_matrix(name: str, batch: Batch, p: int, schema: Schema) -> EntryBoundedMatrix:
     """Describe a design of p numbered columns from types and declarations.
 
     Parameters
     ----------
     name
         Name of the response.
-    column : Series
-        The response; only its type is looked at.
+    batch : Batch
+        The response alone; only its type is looked at.
     p
         Number of columns of the matrix, which is public.
     schema
         Declarations about the response.
     """
-    return EntryBoundedMatrix(*describe_numbered(name, column, p, schema))
+    return EntryBoundedMatrix(*describe_numbered(name, batch, p, schema))
 
 
 def describe_numbered(
-    name: str, column: pd.Series[Any], p: int, schema: Schema
+    name: str, batch: Batch, p: int, schema: Schema
 ) -> tuple[Formula, Mapping[str, Variable], Response, NumberedColumns, float]:
     """Return the arguments of a `NumberedSpec`; see `plan_matrix`."""
-    variables = describe_variables(pd.DataFrame({name: column}), [name], schema)
+    variables = describe_variables(batch, [name], schema)
     expression = parse_expression(tokenize(quote(name)))
     response = plan_response(expression, variables)
     formula = Formula(f"{expression.label} ~ X1 + ... + X{p}", expression, (), ())
     return formula, variables, response, NumberedColumns(p), schema.intercept_scale
 
 
-def read_matrix_labels(spec: NumberedSpec, frame: pd.DataFrame | RowSlice) -> FloatArray:
+def read_matrix_labels(spec: NumberedSpec, batch: Batch) -> FloatArray:
     """Return labels ``(n,)``: -1 or 1, and 0 where the response is not usable."""
-    values, usable = read_values(spec.variables, frame, tuple(spec.variables))
-    label, labelled = labels(spec.response, values, tally_of(frame))
+    values, usable = read_values(spec.variables, batch, tuple(spec.variables))
+    label, labelled = labels(spec.response, values, batch.tally)
     return np.where(usable & labelled, label, 0.0)
 
 
@@ -170,18 +161,18 @@ def as_matrix(spec: NumberedSpec, data: Any) -> Any:
     if sparse.issparse(data):
         given = validated_sparse(data)
     else:  # entries that are not a number become NaN
-        frame = as_frame(data)
-        given = np.empty(frame.shape)
-        for index, name in enumerate(frame.columns):
-            given[:, index] = as_numbers(frame[name])
+        batch = as_batch(data)
+        given = np.empty((len(batch), len(batch.names)))
+        for index, name in enumerate(batch.names):
+            given[:, index] = as_numbers(batch[name])
     rows = sparse.csr_array(given, dtype=np.float64)
     if rows.shape[1] != spec.p:
         raise SchemaError(f"data of {rows.shape[1]} columns: the fit was of {spec.p} columns.")
     return rows
 
 
-def read_matrix_source(first: Any, second: Any, target: Any) -> tuple[str, pd.DataFrame, Any]:
-    """Return the name and frame of y, and X, of a call ``dplr(y, X)`` with a SciPy sparse X."""
+def read_matrix_source(first: Any, second: Any, target: Any) -> tuple[str, Batch, Any]:
+    """Return the name and batch of y, and X, of a call ``dplr(y, X)`` with a SciPy sparse X."""
     if second.ndim != 2:
         raise SchemaError(f"X of shape {second.shape}: a sparse matrix takes two dimensions.")
     if isinstance(first, str) or first is None:
@@ -189,9 +180,9 @@ def read_matrix_source(first: Any, second: Any, target: Any) -> tuple[str, pd.Da
             f"formula={show(first)}: a sparse matrix has no names for a formula; the first "
             "argument is the response beside it, one value per row."
         )
-    _, frame = read_source(first, np.zeros((second.shape[0], 1)), target)
-    name = str(frame.columns[-1])
-    return name, frame[[name]], validated_sparse(second)
+    _, both = read_source(first, np.zeros((second.shape[0], 1)), target)
+    name = str(both.names[-1])
+    return name, as_batch({name: both.column(name)}), validated_sparse(second)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,7 +207,7 @@ class NormBoundedMatrix(NumberedSpec):
         return row_radius(self.bound, self.intercept)
 
 
-def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> NormBoundedMatrix:
+def plan_wide(name: str, batch: Batch, p: int, schema: Schema) -> NormBoundedMatrix:
     """Describe a design as `plan_matrix` does, with a bound on the length of a row.
 
     The bound is ``schema.row_norm``, or 1 if none is declared.
@@ -233,12 +224,10 @@ def plan_wide(name: str, column: pd.Series[Any], p: int, schema: Schema) -> Norm
             "alone."
         )
     bound = LARGEST if schema.row_norm is None else schema.row_norm
-    return NormBoundedMatrix(*describe_numbered(name, column, p, schema), bound)
+    return NormBoundedMatrix(*describe_numbered(name, batch, p, schema), bound)
 
 
-def read_wide(
-    spec: NormBoundedMatrix, matrix: Any, frame: pd.DataFrame | RowSlice
-) -> tuple[Any, FloatArray]:
+def read_wide(spec: NormBoundedMatrix, matrix: Any, batch: Batch) -> tuple[Any, FloatArray]:
     """Return covariates ``(n, p)`` and labels ``(n,)``: -1 or 1, and 0 for an unusable response.
 
     Notes
@@ -249,4 +238,4 @@ def read_wide(
     """
     if matrix.ndim != 2 or matrix.shape[1] != spec.p:
         raise SchemaError(f"data of shape {matrix.shape}: the fit was of {spec.p} columns.")
-    return matrix, read_matrix_labels(spec, frame)
+    return matrix, read_matrix_labels(spec, batch)

@@ -14,7 +14,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design.formula_design import DesignSpec, plan_design, read_covariates
 from privatelr.errors import FormulaError, PrivacyWarning, SchemaError, show
 from privatelr.formula import parse_formula
-from privatelr.sources import Schema, as_frame, declare_schema
+from privatelr.sources import Batch, Schema, as_batch, declare_schema
 from privatelr.types import FloatArray
 
 
@@ -67,7 +67,7 @@ class ScaledData(NamedTuple):
     scale: float
 
 
-def scale_by_data(spec: DesignSpec, frame: pd.DataFrame) -> tuple[DesignSpec, float]:
+def scale_by_data(spec: DesignSpec, batch: Batch) -> tuple[DesignSpec, float]:
     """Standardise every covariate column, then shrink all rows into the unit ball.
 
     Returns the plan with the map that was computed, which prediction uses again, and the factor
@@ -77,7 +77,7 @@ def scale_by_data(spec: DesignSpec, frame: pd.DataFrame) -> tuple[DesignSpec, fl
     nothing = np.zeros(size)
     unmapped = replace(columns, parent=np.full(size, -1), centre=nothing, scale=nothing + 1)
     plain = replace(spec, columns=unmapped)
-    raw, usable, _ = read_covariates(plain, frame, spec.formula.covariates)
+    raw, usable, _ = read_covariates(plain, batch, spec.formula.covariates)
     raw = raw[usable]
     first = int(columns.has_intercept)
     with np.errstate(all="ignore"):
@@ -128,7 +128,7 @@ def scaled(formula: str, data: Any, *, levels: Any = None) -> ScaledData:
     result, the scale, and any fit to the result, whatever its epsilon. Declare ``bounds=`` to
     `dplr` instead.
     """
-    frame = as_frame(data)
+    batch = as_batch(data)
     warnings.warn(
         "scaled() computes means, standard deviations and a row length from the data: its result, "
         "and any fit to it, is not private.",
@@ -136,18 +136,18 @@ def scaled(formula: str, data: Any, *, levels: Any = None) -> ScaledData:
         stacklevel=3,
     )
     schema: Schema = declare_schema(levels=levels)
-    parsed = parse_formula(formula, list(frame.columns))
+    parsed = parse_formula(formula, list(batch.names))
     for name in parsed.response.names:
         if name in parsed.covariates:
             raise FormulaError(
                 f"formula: scaled() returns {name!r} once, and it is in the response and among the "
                 "covariates; take it out of one."
             )
-    spec, factor = scale_by_data(plan_design(parsed, frame, schema), frame)
-    covariates, usable, _ = read_covariates(spec, frame, parsed.covariates)
+    spec, factor = scale_by_data(plan_design(parsed, batch, schema), batch)
+    covariates, usable, _ = read_covariates(spec, batch, parsed.covariates)
     covariates[~usable] = np.nan
     names = spec.columns.names[int(spec.columns.has_intercept) :]
-    result = pd.DataFrame(covariates, columns=list(names), index=frame.index)
+    result = pd.DataFrame(covariates, columns=list(names), index=batch.index)
     for name in parsed.response.names:
-        result[name] = frame[name]
+        result[name] = batch[name]
     return ScaledData(result, factor)

@@ -12,7 +12,7 @@ import pandas as pd
 from privatelr.design.variables import TYPED
 from privatelr.errors import FormulaError, SchemaWarning, show
 from privatelr.formula import MEMBERSHIPS, Expression, Node, constants, interval
-from privatelr.sources import Schema
+from privatelr.sources import Batch, Schema
 
 if TYPE_CHECKING:
     from privatelr.design.variables import Variable
@@ -93,19 +93,19 @@ def _compared(
 _MOST_NAMED = 6
 
 
-def warn_of_doubts(spec: Any, frame: pd.DataFrame, schema: Schema, stacklevel: int) -> None:
+def warn_of_doubts(spec: Any, batch: Batch, schema: Schema, stacklevel: int) -> None:
     """Warn of each of `doubts` with a `SchemaWarning`."""
-    for doubt in doubts(spec, frame, schema):
+    for doubt in doubts(spec, batch, schema):
         warnings.warn(f"{doubt}.", SchemaWarning, stacklevel=stacklevel + 1)
 
 
-def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
+def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
     """List the likely mistakes in a plan, each as a sentence without its full stop.
 
     Parameters
     ----------
     spec : DesignSpec or NumberedSpec
-    frame : DataFrame
+    batch : Batch
         Only its types are looked at.
     schema : Schema
 
@@ -128,7 +128,7 @@ def doubts(spec: Any, frame: pd.DataFrame, schema: Schema) -> list[str]:
         )
     found += _doubts_of_response(spec)
     for name, variable in spec.variables.items():
-        dtype = frame[name].dtype if name in frame.columns else None
+        dtype = batch.column(name).dtype if name in batch.names else None
         if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
             listed = dtype.categories.tolist()
             strange = [level for level in variable.levels if level not in listed]

@@ -18,7 +18,7 @@ import pandas as pd
 from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
-from privatelr.sources import RowSlice, Schema, Tally, as_piece, beyond, count, unknown
+from privatelr.sources import Batch, Schema, Tally, beyond, count, unknown
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
@@ -62,18 +62,16 @@ def remedy(variable: Variable, levels: str = "...", bounds: str = "lo, hi") -> s
     return f'{declare} or bounds={{"{variable.name}": ({bounds})}}, or {TYPED}'
 
 
-def describe_variables(
-    frame: pd.DataFrame, names: Iterable[str], schema: Schema
-) -> dict[str, Variable]:
+def describe_variables(batch: Batch, names: Iterable[str], schema: Schema) -> dict[str, Variable]:
     """Return the kind of each column, from its dtype and the declared bounds and levels."""
     for argument, declared in (("bounds", schema.bounds), ("levels", schema.levels)):
         for name in declared:
-            if name not in frame.columns:
+            if name not in batch.names:
                 raise SchemaError(
                     f"{argument} names {name!r}, which is not a column of the data; it has "
-                    f"{listed(frame.columns)}{or_meant(name, frame.columns)}"
+                    f"{listed(batch.names)}{or_meant(name, batch.names)}"
                 )
-    return {name: _describe(name, frame[name].dtype, schema) for name in names}
+    return {name: _describe(name, batch.column(name).dtype, schema) for name in names}
 
 
 def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
@@ -197,28 +195,27 @@ Values = Mapping[str, Any]
 
 
 def read_values(
-    variables: Mapping[str, Variable], frame: pd.DataFrame | RowSlice, names: tuple[str, ...]
+    variables: Mapping[str, Variable], batch: Batch, names: tuple[str, ...]
 ) -> tuple[dict[str, Any], BoolArray]:
     """Return columns by name, and the rows in which all of them are valid.
 
     `read_variable` gives the same values, but here levels are positions, which most terms take.
     """
-    piece = as_piece(frame, names)
-    require_columns(piece, names)
+    require_columns(batch, names)
     values: dict[str, Any] = {}
-    usable = np.ones(len(piece), dtype=bool)
+    usable = np.ones(len(batch), dtype=bool)
     for name in names:
-        variable, column = variables[name], piece[name]
+        variable, column = variables[name], batch[name]
         read = _read_levels if variable.kind == "categorical" else read_variable
-        values[name], valid = read(variable, column, piece.tally)
+        values[name], valid = read(variable, column, batch.tally)
         usable &= valid
     return values, usable
 
 
-def require_columns(piece: RowSlice, names: tuple[str, ...]) -> None:
+def require_columns(batch: Batch, names: tuple[str, ...]) -> None:
     """Refuse a table that lacks a column; raises `FormulaError`."""
     for name in names:
-        if name not in piece.columns:
+        if name not in batch.names:
             raise FormulaError(
                 f"data: the column {name!r} is missing; the model reads "
                 f"{', '.join(map(repr, names))}."

@@ -60,20 +60,24 @@ class Formula:
         return tuple(dict.fromkeys((*self.response.names, *self.covariates)))
 
 
-def parse_formula(text: str, columns: Sequence[str]) -> Formula:
-    """Read an R formula for a frame with these column names.
+def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
+    """Read an R formula for a frame with these column names; one that was read is only checked.
 
     Raises
     ------
     FormulaError
         A sentence naming what cannot be read or which column is unknown.
     """
+    known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
+    if isinstance(text, Formula):
+        for expression in (text.response, *text.factors):
+            _require_columns(expression, known)
+        return text
     if not isinstance(text, str):
         raise FormulaError(
             f'formula={show(text)}: formula takes a text such as "y ~ age + dose", a data frame, '
             "an array, or a response followed by its covariates."
         )
-    known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
     left, right = _split(tokenize(text), text)
     if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
         left = left[1:-1]

@@ -23,7 +23,7 @@ from privatelr.inference.question import BOOTSTRAP, LARGEST_BIAS, Question
 from privatelr.mechanisms import Problem, Release
 from privatelr.numerics.rows import bounded_rows, held_in_blocks
 from privatelr.privacy.noise import draw_many
-from privatelr.sources import as_frame
+from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
 _AT_ONCE = 500_000
@@ -287,12 +287,12 @@ def pool_of_rows(spec: DesignSpec, covariates: Any) -> FloatArray:
                 )
             else:
                 columns[variable.name] = rng.uniform(*variable.bounds, size=_POOL)
-        frame = pd.DataFrame(columns, index=range(_POOL))
+        batch = as_batch(pd.DataFrame(columns, index=range(_POOL)))
     else:
-        frame = as_frame(covariates)
-        if len(frame) > _POOL:
-            frame = frame.iloc[rng.choice(len(frame), _POOL, replace=False)]
-    raw, usable, _ = read_covariates(spec, frame, names)
+        batch = as_batch(covariates)
+        if len(batch) > _POOL:
+            batch = batch.take(rng.choice(len(batch), _POOL, replace=False))
+    raw, usable, _ = read_covariates(spec, batch, names)
     if not usable.any():
         raise SchemaError(
             "covariates: no row has usable values of all variables; missing values and undeclared "

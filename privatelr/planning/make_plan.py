@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from privatelr import errors
 from privatelr.arguments import suggests_arguments
@@ -21,7 +20,7 @@ from privatelr.planning.needed_records import EACH, LARGEST_N
 from privatelr.planning.study import Study, assumptions_of, population_of, read_guesses
 from privatelr.planning.study_plan import StudyPlan
 from privatelr.privacy import Guarantee
-from privatelr.sources import BoundsLike, LevelsLike, Schema, as_frame, declare_schema
+from privatelr.sources import Batch, BoundsLike, LevelsLike, Schema, as_batch, declare_schema
 
 LARGEST_D = 200
 """A design that is given by its number of columns alone has at most this number of them."""
@@ -47,7 +46,7 @@ def generic_design(d: Any, schema: Schema) -> DesignSpec:
     return formula_design(f"y ~ {' + '.join(f'X{j}' for j in range(1, d)) or '1'}", ball, None)
 
 
-def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> DesignSpec:
+def formula_design(text: str, schema: Schema, pilot: Batch | None) -> DesignSpec:
     """The design that a fit would have, from declarations and the types of a public pilot.
 
     Raises
@@ -61,10 +60,12 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
     empty: dict[str, Any] = {name: np.empty(0) for name in schema.bounds}
     empty |= {name: np.empty(0, dtype=object) for name in schema.levels}
     if pilot is not None:
-        empty |= {str(name): pilot[name].iloc[:0].array for name in pilot.columns}
+        empty |= {name: pilot.cut(slice(0))[name] for name in pilot.names}
     mentioned = _names(text)
-    responses = parse_formula(text, [*mentioned, *empty]).response.names
-    if schema.row_norm is not None and pilot is None:  # a limit on row lengths is enough
+    # names of declarations come first, as ``.`` stands for them in this order
+    formula = parse_formula(text, list(dict.fromkeys([*empty, *mentioned])))
+    responses = formula.response.names
+    if schema.row_norm is not None and pilot is None:  # the length of a row is all that is needed
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}
     for name in mentioned:
         if name not in (*empty, *responses):
@@ -74,13 +75,11 @@ def formula_design(text: str, schema: Schema, pilot: pd.DataFrame | None) -> Des
                 f"formula: nothing says what {name!r} holds, and a plan reads no data; declare "
                 f"bounds={{{name!r}: (lo, hi)}} or levels={{{name!r}: [...]}}{hint}"
             )
-    covariates = [name for name in empty if name not in responses]
-    formula = parse_formula(text, [*covariates, *responses])
     if not all(name in empty for name in responses):
         response = parse_expression(tokenize(f"`{_STAND_IN}`"))
         formula = replace(formula, response=response)
         empty[_STAND_IN] = np.empty(0, dtype=bool)
-    return plan_design(formula, pd.DataFrame(empty), schema)
+    return plan_design(formula, as_batch(empty), schema)
 
 
 def _names(text: str) -> list[str]:
@@ -207,11 +206,11 @@ def plan(
     return StudyPlan(study, sim.stages, forecast.errors(sim), intervals, assumptions)
 
 
-def _read_pilot(pilot: Any) -> pd.DataFrame:
+def _read_pilot(pilot: Any) -> Batch:
     try:
-        frame = as_frame(pilot)
+        batch = as_batch(pilot)
     except SchemaError as error:
         raise SchemaError(f"pilot: {error}") from None
-    if len(frame) == 0:
+    if len(batch) == 0:
         raise ArgumentError("pilot: it is empty; a pilot takes at least one record.")
-    return frame
+    return batch

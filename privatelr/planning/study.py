@@ -20,6 +20,7 @@ from privatelr.mechanisms import Problem, Request
 from privatelr.numerics import Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
+from privatelr.sources import Batch, as_batch, constant_column
 from privatelr.types import FloatArray, ObjectArray
 
 _FEWEST, _PER_COLUMN = 1024, 32
@@ -136,7 +137,7 @@ def at_price(study: Study, price: float) -> Study:
     return replace(study, request=replace(study.request, target=replace(target, **changed)))
 
 
-def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None) -> SignedRows:
+def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> SignedRows:
     """The population of a study: made-up records by the guesses, or those of a public pilot.
 
     Made-up columns are independent, with the guessed spread. Of a long pilot, a part is drawn with
@@ -145,23 +146,25 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
     """
     responses = spec.formula.response.names
     if pilot is None:
-        missing, frame = responses, _columns(spec, guesses.spread)
+        missing, batch = responses, as_batch(_columns(spec, guesses.spread))
     else:
         for name in spec.formula.covariates:
-            if name not in pilot.columns:
+            if name not in pilot.names:
                 raise SchemaError(
                     f"pilot: the column {name!r} is missing; a pilot has a column for every "
                     f"covariate, here {', '.join(map(repr, spec.formula.covariates))}."
                 )
-        missing, frame = tuple(name for name in responses if name not in pilot.columns), pilot
+        missing, batch = tuple(name for name in responses if name not in pilot.names), pilot
         most = int(np.clip(_PILOT_WORK / spec.d**2, _LEAST_OF_PILOT, _MOST_OF_PILOT))
-        if len(frame) > most:
-            chosen = np.random.default_rng(PUBLIC_SEED).permutation(len(frame))[:most]
-            frame = frame.iloc[np.sort(chosen)]
+        if len(batch) > most:
+            chosen = np.random.default_rng(PUBLIC_SEED).permutation(len(batch))[:most]
+            batch = batch.take(np.sort(chosen))
     # the reader needs usable values of the response, although these labels are not used
     blank = [spec.variables[name] for name in missing]
-    usable = {v.name: [v.levels[0] if v.levels else v.bounds[0]] * len(frame) for v in blank}
-    rows = read_design(spec, frame.assign(**usable), DenseRows)
+    usable = {
+        v.name: constant_column(v.levels[0] if v.levels else v.bounds[0], len(batch)) for v in blank
+    }
+    rows = read_design(spec, batch.assign(usable), DenseRows)
     assert isinstance(rows, DenseRows)
     if pilot is not None and not np.any(rows.y):
         raise ArgumentError(
@@ -261,9 +264,7 @@ def _c_index(predictor: FloatArray, probability: FloatArray) -> float:
     return float(positive @ below / (positive.sum() * negative.sum()))
 
 
-def assumptions_of(
-    spec: DesignSpec, guesses: Guesses, pilot: pd.DataFrame | None
-) -> tuple[str, ...]:
+def assumptions_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> tuple[str, ...]:
     """The assumptions of a plan, each as a clause."""
     labels = (
         f"{guesses.balance:.3g} of the records are positive (balance)",
@@ -271,7 +272,7 @@ def assumptions_of(
         "which all columns contribute alike",
     )
     if pilot is not None:
-        if all(name in pilot.columns for name in spec.formula.response.names):
+        if all(name in pilot.names for name in spec.formula.response.names):
             return (f"records are like the {len(pilot):,} of the public pilot",)
         like = f"covariates are like those of the {len(pilot):,} records of the public pilot"
         return (like, *labels)

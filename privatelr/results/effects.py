@@ -17,7 +17,7 @@ from privatelr.errors import ArgumentError, FormulaError, or_meant, show
 from privatelr.inference import Inference, Question
 from privatelr.results.fit_record import FitRecord
 from privatelr.results.predict import design_rows
-from privatelr.sources import as_frame
+from privatelr.sources import Batch, as_batch, constant_column
 from privatelr.types import FloatArray
 
 _STEP = 1e-4
@@ -136,7 +136,7 @@ def average_marginal_effects(
             f"reference={show(reference)}: reference takes a public frame with the columns of the "
             "model, or None for the mean that was paid for."
         )
-    return _over_reference(fit, as_frame(reference), variables, asked)
+    return _over_reference(fit, as_batch(reference), variables, asked)
 
 
 def _chosen(variables: Any, known: list[str]) -> list[str]:
@@ -174,13 +174,13 @@ def _effects(
 
 
 def _over_reference(
-    fit: FitRecord, frame: pd.DataFrame, variables: Any, asked: Question
+    fit: FitRecord, batch: Batch, variables: Any, asked: Question
 ) -> MarginalEffects:
     known = list(fit.spec.formula.covariates)
     changes = [
-        (name, *_mean_change(fit, *compared))
+        (name, *_mean_change(fit, above, below, step))
         for variable in (known if variables is None else _chosen(variables, known))
-        for name, *compared in _changes(fit.spec.variables[variable], frame)
+        for name, above, below, step in _changes(fit.spec.variables[variable], batch)
     ]
     names, effects, gradients = (list(part) for part in zip(*changes, strict=True))
     effect, rows = np.array(effects), np.array(gradients)
@@ -190,20 +190,20 @@ def _over_reference(
 
 
 def _changes(
-    variable: Variable, frame: pd.DataFrame
-) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame, FloatArray | float]]:
-    """Yield the comparisons whose mean is an effect: a name, two frames, and their distance."""
+    variable: Variable, batch: Batch
+) -> Iterator[tuple[str, Batch, Batch, FloatArray | float]]:
+    """Yield comparisons for effects: a name, two batches, and the distance between them."""
     name = variable.name
-    if name not in frame.columns:
+    if name not in batch.names:
         raise FormulaError(f"reference: the column {name!r} is missing.")
     if variable.kind == "numeric":
-        values, valid = read_variable(variable, frame[name])
+        values, valid = read_variable(variable, batch[name])
         number = np.where(valid, values.astype(np.float64), np.nan)
         low, high = variable.bounds
         step = _STEP * ((high - low) if variable.is_bounded else np.maximum(np.abs(number), 1.0))
         if variable.is_bounded:  # values beyond a bound would be clipped
             number = np.clip(number, low + step, high - step)
-        above, below = (frame.assign(**{name: number + way * step}) for way in (1, -1))
+        above, below = (batch.assign({name: pd.Series(number + way * step)}) for way in (1, -1))
         yield name, above, below, 2 * step
         return
     if not variable.levels:
@@ -212,10 +212,8 @@ def _changes(
             f"levels={{{name!r}: [...]}}, or leave it out of variables."
         )
 
-    def constant(level: Any) -> pd.DataFrame:
-        column = np.empty(len(frame), dtype=object)
-        column[:] = [level] * len(frame)
-        return frame.assign(**{name: pd.Series(column, index=frame.index, dtype=object)})
+    def constant(level: Any) -> Batch:
+        return batch.assign({name: constant_column(level, len(batch))})
 
     base, *others = variable.levels
     for other in others:
@@ -223,12 +221,12 @@ def _changes(
 
 
 def _mean_change(
-    fit: FitRecord, above: pd.DataFrame, below: pd.DataFrame, step: FloatArray | float
+    fit: FitRecord, above: Batch, below: Batch, step: FloatArray | float
 ) -> tuple[float, FloatArray]:
     """Mean change of the probability per unit over usable rows, and its gradient ``(d,)``."""
     probability = fit.loss.probability
     assert probability is not None
-    (high, usable), (low, _) = (design_rows(fit, frame) for frame in (above, below))
+    (high, usable), (low, _) = (design_rows(fit, batch) for batch in (above, below))
     p, q = (probability(rows @ fit.release.coef) for rows in (high, low))
     if not usable.any():
         raise ArgumentError("reference: it has no row that can be predicted.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -16,7 +16,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.numerics import Loss, ThresholdRule, in_order
 from privatelr.numerics.rows import EntryRows, SparseRows, linear_predictor, piece_rows
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
-from privatelr.sources import RowSlice, as_frame, as_piece, is_dask, over_partitions
+from privatelr.sources import Batch, as_batch, is_dask, over_partitions
 from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -187,18 +187,18 @@ def predict_interval(
 
 
 def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -> pd.DataFrame:
-    frame, scale, coef = as_frame(data), scale_of(fit.loss), fit.release.coef
+    batch, scale, coef = as_batch(data), scale_of(fit.loss), fit.release.coef
 
     def of_rows(rows: FloatArray) -> tuple[FloatArray, ...]:
         return linear_predictor(rows, coef), errors.sd(rows)
 
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-        (link, sd), _ = _of_pieces(fit, frame, of_rows, min(_FOR_ERRORS, _ENTRIES // len(coef)))
+        (link, sd), _ = _of_pieces(fit, batch, of_rows, min(_FOR_ERRORS, _ENTRIES // len(coef)))
         half = errors.factor * sd
         ends = {"": link, "_lower": link - half, "_upper": link + half}
         columns = {f"{scale.name}{end}": score(fit.loss, values) for end, values in ends.items()}
     columns |= {f"{scale.linear}{end}": values for end, values in ends.items()}
-    return pd.DataFrame(columns | {"std_error": sd}, index=frame.index)
+    return pd.DataFrame(columns | {"std_error": sd}, index=batch.index)
 
 
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
@@ -208,19 +208,19 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
             matrix = design.as_matrix(fit.spec, data)
             link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
             return link, known, pd.RangeIndex(len(link))
-        frame = as_frame(data)
+        batch = as_batch(data)
         if fit.spec.projection is None and design.worth_sparse(fit.spec):
             names = fit.spec.formula.covariates
-            covariates, usable, _ = design.read_sparse_covariates(fit.spec, frame, names)
-            return *_of_matrix(fit, covariates, usable.astype(np.float64)), frame.index
+            covariates, usable, _ = design.read_sparse_covariates(fit.spec, batch, names)
+            return *_of_matrix(fit, covariates, usable.astype(np.float64)), batch.index
         coef = fit.release.coef
-        (link,), usable = _of_pieces(fit, frame, lambda rows: (linear_predictor(rows, coef),))
-        return link, usable, frame.index
+        (link,), usable = _of_pieces(fit, batch, lambda rows: (linear_predictor(rows, coef),))
+        return link, usable, batch.index
 
 
 def _of_pieces(
     fit: ModelRecord,
-    frame: pd.DataFrame,
+    batch: Batch,
     of_rows: Callable[[FloatArray], tuple[FloatArray, ...]],
     least: int = 1,
 ) -> tuple[list[FloatArray], BoolArray]:
@@ -229,13 +229,12 @@ def _of_pieces(
     Rows are read in pieces of `least` rows or more, because a design of all rows may be larger
     than the frame. `of_rows` treats each row independently of the others.
     """
-    n, spec = len(frame), fit.spec
+    n, spec = len(batch), fit.spec
     assert isinstance(spec, design.DesignSpec)
-    whole = as_piece(frame, spec.formula.covariates)
     size = max(piece_rows(n, max(spec.p, spec.d)), least)
 
     def piece(start: int) -> tuple[tuple[FloatArray, ...], BoolArray]:
-        rows, usable = design_rows(fit, replace(whole, start=start, stop=min(start + size, n)))
+        rows, usable = design_rows(fit, batch.cut(slice(start, start + size)))
         return tuple(np.where(usable, found, np.nan) for found in of_rows(rows)), usable
 
     found, usable = zip(*in_order(piece, range(0, max(n, 1), size)), strict=True)
@@ -258,9 +257,9 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
     return np.where(known, link, np.nan), known
 
 
-def design_rows(fit: ModelRecord, frame: pd.DataFrame | RowSlice) -> tuple[FloatArray, BoolArray]:
-    """Design rows ``(n, d)`` of a frame, and whether each of them is usable."""
-    covariates, usable, _ = design.read_covariates(fit.spec, frame, fit.spec.formula.covariates)
+def design_rows(fit: ModelRecord, batch: Batch) -> tuple[FloatArray, BoolArray]:
+    """Design rows ``(n, d)`` of a batch, and which of them are usable."""
+    covariates, usable, _ = design.read_covariates(fit.spec, batch, fit.spec.formula.covariates)
     return fit.bounded(covariates), usable
 
 

@@ -1,15 +1,12 @@
 """Tables as users hold them: named columns, and what is public about them."""
 
 from privatelr.sources.columns import (
-    RowSlice,
+    Batch,
     Tally,
-    as_piece,
     beyond,
-    columns_of,
+    constant_column,
     count,
     of_array,
-    side_by_side,
-    tally_of,
     totals,
     unknown,
 )
@@ -25,7 +22,7 @@ from privatelr.sources.dask_collections import (
     whole_rows,
 )
 from privatelr.sources.data_source import (
-    as_frame,
+    as_batch,
     dispatch,
     is_dask,
     quote,

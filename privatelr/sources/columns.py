@@ -1,4 +1,4 @@
-"""Columns of a frame: their types, slices of rows, and counts of values that were not read.
+"""Columns of a frame: their types, batches of their rows, and counts of values not read.
 
 pandas infers the type of an object array from all its values: texts, dates, periods, intervals.
 One odd value in one record would change the type, and with it an error or a released file. So a
@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -21,7 +21,7 @@ import pandas as pd
 
 from privatelr.cells import is_missing
 from privatelr.errors import SchemaError
-from privatelr.types import BoolArray, FloatArray
+from privatelr.types import BoolArray, FloatArray, IntArray
 
 _NUMBERS = "biufc"
 _DATES = "mM"
@@ -172,69 +172,75 @@ _PLAIN = "fiub"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RowSlice:
-    """A slice of the rows of a frame, with the attributes that readers use.
+class Batch:
+    """Rows of named columns of the same length, which is all that readers see of a table.
 
     Attributes
     ----------
-    columns : mapping
-        Whole columns by name: an array of numbers, or a pandas Series of another type.
-    start, stop : int
-        First row, and the row after the last.
-    blocks : mapping
-        Results of `side_by_side` for some tuples of names, computed beforehand.
+    frame : DataFrame
+        Whole columns, for this folder alone: `column` and the like give them to readers.
+    rows : range
+        The rows of these columns that belong to the batch.
     tally : Tally, optional
         Counts the values that are not read unchanged.
+    read : dict
+        What `column` and `parts` have found; batches of the same columns share it.
     """
 
-    columns: Mapping[str, Any]
-    start: int
-    stop: int
-    blocks: Mapping[tuple[str, ...], list[Any]] = field(default_factory=dict)
+    frame: pd.DataFrame
+    rows: range
     tally: Tally | None = None
+    read: dict[Any, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return self.stop - self.start
+        return len(self.rows)
 
-    def __getitem__(self, name: str) -> Any:
-        column = self.columns[name]
-        cut = slice(self.start, self.stop)
-        return column[cut] if isinstance(column, np.ndarray) else column.iloc[cut]
+    @property
+    def names(self) -> pd.Index[str]:
+        """Names of the columns."""
+        return self.frame.columns
 
-    def parts(self, names: tuple[str, ...]) -> list[Any]:
-        """Return columns in order: tables ``(k, n)`` of k plain ones, a Series for any other."""
-        whole = self.blocks.get(names)
-        if whole is None:
-            whole = side_by_side([self.columns[name] for name in names])
-        cut = slice(self.start, self.stop)
-        return [part[:, cut] if isinstance(part, np.ndarray) else part.iloc[cut] for part in whole]
+    @property
+    def index(self) -> pd.Index[Any]:
+        """Labels of all rows, which predictions keep."""
+        return self.frame.index
 
-
-def tally_of(frame: pd.DataFrame | RowSlice) -> Tally | None:
-    """Return the tally of a row slice; None for a frame, or where nothing is counted."""
-    return frame.tally if isinstance(frame, RowSlice) else None
-
-
-def as_piece(
-    frame: pd.DataFrame | RowSlice, names: tuple[str, ...], tally: Tally | None = None
-) -> RowSlice:
-    """Return a whole frame as a row slice; a row slice is returned unchanged."""
-    if isinstance(frame, RowSlice):
-        return frame
-    return RowSlice(columns_of(frame, names), 0, len(frame), tally=tally)
-
-
-def columns_of(frame: pd.DataFrame, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the named columns that exist; plain numbers as arrays, without a copy."""
-    found: dict[str, Any] = {}
-    for name in names:
-        if name in frame.columns:
-            series = frame[name]
+    def column(self, name: str) -> Any:
+        """Return a whole column: plain numbers as an array, without a copy, or else a Series."""
+        if name not in self.read:
+            series = self.frame[name]
             dtype = series.dtype
             # plain: numbers or booleans of NumPy, which are converted to doubles while read
             plain = isinstance(dtype, np.dtype) and dtype.kind in _PLAIN and dtype.itemsize <= 8
-            found[name] = series.to_numpy() if plain else series
-    return found
+            self.read[name] = series.to_numpy() if plain else series
+        return self.read[name]
+
+    def parts(self, *names: str) -> list[Any]:
+        """Return columns in order: tables ``(k, n)`` of k plain ones, a Series for any other."""
+        if names not in self.read:
+            self.read[names] = side_by_side([self.column(name) for name in names])
+        cut = slice(self.rows.start, self.rows.stop, self.rows.step)
+        tables = self.read[names]
+        return [part[:, cut] if isinstance(part, np.ndarray) else part.iloc[cut] for part in tables]
+
+    def __getitem__(self, name: str) -> Any:
+        (part,) = self.parts(name)
+        return part[0] if isinstance(part, np.ndarray) else part
+
+    def cut(self, rows: slice) -> Batch:
+        """Return some of these rows, without a copy."""
+        return replace(self, rows=self.rows[rows])
+
+    def take(self, rows: IntArray) -> Batch:
+        """Return a copy of some of the frame's rows, by their positions ``(k,)``."""
+        return replace(self, frame=self.frame.iloc[rows], rows=range(len(rows)), read={})
+
+    def assign(self, columns: Mapping[str, pd.Series[Any]]) -> Batch:
+        """Return the same rows with columns replaced or added, which are matched by position."""
+        frame = self.frame.copy(deep=False)
+        for name, column in columns.items():  # Series, as for an array pandas would infer a type
+            frame[name] = column.set_axis(frame.index)
+        return replace(self, frame=frame, read={})
 
 
 def side_by_side(columns: Sequence[Any]) -> list[Any]:

@@ -18,7 +18,8 @@ import pandas as pd
 
 from privatelr.dask_cluster import evaluated
 from privatelr.errors import SchemaError, redact_errors
-from privatelr.sources.data_source import as_frame, is_dask
+from privatelr.sources.columns import Batch
+from privatelr.sources.data_source import as_batch, is_dask
 
 
 def columns_apart(frame: Any) -> Any:
@@ -124,14 +125,15 @@ def whole_rows(data: Any) -> Any:
     return data if data.ndim == 1 else data.rechunk({axis: -1 for axis in range(1, data.ndim)})
 
 
-def unlisted(frame: pd.DataFrame) -> list[str]:
-    """Return the columns of unknown categories, whose levels have to be declared."""
-    return [
-        str(name)
-        for name in frame.columns
-        if isinstance(frame[name].dtype, pd.CategoricalDtype)
-        and _UNKNOWN in frame[name].dtype.categories
-    ]
+def unlisted(typed: Batch) -> Batch:
+    """Return columns of unknown categories as objects, whose levels have to be declared."""
+    columns = {name: typed.column(name) for name in typed.names}
+    objects = {
+        name: column.astype(object)
+        for name, column in columns.items()
+        if isinstance(column.dtype, pd.CategoricalDtype) and _UNKNOWN in column.dtype.categories
+    }
+    return typed.assign(objects)
 
 
 def chosen(data: Any, names: Sequence[str]) -> Any:
@@ -207,7 +209,7 @@ def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[s
         part = data if names is None else chosen(data, names)
         return part.map_partitions(_Told(function), meta=said, align_dataframes=False)
     if isinstance(said, pd.DataFrame):
-        frame = dd.from_dask_array(data, columns=as_frame(typed).columns)
+        frame = dd.from_dask_array(data, columns=as_batch(typed).names)
         return frame.map_partitions(_Told(function), meta=said, align_dataframes=False)
     told, values = _Told(function, np.asarray), said.to_numpy()
     return data.map_blocks(told, name=told.name, drop_axis=1, meta=values, dtype=values.dtype)

@@ -13,7 +13,9 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
+from privatelr.formula import Formula
 from privatelr.sources.columns import (
+    Batch,
     as_column,
     constant_column,
     from_foreign,
@@ -23,14 +25,14 @@ from privatelr.sources.columns import (
 )
 
 
-def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
-    """Return formula and frame of a call, with at least one record; see `dispatch`."""
+def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str | Formula, Batch]:
+    """Return formula and rows of a call, with at least one record; see `dispatch`."""
     for data in (first, second):
         _require_memory(data)
-    formula, frame = dispatch(first, second, target)
-    if len(frame) == 0:
+    formula, batch = dispatch(first, second, target)
+    if len(batch) == 0:
         raise SchemaError("data is empty: a fit takes at least one record.")
-    return formula, frame
+    return formula, batch
 
 
 def is_dask(data: Any) -> bool:
@@ -47,8 +49,8 @@ def _require_memory(data: Any) -> None:
         )
 
 
-def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd.DataFrame]:
-    """Return a formula and a frame for any way of calling `dplr`.
+def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str | Formula, Batch]:
+    """Return a formula and a batch for any way of calling `dplr`.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
         Response column of a frame or an array, by name or by position counted from 0
         (negative from the end); the last column if None.
     """
-    if isinstance(first, str):
+    if isinstance(first, str | Formula):
         if target is not None:
             raise FormulaError(
                 f"target={show(target)}: the formula names the response; target goes with a frame "
@@ -67,7 +69,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
             )
         if second is None:
             raise FormulaError("data=None: data takes a frame or a mapping of columns.")
-        return first, _with_columns(as_frame(second))
+        return first, _with_columns(as_batch(second))
     if first is None and second is not None:
         first, second = second, None
     if isinstance(second, str):
@@ -80,11 +82,17 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str, pd
             "formula=None: a fit takes a formula and data, a frame, an array, or y and X."
         )
     if second is None:
-        frame = _with_columns(as_frame(first))
-        return f"{quote(_target(frame, target))} ~ .", frame
+        batch = _with_columns(as_batch(first))
+        return f"{quote(_target(list(batch.names), target))} ~ .", batch
     if target is not None:
         raise FormulaError(f"target={show(target)}: with y and X the response is y; drop target.")
     return _labelled(first, second)
+
+
+def as_batch(data: Any) -> Batch:
+    """Return the rows of a table in memory, of any kind; never copies columns."""
+    frame = as_frame(data)
+    return Batch(frame, range(len(frame)))
 
 
 def as_frame(data: Any) -> pd.DataFrame:
@@ -117,11 +125,11 @@ def as_frame(data: Any) -> pd.DataFrame:
     return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
 
 
-def _with_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame if it has columns, which a fit needs; predictions may do without."""
-    if frame.shape[1] == 0:
+def _with_columns(batch: Batch) -> Batch:
+    """Return the batch if it has columns, which a fit needs; predictions may do without."""
+    if not len(batch.names):
         raise SchemaError("data has no columns: a fit takes a response and its covariates.")
-    return frame
+    return batch
 
 
 def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
@@ -143,8 +151,8 @@ def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
     return pd.DataFrame({**found, **constants})
 
 
-def _target(frame: pd.DataFrame, target: str | int | None) -> str:
-    position, names, size = -1 if target is None else target, list(frame.columns), frame.shape[1]
+def _target(names: list[str], target: str | int | None) -> str:
+    position, size = -1 if target is None else target, len(names)
     if isinstance(position, str):
         if position not in names:
             raise FormulaError(
@@ -158,11 +166,11 @@ def _target(frame: pd.DataFrame, target: str | int | None) -> str:
             f"target={show(target)}: target takes a column name or a position from {-size} to "
             f"{size - 1}."
         )
-    return str(names[position])
+    return names[position]
 
 
-def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
-    """Put ``y`` and ``X`` into one frame."""
+def _labelled(response: Any, covariates: Any) -> tuple[str, Batch]:
+    """Put ``y`` and ``X`` into one batch."""
     if isinstance(covariates, list | tuple):
         raise SchemaError(
             f"X of type {type(covariates).__name__}: a list has neither a type nor a width of its "
@@ -172,7 +180,7 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
         covariates = covariates.to_frame(covariates.name or "X1")
     elif isinstance(covariates, np.ndarray) and covariates.ndim == 1:
         covariates = covariates.reshape(-1, 1)
-    frame = _with_columns(as_frame(covariates))
+    batch = _with_columns(as_batch(covariates))
     value = response
     if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
         value = response.iloc[:, 0]
@@ -185,18 +193,16 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, pd.DataFrame]:
             f"formula of type {type(response).__name__}: the first argument is a formula, a frame, "
             "an array with two dimensions, or one response value per row of the second."
         )
-    if len(values) != len(frame):
+    if len(values) != len(batch):
         raise SchemaError(
-            f"y has {len(values)} values and X has {len(frame)} rows: a fit of (y, X) takes one "
+            f"y has {len(values)} values and X has {len(batch)} rows: a fit of (y, X) takes one "
             "value per row."
         )
     named = value.name if isinstance(value, pd.Series | pd.Index) else None
     name = str(named) if named is not None else "y"
-    while name in frame.columns:
+    while name in batch.names:
         name += "_"
-    frame = frame.copy(deep=False)
-    frame[name] = values.set_axis(frame.index)  # for an array pandas would infer a type
-    return f"{quote(name)} ~ .", frame
+    return f"{quote(name)} ~ .", batch.assign({name: values})
 
 
 def quote(name: str) -> str:

@@ -108,7 +108,7 @@ def measure(folder: Path, p: int, memory: str, site: Site, once: bool) -> dict[s
     marks = [time.perf_counter()]
     text, table = read_dask_source("y ~ .", dd.read_parquet(folder), None)
     schema = declare_schema(bounds={f"x{i}": (-1, 1) for i in range(p)})
-    spec = plan_design(parse_formula(text, list(table.typed.columns)), table.typed, schema)
+    spec = plan_design(parse_formula(text, list(table.typed.names)), table.typed, schema)
     n = len(table)
     marks.append(time.perf_counter())
     with dask.config.set({"privatelr.memory": "64GiB" if memory == "kept" else "0"}):

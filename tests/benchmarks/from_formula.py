@@ -46,7 +46,6 @@ STAGES = {
 }
 PARTS = {
     "privatelr.design.formula_design": {
-        "columns_of": "columns",
         "read_stretch": "read values",
         "read_values": "read values",
         "read_factors": "evaluate factors",

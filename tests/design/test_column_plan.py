@@ -10,7 +10,8 @@ from privatelr.design import plan_design, read_covariates, read_design, read_val
 from privatelr.formula import parse_formula
 from privatelr.numerics import threads
 from privatelr.numerics.rows import DenseRows
-from privatelr.sources import columns_of, declare_schema, side_by_side
+from privatelr.sources import as_batch, declare_schema
+from privatelr.sources.columns import side_by_side
 
 N = 400
 RNG = np.random.default_rng(11)
@@ -35,18 +36,18 @@ FORMULAS = [
 
 def plan(text, frame=FRAME):
     schema = declare_schema(bounds=BOUNDS)
-    return plan_design(parse_formula(text, list(frame.columns)), frame, schema)
+    return plan_design(parse_formula(text, list(frame.columns)), as_batch(frame), schema)
 
 
 def check_rows(monkeypatch, text):
     """Rows by pieces of any length, on any number of threads, are those of one row at a time."""
     spec = plan(text)
-    alone = [read_design(spec, FRAME[i : i + 1], DenseRows) for i in range(N)]
+    alone = [read_design(spec, as_batch(FRAME[i : i + 1]), DenseRows) for i in range(N)]
     for piece in (2**13, 200, 72):
         monkeypatch.setattr(rows_module, "_PIECE", piece)
         for limit in (1, 2):
             with threads(limit):
-                rows = read_design(spec, FRAME, DenseRows)
+                rows = read_design(spec, as_batch(FRAME), DenseRows)
             x, y = np.concatenate([row.x for row in alone]), np.concatenate([r.y for r in alone])
             np.testing.assert_array_equal(rows.x.view(np.int64), x.view(np.int64))
             np.testing.assert_array_equal(rows.y, y)
@@ -63,8 +64,8 @@ def test_columns_are_what_terms_make_of_them(text):
     spec = plan(text)
     stretches, _ = spec.straight
     assert stretches
-    covariates, usable, _ = read_covariates(spec, FRAME, spec.formula.variables)
-    values, _ = read_values(spec.variables, FRAME, spec.formula.variables)
+    covariates, usable, _ = read_covariates(spec, as_batch(FRAME), spec.formula.variables)
+    values, _ = read_values(spec.variables, as_batch(FRAME), spec.formula.variables)
     first = int(spec.columns.has_intercept)
     for start, names, _ in stretches:
         for place, name in enumerate(names, start):
@@ -79,7 +80,7 @@ def test_columns_are_what_terms_make_of_them(text):
 def test_the_response_keeps_its_units():
     """It may be a covariate too, which is in other units."""
     spec = plan("a > 0.5 ~ a + b")
-    rows = read_design(spec, FRAME, DenseRows)
+    rows = read_design(spec, as_batch(FRAME), DenseRows)
     usable = rows.y != 0
     np.testing.assert_array_equal(rows.y[usable] > 0, FRAME["a"][usable] > 0.5)
     assert [names for _, names, _ in spec.straight[0]] == [("b",)]
@@ -114,8 +115,7 @@ def test_columns_of_one_array_are_read_side_by_side():
         (block.astype({"c": np.float32}), None),
     ):
         chosen = tuple(frame.columns)
-        columns = columns_of(frame, chosen)
-        parts = side_by_side([columns[name] for name in chosen])
+        parts = as_batch(frame).parts(*chosen)
         np.testing.assert_array_equal(np.concatenate(parts), frame.to_numpy().T)
         assert not any(part.flags.writeable for part in parts)
         if sizes is not None:

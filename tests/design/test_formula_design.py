@@ -13,7 +13,7 @@ from privatelr.design import plan_design, project, read_covariates, read_design,
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 G, H = pd.CategoricalDtype(["a", "b", "c"]), pd.CategoricalDtype(["u", "v"])
 BOUNDS = {"x": (-1.0, 3.0), "z": (1.0, 4.0)}
@@ -41,11 +41,11 @@ FRAME = table(
 
 def plan(terms, frame=FRAME, bounds=BOUNDS, levels=LEVELS, **schema):
     formula = parse_formula(f"y ~ {terms}", list(frame.columns))
-    return plan_design(formula, frame, declare_schema(bounds, levels, **schema))
+    return plan_design(formula, as_batch(frame), declare_schema(bounds, levels, **schema))
 
 
 def rows(spec, frame=FRAME):
-    return read_design(spec, frame, DenseRows)
+    return read_design(spec, as_batch(frame), DenseRows)
 
 
 # ---- how long a row can be, term by term
@@ -145,7 +145,7 @@ def test_a_bounded_variable_with_an_unbounded_term_is_refused(term):
 def test_bounds_are_attained_and_map_to_the_unit_interval():
     spec = plan("x + z + I(x^2) + x:z")
     frame = FRAME.iloc[[0, 0, 0]].assign(x=[-1.0, 3.0, 1.0], z=[1.0, 4.0, 2.5])
-    covariates, _, _ = read_covariates(spec, frame, spec.formula.covariates)
+    covariates, _, _ = read_covariates(spec, as_batch(frame), spec.formula.covariates)
     np.testing.assert_allclose(covariates[:, 0], [-1, 1, 0])
     np.testing.assert_allclose(covariates[:, 1], [-1, 1, 0])
     np.testing.assert_allclose(covariates[:, 2], [1 / 4.5 - 1, 1, 1 / 4.5 - 1])
@@ -248,11 +248,11 @@ def test_coefficients_in_the_users_units_are_exact(terms, frame, width, scale):
     spec = plan(terms, frame, intercept_scale=scale)
     if width is not None:
         spec = projected(spec, width)
-    values, usable = read_values(spec.variables, frame, spec.formula.variables)
+    values, usable = read_values(spec.variables, as_batch(frame), spec.formula.variables)
     raw, coded = raw_design(spec, values, len(frame))
     assert (usable & coded).all()
     weights = np.random.default_rng(1).standard_normal(spec.d)
-    covariates, _, _ = read_covariates(spec, frame, spec.formula.variables)
+    covariates, _, _ = read_covariates(spec, as_batch(frame), spec.formula.variables)
     if spec.projection is not None:
         covariates = covariates @ spec.projection
     first = int(spec.intercept is not None)

@@ -11,7 +11,7 @@ from privatelr.design import plan_design, project, projection_width, read_covari
 from privatelr.errors import PrivacyWarning, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows, bounded_rows
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 FRAME = pd.DataFrame(np.random.default_rng(20).uniform(-1, 1, (40, 6)), columns=list("abcdef"))
 FRAME["y"] = np.arange(40) % 2
@@ -23,7 +23,9 @@ def directions(width):
 
 
 def plan(**schema):
-    return plan_design(parse_formula("y ~ .", list(FRAME)), FRAME, declare_schema(**schema))
+    return plan_design(
+        parse_formula("y ~ .", list(FRAME)), as_batch(FRAME), declare_schema(**schema)
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,9 +54,9 @@ def test_directions_are_orthogonal_and_keep_lengths_on_average(width):
 def test_rows_are_bounded_again_after_it():
     spec = plan(bounds=BOUNDS, row_norm=0.5)
     thin = project(spec, directions(1))
-    covariates, _, _ = read_covariates(thin, FRAME, thin.formula.covariates)
+    covariates, _, _ = read_covariates(thin, as_batch(FRAME), thin.formula.covariates)
     assert np.abs(covariates).max() > 0.5  # otherwise the next line proves nothing
-    made = read_design(thin, FRAME, DenseRows).x
+    made = read_design(thin, as_batch(FRAME), DenseRows).x
     assert np.abs(made[:, 1]).max() <= 0.5
     assert np.linalg.norm(made, axis=1).max() <= thin.radius
 
@@ -64,9 +66,11 @@ def test_rows_are_shortened_before_it_as_well():
     spec = plan(bounds=None)
     thin = project(spec, directions(2))
     wild = FRAME.assign(**{name: 1e6 * FRAME[name] for name in "abcdef"})
-    plain = bounded_rows(read_covariates(spec, wild, spec.formula.covariates)[0], spec.bound, None)
+    plain = bounded_rows(
+        read_covariates(spec, as_batch(wild), spec.formula.covariates)[0], spec.bound, None
+    )
     expected = bounded_rows(plain @ thin.projection, spec.bound, spec.intercept)
-    np.testing.assert_allclose(read_design(thin, wild, DenseRows).x, expected, rtol=1e-9)
+    np.testing.assert_allclose(read_design(thin, as_batch(wild), DenseRows).x, expected, rtol=1e-9)
 
 
 def test_prediction_applies_the_projection_of_the_fit():
@@ -74,7 +78,7 @@ def test_prediction_applies_the_projection_of_the_fit():
     assert fit.release.coef.shape == (3,)
     link = fit.predict(FRAME, type="link")
     raw = np.column_stack([np.ones(40), FRAME[list("abcdef")]])
-    made = read_design(fit.spec, FRAME, DenseRows).x
+    made = read_design(fit.spec, as_batch(FRAME), DenseRows).x
     np.testing.assert_allclose(link, made @ fit.release.coef, atol=1e-12)
     inside = np.linalg.norm(made[:, 1:], axis=1) < fit.spec.bound * (1 - 1e-9)
     assert inside.any()

@@ -8,13 +8,13 @@ from privatelr.design import plan_design, read_design
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 
 def plan(series, left="v", **schema):
     frame = pd.DataFrame({"v": series, "x": np.linspace(0, 1, len(series))})
     parsed = parse_formula(f"{left} ~ x", ["v", "x"])
-    return plan_design(parsed, frame, declare_schema(**schema)), frame
+    return plan_design(parsed, as_batch(frame), declare_schema(**schema)), frame
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,20 @@ def plan(series, left="v", **schema):
 def test_coding(series, schema, kind, classes, labels):
     spec, frame = plan(series, **schema)
     assert (spec.response.kind, spec.response.classes) == (kind, classes)
-    assert read_design(spec, frame, DenseRows).y.tolist() == labels
+    assert read_design(spec, as_batch(frame), DenseRows).y.tolist() == labels
 
 
 def test_a_factor_in_the_formula_may_reorder_the_classes():
     series = pd.Series(pd.Categorical(list("nyn")))
     spec, frame = plan(series, "factor(v, levels = c('y', 'n'))")
     assert spec.response.classes == ("y", "n")
-    assert read_design(spec, frame, DenseRows).y.tolist() == [1, -1, 1]
+    assert read_design(spec, as_batch(frame), DenseRows).y.tolist() == [1, -1, 1]
 
 
 def test_levels_in_the_formula_are_a_declaration():
     spec, frame = plan(pd.Series(list("nyz")), "factor(v, levels = c('n', 'y'))")
     assert spec.response.classes == ("n", "y")
-    assert read_design(spec, frame, DenseRows).y.tolist() == [-1, 1, 0]
+    assert read_design(spec, as_batch(frame), DenseRows).y.tolist() == [-1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_one_class_or_none_is_read_like_any_other(values):
     spec, frame = plan(pd.Series(values, dtype=float))
     both, _ = plan(pd.Series([0.0, 1.0]))
     assert spec.response == both.response
-    assert read_design(spec, frame, DenseRows).n == 2
+    assert read_design(spec, as_batch(frame), DenseRows).n == 2
 
 
 def test_the_description_holds_nothing_of_the_data():

@@ -11,7 +11,7 @@ from privatelr.datasets import load_dataset
 from privatelr.design import plan_design, read_covariates, scale_by_data, scaled
 from privatelr.errors import PrivacyWarning
 from privatelr.formula import parse_formula
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "privatelr_r" / "iris_unit.csv"
 
@@ -22,8 +22,10 @@ def scaled_quietly(formula, data, **options):
 
 
 def learn(formula, frame, **schema):
-    spec = plan_design(parse_formula(formula, list(frame)), frame, declare_schema(**schema))
-    return scale_by_data(spec, frame)
+    spec = plan_design(
+        parse_formula(formula, list(frame)), as_batch(frame), declare_schema(**schema)
+    )
+    return scale_by_data(spec, as_batch(frame))
 
 
 def test_iris_is_scaled_as_in_r():
@@ -45,17 +47,17 @@ def test_the_learned_map_is_reused_row_by_row():
     iris = load_dataset("iris")
     spec, _ = learn("Species ~ .", iris)
     assert spec.scaled_by_data
-    whole, _, _ = read_covariates(spec, iris, spec.formula.covariates)
+    whole, _, _ = read_covariates(spec, as_batch(iris), spec.formula.covariates)
     # R standardises each new batch by itself, and gives NaN for one row
     for part in (slice(0, 1), slice(70, 73)):
-        piece, _, _ = read_covariates(spec, iris.iloc[part], spec.formula.covariates)
+        piece, _, _ = read_covariates(spec, as_batch(iris.iloc[part]), spec.formula.covariates)
         np.testing.assert_allclose(piece, whole[part], rtol=1e-14)
 
 
 def test_the_user_map_undoes_the_learned_map():
     iris = load_dataset("iris")
     spec, _ = learn("Species ~ .", iris)
-    covariates, _, _ = read_covariates(spec, iris, spec.formula.covariates)
+    covariates, _, _ = read_covariates(spec, as_batch(iris), spec.formula.covariates)
     design = np.column_stack([np.full(150, spec.intercept), covariates])
     raw = np.column_stack([np.ones(150), iris.drop(columns="Species")])
     weights = np.array([0.3, -1, 2, 0.5, 4])

@@ -10,7 +10,7 @@ from privatelr.design import plan_design, read_design, read_sparse, worth_sparse
 from privatelr.formula import parse_formula
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.rows import DenseRows, SparseRows, sparse_backend
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 CITIES = [f"c{index}" for index in range(150)]
 
@@ -36,11 +36,11 @@ def planned(formula, frame, **options):
     bounds = options.get("bounds", {"age": (18, 90), "dose": (0, 2)})
     levels = {"city": CITIES, "smoker": ["no", "yes"]}
     schema = declare_schema(bounds, levels, options.get("row_norm"), 0.5)
-    return plan_design(parse_formula(formula, list(frame.columns)), frame, schema)
+    return plan_design(parse_formula(formula, list(frame.columns)), as_batch(frame), schema)
 
 
 def sparsely(spec, frame):
-    covariates, label = read_sparse(spec, frame)
+    covariates, label = read_sparse(spec, as_batch(frame))
     return sparse_backend(
         covariates,
         label,
@@ -66,7 +66,7 @@ FORMULAS = [
 def test_the_same_rows(formula, row_norm):
     frame = people()
     spec = planned(formula, frame, row_norm=row_norm)
-    dense = read_design(spec, frame, DenseRows)
+    dense = read_design(spec, as_batch(frame), DenseRows)
     held = sparsely(spec, frame)
     assert isinstance(held, SparseRows)
     np.testing.assert_allclose(held.x.toarray(), dense.x, rtol=1e-9, atol=1e-14)
@@ -77,7 +77,7 @@ def test_the_same_rows(formula, row_norm):
 def test_a_term_that_is_not_defined_leaves_a_row_of_zeros():
     frame = people()
     spec = planned("y ~ city + log(dose)", frame, bounds={}, row_norm=0.7)
-    dense, held = read_design(spec, frame, DenseRows), sparsely(spec, frame)
+    dense, held = read_design(spec, as_batch(frame), DenseRows), sparsely(spec, frame)
     undefined = (frame["dose"] <= 0).to_numpy()
     assert undefined.sum() > 50
     assert (held.y[undefined] == 0).all()
@@ -87,7 +87,7 @@ def test_a_term_that_is_not_defined_leaves_a_row_of_zeros():
 
 def test_no_zero_is_held():
     frame = people()
-    covariates, _ = read_sparse(planned("y ~ age + city", frame), frame)
+    covariates, _ = read_sparse(planned("y ~ age + city", frame), as_batch(frame))
     assert isinstance(covariates, sparse.csr_array)
     assert covariates.shape == (400, 150)
     assert covariates.nnz <= 2 * 400
@@ -96,7 +96,7 @@ def test_no_zero_is_held():
 def test_the_same_fit():
     frame = people(3000)
     spec = planned("y ~ age + city + smoker", frame)
-    rows = read_design(spec, frame, DenseRows), sparsely(spec, frame)
+    rows = read_design(spec, as_batch(frame), DenseRows), sparsely(spec, frame)
     a, b = (Newton()(Objective(r, LOSSES["logistic"], 1e-3, np.zeros(spec.d))).w for r in rows)
     np.testing.assert_allclose(a, b, atol=1e-10)
 

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from privatelr.design import Variable, describe_variables, level_codes, read_variable
 from privatelr.errors import SchemaError
-from privatelr.sources import Schema, declare_schema
+from privatelr.sources import Schema, as_batch, declare_schema
 
 
 def kind(series, **schema):
-    return describe_variables(pd.DataFrame({"v": series}), ["v"], declare_schema(**schema))["v"]
+    return describe_variables(
+        as_batch(pd.DataFrame({"v": series})), ["v"], declare_schema(**schema)
+    )["v"]
 
 
 # ---- declarations
@@ -84,7 +86,7 @@ def test_a_declaration_for_an_unknown_column_is_refused(argument):
     declared = {"bounds": {"agee": (0, 1)}, "levels": {"agee": ["a", "b"]}}[argument]
     frame = pd.DataFrame({"age": [1.0]})
     with pytest.raises(SchemaError, match=r"agee.*'age'"):
-        describe_variables(frame, ["age"], declare_schema(**{argument: declared}))
+        describe_variables(as_batch(frame), ["age"], declare_schema(**{argument: declared}))
 
 
 # ---- kinds follow from types

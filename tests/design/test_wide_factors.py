@@ -11,7 +11,7 @@ from privatelr import dplr
 from privatelr.design import plan_design
 from privatelr.design import terms as terms_module
 from privatelr.formula import parse_formula
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 LEVELS = {"arm": ["a", "b", "c"], "place": [f"p{number}" for number in range(5)], "ill": [0, 1]}
 BOUNDS = {"dose": (-1, 3), "age": (20, 80)}
@@ -33,7 +33,7 @@ FORMULAS = [
 
 def plan(formula, frame=FRAME, **schema):
     declared = declare_schema(**(schema or {"bounds": BOUNDS, "levels": LEVELS}))
-    return plan_design(parse_formula(formula, list(frame)), frame, declared)
+    return plan_design(parse_formula(formula, list(frame)), as_batch(frame), declared)
 
 
 def dense(table):

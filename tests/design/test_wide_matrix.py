@@ -12,7 +12,7 @@ from privatelr.mechanisms import Problem, calibrate_all, draw_all, read_request,
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows, sparse_backend
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 
 def fit_matrix(
@@ -21,11 +21,11 @@ def fit_matrix(
     """What the front door will do with a sparse matrix; its spec and the release."""
     frame = pd.DataFrame({"y": y})
     loss = LOSSES["logistic"]
-    spec = plan_wide("y", frame["y"], x.shape[1], declare_schema(**schema))
+    spec = plan_wide("y", as_batch(frame), x.shape[1], declare_schema(**schema))
     request = read_request(eps, delta, None, lambda_, op, None, "increase")
     plan = calibrate_all(request, Problem(len(frame), spec.d, loss, spec.radius, spec.blocks))
     draws = draw_all(plan, randomness or SystemRandomness())
-    covariates, labels = read_wide(spec, x, frame)
+    covariates, labels = read_wide(spec, x, as_batch(frame))
     limits = {"bound": spec.bound, "intercept": spec.intercept, "blocks": spec.blocks}
     if dense:
         rows = DenseRows(covariates.toarray(), labels, **limits)
@@ -76,20 +76,20 @@ def test_a_plain_fit_of_many_columns():
 
 
 def test_what_is_public_about_a_matrix():
-    spec = plan_wide("y", pd.Series([0.0, 1.0]), 5, declare_schema(row_norm=3.0))
+    spec = plan_wide("y", as_batch({"y": np.array([0.0, 1.0])}), 5, declare_schema(row_norm=3.0))
     assert (spec.p, spec.d, spec.bound, spec.intercept) == (5, 6, 3.0, 0.5)
     assert spec.radius >= np.hypot(3.0, 0.5)
     assert tuple(spec.columns.names) == ("(Intercept)", "X1", "X2", "X3", "X4", "X5")
     assert (spec.user_map() @ np.ones(6)).tolist() == [0.5, 1, 1, 1, 1, 1]
-    assert plan_wide("y", pd.Series([0.0, 1.0]), 5, declare_schema()).bound == 1.0
+    assert plan_wide("y", as_batch({"y": np.array([0.0, 1.0])}), 5, declare_schema()).bound == 1.0
 
 
 def test_what_a_matrix_does_not_take():
     with pytest.raises(SchemaError, match=r"bounds or levels of 'X1'"):
-        plan_wide("y", pd.Series([0.0]), 5, declare_schema(bounds={"X1": (0, 1)}))
-    spec = plan_wide("y", pd.Series([0.0]), 5, declare_schema())
+        plan_wide("y", as_batch({"y": np.zeros(1)}), 5, declare_schema(bounds={"X1": (0, 1)}))
+    spec = plan_wide("y", as_batch({"y": np.zeros(1)}), 5, declare_schema())
     with pytest.raises(SchemaError, match="the fit was of 5 columns"):
-        read_wide(spec, sparse.csr_array((1, 4)), pd.DataFrame({"y": [0.0]}))
+        read_wide(spec, sparse.csr_array((1, 4)), as_batch(pd.DataFrame({"y": [0.0]})))
 
 
 def test_names_of_numbered_columns_are_made_when_they_are_asked_for():

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import sys
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -14,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_designs import raw_design
 
-from privatelr import dplr
+from privatelr import cli, dplr
 from privatelr.design import plan_design, read_design, read_values
 from privatelr.errors import FormulaError, PrivateLRError
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 N = 12
 IRIS = pd.DataFrame(
@@ -45,17 +46,19 @@ TABLE = pd.DataFrame(
 
 
 def plan(formula, frame=TABLE, **schema):
-    return plan_design(parse_formula(formula, list(frame.columns)), frame, declare_schema(**schema))
+    return plan_design(
+        parse_formula(formula, list(frame.columns)), as_batch(frame), declare_schema(**schema)
+    )
 
 
 def raw(formula, frame=TABLE):
     spec = plan(formula, frame)
-    values, _ = read_values(spec.variables, frame, spec.formula.variables)
+    values, _ = read_values(spec.variables, as_batch(frame), spec.formula.variables)
     return spec, raw_design(spec, values, len(frame))[0]
 
 
 def responses(formula, frame, **schema):
-    return read_design(plan(formula, frame, **schema), frame, DenseRows).y
+    return read_design(plan(formula, frame, **schema), as_batch(frame), DenseRows).y
 
 
 # ---- names of columns and expansion of the dot
@@ -177,12 +180,9 @@ def test_a_column_taken_out_of_the_dot_is_not_asked_for_anything(unusable):
     assert spec.columns.names == ("(Intercept)", "x")
 
 
-def test_a_fit_has_formulaic_read_its_formula_once():
-    frame = pd.DataFrame({"y": [0, 1], "x": [0.1, 0.2], "g": ["a", "b"]})
-    fit = functools.partial(
-        dplr, "y ~ x * C(g, contr.sum)", frame, bounds={"x": (0, 1)}, levels={"g": ["a", "b"]}
-    )
-    fit()
+def entries_into_formulaic(call):
+    """How often a second call enters each function of formulaic."""
+    call()
     entered = Counter()
 
     def watch(frame, event, _):
@@ -191,9 +191,38 @@ def test_a_fit_has_formulaic_read_its_formula_once():
 
     sys.setprofile(watch)
     try:
-        fit()
+        call()
     finally:
         sys.setprofile(None)
+    return entered
+
+
+def test_a_fit_has_formulaic_read_its_formula_once():
+    frame = pd.DataFrame({"y": [0, 1], "x": [0.1, 0.2], "g": ["a", "b"]})
+    fit = functools.partial(
+        dplr, "y ~ x * C(g, contr.sum)", frame, bounds={"x": (0, 1)}, levels={"g": ["a", "b"]}
+    )
+    entered = entries_into_formulaic(fit)
+    assert (entered["from_spec"], entered["get_model_matrix"]) == (1, 0)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x * g", "y ~ x + . - z", "y ~ x:g + I(x^2)"])
+@pytest.mark.parametrize("command", ["fit", "plan", "plan --pilot"])
+def test_a_command_has_formulaic_read_its_formula_once(formula, command, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("y,x,g,z\n0,0.1,a,1\n1,0.2,b,0\n", encoding="utf-8")
+    name, *option = command.split()
+    given = [table, formula] if name == "fit" else [formula, "--n", 1000]
+    option += [table] if option == ["--pilot"] else []
+    declared = ["--bounds", "x=0:1", "--bounds", "z=0:1", "--levels", "g=a,b"]
+    arguments = [str(argument) for argument in (name, *given, *option, *declared)]
+
+    def run():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert cli.main(arguments) == 0
+
+    entered = entries_into_formulaic(run)
     assert (entered["from_spec"], entered["get_model_matrix"]) == (1, 0)
 
 
@@ -416,7 +445,7 @@ TOKENS += [
 def test_any_right_hand_side_is_planned_or_refused_in_our_words(tokens):
     with contextlib.suppress(PrivateLRError):
         spec = plan(f"y ~ {' '.join(tokens)}", TABLE, row_norm=1.0)
-        made = read_design(spec, TABLE, DenseRows)
+        made = read_design(spec, as_batch(TABLE), DenseRows)
         assert made.x.shape == (N, len(spec.columns.names))
 
 

@@ -7,7 +7,7 @@ from privatelr.design import plan_design
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import ROW_FUNCTIONS, parse_formula
 from privatelr.formula.functions import LEARNED, SUMMARIES
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 FRAME = pd.DataFrame(
     {"y": [0, 1], "x": [1.0, 2.0], "Sepal.Length": [1.0, 2.0], "s": ["u", "v"], "o": [1, "a"]}
@@ -16,7 +16,7 @@ FRAME = pd.DataFrame(
 
 def plan(formula, **schema):
     parsed = parse_formula(formula, list(FRAME.columns))
-    return plan_design(parsed, FRAME, declare_schema(**schema))
+    return plan_design(parsed, as_batch(FRAME), declare_schema(**schema))
 
 
 LEARNING = [  # (term, words of the remedy)

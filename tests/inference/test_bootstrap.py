@@ -18,7 +18,7 @@ from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.privacy.noise import GaussianNoise, SeededRandomness
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 FORMULA = "y ~ age + dose + arm"
 SCHEMA = declare_schema({"age": (20, 80), "dose": (0, 5)}, {"arm": ["a", "b"]})
@@ -37,9 +37,9 @@ def frame_of(size, seed):
 
 
 REFERENCE = frame_of(250, 1)
-SPEC = plan_design(parse_formula(FORMULA, list(REFERENCE.columns)), REFERENCE, SCHEMA)
-ROWS = read_design(SPEC, REFERENCE, DenseRows).x
-COVARIATES, _, _ = read_covariates(SPEC, REFERENCE, SPEC.formula.covariates)
+SPEC = plan_design(parse_formula(FORMULA, list(REFERENCE.columns)), as_batch(REFERENCE), SCHEMA)
+ROWS = read_design(SPEC, as_batch(REFERENCE), DenseRows).x
+COVARIATES, _, _ = read_covariates(SPEC, as_batch(REFERENCE), SPEC.formula.covariates)
 CHANCE = special.expit(ROWS @ EFFECTS)
 
 
@@ -315,6 +315,6 @@ def test_what_was_not_declared_cannot_be_uniform():
         ("y ~ age", declare_schema(row_norm=1.0), "'age' has no declared bounds"),
         ("y ~ age + I(word == 'x')", SCHEMA, "'word' has no declared levels"),
     ):
-        spec = plan_design(parse_formula(formula, list(frame.columns)), frame, schema)
+        spec = plan_design(parse_formula(formula, list(frame.columns)), as_batch(frame), schema)
         with pytest.raises(SchemaError, match=lacks):
             subject.pool_of_rows(spec, "uniform")

@@ -9,12 +9,13 @@ from privatelr.design import DesignSpec, read_design
 from privatelr.mechanisms import Problem, calibrate, perturbation, read_request
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
+from privatelr.sources import as_batch
 
 
 def check_radius(**options):
     frame = clinic()
     fit = fit_clinic(frame, **options)
-    rows = read_design(fit.spec, frame, DenseRows)
+    rows = read_design(fit.spec, as_batch(frame), DenseRows)
     longest = np.linalg.norm(rows.x, axis=1).max()
     assert longest <= fit.calibration.problem.radius
     assert rows.radius <= fit.calibration.problem.radius
@@ -71,6 +72,6 @@ def test_a_calibration_for_shorter_rows_is_refused(loss):
     fit = fit_clinic(frame)
     facts = Problem(len(frame), fit.spec.d, loss, fit.spec.radius * 0.99)
     small = calibrate(read_request(1.0, 0, None, None, True, None, "increase"), facts)
-    rows = read_design(fit.spec, frame, DenseRows)
+    rows = read_design(fit.spec, as_batch(frame), DenseRows)
     with pytest.raises(ValueError, match="longer than the radius"):
         perturbation.release_minimiser(rows, small, np.zeros(rows.d), Newton())

@@ -14,6 +14,7 @@ from privatelr.mechanisms.calibration import output_sensitivity
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import PureDP
 from privatelr.privacy.noise import FloatDraw
+from privatelr.sources import as_batch
 
 
 def logistic(z):
@@ -60,7 +61,7 @@ def check_one_lambda(monkeypatch, name="dplr"):
         again = fit_clinic(frame, model=MODELS[name], lambda_=0.7)
         noise = FixedRandomness().draw(fit.calibration.noise).nearest()
         shield = FixedRandomness().draw(fit.calibration.shield).nearest()
-    rows = read_design(fit.spec, frame, DenseRows)
+    rows = read_design(fit.spec, as_batch(frame), DenseRows)
     expected = plain_minimiser(rows.x, rows.y, fit.calibration.lambda_, noise / rows.n, name)
     np.testing.assert_array_equal(fit.coef, again.coef)
     np.testing.assert_allclose(fit.release.coef, expected + shield, atol=1e-7)
@@ -93,7 +94,7 @@ def test_law(monkeypatch, name):
 def test_no_privacy_is_the_plain_fit(name, op, lambda_):
     frame = clinic(n=200)
     fit = fit_clinic(frame, model=MODELS[name], eps=0, op=op, lambda_=lambda_)
-    rows = read_design(fit.spec, frame, DenseRows)
+    rows = read_design(fit.spec, as_batch(frame), DenseRows)
     expected = plain_minimiser(rows.x, rows.y, lambda_, np.zeros(rows.d), name)
     np.testing.assert_allclose(fit.release.coef, expected, atol=1e-8)
 

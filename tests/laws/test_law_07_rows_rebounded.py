@@ -12,6 +12,7 @@ import privatelr.numerics.rows.row_bounds
 from privatelr import dplr
 from privatelr.design import project, read_design, read_values
 from privatelr.numerics.rows import DenseRows
+from privatelr.sources import as_batch
 
 FORMULAS = [
     "y ~ age + dose + smoker",
@@ -30,7 +31,7 @@ def check_lengths(formula, bounds, rp_dim):
     shares = []
     for _ in range(2 if rp_dim else 1):  # one plane may happen to be far from all long rows
         fit = dplr(formula, clinic(), levels=LEVELS, bounds=bounds, rp_dim=rp_dim)
-        longest = np.linalg.norm(read_design(fit.spec, frame, DenseRows).x, axis=1).max()
+        longest = np.linalg.norm(read_design(fit.spec, as_batch(frame), DenseRows).x, axis=1).max()
         limit = fit.calibration.problem.radius
         assert longest <= limit
         shares.append(longest / limit)
@@ -58,7 +59,7 @@ def test_projection_alone_would_lengthen_rows():
     frame = pd.DataFrame(np.eye(20), columns=[f"x{i}" for i in range(20)]).assign(y=0)
     spec = dplr("y ~ .", frame).spec
     projected = project(spec, np.random.default_rng(0).standard_normal((20, 5)))
-    rows = read_design(projected, frame, DenseRows)
+    rows = read_design(projected, as_batch(frame), DenseRows)
     assert np.linalg.norm(np.eye(20) @ projected.projection, axis=1).max() > 1
     assert np.linalg.norm(rows.x, axis=1).max() <= rows.radius
 
@@ -68,7 +69,7 @@ def test_a_term_is_clipped_to_its_range():
     frame = clinic()
     spec = dplr("y ~ log(dose + 1)", frame, bounds=BOUNDS).spec
     narrow = replace(spec, factors=(replace(spec.factors[0], interval=(0.5, 1.0)),))
-    values, _ = read_values(narrow.variables, frame, narrow.formula.covariates)
+    values, _ = read_values(narrow.variables, as_batch(frame), narrow.formula.covariates)
     raw, _ = raw_design(narrow, values, len(frame))
     assert raw[:, 1].min() == 0.5
     assert raw[:, 1].max() == 1.0

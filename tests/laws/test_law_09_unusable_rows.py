@@ -12,6 +12,7 @@ import privatelr.design.formula_design
 import privatelr.mechanisms.registry
 from privatelr.design import read_design
 from privatelr.numerics.rows import DenseRows
+from privatelr.sources import as_batch
 
 BAD_NUMBERS = [np.nan, np.inf, -np.inf, None, pd.NA, "abc", [1, 2], {}, 10**400, 1j, object()]
 BAD_LEVELS = ["perhaps", None, np.nan, pd.NA, 3, ["no"], b"no"]
@@ -36,11 +37,11 @@ def check_zero_row(column, value, **options):
             pd.Series([v if np.isscalar(v) else None for v in bad["y"]]), errors="coerce"
         )
     fit = fit_clinic(bad, **options)
-    rows = read_design(fit.spec, bad, DenseRows)
+    rows = read_design(fit.spec, as_batch(bad), DenseRows)
     assert rows.n == fit.nobs == len(frame)
     np.testing.assert_array_equal(rows.x[3], 0.0)
     kept = np.arange(len(frame)) != 3
-    clean = read_design(fit.spec, frame, DenseRows)
+    clean = read_design(fit.spec, as_batch(frame), DenseRows)
     np.testing.assert_array_equal(rows.x[kept], clean.x[kept])
     assert len(fit.predict(bad)) == len(bad)
 

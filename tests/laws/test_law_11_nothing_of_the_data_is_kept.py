@@ -146,11 +146,11 @@ def test_planted_warning_is_caught(monkeypatch):
     """A warning that counts."""
     honest = privatelr.model_data.read_design
 
-    def talkative(spec, frame, *others):
-        missing = int(frame["age"].isna().sum())
+    def talkative(spec, batch, *others):
+        missing = int(np.isnan(batch["age"]).sum())
         if missing:
             warnings.warn(f"{missing} rows", UserWarning, stacklevel=2)
-        return honest(spec, frame, *others)
+        return honest(spec, batch, *others)
 
     monkeypatch.setattr(privatelr.model_data, "read_design", talkative)
     with pytest.raises(AssertionError):

@@ -8,7 +8,7 @@ import privatelr.formula.functions
 from privatelr import SchemaError, dplr
 from privatelr.design import plan_design, read_covariates
 from privatelr.formula import RowFunction, parse_formula
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 LEARNING = [
     ("scale(age)", "bounds="),
@@ -41,10 +41,10 @@ def check_row_wise(formula):
     """Each row rebuilt alone, under the frozen plan, equals its row in the whole design."""
     frame = clinic(n=9)
     parsed = parse_formula(f"y ~ {formula}", list(frame.columns))
-    spec = plan_design(parsed, frame, declare_schema(levels={"smoker": ["no", "yes"]}))
-    whole, _, _ = read_covariates(spec, frame, parsed.covariates)
+    spec = plan_design(parsed, as_batch(frame), declare_schema(levels={"smoker": ["no", "yes"]}))
+    whole, _, _ = read_covariates(spec, as_batch(frame), parsed.covariates)
     for i in range(len(frame)):
-        alone, _, _ = read_covariates(spec, frame[i : i + 1], parsed.covariates)
+        alone, _, _ = read_covariates(spec, as_batch(frame[i : i + 1]), parsed.covariates)
         np.testing.assert_array_equal(alone[0], whole[i])
 
 

@@ -17,6 +17,7 @@ from privatelr.mechanisms import MECHANISMS, draw
 from privatelr.numerics import Objective, hessian
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise import SystemRandomness
+from privatelr.sources import as_batch
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
@@ -43,7 +44,7 @@ def test_planted_bug_is_caught(model):
     """The Hessian of the data, unpaid, as in dp-statsmodels."""
 
     def from_hessian(fit, frame):
-        rows = read_design(fit.spec, frame, DenseRows)
+        rows = read_design(fit.spec, as_batch(frame), DenseRows)
         problem = fit.calibration.problem
         objective = Objective(rows, problem.loss, problem.lambda_, np.zeros(rows.d))
         curvature = rows.n * hessian(objective, fit.release.coef)
@@ -56,7 +57,7 @@ def test_planted_bug_is_caught(model):
 def released(frame, count=300, **options):
     """A fit, and the coefficients of many releases under its calibration."""
     fit = fit_clinic(frame, lambda_=0.5, **options)
-    rows = read_design(fit.spec, frame, DenseRows)
+    rows = read_design(fit.spec, as_batch(frame), DenseRows)
     calibration = fit.calibration
     release = MECHANISMS[calibration.placement, type(calibration.target)].release
     found = [

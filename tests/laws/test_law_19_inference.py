@@ -17,6 +17,7 @@ from privatelr.design import read_design
 from privatelr.mechanisms import MECHANISMS, draw
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise import SeededRandomness
+from privatelr.sources import as_batch
 
 REFERENCE = clinic(n=15, seed=8)
 NEIGHBOURS = [{"age": 89.0}, {"y": 1.0, "dose": 5.0}, {"age": np.nan}, {"smoker": "unknown"}]
@@ -120,7 +121,7 @@ def spread_over_said(model=dplr, scale=1.0, **options):
     """Spread of many releases on one frame, over the part of the noise that one of them says."""
     frame = trial(2000)
     fit = drawn(fit_clinic, frame, model=model, spend=MOST_FOR_INFERENCE, **options)
-    rows, calibration = read_design(fit.spec, frame, DenseRows), fit.calibration
+    rows, calibration = read_design(fit.spec, as_batch(frame), DenseRows), fit.calibration
     release = MECHANISMS[calibration.placement, type(calibration.target)].release
     randomness = SeededRandomness(5)
     found = [

@@ -34,7 +34,7 @@ from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import DaskRows, DenseRows, sparse_backend
 from privatelr.privacy import PureDP
 from privatelr.privacy.noise import BlockLaplace, SphericalLaplace, mean_square
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 from privatelr.types import Block, euclidean_part
 
 BOUNDS, LEVELS = {"age": (18, 90)}, {"smoker": ["no", "yes"], "site": list("abc")}
@@ -57,7 +57,7 @@ def planned(terms, end="", row_norm=None, scale=1.0):
     frame = pd.DataFrame({name: pd.Series(dtype=float) for name in names})
     frame = frame.astype({"smoker": object, "site": object})
     formula = parse_formula(f"y ~ {' + '.join(terms)}{end}", names)
-    return plan_design(formula, frame, declare_schema(BOUNDS, LEVELS, row_norm, scale))
+    return plan_design(formula, as_batch(frame), declare_schema(BOUNDS, LEVELS, row_norm, scale))
 
 
 def table(records):
@@ -72,12 +72,14 @@ def mixed(spec):
 
 
 def dense_rows(spec, frame):
-    return read_design(spec, frame, DenseRows).x
+    return read_design(spec, as_batch(frame), DenseRows).x
 
 
 def sparse_rows(spec, frame):
     limits = {"bound": spec.bound, "intercept": spec.intercept, "projection": None}
-    return sparse_backend(*read_sparse(spec, frame), **limits, blocks=spec.blocks).x.toarray()
+    return sparse_backend(
+        *read_sparse(spec, as_batch(frame)), **limits, blocks=spec.blocks
+    ).x.toarray()
 
 
 def check_within(spec, rows):
@@ -140,7 +142,7 @@ def test_partitions_give_the_same_rows():
     assert text == "y ~ age"
     parts = read_dask_design(spec, data, DaskRows, bar=False)
     (found,) = parts.fold(lambda x, y: (x.T @ x,))
-    expected = read_design(spec, frame, DenseRows)
+    expected = read_design(spec, as_batch(frame), DenseRows)
     np.testing.assert_allclose(found, expected.x.T @ expected.x, rtol=1e-12, atol=1e-14)
     assert (parts.radius, parts.blocks) == (expected.radius, expected.blocks)
 
@@ -150,7 +152,7 @@ def test_a_prediction_shortens_as_the_fit_did():
     fit = dplr("y ~ u + age + dose:smoker", frame, bounds=BOUNDS, levels={"smoker": ["no", "yes"]})
     assert fit.spec.unbounded == ("u", "dose:smoker")
     link = fit.predict(frame, type="link").to_numpy()
-    rows = read_design(fit.spec, frame, DenseRows).x
+    rows = read_design(fit.spec, as_batch(frame), DenseRows).x
     np.testing.assert_allclose(rows @ fit.release.coef, link, rtol=1e-9, atol=1e-12)
     for at in range(len(frame)):
         assert fit.predict(frame[at : at + 1], type="link").iloc[0] == link[at]
@@ -310,7 +312,7 @@ def test_two_tables_of_a_formula_are_told_apart_no_better_than_claimed():
     other.loc[0, "y"] = 1.0
     fit = dpsvm("y ~ u + age + dose", frame, bounds=BOUNDS, lambda_=10.0)
     assert isinstance(fit.calibration.noise, BlockLaplace)
-    row = read_design(fit.spec, frame, DenseRows).x[0]
+    row = read_design(fit.spec, as_batch(frame), DenseRows).x[0]
     found = audit.privacy_loss(fit, frame, other, output=BEND * row / float(row @ row))
     assert 0.999 < found.tilt_ratio <= 1 + 1e-9
     assert found.ratio <= 1 + 1e-9

@@ -19,6 +19,7 @@ from privatelr.numerics.rows.row_bounds import (
     keep_rows_within_bounds,
     largest_entries,
 )
+from privatelr.sources import as_batch
 from privatelr.types import Block
 
 ODD = [0.0, -0.0, 1e300, -1e-300, 5e-324, np.nan, np.inf, -np.inf]
@@ -176,7 +177,7 @@ def test_a_row_of_no_use_is_zero_without_covariates():
 def test_a_row_of_no_use_is_zero_in_the_model_of_an_intercept():
     frame = pd.DataFrame({"y": [1.0, np.nan, 0.0, 7.0]})
     spec = dplr("y ~ 1", frame).spec
-    rows = read_design(spec, frame, DenseRows)
+    rows = read_design(spec, as_batch(frame), DenseRows)
     assert rows.x[:, 0].tolist() == [spec.intercept, 0.0, spec.intercept, 0.0]
     assert rows.y.tolist() == [1.0, 0.0, -1.0, 0.0]
 

@@ -25,6 +25,7 @@ from privatelr.numerics import c_index
 from privatelr.planning import needed_records
 from privatelr.planning.forecast import kept_by_penalty, simulate
 from privatelr.planning.study import Guesses, population_of, spread_quantiles
+from privatelr.sources import as_batch
 
 FORMULA = "chd ~ age + sbp + famhist"
 SHORT = "chd ~ age"  # its intervals are quick to come by
@@ -191,7 +192,7 @@ def test_types_of_a_pilot_are_public():
 
 def test_a_long_pilot_is_used_in_part():
     spec = planned_for(spend=None).study.spec
-    whole, part = (population_of(spec, Guesses(), patients(n)) for n in (20_000, 30_000))
+    whole, part = (population_of(spec, Guesses(), as_batch(patients(n))) for n in (20_000, 30_000))
     assert len(whole.rows) == len(part.rows) == 2 * 20_000
     np.testing.assert_allclose(part.counts @ part.rows, whole.counts @ whole.rows, atol=0.03)
 

@@ -8,6 +8,7 @@ from privatelr import FormulaError, PrivacyWarning, SchemaError, dplr, load_data
 from privatelr.design import read_design
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
+from privatelr.sources import as_batch
 
 FRAME = pd.DataFrame(
     {
@@ -22,7 +23,7 @@ FRAME = pd.DataFrame(
 
 def labels(formula, **options):
     fit = dplr(formula, FRAME, eps=0, **options)
-    return fit, read_design(fit.spec, FRAME, DenseRows).y.tolist()
+    return fit, read_design(fit.spec, as_batch(FRAME), DenseRows).y.tolist()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_factors_are_coded_as_in_r(formula, names):
 
 def test_an_undefined_comparison_is_a_row_of_zeros():
     fit = dplr("y ~ I(log(x) > 1)", FRAME, eps=0)
-    rows = read_design(fit.spec, FRAME, DenseRows)
+    rows = read_design(fit.spec, as_batch(FRAME), DenseRows)
     assert (rows.x[4] == 0).all()
     assert np.isnan(fit.predict(FRAME).iloc[4])
 

@@ -9,10 +9,11 @@ import pytest
 import privatelr.numerics.rows.dense_rows as rows_module
 import privatelr.sources.columns as foreign
 from privatelr import SchemaError, dplr
-from privatelr.design import plan_design, read_design
+from privatelr.design import plan_design, read_design, read_labelled
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
-from privatelr.sources import as_frame, declare_schema
+from privatelr.sources import as_batch, declare_schema
+from privatelr.sources.data_source import as_frame
 
 N = 700
 RNG = np.random.default_rng(3)
@@ -36,8 +37,8 @@ FORMULAS = ["y ~ .", "y ~ a + b + i + s + u", "y ~ a * g + log(s + 1):t + h", "t
 def read(frame, formula):
     frame = as_frame(frame)
     schema = declare_schema(bounds=BOUNDS, levels=LEVELS)
-    spec = plan_design(parse_formula(formula, list(frame.columns)), frame, schema)
-    return read_design(spec, frame, DenseRows)
+    spec = plan_design(parse_formula(formula, list(frame.columns)), as_batch(frame), schema)
+    return read_design(spec, as_batch(frame), DenseRows)
 
 
 def with_nulls(maker, names=("a", "i", "u", "g")):
@@ -122,8 +123,10 @@ def test_arrays_of_any_numbers(monkeypatch, dtype, order):
     rows = []
     for data in (array, pd.DataFrame(values.astype(float)).set_axis([*names, "X6"], axis=1)):
         frame = as_frame(data)
-        spec = plan_design(parse_formula("X6 > 0 ~ .", list(frame.columns)), frame, schema)
-        rows.append(read_design(spec, frame, DenseRows))
+        spec = plan_design(
+            parse_formula("X6 > 0 ~ .", list(frame.columns)), as_batch(frame), schema
+        )
+        rows.append(read_design(spec, as_batch(frame), DenseRows))
         monkeypatch.setattr(rows_module, "_PIECE", 96)
     check_same(*rows)
 
@@ -196,8 +199,8 @@ def found_levels(texts, y):
 def read_levels(frame, levels=None):
     frame = as_frame(frame)
     schema = declare_schema(levels=levels or {})
-    spec = plan_design(parse_formula("y ~ h", ["y", "h"]), frame, schema)
-    return read_design(spec, frame, DenseRows)
+    spec = plan_design(parse_formula("y ~ h", ["y", "h"]), as_batch(frame), schema)
+    return read_design(spec, as_batch(frame), DenseRows)
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "pieces"])
@@ -254,8 +257,8 @@ def test_text_that_cannot_be_decoded_is_missing(formula, kind):
     schema = declare_schema(levels={"s": ["p", "q"]}, bounds={"a": (-1, 1)})
     rows = []
     for data in (as_frame(frame), fixed):
-        spec = plan_design(parse_formula(formula, ["y", "a", "s"]), data, schema)
-        rows.append(read_design(spec, data, DenseRows))
+        spec = plan_design(parse_formula(formula, ["y", "a", "s"]), as_batch(data), schema)
+        rows.append(read_design(spec, as_batch(data), DenseRows))
     check_same(*rows)
     assert rows[0].y[-1] == 0
 
@@ -273,8 +276,8 @@ def test_text_that_cannot_be_encoded_is_no_level():
     for data in held.values():
         frame = as_frame(data)
         schema = declare_schema(levels={"g": ["u", "v"]})
-        spec = plan_design(parse_formula("y ~ g", ["y", "g"]), frame, schema)
-        rows = read_design(spec, frame, DenseRows)
+        spec = plan_design(parse_formula("y ~ g", ["y", "g"]), as_batch(frame), schema)
+        rows = read_design(spec, as_batch(frame), DenseRows)
         assert rows.y[0] == 0
         assert (rows.y[1:] != 0).all()
 
@@ -298,3 +301,28 @@ def test_a_fit_and_its_predictions_are_the_same(library):
     fits = [dplr("y ~ a + i + u", frame, eps=1, bounds=bounds, seed=1) for frame in frames]
     pd.testing.assert_series_equal(fits[0].coef, fits[1].coef)
     pd.testing.assert_series_equal(fits[0].predict(frames[0]), fits[1].predict(frames[1]))
+
+
+def batches(stream):
+    """All that a stream of record batches takes to be read."""
+    return (as_batch(pa.Table.from_batches([records])) for records in stream)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("size", [7, 64, N])
+@pytest.mark.parametrize(
+    ("made", "frame"), [(WHOLE, lambda: pd.DataFrame(COLUMNS)), (NULLS, pandas_nulls)]
+)
+def test_a_stream_of_record_batches_gives_the_rows_of_the_frame(formula, size, made, frame):
+    table = made["pyarrow"]()
+    table = table.set_column(table.num_columns - 1, "h", table["h"].dictionary_encode())
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
+    typed = as_batch(stream.schema.empty_table())  # a plan reads names and types alone
+    parsed = parse_formula(formula, list(typed.names))
+    spec = plan_design(parsed, typed, declare_schema(bounds=BOUNDS, levels=LEVELS))
+    pieces = [read_labelled(spec, batch) for batch in batches(stream)]
+    assert len(pieces) == -(-N // size)
+    covariates, labels = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    expected, known = read_labelled(spec, as_batch(frame()))
+    np.testing.assert_array_equal(covariates, expected)
+    np.testing.assert_array_equal(labels, known)

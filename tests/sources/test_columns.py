@@ -11,7 +11,7 @@ from privatelr.design import level_codes, plan_design, read_design, read_values
 from privatelr.formula import evaluate, parse_formula
 from privatelr.numerics import threads
 from privatelr.numerics.rows import DenseRows
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 N = 1000
 RNG = np.random.default_rng(2)
@@ -44,17 +44,19 @@ FORMULAS = [
 
 
 def plan(text):
-    return plan_design(parse_formula(text, list(FRAME.columns)), FRAME, declare_schema(**SCHEMA))
+    return plan_design(
+        parse_formula(text, list(FRAME.columns)), as_batch(FRAME), declare_schema(**SCHEMA)
+    )
 
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_pieces_make_the_same_rows(monkeypatch, text):
     spec = plan(text)
-    whole = read_design(spec, FRAME, DenseRows)
+    whole = read_design(spec, as_batch(FRAME), DenseRows)
     monkeypatch.setattr(rows_module, "_PIECE", 64)
     for limit in (1, 3):
         with threads(limit):
-            pieces = read_design(spec, FRAME, DenseRows)
+            pieces = read_design(spec, as_batch(FRAME), DenseRows)
         np.testing.assert_array_equal(pieces.x, whole.x)
         np.testing.assert_array_equal(pieces.y, whole.y)
         assert pieces.radius == whole.radius
@@ -66,7 +68,7 @@ def test_pieces_make_the_same_rows(monkeypatch, text):
 def test_recipes_are_what_formulaic_makes(text):
     """formulaic, which codes the terms by itself, gives the same columns by the same names."""
     spec = plan(text)
-    values, _ = read_values(spec.variables, FRAME, spec.formula.variables)
+    values, _ = read_values(spec.variables, as_batch(FRAME), spec.formula.variables)
     raw, _ = raw_design(spec, values, N)
     factors = factor_frame(spec, values)
     names = [
@@ -96,6 +98,6 @@ def factor_frame(spec, values):
 
 def test_the_users_frame_is_neither_changed_nor_kept():
     before = FRAME.copy()
-    rows = read_design(plan("y ~ ."), FRAME, DenseRows)
+    rows = read_design(plan("y ~ ."), as_batch(FRAME), DenseRows)
     pd.testing.assert_frame_equal(FRAME, before)
     assert not np.shares_memory(rows.x, FRAME["x"].to_numpy())

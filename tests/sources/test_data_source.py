@@ -10,10 +10,18 @@ import pytest
 from privatelr import dplr
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.sources import as_frame, read_source
+from privatelr.sources import Batch, read_source
+from privatelr.sources.data_source import as_frame
 
 X = pd.DataFrame({"a": [1.0, 2, 3], "b": [3.0, 4, 5]}, index=[7, 8, 9])
 Y = [0, 1, 0]
+
+
+def frame_of(batch):
+    """The columns of a batch by position, with their types."""
+    return pd.DataFrame(
+        {name: pd.Series(batch[name]).reset_index(drop=True) for name in batch.names}
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +57,7 @@ Y = [0, 1, 0]
 )
 def test_dispatch(call, response, covariates):
     text, frame = read_source(*call)
-    formula = parse_formula(text, list(frame.columns))
+    formula = parse_formula(text, list(frame.names))
     assert formula.response.bare() == response
     assert list(formula.covariates) == covariates.split(" ")
     assert len(frame) == 3
@@ -69,7 +77,7 @@ def test_dispatch(call, response, covariates):
     ],
 )
 def test_the_response_keeps_its_type_and_goes_by_position(y, kind):
-    _, frame = read_source(y, X, None)
+    frame = frame_of(read_source(y, X, None)[1])
     assert str(frame["y"].dtype) == kind
     # the index of y is not that of X, and rows are matched by position
     assert pd.Series(frame["y"].array).equals(pd.Series(pd.Series(y).array))
@@ -95,7 +103,7 @@ def test_the_response_keeps_its_type_and_goes_by_position(y, kind):
     ],
 )
 def test_the_type_of_a_response_is_that_of_its_container(y, kind):
-    _, frame = read_source(y, X, None)
+    frame = frame_of(read_source(y, X, None)[1])
     assert str(frame["y"].dtype) == kind
     masked = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(3, dtype=bool)
     assert frame["y"].isna().tolist() == masked.tolist()
@@ -195,7 +203,7 @@ def test_what_has_no_type_holds_objects(values):
     assert all(type(frame[name][0]) is type(values[0]) for name in several)
     table = as_frame(np.stack([cells, cells], axis=1))
     assert kinds(table) == ["object"] * 2
-    _, both = read_source(cells, pd.DataFrame({"x": [1.0, 2.0]}, index=[5, 5]), None)
+    both = frame_of(read_source(cells, pd.DataFrame({"x": [1.0, 2.0]}, index=[5, 5]), None)[1])
     assert kinds(both) == ["float64", "object"]
 
 
@@ -241,7 +249,7 @@ class Tensor:
 
 
 def test_other_arrays_have_the_type_that_they_say():
-    _, frame = read_source(Tensor([0.0, 1.0]), np.eye(2), None)
+    frame = frame_of(read_source(Tensor([0.0, 1.0]), np.eye(2), None)[1])
     assert kinds(frame)[-1] == "float64"
     assert kinds(as_frame({"v": Tensor([1, 2])})) == ["int64"]
     with pytest.raises(SchemaError, match=r"y of type Tensor.*RuntimeError"):
@@ -256,7 +264,7 @@ def test_columns_of_other_libraries_keep_their_types(library):
     frame = as_frame({name: build(values) for name, values in cells.items()})
     whole = as_frame({name: build([values[0]] * 2) for name, values in cells.items()})
     assert kinds(frame) == kinds(whole)
-    _, both = read_source(build(cells["b"]), np.eye(2), None)
+    both = frame_of(read_source(build(cells["b"]), np.eye(2), None)[1])
     assert kinds(both)[-1] == kinds(frame)[-1]
 
 
@@ -264,9 +272,10 @@ def test_columns_of_other_libraries_keep_their_types(library):
 def test_other_frames(library):
     module = pytest.importorskip(library, reason=f"needs {library}")
     build = module.DataFrame if library == "polars" else module.table
-    text, frame = read_source(build({"a": [1.0, 2.0], "y": [0, 1]}), None, None)
+    text, batch = read_source(build({"a": [1.0, 2.0], "y": [0, 1]}), None, None)
     assert text == "`y` ~ ."
-    assert isinstance(frame, pd.DataFrame)
+    assert isinstance(batch, Batch)
+    assert frame_of(batch).to_dict("list") == {"a": [1.0, 2.0], "y": [0, 1]}
 
 
 @pytest.mark.parametrize(

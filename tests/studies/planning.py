@@ -38,7 +38,7 @@ from privatelr.numerics.solve import Newton
 from privatelr.planning import plan
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import SeededRandomness
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,8 +186,8 @@ def realised_width(
 
 def _design(cell: Cell, frame: pd.DataFrame) -> tuple[DesignSpec, Rows]:
     parsed = parse_formula(formula(cell), list(frame.columns))
-    spec = plan_design(parsed, frame, declare_schema(**declared(cell)))
-    return spec, read_design(spec, frame, DenseRows)
+    spec = plan_design(parsed, as_batch(frame), declare_schema(**declared(cell)))
+    return spec, read_design(spec, as_batch(frame), DenseRows)
 
 
 def row(cell: Cell, releases: int, fits: int) -> tuple[str, bool]:

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.numerics.rows import DenseRows
+from privatelr.sources import as_batch
 from privatelr.types import Block, row_radius
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def labels_of(frame: pd.DataFrame, schema: Schema) -> FloatArray:
 
 def read_rows(frame: pd.DataFrame, schema: Schema, interval: Interval) -> DenseRows:
     """Bounded rows of records."""
-    return bounded(*read_design(frame, schema, interval), schema.blocks)
+    return bounded(*read_design(frame, as_batch(schema), interval), schema.blocks)
 
 
 def bounded(covariates: FloatArray, labels: FloatArray, blocks: tuple[Block, ...]) -> DenseRows:

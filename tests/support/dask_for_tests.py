@@ -12,7 +12,7 @@ from privatelr.design import plan_design, read_dask_design, read_dask_source, re
 from privatelr.formula import parse_formula
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.rows import DaskRows, DenseRows
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
@@ -42,7 +42,7 @@ def in_parts(frame, *lengths):
 def planned(text, frame, schema, memory=STREAMED):
     """Rows of a Dask frame, under a plan of its public facts."""
     formula, table = read_dask_source(text, frame, None)
-    spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
+    spec = plan_design(parse_formula(formula, list(table.typed.names)), table.typed, schema)
     with dask.config.set({"privatelr.memory": memory}):
         return spec, read_dask_design(spec, table, DaskRows)
 
@@ -51,7 +51,7 @@ def both(frame, *lengths, memory=STREAMED, text=FORMULA, schema=None):
     """Rows in partitions and the same in memory."""
     declared = declare_schema(**(SCHEMA if schema is None else schema))
     spec, rows = planned(text, in_parts(frame, *lengths), declared, memory)
-    return rows, read_design(spec, frame, DenseRows)
+    return rows, read_design(spec, as_batch(frame), DenseRows)
 
 
 def objectives(frame, *lengths, loss="logistic", lambda_=1e-3, memory=STREAMED):
@@ -70,7 +70,7 @@ def check_that_a_bar_moves_and_goes_away(capfd):
     """One fold with a bar, of which nothing is left on the screen."""
     formula, table = read_dask_source(FORMULA, in_parts(trial(300), 100, 50), None)
     schema = declare_schema(**SCHEMA)
-    spec = plan_design(parse_formula(formula, list(table.typed.columns)), table.typed, schema)
+    spec = plan_design(parse_formula(formula, list(table.typed.names)), table.typed, schema)
     with dask.config.set({"privatelr.memory": KEPT}):
         rows = read_dask_design(spec, table, DaskRows, bar=True)
         assert rows.fold(lambda x, y: (len(x),)) == (300,)

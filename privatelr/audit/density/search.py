@@ -23,7 +23,7 @@ from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise
 from privatelr.results import FitRecord, SelectedRecord
-from privatelr.sources import as_frame
+from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
 _ROUNDING = 1e-9
@@ -98,7 +98,7 @@ def privacy_loss(
     fit, plan, calibration = _read_subject(subject)
     named = {"data": data, "neighbour": neighbour}
     if fit is not None:
-        designs = [read_design(fit.spec, as_frame(side), DenseRows) for side in named.values()]
+        designs = [read_design(fit.spec, as_batch(side), DenseRows) for side in named.values()]
         sides = [pairs.signed_rows(rows.x, rows.y) for rows in cast("list[DenseRows]", designs)]
     else:
         sides = [_read_rows(calibration, name, side) for name, side in named.items()]

@@ -29,7 +29,7 @@ from privatelr.numerics.rows import EntryRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_approximate
 from privatelr.results import SelectedRecord
-from privatelr.sources import as_frame
+from privatelr.sources import as_batch
 from privatelr.types import FloatArray, IntArray
 
 _DELTA = 1e-6
@@ -211,10 +211,10 @@ def choice_loss(fit: SelectedRecord, data: Any, neighbour: Any) -> ChoiceLoss:
         raise ArgumentError("subject: takes a fit of a formula, and not of a sparse matrix.")
     sides = []
     for name, side in (("data", data), ("neighbour", neighbour)):
-        frame = as_frame(side)
-        if len(frame) != fit.nobs:
-            raise ArgumentError(f"{name} of {len(frame)} rows: takes n={fit.nobs}.")
-        sides.append(FrameData(spec.formula.text, frame).entries(spec)[0])
+        batch = as_batch(side)
+        if len(batch) != fit.nobs:
+            raise ArgumentError(f"{name} of {len(batch)} rows: takes n={fit.nobs}.")
+        sides.append(FrameData(spec.formula.text, batch).entries(spec)[0])
     first, second = sides
     differ = np.any(first.signed() != second.signed(), axis=1)
     if differ.sum() > 1:

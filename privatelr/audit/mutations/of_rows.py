@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from privatelr import model_data
@@ -143,14 +144,14 @@ def _() -> Iterable[Any]:
 
 
 @bug("records with a missing value are dropped", (model_data, "read_design"), rows("frame"))
-def _(honest: Any, spec: Any, frame: Any, *others: Any) -> Any:
-    used = list(spec.formula.variables)
-    return honest(spec, frame[frame[used].notna().all(axis=1)], *others)
+def _(honest: Any, spec: Any, batch: Any, *others: Any) -> Any:
+    used = pd.DataFrame({name: batch[name] for name in spec.formula.variables})
+    return honest(spec, batch.take(np.flatnonzero(used.notna().all(axis=1))), *others)
 
 
 @bug("missing values become means of the others", formula_design.read_labelled, rows("frame"))
-def _(honest: Any, spec: Any, frame: Any) -> Any:
-    covariates, label = honest(spec, frame)
+def _(honest: Any, spec: Any, batch: Any) -> Any:
+    covariates, label = honest(spec, batch)
     with np.errstate(all="ignore"):
         usable = np.isfinite(covariates).all(axis=1)
         mean = covariates[usable].sum(axis=0) / max(int(usable.sum()), 1)

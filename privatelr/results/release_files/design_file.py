@@ -28,7 +28,7 @@ from privatelr.errors import PrivateLRError, ReleaseFileError
 from privatelr.formula import CLOSING, OPENING, Token, closing_index, parse_formula, tokenize
 from privatelr.results.release_files.document_entries import AnyDesign, FormulaEntry, VariableEntry
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
-from privatelr.sources import declare_schema
+from privatelr.sources import Batch, as_batch, declare_schema
 
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column has one of these types, depending on the content of its variable."""
@@ -59,10 +59,10 @@ def restore_plan(entry: AnyDesign) -> Any:
     if isinstance(entry, FormulaEntry):
         return _as_written(plan_again(entry), entry)
     with named("design"):
-        frame, declared = _declare([entry.variable], entry.intercept, entry.row_norm)
+        batch, declared = _declare([entry.variable], entry.intercept, entry.row_norm)
         plan = design.plan_matrix if entry.row_norm is None else design.plan_wide
         name = entry.variable.name
-        return plan(name, frame[name], entry.matrix, declared)
+        return plan(name, batch, entry.matrix, declared)
 
 
 def plan_again(entry: FormulaEntry) -> DesignSpec:
@@ -78,8 +78,8 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 raise ReleaseFileError(
                     "design.variables are not the columns that the formula reads"
                 )
-            frame, declared = _declare(entry.variables, entry.intercept, norm)
-            variables = design.describe_variables(frame, formula.variables, declared)
+            batch, declared = _declare(entry.variables, entry.intercept, norm)
+            variables = design.describe_variables(batch, formula.variables, declared)
             levels = [len(design.plan_factor(e, variables).levels) for e in formula.factors]
             given = len(entry.columns)
             small = len(formula.terms) <= given <= MOST_COLUMNS
@@ -88,7 +88,7 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                     "design.columns takes the columns of the formula, at most "
                     f"{MOST_COLUMNS}, not {given}"
                 )
-            planned = design.plan_design(formula, frame, declared)
+            planned = design.plan_design(formula, batch, declared)
             return planned if apart else planned.as_whole_rows()
     except PrivateLRError:
         raise
@@ -98,8 +98,8 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
 
 def _declare(
     entries: Sequence[VariableEntry], intercept: float | None, row_norm: float | None
-) -> tuple[pd.DataFrame, Any]:
-    """A frame without rows whose columns have the types of these variables, and their schema."""
+) -> tuple[Batch, Any]:
+    """A batch without rows whose columns have the types of these variables, and their schema."""
     columns, bounds, levels = {}, {}, {}
     for entry in entries:
         low, high = entry.bounds or (-math.inf, math.inf)
@@ -116,7 +116,7 @@ def _declare(
         columns[variable.name] = pd.Series([], dtype=dtype)
     scale: dict[str, Any] = {} if intercept is None else {"intercept_scale": intercept}
     declared = declare_schema(bounds=bounds, levels=levels, row_norm=row_norm, **scale)
-    return pd.DataFrame(columns), declared
+    return as_batch(pd.DataFrame(columns)), declared
 
 
 def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
