@@ -176,7 +176,9 @@ def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration
     Lambda is the one of the rule ``"free"`` for the coefficients, divided by ``setting.small``.
     """
     facts = setting.facts(loss, FEWER if request.spend == "inference" else RECORDS)
-    target: Any = divide(request.target, request.spend, loss)[0]
+    ways = divide(request.target, request.spend, loss)
+    way = next((way for way in ways if set(way.kinds) & set(request.kinds)), ways[0])
+    target: Any = way.parts["coefficients"]
     analysis = proven(request.analysis, loss)
     try:
         penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small

@@ -20,7 +20,7 @@ from privatelr.audit.density.exact import candidate_margins
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.numerics import Loss
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
 
 _JOINT_ROUNDING = 1e-9
@@ -52,6 +52,11 @@ def share_of_moments(moments: MomentsCalibration) -> float:
 def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
     """The sum of the parts' epsilon, rho or delta over that of the whole, the largest ratio."""
     match whole:
+        case ApproxDP() if isinstance(first := parts[0], SharedApproxDP):
+            others = parts[1:]
+            rho = sum(part.rho for part in others if isinstance(part, ZCDP))
+            numbers = first.epsilon / whole.epsilon, first.delta / whole.delta
+            return max(*numbers, math.sqrt(2 * rho) / first.beside)
         case PureDP():
             return sum(part.epsilon for part in parts if isinstance(part, PureDP)) / whole.epsilon
         case ZCDP():
@@ -83,6 +88,10 @@ def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
 def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
     """The share of a claim that a pure release and a Gaussian one of this mu spend together."""
     match target:
+        case SharedApproxDP():
+            mu, shown = math.hypot(mu, target.beside), special.expit(epsilon)
+            deltas = _delta(target.epsilon + np.array([-epsilon, epsilon]), mu)
+            return float(deltas @ [shown, 1 - shown] / target.delta)
         case PureDP() | ApproxDP() if mu == 0:
             return epsilon / target.epsilon
         case ZCDP():
@@ -178,7 +187,8 @@ def _share_of_tilt(calibration: Calibration) -> float:
         case GaussianNoise(), ZCDP():
             return (_rho_of_gaussian(problem, noise.sd) + mu * mu / 2) / target.rho
         case GaussianNoise(), ApproxDP():
-            return _delta_of_gaussian(problem, noise.sd, target.epsilon, mu) / target.delta
+            beside = math.hypot(mu, target.beside)
+            return _delta_of_gaussian(problem, noise.sd, target.epsilon, beside) / target.delta
         case GaussianNoise(), _:
             return math.inf
     epsilon = epsilon_of_laplace(problem, noise)

@@ -21,6 +21,7 @@ from privatelr.mechanisms.registry import (
     calibrate_all,
     draw_all,
     find_mechanism,
+    mechanism_of,
     release_all,
 )
 from privatelr.mechanisms.request import (

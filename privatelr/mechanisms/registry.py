@@ -10,7 +10,7 @@ The second release sees the first as public, so their guarantees add up (adaptiv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,8 +36,16 @@ from privatelr.mechanisms.perturbation import (
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request, divide, is_usual
 from privatelr.numerics.solve import Solver
-from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.noise import Randomness
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    Event,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    SharedApproxDP,
+)
+from privatelr.privacy.noise import GaussianNoise, Randomness, mean_square
 from privatelr.types import Placement, Rows
 
 
@@ -62,12 +70,15 @@ MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
 
 
 def find_mechanism(request: Request) -> Mechanism:
-    """Return the mechanism for a request; raise `GuaranteeError` if none is proven."""
-    key = (request.placement, type(request.target))
+    """Return the row of the table for a request; raises `GuaranteeError` if none is proven."""
+    return mechanism_of(request.placement, request.target)
+
+
+def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
+    """Return the row of the table for a guarantee; a shared one is approximate."""
+    key = (placement, ApproxDP if isinstance(target, ApproxDP) else type(target))
     if key not in MECHANISMS:
-        raise GuaranteeError(
-            f"{request.placement} perturbation is not available under {request.target}."
-        )
+        raise GuaranteeError(f"{placement} perturbation is not available under {target}.")
     return MECHANISMS[key]
 
 
@@ -122,19 +133,47 @@ class StagedCalibration:
 
 
 def calibrate_all(request: Request, facts: Problem) -> StagedCalibration:
-    """Divide the price and calibrate every stage; takes no data."""
-    parts = divide(request.target, request.spend, facts.loss)
-    for name, part in zip(("coefficients", "inference"), parts, strict=True):
-        if part is not None and not is_usual(part):
+    """Divide the price and calibrate every stage; takes no data.
+
+    Of several ways to divide it, the one with the least noise on the coefficients is taken.
+    """
+    found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
+    for way in divide(request.target, request.spend, facts.loss):
+        kinds = tuple(kind for kind in way.kinds if not request.kinds or kind in request.kinds)
+        if way.kinds and not kinds:
+            continue
+        asked = replace(request, kinds=kinds or request.kinds)
+        try:
+            found.append(_calibrate_parts(asked, way.parts, facts))
+        except GuaranteeError as error:
+            refusal = error
+    if not found:
+        raise refusal
+    return found[0] if len(found) == 1 else min(found, key=_noise)
+
+
+def _noise(plan: StagedCalibration) -> float:
+    """Mean square length of the noise of the coefficients, as that of a tilt."""
+    found = plan.coefficients
+    slope = 1.0 if found.placement == "objective" else found.problem.penalty
+    return slope * slope * mean_square(found.noise)
+
+
+def _calibrate_parts(
+    request: Request, parts: Mapping[str, Guarantee], facts: Problem
+) -> StagedCalibration:
+    for name, part in parts.items():
+        if not is_usual(part):
             raise GuaranteeError(
                 f"spend: {name} would get {part}, which is less than a release takes; raise eps, "
                 "delta or the share."
             )
-    asked = replace(request, target=parts[0])
-    coefficients = calibrate(asked, facts)
-    moments = None
-    if parts[1] is not None:
-        moments = calibrate_moments(coefficients.problem, parts[1], request.kinds)
+    asked = replace(request, target=parts["coefficients"])
+    coefficients, moments = calibrate(asked, facts), None
+    if "inference" in parts:
+        shared = isinstance(asked.target, SharedApproxDP)
+        kinds = (GaussianNoise,) if shared else request.kinds
+        moments = calibrate_moments(coefficients.problem, parts["inference"], kinds)
     return StagedCalibration(request.target, find_mechanism(asked), coefficients, moments)
 
 

@@ -23,10 +23,15 @@ from privatelr.errors import (
     require_number,
     show,
 )
-from privatelr.mechanisms.calibration.lambda_rules import LAMBDA_RULES, LambdaRule, SmallLambda
+from privatelr.mechanisms.calibration.lambda_rules import (
+    LAMBDA_RULES,
+    LAPLACE,
+    LambdaRule,
+    SmallLambda,
+)
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
 from privatelr.numerics import Loss
-from privatelr.privacy.accounting import split
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, gaussian_mu, mu_beside_pure
 from privatelr.types import Placement
 
 USUAL_DELTA = 1e-6
@@ -75,6 +80,7 @@ def warn_of_large_delta(target: privacy.Guarantee, n: int, stacklevel: int) -> N
         )
 
 
+GAUSSIAN: tuple[type[NoiseLaw], ...] = (GaussianNoise,)
 Shares = tuple[tuple[str, float], ...]
 """Each part of a release with its share of the price; the shares add up to 1."""
 Spend = Shares | Literal["inference"]
@@ -115,20 +121,65 @@ def read_spend(spend: Any) -> Spend:
     if rest is not None and nearly and 0 < rest < 1:
         # decimals such as 0.667 and 0.333 add up nearly: the first share becomes the exact rest
         shares["coefficients"] = float(1 - privacy.exact(rest))
-    split(privacy.NonPrivate(), shares)  # refuses invalid shares
+    privacy.split(privacy.NonPrivate(), shares)  # refuses invalid shares
     return tuple(shares.items())
 
 
-def divide(
-    target: privacy.Guarantee, spend: Spend, loss: Loss
-) -> tuple[privacy.Guarantee, privacy.Guarantee | None]:
-    """Divide a target into parts for the coefficients and, if requested, for the moments.
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A target divided into the parts of the stages.
 
-    The parts add up to the target (`privatelr.privacy.split`).
+    Attributes
+    ----------
+    parts : dict of str to Guarantee
+        Those of the coefficients and, if requested, of the inference; `join` makes the whole.
+    kinds : tuple of type
+        Laws of noise of the coefficients that it is meant for; empty for all.
+    """
+
+    parts: dict[str, privacy.Guarantee]
+    kinds: tuple[type[NoiseLaw], ...] = ()
+
+
+def divide(target: privacy.Guarantee, spend: Spend, loss: Loss) -> list[Division]:
+    """Divide a target by the shares of a request.
+
+    Shares are of epsilon or of rho (`privatelr.privacy.split`). Under (epsilon, delta) there are
+    two ways, and the calibration takes the one with less noise on the coefficients: a share is
+    one of mu squared, or the coefficients have Laplace noise for their share of epsilon, and
+    what is left is Gaussian. Both spend all of the target (scale.md 1).
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
-    parts = split(target, shares)
-    return parts["coefficients"], parts.get("inference")
+    by_share = privacy.split(target, shares)
+    if not isinstance(target, privacy.ApproxDP) or len(shares) == 1:
+        return [Division(by_share)]
+    epsilon, delta = target.epsilon, target.delta
+    parts, first = dict(shares), shares["coefficients"]
+    del parts["coefficients"]
+    pure = by_share["coefficients"].epsilon  # type: ignore[union-attr]
+    mus = {
+        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first),
+        LAPLACE: mu_beside_pure(epsilon, delta, pure),
+    }
+    return [_shared(target, parts, mu, kinds) for kinds, mu in mus.items()]
+
+
+def _shared(
+    target: privacy.ApproxDP,
+    shares: dict[str, float],
+    mu: float,
+    kinds: tuple[type[NoiseLaw], ...],
+) -> Division:
+    """Divide mu squared among the Gaussian stages; the coefficients share the target with them."""
+    whole, total = sum(shares.values()), mu * mu / 2
+    parts = {
+        name: privacy.ZCDP(total * (share / whole), target.neighbours)
+        for name, share in shares.items()
+    }
+    # enough for the parts as they were rounded
+    mu = math.nextafter(math.sqrt(2 * sum(part.rho for part in parts.values())), math.inf)
+    rest = privacy.SharedApproxDP(target.epsilon, target.delta, target.neighbours, beside=mu)
+    return Division({"coefficients": rest, **parts}, kinds)
 
 
 def usual_shares(target: privacy.Guarantee, loss: Loss) -> dict[str, float]:
@@ -150,7 +201,7 @@ SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e4
 """Range of an epsilon or rho that may be asked for; an epsilon of 0 asks for the plain fit."""
 _RANGES = {
     "epsilon": (SMALLEST_EPSILON, LARGEST_EPSILON),
-    "rho": (SMALLEST_EPSILON, LARGEST_EPSILON),
+    "rho": (SMALLEST_EPSILON**2, LARGEST_EPSILON),
     "delta": (1e-30, 0.5),
 }
 """Ranges of the numbers of a guarantee within which the formulas were checked."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import Calibration, gaussian_objective, proven_noise, pure
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
 
 _ROUNDING = 1e-9
@@ -55,8 +55,10 @@ def _worth_of_tilt(calibration: Calibration) -> Guarantee | None:
     match noise, shield, target:
         case (SphericalLaplace() | BlockLaplace(), SphericalLaplace(), PureDP() | ApproxDP()):
             # for an (epsilon, delta) target, too, because a pure guarantee is stronger
-            tilt = proven_noise.tilt_epsilon(noise, problem, analysis)
-            return PureDP(tilt + apart * shield.rate, target.neighbours)
+            tilt = proven_noise.tilt_epsilon(noise, problem, analysis) + apart * shield.rate
+            if isinstance(target, SharedApproxDP):
+                return proven_noise.shared_worth(target, tilt)
+            return PureDP(tilt, target.neighbours)
         case (SphericalLaplace() | BlockLaplace(), GaussianNoise(), ZCDP()):
             rho = to_zcdp(PureDP(proven_noise.tilt_epsilon(noise, problem, analysis))).rho
             return replace(target, rho=rho + (apart / shield.sd) ** 2 / 2)
@@ -65,8 +67,9 @@ def _worth_of_tilt(calibration: Calibration) -> Guarantee | None:
             return replace(target, rho=rho + (apart / shield.sd) ** 2 / 2)
         case GaussianNoise(), GaussianNoise(), ApproxDP():
             ratio = apart / shield.sd / (problem.reach / noise.sd)
+            beside = {"shield_ratio": ratio, "beside": target.beside}
             log_delta = gaussian_objective.objective_log_delta(
-                problem, target.epsilon, noise.sd, shield_ratio=ratio, analysis=analysis
+                problem, target.epsilon, noise.sd, analysis=analysis, **beside
             )
             return replace(target, delta=max(math.exp(log_delta), 5e-324))
     return None

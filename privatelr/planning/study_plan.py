@@ -238,7 +238,8 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     if study.request.target.is_private:
         parts = "the coefficients alone: spend='inference' adds intervals"
         if moments is not None:
-            parts = f"coefficients {calibration.target}; inference {moments.target}"
+            bought = {"coefficients": calibration.target, "inference": moments.target}
+            parts = sentences.divided(bought)
         facts.append(("Spent on", parts))
     facts += [
         ("Mechanism", sentences.mechanism(calibration)),

@@ -36,6 +36,7 @@ from privatelr.privacy.guarantees import (
     NonPrivate,
     Promise,
     PureDP,
+    SharedApproxDP,
     at_least,
     at_most,
     exact,

@@ -24,6 +24,7 @@ from privatelr.privacy.guarantees import (
     NonPrivate,
     Promise,
     PureDP,
+    SharedApproxDP,
     at_least,
     at_most,
     exact,
@@ -125,7 +126,8 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
     for one in guarantees:
         if not isinstance(one, PureDP | ZCDP | ApproxDP | NonPrivate):
             raise GuaranteeError(f"compose: {show(one)} is not a guarantee, such as PureDP(1).")
-    return reduce(_both, guarantees)
+    whole = (one.whole if isinstance(one, SharedApproxDP) else one for one in guarantees)
+    return reduce(_both, whole)
 
 
 def _both(first: Guarantee, second: Guarantee) -> Guarantee:
@@ -156,6 +158,8 @@ def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
     if not stronger.is_private or stronger.neighbours is not weaker.neighbours:
         return False
     match stronger, weaker:
+        case _, SharedApproxDP() if getattr(stronger, "beside", 0.0) < weaker.beside:
+            return False
         case PureDP(), PureDP():
             return stronger.epsilon <= weaker.epsilon
         case (PureDP() | ZCDP(), ZCDP()):
@@ -171,7 +175,8 @@ def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
 
 def prices(guarantee: Guarantee) -> dict[str, float]:
     """Return the numbers of a guarantee by name; empty if it is not private."""
-    return {name: value for name, value in asdict(guarantee).items() if isinstance(value, float)}
+    numbers = asdict(guarantee).items()
+    return {name: x for name, x in numbers if isinstance(x, float) and name != "beside"}
 
 
 def join(parts: Sequence[Guarantee]) -> Guarantee:
@@ -181,8 +186,12 @@ def join(parts: Sequence[Guarantee]) -> Guarantee:
     ------
     GuaranteeError
         If they are of different kinds, or about different neighbours; or if a delta exceeds 1.
+        A shared approximate guarantee takes Gaussian releases beside it, each a zCDP, whose mu
+        is at most what it allows for.
     """
     first = parts[0]
+    if shared := [part for part in parts if isinstance(part, SharedApproxDP)]:
+        return _join_shared(shared[0], [part for part in parts if part is not shared[0]])
     if any(type(part) is not type(first) for part in parts):
         raise GuaranteeError("parts: their guarantees are of different kinds.")
     if any(part.neighbours is not first.neighbours for part in parts):
@@ -194,6 +203,15 @@ def join(parts: Sequence[Guarantee]) -> Guarantee:
         for name in prices(first)
     }
     return replace(first, **totals)  # type: ignore[arg-type]
+
+
+def _join_shared(shared: SharedApproxDP, beside: Sequence[Guarantee]) -> ApproxDP:
+    rhos = [Fraction(part.rho) for part in beside if isinstance(part, ZCDP)]
+    if len(rhos) < len(beside) or 2 * sum(rhos, Fraction(0)) > Fraction(shared.beside) ** 2:
+        raise GuaranteeError("parts: those beside a shared guarantee are more than it allows for.")
+    if any(part.neighbours is not shared.neighbours for part in beside):
+        raise GuaranteeError("parts: their guarantees are about different neighbours.")
+    return shared.whole
 
 
 def split(guarantee: Guarantee, shares: Mapping[str, float]) -> dict[str, Guarantee]:

@@ -89,6 +89,7 @@ class ApproxDP:
     delta: float
     neighbours: Neighbours = REPLACE_ONE
     is_private: ClassVar[bool] = True
+    beside: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         check_numbers(self, "epsilon", takes="a finite number from 0", at_least=0)
@@ -96,6 +97,36 @@ class ApproxDP:
 
     def __str__(self) -> str:
         return f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} (approximate)"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedApproxDP(ApproxDP):
+    """What a release keeps together with Gaussian releases of the same records beside it.
+
+    Stages of one fit share an approximate guarantee in this way: each Gaussian one gets a part of
+    mu squared, and the coefficients get what is left (scale.md 1). Shares of epsilon and of delta
+    would leave a fifth of the price unspent.
+
+    Attributes
+    ----------
+    beside : float
+        The mu of the Gaussian releases beside it, all of them together; above 0.
+    """
+
+    beside: float = math.inf  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        ApproxDP.__post_init__(self)
+        check_numbers(self, "beside", takes="a finite number above 0", above=0)
+
+    def __str__(self) -> str:
+        shared = f"shared with Gaussian releases of mu = {self.beside:.6g}"
+        return f"{ApproxDP.__str__(self)}, {shared}"
+
+    @property
+    def whole(self) -> ApproxDP:
+        """The guarantee of this release and of those beside it."""
+        return ApproxDP(self.epsilon, self.delta, self.neighbours)
 
 
 @suggests_arguments
@@ -119,6 +150,7 @@ Guarantee = Promise | NonPrivate
 KINDS: dict[str, type[Guarantee]] = {
     "pure": PureDP,
     "zcdp": ZCDP,
+    "shared": SharedApproxDP,
     "approximate": ApproxDP,
     "none": NonPrivate,
 }

@@ -14,7 +14,7 @@ import privatelr.results.effects
 import privatelr.results.fit_tables
 from privatelr import Newton, average_marginal_effects, dplr, dpsvm
 from privatelr.design import read_design
-from privatelr.mechanisms import MECHANISMS, draw
+from privatelr.mechanisms import draw, mechanism_of
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise import SeededRandomness
 from privatelr.sources import as_batch
@@ -122,7 +122,7 @@ def spread_over_said(model=dplr, scale=1.0, **options):
     frame = trial(2000)
     fit = drawn(fit_clinic, frame, model=model, spend=MOST_FOR_INFERENCE, **options)
     rows, calibration = read_design(fit.spec, as_batch(frame), DenseRows), fit.calibration
-    release = MECHANISMS[calibration.placement, type(calibration.target)].release
+    release = mechanism_of(calibration.placement, calibration.target).release
     randomness = SeededRandomness(5)
     found = [
         release(rows, calibration, draw(calibration, randomness), Newton()).coef

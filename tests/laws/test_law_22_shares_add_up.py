@@ -1,5 +1,6 @@
 """Law 22: the shares of a budget add up to it exactly, and the ledger agrees."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 import privatelr.mechanisms.registry
 from privatelr import ZCDP, GuaranteeError, NonPrivate, PureDP
 from privatelr.mechanisms import request
-from privatelr.privacy import ApproxDP, exact
+from privatelr.privacy import ApproxDP, SharedApproxDP, exact
 from privatelr.privacy.accounting import Ledger, join, split
 
 BUDGETS = [0.1, 0.3, 0.7, 1.0, 1.1, 3.0, 8.0, 1e-3, 123.456]
@@ -61,6 +62,9 @@ def check_parts(target, **options):
     release = fit_clinic(clinic(), eps=target, **options).release
     parts = release.calibration.target, release.moments.calibration.target
     assert release.guarantee == target
+    if isinstance(target, ApproxDP):
+        check_shared(target, *parts, release)
+        return
     assert type(parts[0]) is type(parts[1]) is type(target)
     for name in ("epsilon", "delta", "rho"):
         if hasattr(target, name):
@@ -68,6 +72,17 @@ def check_parts(target, **options):
             assert all(price > 0 for price in prices)
             assert sum(prices) == exact(getattr(target, name))
     assert join(parts) == target
+
+
+def check_shared(target, first, second, release):
+    """The coefficients leave room for the Gaussian part, and for no more."""
+    assert isinstance(first, SharedApproxDP)
+    assert join([first, second]) == first.whole == target
+    assert first.beside <= math.sqrt(2 * second.rho) * (1 + 1e-12)
+    events = (*release.calibration.events, *release.moments.calibration.events)
+    ledger = Ledger(target.epsilon, target.delta)
+    ledger.charge(target, events)
+    assert ledger.spent() >= 0.99 * target.epsilon
 
 
 @pytest.mark.parametrize("model", [MODELS["dplr"], MODELS["dpsvm"]], ids=["dplr", "dpsvm"])
@@ -115,13 +130,14 @@ def test_what_cannot_be_joined():
 
 def doubled(target, spend, loss):
     """Planted: both parts get the whole, as if the second release were free."""
-    return target, target
+    return [request.Division({"coefficients": target, "inference": target})]
 
 
 def rounded(target, spend, loss):
     """Planted: products of floats."""
     shares = request.usual_shares(target, loss) if spend == "inference" else dict(spend)
-    return tuple(replace(target, epsilon=target.epsilon * s) for s in shares.values())
+    parts = {name: replace(target, epsilon=target.epsilon * s) for name, s in shares.items()}
+    return [request.Division(parts)]
 
 
 @pytest.mark.parametrize("planted", [doubled, rounded])
@@ -135,6 +151,26 @@ def test_planted_parts_are_caught(monkeypatch, planted):
             except AssertionError:
                 caught += 1
     assert caught > 3
+
+
+def forgotten(target, spend, loss):
+    """Planted: the coefficients do not leave room for what is beside them."""
+    ways = DIVIDE(target, spend, loss)
+    return [replace(way, parts=way.parts | {"coefficients": unshared(way)}) for way in ways]
+
+
+def unshared(way):
+    return replace(way.parts["coefficients"], beside=way.parts["coefficients"].beside / 2)
+
+
+DIVIDE = request.divide
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=str)
+def test_a_part_that_forgets_the_others_is_caught(monkeypatch, spend):
+    monkeypatch.setattr(privatelr.mechanisms.registry, "divide", forgotten)
+    with pytest.raises((AssertionError, GuaranteeError)):
+        check_parts(ApproxDP(1.1, 3e-6), spend=spend)
 
 
 def naive(whole, shares):

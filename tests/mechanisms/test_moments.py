@@ -33,8 +33,17 @@ from privatelr.mechanisms.calibration import (
 )
 from privatelr.numerics import LOSSES, Huber, SoftplusHinge
 from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
-from privatelr.privacy import GaussianEvent, implies
-from privatelr.privacy.noise import NoNoise, SeededRandomness, SphericalLaplace, SystemRandomness
+from privatelr.privacy import GaussianEvent, SharedApproxDP, implies, join
+from privatelr.privacy.accounting import Ledger
+from privatelr.privacy.noise import (
+    GaussianNoise,
+    NoNoise,
+    SeededRandomness,
+    SphericalLaplace,
+    SystemRandomness,
+    gaussian_mu,
+    pure_beside,
+)
 from privatelr.types import row_radius
 
 TARGETS = [PureDP(0.7), ZCDP(0.05), ApproxDP(0.7, 1e-6)]
@@ -324,7 +333,6 @@ USUAL = [
     (1.0, 0.0, "softplus", PureDP(0.65), PureDP(0.35)),
     (1.0, 0.0, "huber", PureDP(0.5), PureDP(0.5)),
     (ZCDP(0.1), 0.0, "huber", ZCDP(0.07), ZCDP(0.03)),
-    (1.0, 1e-6, "logistic", ApproxDP(0.7, 7e-7), ApproxDP(0.3, 3e-7)),
 ]
 
 
@@ -336,6 +344,35 @@ def test_the_usual_shares(eps, delta, loss, first, second, op):
     assert plan.moments.problem == plan.coefficients.problem
     assert plan.events == plan.coefficients.events + plan.moments.events
     assert str(plan) == f"{plan.coefficients}\n{plan.moments}"
+
+
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize(("d", "law"), [(3, SphericalLaplace), (30, GaussianNoise)])
+def test_under_a_delta_the_stages_share_it(d, law, op):
+    """In few columns Laplace noise of its share of epsilon, in many a share of mu squared."""
+    plan = plan_of(1.0, 1e-6, op=op, d=d)
+    first, second = plan.coefficients.target, plan.moments.target
+    mu = math.sqrt(2 * second.rho)
+    assert isinstance(plan.coefficients.noise, law)
+    assert isinstance(plan.moments.noise, GaussianNoise)
+    assert first == SharedApproxDP(1.0, 1e-6, beside=first.beside)
+    assert mu <= first.beside <= mu * (1 + 1e-12)
+    assert join([first, second]) == ApproxDP(1.0, 1e-6)
+    if law is GaussianNoise:
+        assert mu**2 == pytest.approx(0.3 * gaussian_mu(1.0, 1e-6) ** 2, rel=1e-9)
+    else:
+        assert pure_beside(1.0, 1e-6, mu) == pytest.approx(0.7, rel=1e-9)
+
+
+@pytest.mark.parametrize("spend", ["inference", {"coefficients": 0.9, "inference": 0.1}], ids=str)
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize(("d", "op"), [(3, True), (3, False), (30, True), (30, False)])
+def test_under_a_delta_nothing_is_left_unspent(d, op, eps, delta, spend):
+    plan = plan_of(eps, delta, op=op, d=d, spend=spend)
+    ledger = Ledger(eps, delta)
+    ledger.charge(plan.target, plan.events)
+    assert 0.99 * eps <= ledger.spent() <= eps
 
 
 def test_shares_of_ones_own():
@@ -377,7 +414,7 @@ def test_parts_below_any_price_are_refused():
     for eps, delta, words in (
         (1e-9, 0.0, r"coefficients would get epsilon = 6\.5e-10"),
         (ZCDP(1e-9), 0.0, r"coefficients would get rho = 7e-10"),
-        (1.0, 2e-30, r"inference would get .*delta = 6e-31"),
+        (1.5e-9, 1e-9, r"inference would get rho = .*e-19"),
     ):
         with pytest.raises(GuaranteeError, match=rf"^spend: {words}.*; raise eps"):
             plan_of(eps, delta)
@@ -415,5 +452,5 @@ def test_what_cannot_be_bought(spend, words, eps):
 
 
 def test_the_parts_of_nothing_are_nothing():
-    parts = divide(NonPrivate("why"), read_spend("inference"), LOSSES["huber"])
-    assert parts == (NonPrivate("why"), NonPrivate("why"))
+    (way,) = divide(NonPrivate("why"), read_spend("inference"), LOSSES["huber"])
+    assert set(way.parts.values()) == {NonPrivate("why")}

@@ -211,9 +211,9 @@ def test_needed_n_is_enough_and_hardly_more():
 
 
 def test_needed_eps_is_enough_and_hardly_more():
-    eps = planned_for(delta=1e-6).needed_eps(0.006, "age")
-    assert width_of(planned_for(30_000, eps, delta=1e-6), "age") <= 0.006
-    assert width_of(planned_for(30_000, 0.9 * eps, delta=1e-6), "age") > 0.006
+    eps = planned_for(delta=1e-6).needed_eps(0.0066, "age")
+    assert width_of(planned_for(30_000, eps, delta=1e-6), "age") <= 0.0066
+    assert width_of(planned_for(30_000, 0.9 * eps, delta=1e-6), "age") > 0.0066
 
 
 def test_under_zcdp_it_is_rho():

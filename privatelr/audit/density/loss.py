@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -23,7 +24,7 @@ from privatelr.audit.density.pairs import Pair
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, log_delta
 from privatelr.types import FloatArray
 
@@ -101,8 +102,8 @@ class PrivacyLoss:
         return f"{line}\nalone, over their parts of the claim: {alone}" if alone else line
 
 
-_UNITS = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta"}
-"""A loss is compared with this attribute of its claim."""
+_UNITS = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta", SharedApproxDP: "delta"}
+"""The number of each kind of claim that a loss is compared to."""
 
 
 def claimed_number(claim: Guarantee) -> float:
@@ -163,8 +164,8 @@ def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
             return (distance / noise.scale) ** 2 / 2
         case ZCDP(), _:
             return to_zcdp(PureDP(pure)).rho if pure > 0 else 0.0
-    epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
-    return math.exp(log_delta(epsilon, distance / noise.scale))
+    epsilon, beside = (claim.epsilon, claim.beside) if isinstance(claim, ApproxDP) else (0.0, 0.0)
+    return math.exp(log_delta(epsilon, math.hypot(distance / noise.scale, beside)))
 
 
 def _with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> PrivacyLoss:
@@ -234,8 +235,9 @@ def _laws(
 
 
 def _loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
-    """The loss of a mechanism, from the laws of the loss of its tilt in both directions."""
-    claim, mu = calibration.target, _shield_ratio(calibration)
+    """What the laws of the loss of the tilt, either way round, show of a mechanism."""
+    claim: Any = calibration.target
+    mu = math.hypot(_shield_ratio(calibration), getattr(claim, "beside", 0.0))
     tilt, found = _largest(laws, claim), _largest(laws, claim, mu)
     return PrivacyLoss(claim, found, tilt, _rest(claim, mu), found - tilt)
 

@@ -17,7 +17,7 @@ from privatelr.audit.density.pairs import Pair, SignedRows
 from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
 from privatelr.design import read_design
 from privatelr.errors import ArgumentError, show
-from privatelr.mechanisms import MECHANISMS, StagedCalibration
+from privatelr.mechanisms import StagedCalibration, mechanism_of
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
@@ -122,7 +122,7 @@ def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | N
     """The fit or None, the plan if it buys moments or None, and the calibration."""
     match subject:
         case FitRecord(calibration=calibration):
-            mechanism = MECHANISMS[calibration.placement, type(calibration.target)]
+            mechanism = mechanism_of(calibration.placement, calibration.target)
             bought = subject.release.moments
             moments = None if bought is None else bought.calibration
             plan = StagedCalibration(subject.guarantee, mechanism, calibration, moments)

@@ -114,7 +114,7 @@ class Calibration:
             mu = math.hypot(2 * (problem.reach / noise.scale), beside)
             return min(target.epsilon, gaussian_epsilon(mu, target.delta))
         tilt = 2 * problem.loss.slope_bound * proven_noise.relative_rate(noise, problem)
-        return min(target.epsilon, tilt + beside)
+        return min(proven_noise.pure_part(target), tilt + beside)
 
     @property
     def coefficient_sd(self) -> float:
@@ -220,7 +220,7 @@ class Calibration:
 def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
     """Return the target, or pure epsilon if Laplace noise was made for (epsilon, delta)."""
     if isinstance(target, privacy.ApproxDP) and not isinstance(noise, GaussianNoise):
-        return privacy.PureDP(target.epsilon, target.neighbours)
+        return privacy.PureDP(proven_noise.pure_part(target), target.neighbours)
     return target
 
 

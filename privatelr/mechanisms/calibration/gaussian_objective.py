@@ -33,17 +33,18 @@ def objective_log_delta(
     sigma: float,
     *,
     shield_ratio: float = 0.0,
+    beside: float = 0.0,
     analysis: str = "joint",
 ) -> float:
     """Return the logarithm of delta at epsilon (Theorem 4.2 of privacy.md).
 
-    It is the best of the bounds (a), (b) and (c), or (a) alone under ``analysis="one-log"``.
-    `shield_ratio` is ``mu_out / m``.
+    `shield_ratio` is ``mu_out / m``, and `beside` the mu of other Gaussian releases;
+    ``analysis="one-log"`` takes (a) alone.
     """
     m, loss = problem.reach / sigma, problem.loss
     factor = loss.joint_factor if analysis == "joint" else None
     event = TiltEvent(m, problem.kappa, loss.curvature_bound, factor)
-    return gaussian_delta.tilt_log_delta(event, epsilon, shield_ratio * m)
+    return gaussian_delta.tilt_log_delta(event, epsilon, math.hypot(shield_ratio * m, beside))
 
 
 @lru_cache(maxsize=256)  # of public facts; a fit needs the same number several times
@@ -53,6 +54,7 @@ def objective_sigma(
     delta: float,
     *,
     shield_ratio: float = 0.0,
+    beside: float = 0.0,
     analysis: str = "joint",
 ) -> float:
     """Find the smallest sigma that keeps (epsilon, delta) by Theorem 4.2 of privacy.md.
@@ -60,11 +62,10 @@ def objective_sigma(
     It is a sigma for which the bound was seen to hold; infinity if none up to 1e9 L R does.
     """
     unit, goal = problem.reach, math.log(delta) - RESOLUTION
+    known = {"shield_ratio": shield_ratio, "beside": beside}
 
     def holds(sigma: float) -> bool:
-        found = objective_log_delta(
-            problem, epsilon, sigma * unit, shield_ratio=shield_ratio, analysis=analysis
-        )
+        found = objective_log_delta(problem, epsilon, sigma * unit, analysis=analysis, **known)
         return found <= goal
 
     return unit * smallest(holds, 1.0, _LARGEST)
@@ -73,12 +74,11 @@ def objective_sigma(
 def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) -> float:
     """Find the smallest Lambda (sum form) at which noise of this sigma keeps the target."""
     r2, goal = facts.radius**2, math.log(target.delta) - RESOLUTION
+    known = {"shield_ratio": SHIELD_RATIO, "beside": target.beside}
 
     def holds(penalty: float) -> bool:
         problem = facts.with_lambda(penalty * r2 / facts.n)
-        found = objective_log_delta(
-            problem, target.epsilon, sigma, shield_ratio=SHIELD_RATIO, analysis=analysis
-        )
+        found = objective_log_delta(problem, target.epsilon, sigma, analysis=analysis, **known)
         return found <= goal
 
     found = smallest(holds, 1.0, _FLAT)
@@ -87,16 +87,19 @@ def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) 
     return found * r2
 
 
+def tilt_sigma(problem: Problem, target: ApproxDP, analysis: str) -> float:
+    """The sigma of a tilt beside its shield, and beside what shares the target; see above."""
+    known = {"shield_ratio": SHIELD_RATIO, "beside": target.beside, "analysis": analysis}
+    return objective_sigma(problem, target.epsilon, target.delta, **known)
+
+
 @lru_cache(maxsize=256)
 def gaussian_free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
     """Find the smallest Lambda whose curvature adds at most 2 % to the noise (privacy.md 4.2)."""
     # the noise at a huge Lambda is compared, not that of the Gaussian mechanism of sensitivity
     # 2 L R, which at a large delta is smaller than any noise that the theorem allows
     flat = facts.with_lambda(_FLAT * facts.radius**2 / facts.n)
-    least = objective_sigma(
-        flat, target.epsilon, target.delta, shield_ratio=SHIELD_RATIO, analysis=analysis
-    )
-    found = _penalty_for(facts, target, _NEARLY_FREE * least, analysis)
+    found = _penalty_for(facts, target, _NEARLY_FREE * tilt_sigma(flat, target, analysis), analysis)
     return max(found, penalty_costing(facts, LARGEST_SHARE))
 
 

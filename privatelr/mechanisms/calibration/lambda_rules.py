@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import gaussian_objective, proven_noise, pure
-from privatelr.mechanisms.calibration.proven_noise import gaussian_tilts, laplace_tilts
+from privatelr.mechanisms.calibration.proven_noise import gaussian_tilts, laplace_tilts, pure_part
 from privatelr.mechanisms.problem import Problem
 from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP, pure_within
 from privatelr.privacy.noise import (
@@ -30,6 +30,7 @@ from privatelr.types import Placement
 SmallLambda = Literal["increase", "keep"]
 LambdaRule = Literal["auto", "free", "PrivateLR"]
 LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
+LAPLACE: tuple[type[NoiseLaw], ...] = (SphericalLaplace, BlockLaplace)
 PLAIN_LAMBDA = 0.001
 """Penalty of the mean objective of a plain fit for which none is given, as in R."""
 _ROUNDING = 1e-12
@@ -58,7 +59,7 @@ def free_penalty(
     privacy.md 3.2 and 4.2. Under (epsilon, delta) each kind of noise has such a Lambda, and the
     result is that of the kind whose noise is shorter at its own Lambda, among `kinds` if given.
     """
-    epsilon = pure_within(target.rho) if isinstance(target, ZCDP) else target.epsilon
+    epsilon = pure_part(target)
     laplace = max(at_least, pure.laplace_free_penalty(facts, epsilon, analysis))
     if not isinstance(target, ApproxDP):
         return laplace
@@ -110,8 +111,7 @@ def lambda_by_rule(
         # E|b| is that of noise with the whole epsilon, as the rule was studied, although a shield
         # takes a part of it
         return balanced(free, laplace_tilts(at, target.epsilon, analysis)[0])
-    laplace: tuple[type[Any], ...] = (SphericalLaplace, BlockLaplace)
-    found = [(lambda_by_rule("auto", facts, PureDP(target.epsilon), analysis), laplace)]
+    found = [(lambda_by_rule("auto", facts, PureDP(pure_part(target)), analysis), LAPLACE)]
     with suppress(GuaranteeError):
         free = gaussian_objective.gaussian_free_penalty(facts, target, analysis)
         at = facts.with_lambda(free / facts.n)
@@ -181,7 +181,7 @@ def origin_of(
         return math.isclose(rules[rule], free, rel_tol=1e-9)
 
     by_laplace = isinstance(target, ApproxDP) and agrees(
-        pure.laplace_free_penalty(facts, target.epsilon, analysis) / facts.n
+        pure.laplace_free_penalty(facts, pure_part(target), analysis) / facts.n
     )
     if not by_laplace and not agrees(rules["free"]):
         return "automatic, balances noise and shrinkage for a guess of the coefficients"
@@ -244,7 +244,7 @@ def _smallest_feasible_penalty(facts: Problem, target: Promise, analysis: pure.A
         laplace = pure.smallest_feasible_penalty(facts, pure_within(rho), analysis)
         # above the second one some Gaussian noise suffices, even if curvature is paid in full
         return min(laplace, pure.penalty_costing(facts, min(rho, pure.LARGEST_EXPONENT)))
-    laplace = pure.smallest_feasible_penalty(facts, target.epsilon, analysis)
+    laplace = pure.smallest_feasible_penalty(facts, pure_part(target), analysis)
     if isinstance(target, ApproxDP):
         with suppress(GuaranteeError):
             normal = gaussian_objective.smallest_feasible_penalty(facts, target, analysis)

@@ -17,16 +17,28 @@ from privatelr.mechanisms.calibration import gaussian_objective, pure
 from privatelr.mechanisms.calibration.gaussian_objective import SHIELD_RATIO
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics.solve import EXACT_COLUMNS, resolved_norm
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP, pure_within, to_zcdp
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    Promise,
+    PureDP,
+    SharedApproxDP,
+    pure_within,
+    to_zcdp,
+)
 from privatelr.privacy.noise import (
     BlockLaplace,
     GaussianNoise,
     NoiseLaw,
     NoNoise,
     SphericalLaplace,
+    gaussian_mu,
     gaussian_sd,
     log_delta,
+    log_delta_beside_pure,
     mean_square,
+    pure_beside,
     shortest,
 )
 
@@ -55,7 +67,7 @@ def candidates(problem: Problem, target: Promise, analysis: pure.Analysis) -> li
         rho = tilt_rho(target.rho)
         sigma = gaussian_objective.sigma_for_rho(problem, rho, analysis)
         return laplace_tilts(problem, pure_within(rho), analysis) + _gaussian(problem, sigma)
-    laplace = laplace_tilts(problem, target.epsilon, analysis, BESIDE_SHIELD)
+    laplace = laplace_tilts(problem, pure_part(target), analysis, BESIDE_SHIELD)
     if isinstance(target, PureDP):
         return laplace
     return laplace + gaussian_tilts(problem, target, analysis)
@@ -90,10 +102,16 @@ def gaussian_tilts(problem: Problem, target: ApproxDP, analysis: pure.Analysis) 
             "analysis='cms11': that bound is about pure epsilon; with delta above 0 analysis takes "
             "'joint' or 'one-log'."
         )
-    sigma = gaussian_objective.objective_sigma(
-        problem, target.epsilon, target.delta, shield_ratio=SHIELD_RATIO, analysis=analysis
-    )
-    return _gaussian(problem, sigma)
+    return _gaussian(problem, gaussian_objective.tilt_sigma(problem, target, analysis))
+
+
+def pure_part(target: Promise) -> float:
+    """The pure epsilon that implies a target; of a shared one, beside what it is shared with."""
+    if isinstance(target, ZCDP):
+        return pure_within(target.rho)
+    if isinstance(target, PureDP):
+        return target.epsilon
+    return pure_beside(target.epsilon, target.delta, target.beside)
 
 
 def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
@@ -129,13 +147,16 @@ def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
     There is spherical Laplace noise for the pure epsilon that implies the target and, unless the
     target is pure, Gaussian noise by its exact profile (privacy.md 4.1).
     """
-    epsilon = pure_within(target.rho) if isinstance(target, ZCDP) else target.epsilon
-    laplace = SphericalLaplace(d, epsilon / sensitivity * DOWN)
+    laplace = SphericalLaplace(d, pure_part(target) / sensitivity * DOWN)
     match target:
         case PureDP():
             return [laplace]
         case ZCDP():
             return [laplace, gaussian_within(sensitivity, d, target)]
+        case SharedApproxDP(beside=beside):
+            mu = gaussian_mu(target.epsilon, target.delta)
+            rest = math.sqrt(max(mu * mu - beside * beside, 0.0)) * DOWN
+            return [laplace, *([GaussianNoise(d, sensitivity / rest * UP)] if rest > 0 else [])]
     sd = gaussian_sd(target.epsilon, target.delta, sensitivity) * UP
     return [laplace, GaussianNoise(d, sd)]
 
@@ -162,6 +183,8 @@ def worth_hiding(noise: NoiseLaw, reach: float, target: Guarantee) -> Guarantee 
     if nothing is proven about the noise for such a target.
     """
     match noise, target:
+        case SphericalLaplace(), SharedApproxDP():
+            return shared_worth(target, reach * noise.rate)
         case SphericalLaplace(), PureDP() | ApproxDP():
             return PureDP(reach * noise.rate, target.neighbours)
         case SphericalLaplace(), ZCDP():
@@ -169,9 +192,20 @@ def worth_hiding(noise: NoiseLaw, reach: float, target: Guarantee) -> Guarantee 
         case GaussianNoise(), ZCDP():
             return replace(target, rho=(reach / noise.sd) ** 2 / 2)
         case GaussianNoise(), ApproxDP():
-            delta = math.exp(log_delta(target.epsilon, reach / noise.sd))
-            return replace(target, delta=max(delta, 5e-324))
+            mu = math.hypot(reach / noise.sd, target.beside)
+            return replace(target, delta=_number(log_delta(target.epsilon, mu)))
     return None
+
+
+def shared_worth(target: SharedApproxDP, epsilon: float) -> SharedApproxDP:
+    """What a pure release of this epsilon is worth, in the terms of a shared target."""
+    found = log_delta_beside_pure(target.epsilon, epsilon, target.beside)
+    return replace(target, delta=_number(found))
+
+
+def _number(log_delta: float) -> float:
+    """A delta that is small but not zero, of its logarithm."""
+    return max(math.exp(log_delta), 5e-324)
 
 
 # -- what a solver leaves open --------------------------------------------------------------------
@@ -226,7 +260,7 @@ def shield_for(
     if isinstance(noise, GaussianNoise):
         mu = SHIELD_RATIO * problem.reach / noise.scale
         return GaussianNoise(problem.d, reach / mu * UP)
-    epsilon = target.epsilon
+    epsilon = pure_part(target)
     left = epsilon - tilt_epsilon(noise, problem, analysis) - _ROUNDING * epsilon
     return laws_hiding(reach, problem.d, PureDP(left))[0]
 

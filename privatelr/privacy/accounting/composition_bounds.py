@@ -27,7 +27,11 @@ from privatelr.privacy import ORDERS, at_least, at_most, exact, pure_cap, renyi,
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.events import Event, GaussianEvent, TiltEvent, tilt_survival
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, Promise, PureDP
-from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, log_delta
+from privatelr.privacy.noise.gaussian_delta import (
+    epsilon_beside_pure,
+    gaussian_epsilon,
+    log_delta_beside_pure,
+)
 from privatelr.privacy.renyi_divergence import delta_of_curve, epsilon_of_curve, require_times
 from privatelr.types import FloatArray
 
@@ -151,13 +155,18 @@ def composition(counts: Mapping[Event, int]) -> Composition:
 
 
 def epsilon_by_sum(total: Composition, delta: float) -> float:
-    """Add the pure epsilons to the epsilon that all other events cost together at `delta`."""
+    """Add the pure epsilons to the epsilon that all other events cost together at `delta`.
+
+    A pure release and Gaussian ones are composed exactly.
+    """
     others = total.others
     if not others.counts:
         return at_least(total.pure)
     if delta <= 0:
         return math.inf
     match list(others.counts):
+        case [GaussianEvent(mu=mu)] if total.pure:
+            return epsilon_beside_pure(delta, at_least(total.pure), mu)
         case [GaussianEvent(mu=mu)]:
             rest = gaussian_epsilon(mu, delta)
         case [ZCDP() as zcdp]:
@@ -311,7 +320,7 @@ def _deltas(total: Composition, epsilon: float) -> Iterator[float]:
             case []:
                 yield 0.0
             case [GaussianEvent(mu=mu)]:
-                yield math.exp(log_delta(at_most(left), mu))
+                yield math.exp(log_delta_beside_pure(epsilon, at_least(total.pure), mu))
             case _:
                 yield delta_of_curve(renyi_total(others), at_most(left))
     yield delta_of_curve(renyi_total(total), epsilon)

@@ -3,9 +3,14 @@
 from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
 from privatelr.privacy.noise.gaussian_delta import (
     RESOLUTION,
+    epsilon_beside_pure,
     gaussian_epsilon,
+    gaussian_mu,
     gaussian_sd,
     log_delta,
+    log_delta_beside_pure,
+    mu_beside_pure,
+    pure_beside,
     smallest,
 )
 from privatelr.privacy.noise.noise_laws import (

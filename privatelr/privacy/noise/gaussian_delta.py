@@ -104,6 +104,51 @@ def gaussian_sd(epsilon: float, delta: float, sensitivity: float) -> float:
     return sensitivity * multiple
 
 
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Largest mu of a Gaussian release for (epsilon, delta), rounded downwards."""
+    return 1 / gaussian_sd(epsilon, delta, 1.0) * (1 - 2.0**-50)
+
+
+def log_delta_beside_pure(epsilon: float, pure: float, mu: float) -> float:
+    """Logarithm of the delta of a pure release and Gaussian ones of this mu together.
+
+    Randomised response is the extremal pure release (Kairouz, Oh and Viswanath 2015, Theorem
+    3.1). Its loss is `pure` or minus that, and adds to the loss of the Gaussian ones.
+    """
+    shown = float(scipy.special.log_expit(pure)) + log_delta(epsilon - pure, mu)
+    hidden = float(scipy.special.log_expit(-pure)) + log_delta(epsilon + pure, mu)
+    return float(np.logaddexp(shown, hidden))
+
+
+def pure_beside(epsilon: float, delta: float, mu: float) -> float:
+    """Largest epsilon of a pure release that keeps (epsilon, delta) beside Gaussian ones; from 0.
+
+    Without any beside it, this is epsilon.
+    """
+    goal = math.log(delta) - RESOLUTION
+    if mu == 0 or log_delta_beside_pure(epsilon, epsilon, mu) <= goal:
+        return epsilon
+    low, high = 0.0, epsilon
+    while high - low > _RELATIVE_WIDTH * epsilon:
+        middle = (low + high) / 2
+        kept = log_delta_beside_pure(epsilon, middle, mu) <= goal
+        low, high = (middle, high) if kept else (low, middle)
+    return low
+
+
+def mu_beside_pure(epsilon: float, delta: float, pure: float) -> float:
+    """Largest mu of Gaussian releases that keep (epsilon, delta) beside a pure one."""
+    goal = math.log(delta) - RESOLUTION
+    found = smallest(lambda sd: log_delta_beside_pure(epsilon, pure, 1 / sd) <= goal, 1.0, 1e300)
+    return 1 / found * (1 - 2.0**-50)
+
+
+def epsilon_beside_pure(delta: float, pure: float, mu: float) -> float:
+    """Smallest epsilon of a pure release and Gaussian ones together at delta, rounded upwards."""
+    target = math.log(delta)
+    return smallest(lambda at: log_delta_beside_pure(at, pure, mu) <= target, 1.0, 1e300)
+
+
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon of a Gaussian release of this mu at delta, rounded up."""
     target = math.log(delta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.inference import LARGEST_BIAS, Inference, quality
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics import Loss, describe
-from privatelr.privacy import ZCDP, NonPrivate
+from privatelr.privacy import ZCDP, Guarantee, NonPrivate, SharedApproxDP
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 
 Facts = list[tuple[str, str]]
@@ -51,11 +52,28 @@ def promise(fit: ModelRecord) -> str:
     if isinstance(fit, SelectedRecord):
         bought = f": the choices{'' if fit.release.path is None else ' and their order'}"
     elif moments := fit.release.moments:
-        # the numbers of each guarantee, without the words in brackets
-        targets = fit.release.calibration.target, moments.calibration.target
-        first, second = (str(t).partition(" (")[0].replace(", ", " and ") for t in targets)
-        bought = f": coefficients {first}, inference {second}"
+        parts = {
+            "coefficients": fit.release.calibration.target,
+            "inference": moments.calibration.target,
+        }
+        bought = f": {divided(parts)}"
     return neighbours(f"{fit.guarantee}{bought}", fit.nobs)
+
+
+def divided(parts: Mapping[str, Guarantee]) -> str:
+    """Return the numbers of each part of a guarantee, without its kind.
+
+    Gaussian parts that share an (epsilon, delta) with the coefficients are told by their mu.
+    """
+    if not isinstance(parts["coefficients"], SharedApproxDP):
+        told = (f"{name} {str(part).partition(' (')[0]}" for name, part in parts.items())
+        return ", ".join(one.replace(", ", " and ") for one in told)
+    beside = [
+        f"{name} by Gaussian noise of mu = {math.sqrt(2 * part.rho):.3g}"
+        for name, part in parts.items()
+        if isinstance(part, ZCDP)
+    ]
+    return ", ".join([*beside, "coefficients by what that leaves"])
 
 
 def mechanism(calibration: Calibration) -> str:

@@ -70,6 +70,21 @@ class ApproximateEntry(FileEntry, frozen=True, tag_field="kind", tag="approximat
     neighbours: Neighbourhood
 
 
+class SharedEntry(FileEntry, frozen=True, tag_field="kind", tag="shared"):
+    """Approximate differential privacy of a part together with Gaussian parts beside it.
+
+    Attributes
+    ----------
+    beside
+        The mu of the parts beside it, all of them together.
+    """
+
+    epsilon: NotNegative
+    delta: Annotated[float, Meta(gt=0.0, le=1.0)]
+    beside: Positive
+    neighbours: Neighbourhood
+
+
 class NoGuaranteeEntry(FileEntry, frozen=True, tag_field="kind", tag="none"):
     """No privacy, with the reason."""
 
@@ -194,7 +209,7 @@ class PerturbationEntry(FileEntry, frozen=True):
     _sizes = ("lambda_", "tau", "grid")
     placement: Literal["objective", "output"]
     analysis: Phrase
-    target: GuaranteeEntry
+    target: GuaranteeEntry | SharedEntry
     n: Annotated[int, Meta(ge=1, le=10**15)]
     d: Annotated[int, Meta(ge=1, le=10**6)]
     loss: LossEntry

@@ -49,15 +49,15 @@ def record_of(kind: Any, entry: Any, **given: Any) -> Any:
 # -- guarantees and losses ---------------------------------------------------------------------
 
 
-def restore_guarantee(entry: entries.GuaranteeEntry, where: str) -> Guarantee:
+def restore_guarantee(entry: entries.GuaranteeEntry | entries.SharedEntry, where: str) -> Guarantee:
     """The guarantee of an entry."""
     with named(where):
         guarantee: Guarantee = from_json(msgspec.to_builtins(entry))
     return guarantee
 
 
-def _restore_target(entry: entries.GuaranteeEntry, where: str) -> Guarantee:
-    """The guarantee for which noise was calibrated; it must be one that a fit accepts."""
+def _restore_target(entry: entries.GuaranteeEntry | entries.SharedEntry, where: str) -> Guarantee:
+    """A guarantee that noise is made for, which is one that a fit takes."""
     target = restore_guarantee(entry, where)
     if not isinstance(target, NonPrivate):
         with named(where):

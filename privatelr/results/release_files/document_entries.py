@@ -22,7 +22,7 @@ from privatelr.results.release_files.calibration_entries import (
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
-VERSION: Literal[2] = 2
+VERSION: Literal[3] = 3
 Position = Annotated[int, Meta(ge=0)]
 Times = Annotated[int, Meta(ge=1, le=10**9)]
 Name = Annotated[str, Meta(max_length=10_000)]
@@ -317,7 +317,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """
 
     format: Literal["privatelr release"]
-    version: Literal[1, 2]
+    version: Literal[1, 2, 3]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry
