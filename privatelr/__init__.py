@@ -41,14 +41,13 @@ from privatelr.errors import (
 
 if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr import audit
-    from privatelr.checking import check
     from privatelr.datasets import load_dataset, load_schema
     from privatelr.design import ScaledData, scaled
     from privatelr.mechanisms import Release
     from privatelr.mechanisms.calibration import Calibration
     from privatelr.mechanisms.linear_programs import constraint_private_lp
     from privatelr.mechanisms.online import PrivateFTRL
-    from privatelr.model import dplr, dpsvm
+    from privatelr.model import check, dplr, dpsvm
     from privatelr.numerics.solve import Newton
     from privatelr.planning import StudyPlan, plan
     from privatelr.privacy import (
@@ -85,14 +84,13 @@ __all__ += ["PrivacyWarning", "SchemaError", "SchemaWarning"]
 
 _FOLDERS = {
     "": ("audit", "datasets", "planning"),
-    "checking": ("check",),
     "datasets": ("load_dataset", "load_schema"),
     "design": ("ScaledData", "scaled"),
     "mechanisms": ("Release",),
     "mechanisms.calibration": ("Calibration",),
     "mechanisms.linear_programs": ("constraint_private_lp",),
     "mechanisms.online": ("PrivateFTRL",),
-    "model": ("dplr", "dpsvm"),
+    "model": ("check", "dplr", "dpsvm"),
     "numerics.solve": ("Newton",),
     "planning": ("StudyPlan", "plan"),
     "privacy": (

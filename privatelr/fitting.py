@@ -8,13 +8,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from privatelr.design import project, projection_width, scale_by_data, warn_of_doubts
-from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number, show
-from privatelr.mechanisms import require_below_one_record, warn_of_large_delta, warn_of_one_record
+from privatelr.design import (
+    project,
+    projection_width,
+    scale_by_data,
+    standardise,
+    warn_of_doubts,
+)
+from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
+from privatelr.mechanisms import (
+    release_scale,
+    require_below_one_record,
+    scale_map,
+    warn_of_large_delta,
+    warn_of_one_record,
+)
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.numerics import Loss, label
 from privatelr.privacy import Event, Guarantee, unless_seeded, void
@@ -28,6 +40,7 @@ if TYPE_CHECKING:
 
 
 Fitted = TypeVar("Fitted")
+DoScale = bool | Literal["private"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +63,23 @@ class Method(Generic[Fitted]):
         Takes rows, a calibration and its noise; returns a release.
     by_entries : bool
         Whether the entries of rows are bounded instead of their length.
+    standard : callable or None
+        Takes the plan of rows and n; returns the plan of standardised rows. None if their scale is
+        not released.
+    moments : callable or None
+        Takes n and that plan; returns public facts about the moments that standardise the rows.
     """
 
     fit: Callable[..., Fitted]
     loss: Loss
     target: Guarantee
     facts: Callable[[int, Any], Any]
-    calibrate: Callable[[Any], Any]
+    calibrate: Callable[..., Any]
     draw: Callable[[Any, Randomness], Any]
     release: Callable[[Any, Any, Any], Any]
     by_entries: bool = False
+    standard: Callable[[Any, int], Any] | None = None
+    moments: Callable[[int, Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +90,7 @@ class Options:
     ledger: Account | None
     verbose: int
     threshold: Any
-    do_scale: bool = False
+    do_scale: DoScale = False
     rp_dim: int = 0
 
 
@@ -87,13 +107,20 @@ def read_options(
     why = "; records may not be dropped, because n is public"
     require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
     if not isinstance(do_scale, bool):
-        raise ArgumentError(f"do_scale={show(do_scale)}: do_scale takes True or False.")
-    projection_width(rp_dim, 1)
+        takes = "; it takes True and False, too"
+        require_choice(ArgumentError, "do_scale", do_scale, ("private",), takes)
+    if projection_width(rp_dim, 1) and do_scale == "private":
+        raise ArgumentError("rp_dim: rows whose scale is released cannot be projected, too.")
     shown = int(verbose) if isinstance(verbose, bool) else verbose
     verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
     account, replayed = read_account(ledger), read_seed(seed, "noise", "fit", stacklevel=5)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Options(randomness, account, int(verbosity), threshold, do_scale, rp_dim)
+
+
+def usual_constant(do_scale: Any) -> float:
+    """Return the constant in the intercept column; standardised rows are shorter (scale.md 3)."""
+    return 0.25 if do_scale == "private" else 0.5
 
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
@@ -107,20 +134,25 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     """
     cut = read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
+    if method.standard is not None:  # row_norm limits rows once they are standardised
+        schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
     scored, n = data.require_scores(cut), len(data)  # Dask counts its records from here on
     if method.by_entries:
         require_below_one_record(method.target, n)
         warn_of_large_delta(method.target, n, stacklevel=4)
     guarantee = unless_seeded(method.target, not options.randomness.is_secret)
-    if options.do_scale and method.target.is_private:
+    if options.do_scale is True and method.target.is_private:
         guarantee = void("scaled by the data")
     if not guarantee.is_private:
         charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
-    spec = _projected(_scaled(spec, data, options), options, n)
+    declared = spec = _projected(_scaled(spec, data, options), options, n)
+    if method.standard is not None:
+        spec = method.standard(declared, n)
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
-    calibration = method.calibrate(method.facts(n, spec))
+    further = () if method.moments is None else (method.moments(n, spec),)
+    calibration = method.calibrate(method.facts(n, spec), *further)
     warn_of_doubts(spec, data.batch, schema, stacklevel=4)
     if options.verbose:
         print(calibration)
@@ -128,6 +160,12 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     entry = charge(options.ledger, guarantee, calibration.events, named)
     draws = method.draw(calibration, options.randomness)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        scale = None
+        if method.standard is not None:
+            first, _ = data.rows(declared, bar=options.verbose > 0)
+            scale = release_scale(first, calibration.scale, draws.scale)
+            spec = standardise(spec, *scale_map(scale))
+            del first
         rows: Any
         tally: Tally | None
         if method.by_entries:
@@ -136,7 +174,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
             rows, tally = data.rows(spec, bar=options.verbose > 0)
         release = method.release(rows, calibration, draws)
         diagnostics = diagnose(rows, release.coef, method.loss, spec, tally) if scored else None
-    return method.fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
+    made = {"guarantee": guarantee, "entry": entry} | ({} if scale is None else {"scale": scale})
+    return method.fit(spec, replace(release, **made), cut, diagnostics)
 
 
 def charge(
@@ -147,7 +186,7 @@ def charge(
 
 
 def _scaled(spec: Any, data: FrameData, options: Options) -> Any:
-    if not options.do_scale:
+    if options.do_scale is not True:
         return spec
     warnings.warn(
         "do_scale=True scales by means and deviations of the data, so the guarantee is void; "

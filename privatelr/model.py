@@ -1,14 +1,18 @@
-"""`dplr` and `dpsvm`: they take R's argument names and call the functions that do the work."""
+"""`dplr`, `dpsvm` and `check`: they take R's argument names and call what does the work."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, show
-from privatelr.fitting import Method, fit, read_options
+from privatelr.design import DesignSpec, doubts, plan_standard
+from privatelr.errors import ArgumentError, SchemaError, show
+from privatelr.fitting import Method, Options, fit, read_options, usual_constant
 from privatelr.mechanisms import (
     Problem,
     Request,
@@ -18,13 +22,14 @@ from privatelr.mechanisms import (
     read_request,
     release_all,
 )
-from privatelr.model_data import read_data
+from privatelr.mechanisms.calibration import ScaleFacts, scale_floor, usual_length
+from privatelr.model_data import read_data, read_in_memory
 from privatelr.numerics import Loss, find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
-from privatelr.privacy import Guarantee
+from privatelr.privacy import Guarantee, NonPrivate, PureDP
 from privatelr.privacy.accounting import Account
-from privatelr.results import Fit
-from privatelr.sources import BoundsLike, LevelsLike, declare_schema
+from privatelr.results import DataCheck, DataCounts, Fit
+from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema, is_dask, totals
 
 
 @suggests_arguments
@@ -40,11 +45,11 @@ def dplr(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
-    intercept_scale: float = 0.5,
+    intercept_scale: float | None = None,
     spend: Mapping[str, float] | str | None = None,
     ledger: Account | None = None,
     threshold: float | str = "fixed",
-    do_scale: bool = False,
+    do_scale: bool | str = False,
     rp_dim: int = 0,
     analysis: str | None = None,
     on_small_lambda: str = "increase",
@@ -94,20 +99,27 @@ def dplr(
         Public limit on the length of the columns without bounds together, by default 1; columns
         with bounds stay unchanged. If all columns have bounds or none has, the limit is on the
         length of all covariates of a row.
-    intercept_scale : float
-        Constant in the intercept column of the design. The intercept is penalised too.
+    intercept_scale : float, optional
+        Constant in the intercept column of the design, by default 0.5. The intercept is penalised
+        too. With ``do_scale="private"`` it is by default 0.25, in lengths of a row.
     spend : mapping or str, optional
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
-        0.4}`` sets the shares.
+        0.4}`` sets the shares, with a share of ``"scale"`` where that is released. Under an
+        (epsilon, delta), shares are of mu squared, or of epsilon for Laplace noise on the
+        coefficients, whichever leaves these less noise.
     ledger : Ledger, optional
         Account to charge before the data is read; it refuses a charge that it cannot cover.
         Inside ``with Ledger(...):`` the ledger of the block is charged, too.
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (0.5), a number, or ``"youden"`` or
         ``"topleft"``, which are learned from the data and not private.
-    do_scale : bool
-        R's scaling by the data's own means and deviations. Voids the guarantee.
+    do_scale : bool or "private"
+        ``"private"`` releases noisy means and second moments of the columns first, for a tenth of
+        the price, and centres, scales and shortens the rows by them: ``fit.scale`` has them. What
+        the rest buys is then worth more wherever values fill only a part of their bounds, which
+        every variable needs. `row_norm` is then the length of a row in lengths of a typical one.
+        True is R's scaling by the data's own means and deviations, which voids the guarantee.
     rp_dim : int
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
@@ -146,10 +158,11 @@ def dplr(
     """
     found = find_loss("logistic")
     source = read_data(formula, data, target)
-    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
+    constant = usual_constant(do_scale) if intercept_scale is None else intercept_scale
+    schema = declare_schema(bounds, levels, row_norm, constant)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
-    return fit(_perturbation(found, request, solver), source, schema, options)
+    return fit(_perturbation(found, request, solver, schema, options), source, schema, options)
 
 
 @suggests_arguments
@@ -167,11 +180,11 @@ def dpsvm(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
-    intercept_scale: float = 0.5,
+    intercept_scale: float | None = None,
     spend: Mapping[str, float] | str | None = None,
     ledger: Account | None = None,
     threshold: float | str = "fixed",
-    do_scale: bool = False,
+    do_scale: bool | str = False,
     rp_dim: int = 0,
     analysis: str | None = None,
     on_small_lambda: str = "increase",
@@ -229,20 +242,98 @@ def dpsvm(
     """
     found = find_hinge(loss, h)
     source = read_data(formula, data, target)
-    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
+    constant = usual_constant(do_scale) if intercept_scale is None else intercept_scale
+    schema = declare_schema(bounds, levels, row_norm, constant)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
-    return fit(_perturbation(found, request, solver), source, schema, options)
+    return fit(_perturbation(found, request, solver, schema, options), source, schema, options)
 
 
-def _perturbation(loss: Loss, request: Request, solver: Any) -> Method[Fit]:
+@suggests_arguments
+def check(
+    formula: Any = None,
+    data: Any = None,
+    *,
+    target: str | int | None = None,
+    bounds: BoundsLike | None = None,
+    levels: LevelsLike | None = None,
+    row_norm: float | None = None,
+    intercept_scale: float = 0.5,
+) -> DataCheck:
+    """Count the values that a fit would use; the result is not private, and for the analyst only.
+
+    A fit spends its budget even if the data cannot be used, because every cell is missing, because
+    the bounds are in other units, or because no value is a declared level. This function shows
+    such mistakes beforehand.
+
+    Parameters
+    ----------
+    formula, data, target, bounds, levels, row_norm, intercept_scale
+        As in `dplr`, except that Dask collections are not counted. The same functions read them.
+
+    Returns
+    -------
+    DataCheck
+        It prints as a page. Its ``table`` counts for each variable the values that are usable,
+        missing (or not a number, or infinite), outside the bounds (these would be clipped) and
+        undeclared. Its ``classes`` counts the usable records of both classes. It cannot be saved.
+
+    Raises
+    ------
+    FormulaError, SchemaError
+        In the same cases as `dplr`; the messages depend on public facts only.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing; every number is exact, no noise is drawn and no ledger is
+    charged. *Neighbours*: every number may change with one record. *Assumed public*: n, names,
+    types, declared bounds and levels. *Not covered*: all of the result, as its type and its page
+    say: it must not be published, and choices that follow from it (bounds, levels, a formula) are
+    not covered by a guarantee.
+    """
+    if is_dask(formula) or is_dask(data):
+        raise SchemaError(
+            "data is a Dask collection, which check does not count; hand over data.compute(), or "
+            "one of its partitions."
+        )
+    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
+    source = read_in_memory(formula, data, target)
+    spec = source.plan(schema)
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+        rows, tally = source.rows(spec, bar=False)
+        _, label = rows.scores(np.zeros(rows.d))
+    found = None if tally is None else totals(tally)
+    negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
+    counts = DataCounts(rows.n, negative, positive, spec.response, spec.variables, found)
+    return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.batch, schema)))
+
+
+def _perturbation(
+    loss: Loss, request: Request, solver: Any, schema: Schema, options: Options
+) -> Method[Fit]:
     """Set up objective or output perturbation; refuses choices that no theorem covers."""
     if not callable(solver) or isinstance(solver, type):
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
     find_mechanism(request)
+    target = request.target
 
     def facts(n: int, spec: Any) -> Problem:
         return Problem(n, spec.d, loss, spec.radius, spec.blocks)
 
+    def moments(n: int, spec: Any) -> ScaleFacts:
+        return ScaleFacts(n, spec.standard.groups, spec.standard.centred, scale_floor(loss))
+
+    def standard(spec: DesignSpec, n: int) -> DesignSpec:
+        pure, own = isinstance(target, PureDP), schema.row_norm
+        return plan_standard(
+            spec,
+            pure=pure,
+            length=usual_length(loss, n, spec.d, target) if own is None else own,
+            unit=loss.probability is None and own is None and not pure,
+            intercept_scale=schema.intercept_scale,
+        )
+
     calibrate, release = partial(calibrate_all, request), partial(release_all, solver=solver)
-    return Method(Fit, loss, request.target, facts, calibrate, draw_all, release)
+    method = Method(Fit, loss, target, facts, calibrate, draw_all, release)
+    released = options.do_scale == "private" and not isinstance(target, NonPrivate)
+    return replace(method, standard=standard, moments=moments) if released else method

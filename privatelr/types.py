@@ -59,6 +59,33 @@ class Block:
     norm: BlockNorm = "l1"
 
 
+FACTOR_SCALE = 2.0
+"""Columns whose scale is not released get this factor, beside columns of standard deviation 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnGroup:
+    """Neighbouring covariates of a design that one term makes, in scaled units.
+
+    Attributes
+    ----------
+    size : int
+        Number of columns.
+    kind : {"number", "indicators", "product"}
+        One number between -1 and 1; columns of zeros and ones with at most one 1 in a row; or
+        anything else, such as the columns of an interaction.
+    radius : float
+        Largest length of a row in these columns.
+    largest : float
+        Largest size of one entry.
+    """
+
+    size: int
+    kind: Literal["number", "indicators", "product"]
+    radius: float = 1.0
+    largest: float = 1.0
+
+
 def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
     """The parts of a row that have one bound each, and the columns of each.
 

@@ -43,12 +43,12 @@ def test_four_gaussian_releases_cost_little_more_than_two():
     assert epsilon_of([Entry("", PureDP(0.5), (), None, 4)], 1e-6) == pytest.approx(2.0, rel=1e-3)
 
 
-@pytest.mark.parametrize(("target", "least"), [(CLAIM, 0.753), (ApproxDP(0.5, 1e-5), 0.748)])
-def test_a_fit_with_inference_composes_to_less_than_its_guarantee(target, least):
+@pytest.mark.parametrize("target", [CLAIM, ApproxDP(0.5, 1e-5)])
+def test_a_fit_with_inference_spends_its_guarantee(target):
     facts = Problem(10**4, 60, Logistic(), 1.0)
     events = calibrate_all(request(target, "inference", "output"), facts).events
     spent = epsilon_of([Entry("", target, events, None, 1)], target.delta)
-    assert spent / target.epsilon == pytest.approx(least, abs=0.001)
+    assert 0.99 <= spent / target.epsilon <= 1
 
 
 def test_one_gaussian_release_pays_for_the_conversion():

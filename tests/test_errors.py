@@ -149,7 +149,7 @@ CASES = [
     ({"delta": 1e-31}, GuaranteeError, ["delta=1e-31", "0 (pure privacy)"]),
     ({"delta": -1}, GuaranteeError, ["delta=-1"]),
     ({"eps": ZCDP(1.0), "delta": 1e-6}, GuaranteeError, ["delta=1e-06", "beside a guarantee"]),
-    ({"eps": ZCDP(1e-12)}, GuaranteeError, ["rho=1e-12", "1e-09"]),
+    ({"eps": ZCDP(1e-20)}, GuaranteeError, ["rho=1e-20", "1e-18"]),
     ({"eps": NonPrivate()}, GuaranteeError, ["eps=<NonPrivate>", "0 for the plain fit"]),
     ({"spend": "roc"}, GuaranteeError, ["spend='roc'", "'inference' (the usual shares)"]),
     ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, ["roc", "yet"]),

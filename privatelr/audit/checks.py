@@ -12,7 +12,7 @@ from privatelr.audit.sampling import lower_bounds
 from privatelr.audit.sampling.outputs import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
 from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, divide
-from privatelr.mechanisms.calibration import free_penalty, proven
+from privatelr.mechanisms.calibration import ScaleFacts, free_penalty, proven
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
 from privatelr.types import Block, BlockNorm, FloatArray
@@ -170,19 +170,22 @@ QUICK = Effort(_QUICK, random_pairs=1, trials=300_000, seeds=1, releases=300, ch
 FULL = Effort(_FULL, 10, trials=500_000, seeds=20, releases=5_000, choices=60, formulas=200)
 
 
-def plan_in(request: Request, loss: Loss, setting: Setting) -> StagedCalibration | None:
+def plan_in(
+    request: Request, loss: Loss, setting: Setting, scale: ScaleFacts | None = None
+) -> StagedCalibration | None:
     """The calibration of a mechanism in a setting, or None if no noise is large enough.
 
     Lambda is the one of the rule ``"free"`` for the coefficients, divided by ``setting.small``.
     """
     facts = setting.facts(loss, FEWER if request.spend == "inference" else RECORDS)
-    ways = divide(request.target, request.spend, loss)
-    way = next((way for way in ways if set(way.kinds) & set(request.kinds)), ways[0])
-    target: Any = way.parts["coefficients"]
+    ways = divide(request.target, request.spend, loss, scaled=scale is not None)
+    parts = next((parts for parts, meant in ways if set(meant) & set(request.kinds)), ways[0][0])
+    target: Any = parts["coefficients"]
     analysis = proven(request.analysis, loss)
     try:
         penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
-        return calibrate_all(replace(request, analysis=analysis, lambda_=penalty / facts.n), facts)
+        asked = replace(request, analysis=analysis, lambda_=penalty / facts.n)
+        return calibrate_all(asked, facts, scale)
     except GuaranteeError:
         return None
 

@@ -19,7 +19,7 @@ from privatelr.audit import checks, worth
 from privatelr.audit.checks import MISSING, Check, Setting, claims_of_size, guarded, short
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.mechanisms import linear_programs
-from privatelr.mechanisms.calibration import laws_hiding
+from privatelr.mechanisms.calibration import ScaleFacts, laws_hiding
 from privatelr.mechanisms.online import OnlineProblem, calibrate_online
 from privatelr.numerics import LOSSES
 from privatelr.privacy import (
@@ -41,7 +41,7 @@ from privatelr.privacy.noise import (
     log_delta,
 )
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.types import Placement
+from privatelr.types import ColumnGroup, Placement
 
 _SLACK, _DELTA = 1e-6, 1e-6
 _USUAL, _RUNS = 1e-4, (1, 10, 100, 1000)
@@ -57,6 +57,12 @@ _SETTINGS = (
     Setting(12.0),
 )
 _KINDS = ((GaussianNoise,), (SphericalLaplace, BlockLaplace))
+_NUMBER = ColumnGroup(1, "number")
+_GROUPS = (
+    (_NUMBER, _NUMBER),
+    (_NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "product", 1.4, 1.0)),
+)
+"""Columns whose scale is released."""
 _SIZES = (0.3, 1.0, 3.0)
 """Calibrations are recomputed at these multiples of the requested epsilon."""
 _Claims = tuple[Promise, ...]
@@ -79,6 +85,7 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
         (f"{what}, {short(claim)}", work, claims)
         for what, work in (
             ("inference", _inference),
+            ("scale", _moments_of_columns),
             ("choices of columns", partial(_choices, _columns)),
             ("choices of experts", partial(_choices, _experts)),
             ("choices of corners", partial(_choices, _corners)),
@@ -132,6 +139,20 @@ def _inference(claims: _Claims, subject: str) -> Iterator[Check]:
                 parts.append(worth.share_of_parts(claim, bought))
     yield _share(f"{subject}, moments", moments)
     yield _share(f"{subject}, both parts", parts)
+
+
+def _moments_of_columns(claims: _Claims, subject: str) -> Iterator[Check]:
+    scales, parts, loss = [], [], LOSSES["logistic"]
+    for claim, groups, kinds in product(claims, _GROUPS, _KINDS):
+        facts = ScaleFacts(checks.FEWER, groups, True, 0.01)
+        only = () if isinstance(claim, PureDP) else kinds
+        request = mechanisms.Request(claim, "objective", None, "free", "keep", "inference", only)
+        plan = checks.plan_in(request, loss, _SETTINGS[0], facts)
+        if plan is not None and plan.scale is not None:
+            scales.append(worth.share_of_scale(plan.scale))
+            parts.append(worth.share_of_parts(claim, tuple(s.target for s in plan.stages)))
+    yield _share(f"{subject}, moments of columns", scales)
+    yield _share(f"{subject}, all parts", parts)
 
 
 _Choices = Iterator[tuple[float, int, Promise]]

@@ -18,13 +18,16 @@ from scipy import special, stats
 
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.mechanisms import Problem
-from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, ScaleCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.types import ColumnGroup
 
 _JOINT_ROUNDING = 1e-9
 _SPLITS = np.linspace(0.5, 1.0, 4001)
+_ENTRIES = np.linspace(-1.0, 1.0, 401)
+"""Entries of a column of which a record has one and its neighbour another."""
 
 
 def share_spent(calibration: Calibration) -> float:
@@ -49,12 +52,48 @@ def share_of_moments(moments: MomentsCalibration) -> float:
     return _share(moments.noise, moments.target, apart * heaviest * problem.radius**2 / problem.n)
 
 
+def share_of_scale(scale: ScaleCalibration) -> float:
+    """The share of its claim that a calibration of means and mean squares of columns spends.
+
+    The worst case is a record at its worst in every group of columns.
+    """
+    groups, noise, n = scale.facts.groups, scale.noise, scale.facts.n
+    if isinstance(noise, BlockLaplace):
+        numbers = sum(group.kind == "number" for group in groups)
+        ends = [2.0] * numbers + [scale.weight] * numbers  # of a number, and of its square
+        if len(ends) != len(noise.blocks):
+            return math.inf
+        widest = max(end / block.bound for end, block in zip(ends, noise.blocks, strict=True))
+        return _share_of(scale.target, noise.rate * widest / n, 0.0)
+    if not isinstance(noise, GaussianNoise):
+        return math.inf
+    moved = math.sqrt(math.fsum(_moved(group, scale.weight) for group in groups)) / n
+    return _share_of(scale.target, 0.0, moved / noise.sd)
+
+
+def _moved(group: ColumnGroup, weight: float) -> float:
+    """The largest squared distance that was found between two records in a group of columns."""
+    if group.kind == "indicators":
+        return float(min(group.size, 2))
+    most = min(group.largest, group.radius)
+    one, other = most * _ENTRIES[:, None], most * _ENTRIES
+    found = float(((one - other) ** 2 + weight**2 * (one**2 - other**2) ** 2).max())
+    if group.size == 1:
+        return found
+    # opposite rows, and rows without a column in common that are as long as they may be
+    half, square = group.size // 2, group.radius**2
+    whole = min(half, int(square / most**2 * (1 + _JOINT_ROUNDING)))
+    rest = max(square - whole * most**2, 0.0) if whole < half else 0.0
+    apart = whole * (most**2 + weight**2 * most**4) + rest + weight**2 * rest**2
+    return max(found, 4 * square, 2 * apart)
+
+
 def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
     """The sum of the parts' epsilon, rho or delta over that of the whole, the largest ratio."""
     match whole:
-        case ApproxDP() if isinstance(first := parts[0], SharedApproxDP):
-            others = parts[1:]
-            rho = sum(part.rho for part in others if isinstance(part, ZCDP))
+        case ApproxDP() if shared := [p for p in parts if isinstance(p, SharedApproxDP)]:
+            (first,) = shared
+            rho = sum(part.rho for part in parts if isinstance(part, ZCDP))
             numbers = first.epsilon / whole.epsilon, first.delta / whole.delta
             return max(*numbers, math.sqrt(2 * rho) / first.beside)
         case PureDP():

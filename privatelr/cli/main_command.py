@@ -1,4 +1,4 @@
-"""The command ``privatelr``: its parser, and its subcommand ``demo``.
+"""The command ``privatelr``: its parser, and its subcommands ``demo`` and ``audit``.
 
 A module of commands has a function ``add_commands(commands)``. Each of its parsers has a default
 ``run``, a function that takes the parsed arguments, prints its result, and returns an exit status.
@@ -8,15 +8,35 @@ It raises errors, which `run_safely` turns into one line and an exit status.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from privatelr import __version__
-from privatelr.cli import audit_command, c_programs, model_commands
+from privatelr.cli import c_programs, model_commands
 from privatelr.cli.options import Parser, add_command
-from privatelr.cli.outcomes import DONE, STATUSES, in_shell, run_safely
+from privatelr.cli.outcomes import (
+    DONE,
+    NOT_WRITTEN,
+    REFUSED,
+    STATUSES,
+    in_shell,
+    run_safely,
+    say,
+)
 from privatelr.datasets import load_dataset, load_schema
+from privatelr.errors import ArgumentError, PrivateLRError, require_number
+from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
 from privatelr.results.release_files import release_bytes
+
+if TYPE_CHECKING:
+    from privatelr.audit import audit_table, checks, mutations, run_audit
+else:
+    audit_table = lazy_import("privatelr.audit.audit_table")
+    run_audit = lazy_import("privatelr.audit.run_audit")
+    mutations = lazy_import("privatelr.audit.mutations")
+    checks = lazy_import("privatelr.audit.checks")
 
 DEMO_FORMULA = "Species != 'setosa' ~ ."
 _EXAMPLE = """\
@@ -71,5 +91,78 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
     )
     model_commands.add_commands(commands)
     c_programs.add_commands(commands)
-    audit_command.add_commands(commands)
+    _add_audit(commands)
     return parser, commands
+
+
+# -- audit ----------------------------------------------------------------------------------------
+
+_TEXT = (
+    "Search for the neighbours on which each registered mechanism does worst, compute its "
+    "privacy loss there from densities, and bound it from sampled outputs. Check rows of random "
+    "formulas, the noise of every calibration, releases, plays, ledgers, and what other "
+    "libraries say. What raises counts as wrong. The exit status is 1 if a claim is wrong, 2 if "
+    "nothing was audited, and 3 if it stopped before its end or the picture could not be "
+    "written. Example: privatelr audit --plot audit.png"
+)
+
+
+def _add_audit(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add ``audit`` to the subcommands."""
+    line = "try to break every mechanism, and print claims beside what was found"
+    add_command(commands, "audit", audit, line, _TEXT)
+
+
+def audit(chosen: argparse.Namespace) -> int:
+    """Try to break every mechanism, and print the findings.
+
+    The exit status is 1 if a claim is wrong. If no claim is wrong, it is 3 if the audit stopped
+    before its end or the picture could not be written.
+    """
+    try:
+        return _score(chosen) if chosen.mutations else _audit(chosen)
+    except PrivateLRError as refusal:
+        parser: Parser = chosen.parser
+        parser.error(str(refusal))
+
+
+def _score(chosen: argparse.Namespace) -> int:
+    """Plant bugs and print which of them were caught; the status is 1 if one was not."""
+    if chosen.full or chosen.plot is not None:
+        raise ArgumentError("--mutations: takes neither --full nor --plot beside it.")
+    found = mutations.run(report=lambda shown: print(f"planted: {shown}", file=sys.stderr))
+    print(found.to_json() if chosen.json else found)
+    return DONE if found.ok else REFUSED
+
+
+def _audit(chosen: argparse.Namespace) -> int:
+    takes = "a number from 0.01 to 10"
+    require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
+    if chosen.plot is not None:
+        audit_table.require_plot(chosen.plot)  # an error must not come after minutes of work
+    rows: list[audit_table.Row] = []
+    others: list[checks.Check] = []
+
+    def report(found: audit_table.Row | checks.Check) -> None:
+        if isinstance(found, audit_table.Row):
+            rows.append(found)
+        else:
+            others.append(found)
+        print(f"audited: {found.title}: {found.verdict}", file=sys.stderr)
+
+    effort, status = checks.FULL if chosen.full else checks.QUICK, DONE
+    try:
+        found = run_audit.run(chosen.eps, effort=effort, report=report)
+    except PrivateLRError as refusal:
+        if not (rows or others):
+            raise
+        say("privatelr", f"the audit stopped: {refusal}")
+        found, status = audit_table.Audit(tuple(rows), tuple(others)), NOT_WRITTEN
+    print(found.to_json() if chosen.json else found)
+    if chosen.plot is not None:
+        try:
+            found.plot(chosen.plot)
+        except (OSError, PrivateLRError) as refusal:
+            say("privatelr", f"--plot {chosen.plot} was not written: {refusal}")
+            status = NOT_WRITTEN
+    return status if found.ok else REFUSED

@@ -35,9 +35,9 @@ from privatelr.privacy import ZCDP
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
-    from privatelr import checking
+    from privatelr import model
 else:
-    checking = lazy_import("privatelr.checking")
+    model = lazy_import("privatelr.model")
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
     from privatelr.planning import make_plan
@@ -143,7 +143,7 @@ def check(chosen: argparse.Namespace) -> int:
     if sys.stderr is None:
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
     formula, frame, declared = _read_table(chosen)
-    print(in_shell(checking.check(formula, frame, **declared)), file=sys.stderr)
+    print(in_shell(model.check(formula, frame, **declared)), file=sys.stderr)
     return DONE
 
 

@@ -27,8 +27,16 @@ from privatelr.design.matrix_designs import (
     read_wide,
 )
 from privatelr.design.response import Response
-from privatelr.design.scaling import ScaledData, project, projection_width, scale_by_data, scaled
-from privatelr.design.terms import Columns, plan_columns
+from privatelr.design.scaling import (
+    ScaledData,
+    plan_standard,
+    project,
+    projection_width,
+    scale_by_data,
+    scaled,
+    standardise,
+)
+from privatelr.design.terms import Columns, Standard, plan_columns
 from privatelr.design.type_checks import doubts, warn_of_doubts
 from privatelr.design.variables import (
     Variable,

@@ -155,15 +155,35 @@ def sparse_term(
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
+def lengthened(covariates: Any, length: float) -> Any:
+    """Bring all rows ``(n, p)`` to about this length; a row of zeros stays as it is.
+
+    What bounds rows shortens those that rounding has made longer. The result for a row does not
+    depend on the other rows.
+    """
+    if sparse.issparse(covariates):
+        squares = np.asarray(covariates.power(2).sum(axis=1)).reshape(-1)
+    else:
+        squares = np.zeros(len(covariates))
+        for column in covariates.T:
+            squares += column * column
+    factors = length / np.sqrt(np.where(squares > 0, squares, length**2))
+    if sparse.issparse(covariates):
+        return sparse.csr_array(sparse.diags_array(factors) @ covariates)
+    covariates *= factors[:, None]
+    return covariates
+
+
 def to_units(raw: FloatArray, columns: Columns) -> FloatArray:
     """Map a raw design ``(n, d)`` to scaled units in place; returns its covariates ``(n, p)``."""
     first = int(columns.has_intercept)
-    # parents are neither centred nor scaled, so the map can be applied in place
+    # parents are no children of other columns than the intercept, so that children which come
+    # first find them unmapped, and the map can be applied in place
+    for child in np.flatnonzero(columns.parent >= first):
+        raw[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
     centre = np.where(columns.parent == 0, columns.centre, 0.0) * first
     if centre.any():
         raw -= centre
-    for child in np.flatnonzero(columns.parent >= first):
-        raw[:, child] -= raw[:, columns.parent[child]] * columns.centre[child]
     if (columns.scale != 1).any():
         raw /= columns.scale
     return raw[:, first:]

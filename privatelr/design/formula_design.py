@@ -22,6 +22,7 @@ from privatelr.design.response import Response, labels, plan_response
 from privatelr.design.terms import (
     BoundSource,
     Columns,
+    Standard,
     Term,
     blocks_of,
     bound_of,
@@ -41,7 +42,15 @@ from privatelr.design.variables import (
 from privatelr.errors import FormulaError
 from privatelr.formula import Formula, evaluate
 from privatelr.sources import Batch, Schema
-from privatelr.types import Block, BoolArray, FloatArray, IntArray, Rows, RowsBackend, row_radius
+from privatelr.types import (
+    Block,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Rows,
+    RowsBackend,
+    row_radius,
+)
 
 _SPARSE = 0.1
 """Share of nonzero entries below which rows are stored as a sparse array."""
@@ -71,6 +80,8 @@ class DesignSpec:
         Applied to the covariates after shortening; the result is shortened again.
     scaled_by_data : bool
         Whether the map of the columns was computed from the data, which voids any guarantee.
+    standard : Standard or None
+        How rows are held if their columns are standardised by released moments.
     """
 
     formula: Formula
@@ -85,6 +96,7 @@ class DesignSpec:
     projection: FloatArray | None = None
     scaled_by_data: bool = False
     unbounded_norm: float | None = None
+    standard: Standard | None = None
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:
@@ -120,6 +132,8 @@ class DesignSpec:
         product of terms, because it is projected, scaled by the data, or shortened as a whole for
         lack of bounds. Rows that are shortened for another reason stay within the blocks.
         """
+        if self.standard is not None:
+            return self.standard.blocks
         whole = self.unbounded and self.unbounded_norm is None
         if self.projection is not None or self.scaled_by_data or whole:
             return ()
@@ -288,6 +302,8 @@ def _covariates(
             column_plan.fill(raw, term, numbers, codes)
         usable &= valid & coded
         covariates = column_plan.to_units(raw, spec.columns)
+        if spec.standard is not None and spec.standard.unit:
+            covariates = column_plan.lengthened(covariates, spec.bound)
     # columns that were read straight into the design are no longer in the units of the data
     return covariates, usable, found
 
@@ -357,5 +373,7 @@ def read_sparse_covariates(
             for term in spec.columns.terms
             if term.start >= first
         ]
-    empty = sparse.csr_array((n, 0))
-    return sparse.hstack(parts, format="csr") if parts else empty, usable & coded, values
+    found = sparse.hstack(parts, format="csr") if parts else sparse.csr_array((n, 0))
+    if spec.standard is not None and spec.standard.unit:
+        found = column_plan.lengthened(found, spec.bound)
+    return found, usable & coded, values

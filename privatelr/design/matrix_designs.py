@@ -88,6 +88,7 @@ class NumberedSpec:
     columns: NumberedColumns
     intercept: float
     scaled_by_data: ClassVar[bool] = False
+    standard: ClassVar[None] = None
 
     @property
     def p(self) -> int:

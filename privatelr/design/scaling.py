@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design.formula_design import DesignSpec, plan_design, read_covariates
+from privatelr.design.formula_design import (
+    DesignSpec,
+    plan_design,
+    read_covariates,
+    worth_sparse,
+)
+from privatelr.design.terms import MAPPED, Standard, Term
 from privatelr.errors import FormulaError, PrivacyWarning, SchemaError, show
 from privatelr.formula import parse_formula
 from privatelr.sources import Batch, Schema, as_batch, declare_schema
-from privatelr.types import FloatArray
+from privatelr.types import FACTOR_SCALE, Block, ColumnGroup, FloatArray
 
 
 def projection_width(rp_dim: object, n: int) -> int:
@@ -50,6 +58,104 @@ def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
     basis, _ = np.linalg.qr(normals)
     # a projection mixes unbounded columns with the others, so whole rows are shortened first
     return replace(spec.as_whole_rows(), projection=basis * math.sqrt(p / q))
+
+
+def column_groups(spec: DesignSpec) -> tuple[ColumnGroup, ...]:
+    """Return the covariates of a design by terms; a function of public facts."""
+    return tuple(map(_group, spec.columns.terms[int(spec.columns.has_intercept) :]))
+
+
+def _group(term: Term) -> ColumnGroup:
+    size = term.stop - term.start
+    entries = term.grid.data if sparse.issparse(term.grid) else np.asarray(term.grid)
+    plain = bool(np.isin(entries, (0.0, 1.0)).all())
+    if term.numeric and not term.categorical and size == 1 and plain:
+        return ColumnGroup(1, "number")
+    if not term.numeric and plain and term.absolute <= 1:
+        return ColumnGroup(size, "indicators")
+    return ColumnGroup(size, "product", term.radius, term.largest)
+
+
+def plan_standard(
+    spec: DesignSpec, *, pure: bool, length: float, unit: bool, intercept_scale: float
+) -> DesignSpec:
+    """Plan rows of standardised columns, before their moments are released (scale.md 1 and 2).
+
+    Parameters
+    ----------
+    pure : bool
+        Whether the promise is pure: then numbers are shortened together, and every other term
+        is a block of its own with the factor 2.
+    length : float
+        The bound on a row, in lengths of a typical one.
+    unit : bool
+        Whether rows are brought to that length whatever it was.
+    intercept_scale : float
+        The constant in the intercept column, over `length` unless the promise is pure.
+
+    Raises
+    ------
+    SchemaError
+        If a term has no bounds, or if there is no column whose scale is released.
+    """
+    if spec.unbounded:
+        raise SchemaError(
+            f"do_scale='private': takes bounds= for every variable, and {spec.unbounded[0]!r} has "
+            "none."
+        )
+    groups, columns = column_groups(spec), spec.columns
+    if not any(group.size for group in groups if group.kind == "number" or not pure):
+        needed = "number among the covariates under pure epsilon" if pure else "covariate"
+        raise SchemaError(
+            f"do_scale='private': takes a {needed}, and there is none; leave do_scale=False."
+        )
+    centred = columns.has_intercept and not worth_sparse(spec)
+    constant = intercept_scale * (1.0 if pure else length)
+    intercept = constant if columns.has_intercept else None
+    bound, blocks = length, tuple[Block, ...]()
+    if pure:
+        covariates = columns.terms[int(columns.has_intercept) :]
+        bound, blocks = _blocks_of_standard(groups, covariates, length, intercept)
+    return replace(
+        spec,
+        bound=bound,
+        bound_source="private scale",
+        intercept=intercept,
+        standard=Standard(groups, centred, length, unit, blocks),
+    )
+
+
+def _blocks_of_standard(
+    groups: tuple[ColumnGroup, ...], terms: Sequence[Term], length: float, intercept: float | None
+) -> tuple[float, tuple[Block, ...]]:
+    """Return the bound on the covariates under a pure promise, and the blocks of a row."""
+    pairs = list(zip(groups, terms, strict=True))
+    own = length * math.sqrt(sum(group.kind == "number" for group in groups))
+    blocks = [] if intercept is None else [Block(1, intercept * MAPPED)]
+    square = own**2
+    for group, term in pairs:
+        if group.kind == "number":
+            blocks.append(Block(1, own, "l2"))
+        else:
+            blocks.append(Block(group.size, FACTOR_SCALE * term.absolute * MAPPED))
+            square += (FACTOR_SCALE * term.radius * MAPPED) ** 2
+    kept = tuple(blocks) if all(block.bound > 0 and block.size for block in blocks) else ()
+    return math.sqrt(square), kept
+
+
+def standardise(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> DesignSpec:
+    """Apply the map ``z = factor (x - centre)`` of released moments to the covariates ``(p,)``.
+
+    It becomes a part of the map of the columns, so that prediction and the units of coefficients
+    follow. A column that is centred has the intercept as its parent.
+    """
+    columns, first = spec.columns, int(spec.columns.has_intercept)
+    parent, moved = columns.parent.copy(), columns.centre.copy()
+    scale, here = columns.scale.copy(), np.arange(first, len(columns.names))
+    moved[here] += scale[here] * centre
+    parent[here] = np.where(centre != 0, 0, parent[here])
+    scale[here] /= factor
+    return replace(spec, columns=replace(columns, parent=parent, centre=moved, scale=scale))
 
 
 class ScaledData(NamedTuple):

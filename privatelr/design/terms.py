@@ -18,12 +18,14 @@ from privatelr.design.coding import INTERCEPT, Factor, code_terms, plan_factor, 
 from privatelr.design.variables import Variable
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import Formula, product_range
-from privatelr.types import Block, FloatArray, IntArray
+from privatelr.types import Block, ColumnGroup, FloatArray, IntArray
 
 WIDE = 2000
 """Number of columns above which grids and maps are sparse arrays; few tables have more rows."""
-BoundSource = Literal["declared bounds", "row_norm", "declared bounds and row_norm"]
-_MAPPED = 1 + 2.0**-40
+BoundSource = Literal[
+    "declared bounds", "row_norm", "declared bounds and row_norm", "private scale"
+]
+MAPPED = 1 + 2.0**-40
 """Factor by which the bound of a block grows, for the rounding of values mapped onto [-1, 1]."""
 _LENGTH = 1.0
 """Length to which unbounded terms are shortened where none is declared."""
@@ -97,6 +99,31 @@ class Columns:
     @property
     def has_intercept(self) -> bool:
         return self.names[:1] == (INTERCEPT,)
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """How rows are held whose columns are standardised by released moments; public.
+
+    Attributes
+    ----------
+    groups : tuple of ColumnGroup
+        The covariates whose moments are released.
+    centred : bool
+        Whether columns are centred.
+    length : float
+        The length to which rows are held, in lengths of a typical one.
+    unit : bool
+        Whether every row is brought to that length, and not only longer ones.
+    blocks : tuple of Block
+        The blocks of a standardised row; empty if only its length is bounded.
+    """
+
+    groups: tuple[ColumnGroup, ...]
+    centred: bool
+    length: float
+    unit: bool
+    blocks: tuple[Block, ...] = ()
 
 
 def plan_columns(
@@ -234,10 +261,10 @@ def blocks_of(
     def block(term: Term) -> Block:
         size = term.stop - term.start
         if intercept is not None and (term.start, term.stop) == (0, 1):
-            return Block(size, intercept * _MAPPED)
+            return Block(size, intercept * MAPPED)
         if unbounded_norm is not None and not math.isfinite(term.radius):
             return Block(size, unbounded_norm, "l2")
-        return Block(size, term.absolute * _MAPPED)
+        return Block(size, term.absolute * MAPPED)
 
     return tuple(map(block, columns.terms))
 

@@ -42,3 +42,9 @@ from privatelr.mechanisms.request import (
     warn_of_large_delta,
     warn_of_one_record,
 )
+from privatelr.mechanisms.scale_release import (
+    ScaleRelease,
+    release_scale,
+    scale_map,
+    scale_moments,
+)

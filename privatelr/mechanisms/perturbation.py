@@ -24,6 +24,8 @@ from privatelr.types import FloatArray, IntArray, Rows
 
 if TYPE_CHECKING:
     import flint
+
+    from privatelr.mechanisms.scale_release import ScaleRelease
 else:
     flint = lazy_import("flint")
 
@@ -79,6 +81,8 @@ class Release:
         The entry that a ledger was charged with, for both.
     moments : Moments or None
         The noisy matrices for inference, if they were requested.
+    scale : ScaleRelease or None
+        The noisy moments of the columns that standardised the rows, if they were released.
     """
 
     coef: FloatArray
@@ -86,6 +90,7 @@ class Release:
     calibration: Calibration
     entry: Entry | None = None
     moments: Moments | None = None
+    scale: ScaleRelease | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
@@ -102,6 +107,7 @@ class Draws:
     noise: Draw
     shield: Draw
     moments: Draw | None = None
+    scale: Draw | None = None
 
 
 def draw(calibration: Calibration, randomness: Randomness) -> Draws:

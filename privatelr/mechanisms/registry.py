@@ -10,18 +10,21 @@ The second release sees the first as public, so their guarantees add up (adaptiv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import (
     Calibration,
     MomentsCalibration,
+    ScaleCalibration,
+    ScaleFacts,
     calibrate_moments,
     calibrate_objective,
     calibrate_output,
     calibrate_plain,
+    calibrate_scale,
     lambda_rules,
     proven,
 )
@@ -34,7 +37,7 @@ from privatelr.mechanisms.perturbation import (
     release_plain,
 )
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import Request, divide, is_usual
+from privatelr.mechanisms.request import Request, divide, require_usual
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import (
     ZCDP,
@@ -42,8 +45,8 @@ from privatelr.privacy import (
     Event,
     Guarantee,
     NonPrivate,
+    Promise,
     PureDP,
-    SharedApproxDP,
 )
 from privatelr.privacy.noise import GaussianNoise, Randomness, mean_square
 from privatelr.types import Placement, Rows
@@ -92,7 +95,7 @@ def calibrate(request: Request, facts: Problem) -> Calibration:
         return mechanism.calibrate(plain, request, "the default of a plain fit")
     analysis = proven(request.analysis, facts.loss)
     known = facts, target, analysis, request.placement
-    rules = lambda_rules.all_rules(*known)
+    rules = lambda_rules.all_rules(*known, request.kinds)
     if not isinstance(asked, str):
         problem, origin = facts.with_lambda(asked), "as given"
     else:
@@ -114,11 +117,17 @@ class StagedCalibration:
     mechanism: Mechanism
     coefficients: Calibration
     moments: MomentsCalibration | None
+    scale: ScaleCalibration | None = None
+
+    @property
+    def stages(self) -> tuple[ScaleCalibration | Calibration | MomentsCalibration, ...]:
+        """The stages in the order of their releases."""
+        return tuple(stage for stage in (self.scale, self.coefficients, self.moments) if stage)
 
     @property
     def proven(self) -> Guarantee:
         """The guarantee that all the noise is proven to give together; see `Calibration.proven`."""
-        parts = [stage.proven for stage in (self.coefficients, self.moments) if stage]
+        parts = [stage.proven for stage in self.stages]
         if isinstance(self.target, ApproxDP) and all(isinstance(part, PureDP) for part in parts):
             return PureDP(self.target.epsilon, self.target.neighbours)
         return self.target
@@ -126,27 +135,40 @@ class StagedCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for all stages."""
-        return self.coefficients.events + (self.moments.events if self.moments else ())
+        return tuple(event for stage in self.stages for event in stage.events)
 
     def __str__(self) -> str:
-        return "\n".join(str(stage) for stage in (self.coefficients, self.moments) if stage)
+        return "\n".join(map(str, self.stages))
 
 
-def calibrate_all(request: Request, facts: Problem) -> StagedCalibration:
+def calibrate_all(
+    request: Request, facts: Problem, scale: ScaleFacts | None = None
+) -> StagedCalibration:
     """Divide the price and calibrate every stage; takes no data.
 
-    Of several ways to divide it, the one with the least noise on the coefficients is taken.
+    The scale of columns is released first where facts about them are given. Of several ways to
+    divide the price, the one with the least noise on the coefficients is taken.
     """
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
-    for way in divide(request.target, request.spend, facts.loss):
-        kinds = tuple(kind for kind in way.kinds if not request.kinds or kind in request.kinds)
-        if way.kinds and not kinds:
+    for parts, meant in divide(request.target, request.spend, facts.loss, scaled=scale is not None):
+        kinds = tuple(kind for kind in meant if not request.kinds or kind in request.kinds)
+        if meant and not kinds:
             continue
-        asked = replace(request, kinds=kinds or request.kinds)
+        asked = replace(request, target=parts["coefficients"], kinds=kinds or request.kinds)
         try:
-            found.append(_calibrate_parts(asked, way.parts, facts))
+            require_usual(parts)
+            coefficients, first, last = calibrate(asked, facts), None, None
+            if scale is not None:
+                first = calibrate_scale(scale, cast("Promise", parts["scale"]))
+            if "inference" in parts:
+                beside = (GaussianNoise,) if meant else request.kinds  # it shares a delta
+                last = calibrate_moments(coefficients.problem, parts["inference"], beside)
         except GuaranteeError as error:
             refusal = error
+        else:
+            mechanism = find_mechanism(asked)
+            made = StagedCalibration(request.target, mechanism, coefficients, last, first)
+            found.append(made)
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
@@ -159,28 +181,11 @@ def _noise(plan: StagedCalibration) -> float:
     return slope * slope * mean_square(found.noise)
 
 
-def _calibrate_parts(
-    request: Request, parts: Mapping[str, Guarantee], facts: Problem
-) -> StagedCalibration:
-    for name, part in parts.items():
-        if not is_usual(part):
-            raise GuaranteeError(
-                f"spend: {name} would get {part}, which is less than a release takes; raise eps, "
-                "delta or the share."
-            )
-    asked = replace(request, target=parts["coefficients"])
-    coefficients, moments = calibrate(asked, facts), None
-    if "inference" in parts:
-        shared = isinstance(asked.target, SharedApproxDP)
-        kinds = (GaussianNoise,) if shared else request.kinds
-        moments = calibrate_moments(coefficients.problem, parts["inference"], kinds)
-    return StagedCalibration(request.target, find_mechanism(asked), coefficients, moments)
-
-
 def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
     """Draw all the noise of a calibration, once."""
     moments = randomness.draw(plan.moments.noise) if plan.moments else None
-    return replace(draw(plan.coefficients, randomness), moments=moments)
+    scale = randomness.draw(plan.scale.noise) if plan.scale else None
+    return replace(draw(plan.coefficients, randomness), moments=moments, scale=scale)
 
 
 def release_all(rows: Rows, plan: StagedCalibration, draws: Draws, solver: Solver) -> Release:

@@ -86,7 +86,7 @@ Shares = tuple[tuple[str, float], ...]
 Spend = Shares | Literal["inference"]
 """Shares, or the usual ones if inference is requested."""
 
-_GOODS = ("coefficients", "inference")
+_GOODS = ("scale", "coefficients", "inference")
 _TAKES = (
     "None (all for the coefficients), 'inference' (the usual shares), or shares that add up to 1, "
     "such as {'coefficients': 0.6, 'inference': 0.4}"
@@ -116,32 +116,24 @@ def read_spend(spend: Any) -> Spend:
             f"spend takes {_TAKES}."
         )
     shares = dict(spend)
-    rest, are_floats = shares.get("inference"), all(isinstance(x, float) for x in shares.values())
+    others = [share for name, share in shares.items() if name != "coefficients"]
+    are_floats = all(isinstance(share, float) for share in shares.values())
     nearly = are_floats and abs(sum(shares.values()) - 1) <= _NEARLY
-    if rest is not None and nearly and 0 < rest < 1:
+    if others and nearly and all(0 < share < 1 for share in others):
         # decimals such as 0.667 and 0.333 add up nearly: the first share becomes the exact rest
-        shares["coefficients"] = float(1 - privacy.exact(rest))
+        shares["coefficients"] = float(1 - sum(map(privacy.exact, others)))
     privacy.split(privacy.NonPrivate(), shares)  # refuses invalid shares
     return tuple(shares.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Division:
-    """A target divided into the parts of the stages.
-
-    Attributes
-    ----------
-    parts : dict of str to Guarantee
-        Those of the coefficients and, if requested, of the inference; `join` makes the whole.
-    kinds : tuple of type
-        Laws of noise of the coefficients that it is meant for; empty for all.
-    """
-
-    parts: dict[str, privacy.Guarantee]
-    kinds: tuple[type[NoiseLaw], ...] = ()
+Division = tuple[dict[str, privacy.Guarantee], tuple[type[NoiseLaw], ...]]
+"""The part of a target for each stage, which `privacy.join` makes whole again, and the laws of
+noise of the coefficients that the parts are meant for; none for all laws."""
 
 
-def divide(target: privacy.Guarantee, spend: Spend, loss: Loss) -> list[Division]:
+def divide(
+    target: privacy.Guarantee, spend: Spend, loss: Loss, *, scaled: bool = False
+) -> list[Division]:
     """Divide a target by the shares of a request.
 
     Shares are of epsilon or of rho (`privatelr.privacy.split`). Under (epsilon, delta) there are
@@ -149,10 +141,10 @@ def divide(target: privacy.Guarantee, spend: Spend, loss: Loss) -> list[Division
     one of mu squared, or the coefficients have Laplace noise for their share of epsilon, and
     what is left is Gaussian. Both spend all of the target (scale.md 1).
     """
-    shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
+    shares = shares_of(target, spend, loss, scaled=scaled)
     by_share = privacy.split(target, shares)
     if not isinstance(target, privacy.ApproxDP) or len(shares) == 1:
-        return [Division(by_share)]
+        return [(by_share, ())]
     epsilon, delta = target.epsilon, target.delta
     parts, first = dict(shares), shares["coefficients"]
     del parts["coefficients"]
@@ -179,7 +171,34 @@ def _shared(
     # enough for the parts as they were rounded
     mu = math.nextafter(math.sqrt(2 * sum(part.rho for part in parts.values())), math.inf)
     rest = privacy.SharedApproxDP(target.epsilon, target.delta, target.neighbours, beside=mu)
-    return Division({"coefficients": rest, **parts}, kinds)
+    return {"coefficients": rest, **parts}, kinds
+
+
+SHARE_OF_SCALE = 0.1
+"""The share of the price for the scale of columns; from .05 to .25 it matters little (scale.md)."""
+
+
+def shares_of(
+    target: privacy.Guarantee, spend: Spend, loss: Loss, *, scaled: bool = False
+) -> dict[str, float]:
+    """Return the share of each stage; the scale of columns is paid for before the usual ones.
+
+    Raises
+    ------
+    GuaranteeError
+        If the scale is to be released and has no share, or has one and is not.
+    """
+    usual = spend == "inference" or spend == ALL_FOR_COEFFICIENTS
+    shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
+    if scaled and usual:
+        rest = 1 - privacy.exact(SHARE_OF_SCALE)
+        shares = {name: float(privacy.exact(share) * rest) for name, share in shares.items()}
+        return {"scale": SHARE_OF_SCALE, **shares}
+    if scaled != ("scale" in shares):
+        given = "has no share" if scaled else "has a share"
+        remedy = "add one, such as 0.1" if scaled else "do_scale='private' releases it"
+        raise GuaranteeError(f"spend: the scale of the columns {given}; {remedy}.")
+    return shares
 
 
 def usual_shares(target: privacy.Guarantee, loss: Loss) -> dict[str, float]:
@@ -328,9 +347,15 @@ def _is(value: Any, number: float) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and value == number
 
 
-def is_usual(target: privacy.Guarantee) -> bool:
-    """Whether the numbers of a target are within the ranges that the formulas were checked for."""
-    return all(low <= getattr(target, field, low) <= high for field, (low, high) in _RANGES.items())
+def require_usual(parts: Mapping[str, privacy.Guarantee]) -> None:
+    """Refuse parts of a price for whose numbers the formulas here were not checked."""
+    for name, part in parts.items():
+        limits = _RANGES.items()
+        if not all(low <= getattr(part, field, low) <= high for field, (low, high) in limits):
+            raise GuaranteeError(
+                f"spend: {name} would get {part}, which is less than a release takes; raise eps, "
+                "delta or the share."
+            )
 
 
 def _read_lambda(lambda_: Any) -> float | LambdaRule:

@@ -253,6 +253,15 @@ class FitRecord(ModelRecord):
         return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
 
     @property
+    def scale(self) -> pd.DataFrame | None:
+        """Means and standard deviations of the columns, which standardised the rows.
+
+        In the units of the data, with the standard deviation of the noise on each mean. They were
+        paid for, so they are free to publish. None for a fit that has none.
+        """
+        return None if self.release.scale is None else fit_tables.scale_table(self)
+
+    @property
     def calibration(self) -> Calibration:
         """The noise, lambda, and the facts from which they were computed."""
         return self.release.calibration

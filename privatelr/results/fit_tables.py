@@ -14,7 +14,7 @@ from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, show
 from privatelr.inference import BOOTSTRAP, Inference, Question, answerable, joint_test
 from privatelr.inference.question import USUAL
-from privatelr.mechanisms import Release
+from privatelr.mechanisms import Release, scale_map, scale_moments
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.equations import read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
@@ -22,6 +22,26 @@ from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
 
 # -- inference ---------------------------------------------------------------------------------
+
+
+def scale_table(fit: FitRecord) -> pd.DataFrame:
+    """The released means and standard deviations of columns, in the units of the data."""
+    release, columns = fit.release.scale, fit.spec.columns
+    assert release is not None
+    here = np.array(release.calibration.means)
+    centre, factor = scale_map(release)
+    mean, variance = scale_moments(release)
+    places = here + int(columns.has_intercept)
+    units = (columns.scale[places] * factor[here]).astype(float)
+    middle = columns.centre[places] - units * centre[here]
+    return pd.DataFrame(
+        {
+            "mean": middle + units * mean[here],
+            "sd": units * np.sqrt(variance[here]),
+            "noise_sd": units * release.calibration.mean_sd,
+        },
+        index=pd.Index([columns.names[place] for place in places], name="column"),
+    )
 
 
 def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:

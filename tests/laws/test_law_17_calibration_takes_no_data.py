@@ -92,7 +92,7 @@ def test_planted_bug_is_caught(monkeypatch):
 
     def measured(formula, frame, schema):
         spec = honest(formula, frame, schema)
-        longest = float(np.nanmax(np.abs(frame["age"].to_numpy()), initial=1.0))
+        longest = float(np.nanmax(np.abs(np.asarray(frame["age"])), initial=1.0))
         return replace(spec, bound=min(spec.bound, longest / 90))
 
     monkeypatch.setattr(privatelr.model_data, "plan_design", measured)

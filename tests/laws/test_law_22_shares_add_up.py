@@ -128,16 +128,16 @@ def test_what_cannot_be_joined():
     assert join([PureDP(0.1)] * 3) == PureDP(0.3)
 
 
-def doubled(target, spend, loss):
+def doubled(target, spend, loss, **_):
     """Planted: both parts get the whole, as if the second release were free."""
-    return [request.Division({"coefficients": target, "inference": target})]
+    return [({"coefficients": target, "inference": target}, ())]
 
 
-def rounded(target, spend, loss):
+def rounded(target, spend, loss, **_):
     """Planted: products of floats."""
     shares = request.usual_shares(target, loss) if spend == "inference" else dict(spend)
     parts = {name: replace(target, epsilon=target.epsilon * s) for name, s in shares.items()}
-    return [request.Division(parts)]
+    return [(parts, ())]
 
 
 @pytest.mark.parametrize("planted", [doubled, rounded])
@@ -153,14 +153,14 @@ def test_planted_parts_are_caught(monkeypatch, planted):
     assert caught > 3
 
 
-def forgotten(target, spend, loss):
+def forgotten(target, spend, loss, **_):
     """Planted: the coefficients do not leave room for what is beside them."""
     ways = DIVIDE(target, spend, loss)
-    return [replace(way, parts=way.parts | {"coefficients": unshared(way)}) for way in ways]
+    return [(parts | {"coefficients": unshared(**parts)}, kinds) for parts, kinds in ways]
 
 
-def unshared(way):
-    return replace(way.parts["coefficients"], beside=way.parts["coefficients"].beside / 2)
+def unshared(coefficients, **_):
+    return replace(coefficients, beside=coefficients.beside / 2)
 
 
 DIVIDE = request.divide

@@ -413,8 +413,8 @@ def test_parts_below_any_price_are_refused():
     """A whole of the smallest price has parts that no formula was checked for."""
     for eps, delta, words in (
         (1e-9, 0.0, r"coefficients would get epsilon = 6\.5e-10"),
-        (ZCDP(1e-9), 0.0, r"coefficients would get rho = 7e-10"),
-        (1.5e-9, 1e-9, r"inference would get rho = .*e-19"),
+        (ZCDP(1e-18), 0.0, r"coefficients would get rho = 7e-19"),
+        (1e-9, 1e-30, r"inference would get rho = .*e-2"),
     ):
         with pytest.raises(GuaranteeError, match=rf"^spend: {words}.*; raise eps"):
             plan_of(eps, delta)
@@ -452,5 +452,6 @@ def test_what_cannot_be_bought(spend, words, eps):
 
 
 def test_the_parts_of_nothing_are_nothing():
-    (way,) = divide(NonPrivate("why"), read_spend("inference"), LOSSES["huber"])
-    assert set(way.parts.values()) == {NonPrivate("why")}
+    ((parts, kinds),) = divide(NonPrivate("why"), read_spend("inference"), LOSSES["huber"])
+    assert set(parts.values()) == {NonPrivate("why")}
+    assert kinds == ()

@@ -45,7 +45,7 @@ def document_schema() -> dict[str, Any]:
         if "loss" in entry["properties"]:
             entry["properties"]["loss"] = {"$ref": "#/$defs/loss"}
     properties["written_by"]["required"] = ["privatelr", "python"]
-    document["required"] = [name for name in properties if name != "signature"]
+    document["required"] = [name for name in properties if name not in ("signature", "scale")]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:privatelr:release:{VERSION}",
@@ -54,6 +54,12 @@ def document_schema() -> dict[str, Any]:
         "if": {"properties": {"version": {"const": 1}}},
         "then": {"properties": {"signature": False}},
         "else": {"required": ["signature"]},
+        "allOf": [
+            {
+                "if": {"properties": {"version": {"enum": [1, 2]}}},
+                "then": {"properties": {"scale": False}},
+            }
+        ],
         "$defs": {**defined, "loss": _losses()},
     }
 

@@ -37,6 +37,7 @@ FROZEN = Path(__file__).parent / "frozen"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 """Known to everyone, so it signs tests and nothing else."""
 FLOWERS, FLOWER = "Species != 'setosa' ~ .", "Species == 'virginica' ~ "
+VOTES_BOUNDED = "vote ~ age * C(PID, contr.sum) + popul"
 VOTES = "vote ~ age * C(PID, contr.sum) + log(popul + 1)"
 
 
@@ -78,6 +79,9 @@ FITS = {
     "ledger": iris(dplr, ledger=Ledger(2.0).part("first half")),
     "huber": iris(dpsvm),
     "softplus": iris(dpsvm, loss="softplus", h=0.2, spend="inference"),
+    "shared_delta": iris(dplr, delta=1e-6, spend="inference"),
+    "private_scale": iris(dplr, do_scale="private", spend="inference"),
+    "private_scale_delta": anes(dpsvm, VOTES_BOUNDED, do_scale="private", delta=1e-6),
     "linear_program": iris(dplpsvm, eps=3.0),
     "linear_program_delta": iris(dplpsvm, eps=3.0, delta=1e-6),
     "simplex": iris(dpsimplex, eps=3.0),

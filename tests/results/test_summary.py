@@ -296,8 +296,7 @@ def test_the_table_of_inference(options):
         ),
         (
             {"spend": "inference", "eps": 2, "delta": 1e-6},
-            "coefficients epsilon = 1.4 and delta = 7e-07, inference epsilon = 0.6 and "
-            "delta = 3e-07;",
+            "inference by Gaussian noise of mu = 0.16, coefficients by what that leaves;",
         ),
         (
             {"spend": "inference", "eps": ZCDP(0.5)},

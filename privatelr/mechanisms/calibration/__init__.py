@@ -32,3 +32,13 @@ from privatelr.mechanisms.calibration.pure import (
     penalty_costing,
     proven,
 )
+from privatelr.mechanisms.calibration.scale_noise import (
+    ScaleCalibration,
+    ScaleFacts,
+    achieved_scale,
+    calibrate_scale,
+    scale_blocks,
+    scale_floor,
+    scale_sensitivity,
+    usual_length,
+)

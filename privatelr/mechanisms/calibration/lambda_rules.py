@@ -83,6 +83,7 @@ def lambda_by_rule(
     target: Promise,
     analysis: pure.Analysis,
     placement: Placement = "objective",
+    kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> float:
     """Return the penalty of the mean objective by a data-free rule (privacy.md 8 and 3.2b).
 
@@ -91,14 +92,14 @@ def lambda_by_rule(
     ``"auto"`` balances noise and shrinkage at ``E|b| / W``, with the public guess
     ``W = sqrt(eps n / 6) / R`` of the length of the coefficients, and is never below the free
     penalty. Under (epsilon, delta) Laplace and Gaussian noise each have a penalty of their own by
-    ``"auto"``, and the one with the least `expected_excess` is returned. Under
-    ``analysis="cms11"`` all rules are R's.
+    ``"auto"``, and the one with the least `expected_excess` is returned, of the laws in `kinds` if
+    these are given. Under ``analysis="cms11"`` all rules are R's.
     """
     if rule == "PrivateLR" or analysis == "cms11":
         share = min(nominal_epsilon(target) / 20, pure.LARGEST_SHARE)
         return pure.penalty_costing(facts, share) / facts.n
     if rule == "free":
-        return free_penalty(facts, target, analysis) / facts.n
+        return free_penalty(facts, target, analysis, kinds=kinds) / facts.n
 
     def balanced(free: float, noise: NoiseLaw) -> float:
         return max(free, noise.mean_length / guessed_length(facts, target)) / facts.n
@@ -122,7 +123,8 @@ def lambda_by_rule(
         value, kinds = candidate
         return expected_excess(facts.with_lambda(value), target, analysis, placement, kinds)
 
-    return min(found, key=excess)[0]
+    meant = [one for one in found if not kinds or set(one[1]) & set(kinds)]
+    return min(meant or found, key=excess)[0]
 
 
 def expected_excess(
@@ -151,13 +153,17 @@ def expected_excess(
 
 
 def all_rules(
-    facts: Problem, target: Promise, analysis: pure.Analysis, placement: Placement
+    facts: Problem,
+    target: Promise,
+    analysis: pure.Analysis,
+    placement: Placement,
+    kinds: tuple[type[NoiseLaw], ...] = (),
 ) -> dict[LambdaRule, float]:
     """Return the lambda of each rule that has an answer."""
     found = {}
     for rule in LAMBDA_RULES:
         with suppress(GuaranteeError):  # a rule without an answer is not listed
-            found[rule] = lambda_by_rule(rule, facts, target, analysis, placement)
+            found[rule] = lambda_by_rule(rule, facts, target, analysis, placement, kinds)
     return found
 
 

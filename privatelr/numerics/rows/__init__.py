@@ -10,7 +10,14 @@ from privatelr.numerics.rows.dense_rows import (
     piece_rows,
 )
 from privatelr.numerics.rows.entries import EntryRows, bounded_entries, few_are_filled
-from privatelr.numerics.rows.products import gram, margins, rough_gram, row_products, weighted_sum
+from privatelr.numerics.rows.products import (
+    column_sums,
+    gram,
+    margins,
+    rough_gram,
+    row_products,
+    weighted_sum,
+)
 from privatelr.numerics.rows.row_bounds import (
     RowBounds,
     bounded_rows,

@@ -46,6 +46,13 @@ def weighted_sum(weights: FloatArray, x: Any) -> FloatArray:
     return np.asarray(weights @ x if sparse.issparse(x) else np.dot(weights, x))
 
 
+def column_sums(x: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the sum of each column ``(d,)``, and the sum of its squares."""
+    if not sparse.issparse(x):
+        return x.sum(axis=0), np.einsum("ij,ij->j", x, x)
+    return np.asarray(x.sum(axis=0)).ravel(), np.asarray(x.power(2).sum(axis=0)).ravel()
+
+
 def gram(x: Any, weight: FloatArray) -> FloatArray:
     """``sum_i weight_i x_i x_i'`` of shape ``(d, d)``, dense.
 

@@ -80,7 +80,10 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
             f"The noise: {sentences.SOURCES[document['randomness']]}. The estimates may tell of "
             "single records. Treat this release as you treat the data that it was computed from.",
         ]
-    has_matrices = isinstance(fit, FitRecord) and fit.release.moments is not None
+    shown = ""
+    if isinstance(fit, FitRecord):
+        shown += ", the moments that standardised the rows" if fit.release.scale else ""
+        shown += " and the matrices for inference" if fit.release.moments else ""
     odds, groups = _meaning(guarantee)
     limits = [
         f"A group of k records is covered with {groups}.",
@@ -105,7 +108,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         f"{guarantee.neighbours.value}.",
         f"Suppose someone knows the other {fit.nobs - 1} records and everything on this card but "
         "the estimates, and can compute without limit. Then they see the estimates"
-        f"{' and the matrices for inference' if has_matrices else ''}. {odds}",
+        f"{shown}. {odds}",
         Heading("What is not promised"),
         Bullets(limits),
     ]
@@ -188,6 +191,7 @@ def _perturbed(fit: ModelRecord) -> list[Piece]:
     names, shown = fit.spec.columns.names, shown_rows(estimates)
     rows = [[names[row], f"{estimates[row]:.6g}"] for row in shown]
     also = ", the two matrices below" if moments else ""
+    also = f", the moments below{also}" if fit.release.scale is not None else also
     if len(shown) < len(estimates):
         also = f", {len(estimates)} of which the {len(shown)} largest are shown{also}"
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."
@@ -195,18 +199,32 @@ def _perturbed(fit: ModelRecord) -> list[Piece]:
         headers.append("Privacy sd, at most")
         for cells, limit in zip(rows, fit_record.limits_at(fit, shown), strict=True):
             cells.append(f"{limit:.3g}")
-        note += " The privacy sd is what the noise adds; it was computed without the data."
+        of_scale = "" if fit.release.scale is None else ", but for the released scale"
+        note += f" The privacy sd is what the noise adds; computed without the data{of_scale}."
+    below = [Listing(headers, rows), note, *_moments_of_columns(fit)]
     if moments is None:
-        return [Listing(headers, rows), note]
+        return below
     d, noise = fit.spec.d, moments.calibration.noise
     return [
-        Listing(headers, rows),
-        note,
+        *below,
         f"The matrices have {d} rows and {d} columns. They are the information matrix (the "
         "curvature of the loss) and the second moment of its gradient at the estimates, both means "
         f"over the records, {'without' if noise.scale == 0 else 'with'} noise, in the units of the "
         "design. Standard errors, tests and intervals are computed from them, however often, "
         "without the data. They are in the release file under 'inference'.",
+    ]
+
+
+def _moments_of_columns(fit: FitRecord) -> list[Piece]:
+    """The released scale of the columns, if there is one."""
+    if fit.scale is None:
+        return []
+    few = fit.scale.head(_MOST_ROWS)
+    rows = [[str(name), *(f"{x:.4g}" for x in values)] for name, *values in few.itertuples()]
+    return [
+        Listing(("Column", "Mean", "Sd", "Noise sd of the mean"), rows),
+        "Means and standard deviations by which the rows were standardised, with noise. They are "
+        "in the release file under 'scale', in scaled units.",
     ]
 
 

@@ -25,6 +25,11 @@ _UNMOVED = "none: the minimiser of loss and penalty itself"
 _BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
 _REMEDY = f"{_BY_BOUNDS}, and usually loses less than shortening"
 _UNSEEN = "nothing was estimated from the data"
+_GOODS = {
+    "scale": "scale of the columns",
+    "coefficients": "coefficients",
+    "inference": "matrices for inference",
+}
 _NOTHING = 5e-4
 """A page says that the penalty hardly shrinks coefficients below this relative bias."""
 
@@ -51,13 +56,20 @@ def promise(fit: ModelRecord) -> str:
     bought = ", coefficients only"
     if isinstance(fit, SelectedRecord):
         bought = f": the choices{'' if fit.release.path is None else ' and their order'}"
-    elif moments := fit.release.moments:
-        parts = {
-            "coefficients": fit.release.calibration.target,
-            "inference": moments.calibration.target,
-        }
+    elif len(parts := targets(fit)) > 1:
         bought = f": {divided(parts)}"
     return neighbours(f"{fit.guarantee}{bought}", fit.nobs)
+
+
+def targets(fit: ModelRecord) -> dict[str, Guarantee]:
+    """Return the part of each stage, in the order of their releases."""
+    scale, moments = fit.release.scale, fit.release.moments
+    found = {
+        "scale": scale and scale.calibration.target,
+        "coefficients": fit.release.calibration.target,
+        "inference": moments and moments.calibration.target,
+    }
+    return {name: target for name, target in found.items() if target is not None}
 
 
 def divided(parts: Mapping[str, Guarantee]) -> str:
@@ -115,6 +127,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     shrunk = "; coefficients are penalised by it, that is, shrunk towards zero"
     facts = [
         ("Mechanism", mechanism(calibration)),
+        *_scale(fit),
         ("Rows", _row_bounds(fit.spec)),
         response,
         *loss(fit.loss),
@@ -136,12 +149,36 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     return [*facts, ("Inference", text)]
 
 
+def _scale(fit: FitRecord) -> Facts:
+    """Return what was bought to standardise the rows, if it was."""
+    if fit.release.scale is None:
+        return []
+    made = fit.release.scale.calibration
+    k = len(made.means)
+    columns = f"{k} column{'s' if k != 1 else ''}"
+    text = (
+        f"means and second moments of {columns} with {made.noise.title} noise, sd "
+        f"{made.mean_sd:.3g} of a mean whose bounds are -1 and 1; fit.scale has them"
+    )
+    return [("Scale", text)]
+
+
+def _standardised(spec: DesignSpec) -> str:
+    assert spec.standard is not None
+    how = "brought" if spec.standard.unit else "shortened"
+    centred = "centred and scaled" if spec.standard.centred else "scaled"
+    length = f"{spec.standard.length:g} length{'s' if spec.standard.length != 1 else ''}"
+    return f"columns {centred} by the released moments, rows {how} to {length} of a typical one"
+
+
 def _row_bounds(spec: DesignSpec) -> str:
     radius = f"radius R = {spec.radius:.3g}"
     if spec.scaled_by_data:
         return f"{radius}; columns were scaled by the data's own means, deviations and longest row"
     if spec.bound_source == "declared bounds":
         return f"{radius} from declared bounds; {_UNSEEN}"
+    if spec.standard is not None:
+        return f"{radius}; {_standardised(spec)}"
     if spec.bound_source == "declared bounds and row_norm":
         return f"{radius} from declared bounds; {_shortened_apart(spec)}; {_REMEDY} them"
     shortened = f"{radius}, covariates shortened to length {spec.bound:.3g} (row_norm)"
@@ -179,11 +216,14 @@ def notes_without_errors(fit: FitRecord, shown: int) -> list[str]:
     few = [] if shown == known else [f"The {shown} largest of {known} coefficients."]
     if isinstance(fit.guarantee, NonPrivate):
         return few
-    limit = "privacy sd: the standard deviation of what the noise adds; computed without the data."
+    source = "computed without the data"
+    if fit.release.scale is not None:
+        source += ", but for the released scale of the columns"
+    limit = f"privacy sd: the standard deviation of what the noise adds; {source}."
     if fit.calibration.placement == "objective":
         limit = (
             "privacy sd: the noise adds at most this, whatever the data, and usually much less, "
-            "because the information in the data damps it; computed without the data."
+            f"because the information in the data damps it; {source}."
         )
     price = "rho" if isinstance(fit.guarantee, ZCDP) else "epsilon"
     missing = f"Standard errors were not requested: spend='inference' splits {price} and adds them."
@@ -296,11 +336,8 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     else:
         assert isinstance(fit, FitRecord)
         own = _perturbed_of_card(fit)
-        if moments := fit.release.moments:
-            spent = (
-                f"{fit.calibration.target} on the coefficients; {moments.calibration.target} on "
-                "the matrices for inference"
-            )
+        if len(parts := targets(fit)) > 1:
+            spent = "; ".join(f"{part} on the {_GOODS[name]}" for name, part in parts.items())
     return [
         ("Guarantee", str(fit.guarantee)),
         *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
@@ -322,9 +359,12 @@ def _perturbed_of_card(fit: FitRecord) -> Facts:
     if spec.bound_source == "row_norm":
         without = f"; without bounds: {', '.join(spec.unbounded)}" if spec.unbounded else ""
         source = f"longer ones are shortened (row_norm){without}"
+    if spec.standard is not None:
+        source = _standardised(spec)
     if spec.bound_source == "declared bounds and row_norm":
         source += f"; {_shortened_apart(spec)}"
     facts = [
+        *_scale(fit),
         ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
         ("Loss", describe(problem.loss)),

@@ -133,6 +133,8 @@ def summarise(
             computed.append("the counts of choices")
         elif isinstance(fit, FitRecord):
             notes += sentences.notes_without_errors(fit, len(table.names))
+    if isinstance(fit, FitRecord) and fit.release.scale is not None:
+        computed.append("the units of the privacy sd (by the released scale)")
     return FitSummary(
         [sentences.title(fit), fit.formula],
         [("Promise", sentences.promise(fit)), *source_fact(fit), *facts],

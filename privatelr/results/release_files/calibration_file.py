@@ -14,23 +14,41 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms import (
     Moments,
     Problem,
+    ScaleRelease,
     calibration,
     linear_programs,
     read_target,
     simplex,
 )
-from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, achieved_moments
+from privatelr.mechanisms.calibration import (
+    Calibration,
+    MomentsCalibration,
+    ScaleCalibration,
+    ScaleFacts,
+    achieved_moments,
+    achieved_scale,
+)
 from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import Loss, find_loss
-from privatelr.privacy import Guarantee, NonPrivate, from_json, implies, noise, prices
+from privatelr.privacy import (
+    ZCDP,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    from_json,
+    implies,
+    noise,
+    prices,
+)
 from privatelr.results.release_files import calibration_entries as entries
 from privatelr.results.release_files.document import calibration_entry, loss_entry, plain
-from privatelr.results.release_files.document_entries import ChoicesEntry, MomentsEntry
+from privatelr.results.release_files.document_entries import ChoicesEntry, MomentsEntry, ScaleEntry
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.types import Block, FloatArray
 
@@ -162,6 +180,37 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
     curvature = _read_triangle(entry.curvature, "inference.curvature", found)
     scores = _read_triangle(entry.scores, "inference.scores", found)
     return Moments(np.concatenate([curvature, scores]), found)
+
+
+def restore_scale(entry: ScaleEntry, spec: DesignSpec, problem: Problem) -> ScaleRelease:
+    """The moments of columns that an entry describes, for a plan of standardised rows.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence: an entry that is wrong, or noise that does not give the target.
+    """
+    standard = spec.standard
+    assert standard is not None
+    floor = calibration.scale_floor(problem.loss)
+    facts = ScaleFacts(problem.n, standard.groups, standard.centred, floor)
+    target = _restore_target(entry.target, "scale.target")
+    if not isinstance(target, PureDP | ZCDP):
+        raise ReleaseFileError("scale.target takes a pure guarantee, or one of rho")
+    shape = ScaleCalibration(facts, target, noise.NoNoise(1), entry.grid)
+    size = len(shape.means) + len(shape.squares)
+    blocks = calibration.scale_blocks(facts) if isinstance(target, PureDP) else ()
+    found = replace(shape, noise=_read_law(entry.noise, "scale.noise", size, blocks))
+    if not _is_plain("scale", found, found.noise):
+        require_worth(achieved_scale, found, "scale")
+    if len(entry.means) != len(shape.means) or len(entry.squares) != len(shape.squares):
+        raise ReleaseFileError("scale.means and scale.squares take a number for each column")
+    values = np.array([*entry.means, *entry.squares], dtype=np.float64)
+    if np.any(np.fmod(values, entry.grid)):
+        raise ReleaseFileError("scale takes multiples of the grid")
+    if np.any(np.abs(values) > shape.weight + _FARTHEST * math.sqrt(found.noise.variances.max())):
+        raise ReleaseFileError("scale takes numbers that rows and noise can make")
+    return ScaleRelease(values, found)
 
 
 def _read_triangle(rows: list[list[float]], where: str, made: MomentsCalibration) -> FloatArray:

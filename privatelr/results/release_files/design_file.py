@@ -14,7 +14,7 @@ that needs more was not written by `save`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,11 @@ from privatelr import design
 from privatelr.design import DesignSpec, Variable
 from privatelr.errors import PrivateLRError, ReleaseFileError
 from privatelr.formula import CLOSING, OPENING, Token, closing_index, parse_formula, tokenize
-from privatelr.results.release_files.document_entries import AnyDesign, FormulaEntry, VariableEntry
+from privatelr.results.release_files.document_entries import (
+    AnyDesign,
+    FormulaEntry,
+    VariableEntry,
+)
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.sources import Batch, as_batch, declare_schema
 
@@ -47,8 +51,14 @@ _POWERS = ("^", "**")
 _BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, ":": 2, "^": 3, "**": 3}
 
 
-def restore_plan(entry: AnyDesign) -> Any:
+def restore_plan(entry: AnyDesign, scale: Callable[[DesignSpec], DesignSpec] | None = None) -> Any:
     """The plan that an entry describes, computed from its declarations.
+
+    Parameters
+    ----------
+    entry
+    scale
+        Standardises a plan by the moments of the file, if there are any.
 
     Raises
     ------
@@ -57,7 +67,8 @@ def restore_plan(entry: AnyDesign) -> Any:
         part of a sentence.
     """
     if isinstance(entry, FormulaEntry):
-        return _as_written(plan_again(entry), entry)
+        planned = plan_again(entry)
+        return _as_written(planned if scale is None else scale(planned), entry)
     with named("design"):
         batch, declared = _declare([entry.variable], entry.intercept, entry.row_norm)
         plan = design.plan_matrix if entry.row_norm is None else design.plan_wide
@@ -89,7 +100,8 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                     f"{MOST_COLUMNS}, not {given}"
                 )
             planned = design.plan_design(formula, batch, declared)
-            return planned if apart else planned.as_whole_rows()
+            # rows are standardised later, as their length follows from the moments in the file
+            return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()
     except PrivateLRError:
         raise
     except Exception:  # formulaic and ast may raise any error about a text from a stranger
@@ -129,6 +141,9 @@ def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
     centre = np.array([column.centre for column in entry.columns], dtype=np.float64)
     scale = np.array([column.scale for column in entry.columns], dtype=np.float64)
     slack = CLOSE * np.maximum(columns.scale, np.abs(columns.centre))
+    parents = [-1 if column.parent is None else column.parent for column in entry.columns]
+    if parents != columns.parent.tolist():
+        raise ReleaseFileError("design.columns has a parent that the formula does not give")
     if np.any(np.abs(centre - columns.centre) + np.abs(scale - columns.scale) > slack):
         raise ReleaseFileError("design.columns has a centre or a scale that its bounds do not give")
     require_same(entry.bound, spec.bound, "design.bound")

@@ -90,6 +90,11 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
         inference = _entry_of(
             entries.MomentsEntry, moments.calibration, curvature=curvature, scores=scores
         )
+    scale: Any = UNSET
+    if not isinstance(release, Selections) and release.scale is not None:
+        made_scale = release.scale.calibration
+        means, squares = np.split(release.scale.values, [len(made_scale.means)])
+        scale = _entry_of(entries.ScaleEntry, made_scale, means=means, squares=squares)
     notice = f"covered by {guarantee}; holds no row of the data, and no moment of it without noise"
     randomness = "operating system"
     if isinstance(guarantee, privacy.NonPrivate):
@@ -109,6 +114,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
             randomness=randomness,  # type: ignore[arg-type]
             calibration=calibration_entry(release.calibration),
             inference=inference,
+            scale=scale,
             choices=choices,
             ledger=as_entry(release.entry),
             design=plan_entry(fit.spec),
@@ -241,4 +247,9 @@ def plan_entry(spec: Any) -> Any:
             for name, parent, c, s in zip(columns.names, *numbers, strict=True)
         ],
         unbounded_norm=UNSET if spec.unbounded_norm is None else spec.unbounded_norm,
+        standard=(
+            UNSET
+            if spec.standard is None
+            else entries.StandardEntry(length=spec.standard.length, unit=spec.standard.unit)
+        ),
     )

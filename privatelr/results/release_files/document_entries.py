@@ -17,6 +17,7 @@ from privatelr.results.release_files.calibration_entries import (
     NotNegative,
     Phrase,
     Positive,
+    Size,
     ZeroOrSize,
     require_printable,
 )
@@ -72,6 +73,34 @@ class MomentsEntry(FileEntry, frozen=True):
     grid: ZeroOrSize
     curvature: Triangle
     scores: Triangle
+
+
+class ScaleEntry(FileEntry, frozen=True):
+    """Means and mean squares of columns with noise, which standardised the rows.
+
+    They are of the covariates in units that have declared bounds at -1 and 1; a record that could
+    not be used counted as zeros.
+
+    Attributes
+    ----------
+    target
+        The part of the guarantee that is about these numbers.
+    noise
+        Law of the noise on all numbers together.
+    grid
+        A power of two; the numbers are multiples of it.
+    means
+        Of all covariates; under a pure target, of those that are one number.
+    squares
+        Mean squares of those covariates that are no indicators of levels, times a weight that
+        follows from the target.
+    """
+
+    target: GuaranteeEntry
+    noise: LawEntry
+    grid: ZeroOrSize
+    means: list[float]
+    squares: list[float]
 
 
 class ChoicesEntry(FileEntry, frozen=True):
@@ -209,6 +238,21 @@ class ColumnEntry(FileEntry, frozen=True):
     scale: Positive
 
 
+class StandardEntry(FileEntry, frozen=True):
+    """How rows of standardised columns are held.
+
+    Attributes
+    ----------
+    length
+        In lengths of a typical row.
+    unit
+        Whether every row is brought to that length, and not only longer ones.
+    """
+
+    length: Size
+    unit: bool
+
+
 class FormulaEntry(FileEntry, frozen=True):
     """The public plan by which a record becomes a row.
 
@@ -228,6 +272,8 @@ class FormulaEntry(FileEntry, frozen=True):
     unbounded_norm
         Largest length of the columns of all unbounded terms together, which are shortened to it
         separately from the others; absent if whole rows are shortened.
+    standard
+        Present if the map of the columns follows from the moments in the entry scale.
     """
 
     formula: str
@@ -238,11 +284,14 @@ class FormulaEntry(FileEntry, frozen=True):
     columns: Annotated[list[ColumnEntry], Meta(min_length=1, max_length=5000)]
     intercept: Positive | None
     bound: NotNegative
-    bound_source: Literal["declared bounds", "row_norm", "declared bounds and row_norm"]
+    bound_source: Literal[
+        "declared bounds", "row_norm", "declared bounds and row_norm", "private scale"
+    ]
     unbounded: list[str]
     radius: Positive
     projection: list[Annotated[list[float], Meta(min_length=1)]] | None
     unbounded_norm: Positive | UnsetType = UNSET
+    standard: StandardEntry | UnsetType = UNSET
 
 
 class MatrixEntry(FileEntry, frozen=True):
@@ -292,7 +341,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     Attributes
     ----------
     version
-        Version 1 has no entry signature, version 2 has one.
+        Version 1 has no entry signature, version 2 has one, and version 3 may have an entry scale.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
@@ -307,6 +356,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
         otherwise noise was added.
     inference
         Null if inference was not requested.
+    scale
+        Present if the rows were standardised by released moments.
     ledger
         Null if no ledger was charged.
     sha256
@@ -331,6 +382,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     threshold: ThresholdEntry
     sha256: str
     signature: SignatureEntry | None
+    scale: ScaleEntry | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if not {"privatelr", "python"} <= self.written_by.keys():

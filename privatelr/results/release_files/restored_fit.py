@@ -12,10 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
-from privatelr.design import EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.design import (
+    DesignSpec,
+    EntryBoundedMatrix,
+    NormBoundedMatrix,
+    plan_standard,
+    standardise,
+)
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
-from privatelr.mechanisms import Release
+from privatelr.mechanisms import Problem, Release, ScaleRelease, scale_map
 from privatelr.privacy import Guarantee, NonPrivate, exact, prices
 from privatelr.privacy.accounting import Entry, join
 from privatelr.results.fit_record import FitRecord, SelectedRecord
@@ -24,7 +31,11 @@ from privatelr.results.release_files import calibration_file as parts
 from privatelr.results.release_files import document as documents
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files import json_values
-from privatelr.results.release_files.calibration_entries import AnySelection, PerturbationEntry
+from privatelr.results.release_files.calibration_entries import (
+    AnySelection,
+    PerturbationEntry,
+    PureEntry,
+)
 from privatelr.results.release_files.design_file import restore_plan
 from privatelr.results.release_files.json_values import CLOSE, require_same
 
@@ -51,8 +62,10 @@ def read_document(value: Any) -> AnyDocument:
             f"{entries.VERSION}; upgrade privatelr"
         )
     if type(version) is not int or version < 1:
-        known = " or ".join(map(str, range(1, entries.VERSION + 1)))
+        known = f"a whole number from 1 to {entries.VERSION}"
         raise ReleaseFileError(f"version takes {known}, not {show(version)}")
+    if version < 3 and "scale" in value:
+        raise ReleaseFileError(f"the file has an entry 'scale', which version {version} has not")
     if version == 1 and "signature" in value:  # the first version had none
         raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
     calibration, design = value.get("calibration"), value.get("design")
@@ -109,10 +122,11 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     calibration = parts.restore_calibration(document.calibration)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
-    made = (calibration, moments.calibration) if moments else (calibration,)
+    scale, spec = _restore_scale(document, problem)
+    made: tuple[Any, ...] = (calibration, moments.calibration) if moments else (calibration,)
+    made = made if scale is None else (scale.calibration, *made)
     guarantee = _standing(document, [part.target for part in made])
     entry = _read_charge(document, guarantee, made)
-    spec: Any = restore_plan(document.design)
     if isinstance(spec, EntryBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes a number beside noise")
     _require_shape(document, problem, spec, "radius")
@@ -122,9 +136,32 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     coef = np.array(document.coefficients.design_units, dtype=np.float64)
     if calibration.grid and np.any(np.fmod(coef, calibration.grid)):
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
-    release = Release(coef, guarantee, calibration, entry, moments)
+    release = Release(coef, guarantee, calibration, entry, moments, scale)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
     return FitRecord(spec, release, cut)
+
+
+def _restore_scale(document: AnyDocument, problem: Problem) -> tuple[ScaleRelease | None, Any]:
+    """The released moments of the columns, if there are any, and the plan under their map."""
+    given, planned = document.scale, getattr(document.design, "standard", UNSET)
+    if (given is UNSET) != (planned is UNSET):
+        raise ReleaseFileError("scale takes moments where design.standard is, and only there")
+    if given is UNSET or planned is UNSET:
+        return None, restore_plan(document.design)
+    kept, length, unit = list[ScaleRelease](), planned.length, planned.unit
+
+    def standardised(declared: DesignSpec) -> DesignSpec:
+        pure = isinstance(given.target, PureEntry)
+        constant = (document.design.intercept or 1.0) / (1.0 if pure else length)
+        with json_values.named("design"):
+            spec = plan_standard(
+                declared, pure=pure, length=length, unit=unit, intercept_scale=constant
+            )
+        kept.append(parts.restore_scale(given, spec, problem))
+        return standardise(spec, *scale_map(kept[0]))
+
+    spec = restore_plan(document.design, standardised)
+    return kept[0], spec
 
 
 def _restore_selected(document: AnyDocument) -> SelectedRecord:

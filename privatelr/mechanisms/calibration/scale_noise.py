@@ -1,0 +1,226 @@
+"""Noise for means and second moments of the columns, calibrated before any data is touched.
+
+They are released before the coefficients. Rows are then centred, scaled and shortened by what was
+released, so that the rest of the price is spent on rows that are nearly as long as their bound
+(scale.md). Columns are those of a design in scaled units, where a number lies between -1 and 1,
+and a record that cannot be used is a row of zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
+from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
+from privatelr.mechanisms.calibration.proven_noise import (
+    DOWN,
+    gaussian_within,
+    grid_for,
+    worth_hiding,
+)
+from privatelr.numerics import Loss
+from privatelr.numerics.rows import additions
+from privatelr.privacy import ZCDP, Event, Guarantee, Promise, PureDP
+from privatelr.privacy.noise import BlockLaplace, NoiseLaw
+from privatelr.types import Block, ColumnGroup
+
+SQUARE_WEIGHT = 1.66
+"""The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
+distance that one record can move a column (scale.md 1)."""
+_LENGTHS, _LONGEST = ((2_000.0, 1.5), (10_000.0, 2.0)), 3.0
+"""Bounds on the length of a row for each ``n epsilon / d``, and for all larger ones."""
+_ROUNDING = 1e-9
+"""The relative allowance for the rounding of numbers and squares, far above their actual error."""
+_UNIT = 2.0**-53
+"""The unit of rounding of a double."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleFacts:
+    """Public facts about the columns whose scale is released.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    groups : tuple of ColumnGroup
+        The covariates of the design, in order.
+    centred : bool
+        Whether columns will be centred, which needs an intercept and dense rows.
+    floor : float
+        The variance that is added to each one that was released, besides the noise.
+    """
+
+    n: int
+    groups: tuple[ColumnGroup, ...]
+    centred: bool
+    floor: float
+
+    @property
+    def p(self) -> int:
+        """Number of covariates."""
+        return sum(group.size for group in self.groups)
+
+    def columns_of(self, *kinds: str) -> list[int]:
+        """Return the positions of the covariates in groups of these kinds."""
+        listed = (group.kind for group in self.groups for _ in range(group.size))
+        return [place for place, kind in enumerate(listed) if kind in kinds]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleCalibration:
+    """Noise for means and second moments of columns.
+
+    Attributes
+    ----------
+    facts : ScaleFacts
+    target : Guarantee
+        The guarantee of this release. If it is pure, the scale of numbers alone is released.
+    noise : NoiseLaw
+        The law of the noise on the means, and then on the weighted means of squares.
+    grid : float
+        A power of two whose multiples are released.
+    """
+
+    facts: ScaleFacts
+    target: Guarantee
+    noise: NoiseLaw
+    grid: float
+
+    @property
+    def means(self) -> list[int]:
+        """The covariates whose means are released."""
+        pure = isinstance(self.target, PureDP)
+        return self.facts.columns_of("number", *([] if pure else ["indicators", "product"]))
+
+    @property
+    def squares(self) -> list[int]:
+        """The covariates whose mean squares are released; an indicator is its own square."""
+        pure = isinstance(self.target, PureDP)
+        return self.facts.columns_of("number", *([] if pure else ["product"]))
+
+    @property
+    def weight(self) -> float:
+        """The weight a of the squares."""
+        return 1.0 if isinstance(self.target, PureDP) else SQUARE_WEIGHT
+
+    @property
+    def mean_sd(self) -> float:
+        """Standard deviation of the noise on a mean, in scaled units; 0 if none is released."""
+        return math.sqrt(float(self.noise.variances[0]))
+
+    @property
+    def proven(self) -> Guarantee:
+        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
+        return proven_by(self.noise, self.target)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What a ledger composes for this release."""
+        if isinstance(self.target, PureDP):
+            return (self.target,)
+        return (event_of(self.noise, scale_sensitivity(self.facts), self.target.neighbours),)
+
+    def __str__(self) -> str:
+        return (
+            f"scale of columns, {self.noise.title} noise on {self.noise.dimension} numbers\n"
+            f"target {self.target}\n"
+            f"sd {self.mean_sd:.3g} of a mean in scaled units"
+        )
+
+
+def scale_floor(loss: Loss) -> float:
+    """Return the variance that is added to each one, besides the noise (scale.md 1).
+
+    Errors of classification hardly depend on it; intervals, which only a model with probabilities
+    has, profit from a small one.
+    """
+    return 0.03 if loss.probability is None else 0.003
+
+
+def usual_length(loss: Loss, n: int, d: int, target: Guarantee) -> float:
+    """Return the bound on a row, in lengths of a typical one (scale.md 3).
+
+    It grows with ``n epsilon / d`` for a loss with probabilities, whose coefficients must keep
+    their meaning: the bias from shortening has to stay small beside their error.
+    """
+    if loss.probability is None:
+        return 1.0
+    records = n * nominal_epsilon(cast("Promise", target)) / d
+    return next((length for most, length in _LENGTHS if records < most), _LONGEST)
+
+
+def scale_sensitivity(facts: ScaleFacts) -> float:
+    """Bound the Euclidean distance that one record moves all means and mean squares.
+
+    A number moves its mean and its weighted square by 2 together (scale.md 1), and an indicator
+    of several moves by the root of 2. In any other group of columns, rows of length r with
+    entries up to l differ by 2 r, and their squares, which have no negative entry, by the root of
+    2 times ``l r``. Sums in doubles move both further by a small multiple of what one row adds.
+    """
+    squares = SQUARE_WEIGHT**2
+    distance = largest = 0.0
+    for group in facts.groups:
+        r2, of_squares = group.radius**2, squares * (group.largest * group.radius) ** 2
+        match group.kind:
+            case "number":
+                distance, largest = distance + 4.0, largest + 1.0 + squares
+            case "indicators":
+                distance, largest = distance + min(group.size, 2), largest + 1.0
+            case "product":
+                distance, largest = distance + 4 * r2 + 2 * of_squares, largest + r2 + of_squares
+    return math.sqrt(distance) * (1 + _ROUNDING) / facts.n + _lost(facts) * math.sqrt(largest)
+
+
+def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
+    """Return how far one record moves each mean of a number, and then each mean square.
+
+    By 2 and by 1 (scale.md 2), and by what sums in doubles lose.
+    """
+    k = len(facts.columns_of("number"))
+    ends = [2.0] * k + [1.0] * k
+    lost = _lost(facts)
+    return tuple(Block(1, end * (1 + _ROUNDING) / facts.n + lost) for end in ends)
+
+
+def _lost(facts: ScaleFacts) -> float:
+    """Bound twice the error of a mean of numbers up to 1."""
+    return 4 * additions(facts.n, facts.p + 1) * _UNIT
+
+
+def calibrate_scale(facts: ScaleFacts, target: Promise) -> ScaleCalibration:
+    """The noise of the first stage; takes no data.
+
+    Gaussian under zCDP, which is also how it shares an (epsilon, delta); under pure epsilon the
+    K-norm law of the box of all numbers and squares, whose density falls with the largest of them.
+    """
+    if isinstance(target, PureDP):
+        noise: NoiseLaw = BlockLaplace(scale_blocks(facts), target.epsilon * DOWN)
+    else:
+        assert isinstance(target, ZCDP)
+        size = facts.p + len(facts.columns_of("number", "product"))
+        noise = gaussian_within(scale_sensitivity(facts), size, target)
+    return ScaleCalibration(facts, target, noise, grid_for(noise))
+
+
+def achieved_scale(calibration: ScaleCalibration) -> Guarantee:
+    """Return what the noise of a calibration is worth, from its numbers alone.
+
+    Raises
+    ------
+    GuaranteeError
+        If no proof covers the noise.
+    """
+    facts, noise, target = calibration.facts, calibration.noise, calibration.target
+    if isinstance(noise, BlockLaplace) and isinstance(target, PureDP):
+        needed = scale_blocks(facts)
+        if len(needed) == len(noise.blocks):
+            ratios = [b.bound / own.bound for b, own in zip(needed, noise.blocks, strict=True)]
+            return PureDP(max(ratios) * noise.rate, target.neighbours)
+    found = worth_hiding(noise, scale_sensitivity(facts), target)
+    if found is None or isinstance(target, PureDP):
+        raise GuaranteeError(f"scale with {noise.title} noise under {target}: nothing is proven.")
+    return found

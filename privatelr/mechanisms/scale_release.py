@@ -1,0 +1,119 @@
+"""The first stage of a fit: noisy means and second moments of the columns, and the map they make.
+
+The map is a function of what was released. From then on it is public: rows are mapped by it,
+predictions use it, and coefficients return to the units of the data through it (scale.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration
+from privatelr.mechanisms.perturbation import rounded_sum
+from privatelr.numerics.rows import column_sums
+from privatelr.privacy import PureDP
+from privatelr.privacy.noise import Draw
+from privatelr.types import FACTOR_SCALE, FloatArray, Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaleRelease:
+    """Noisy means and mean squares of columns, which are paid for and free to publish.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,), read-only
+        Means in scaled units, and then weighted mean squares, as they were released.
+    calibration : ScaleCalibration
+    """
+
+    values: FloatArray
+    calibration: ScaleCalibration
+
+    def __post_init__(self) -> None:
+        self.values.flags.writeable = False
+
+
+def release_scale(rows: Rows, calibration: ScaleCalibration, noise: Draw) -> ScaleRelease:
+    """Sum columns and their squares in one pass over the rows, add the noise, round, release.
+
+    Parameters
+    ----------
+    rows : Rows
+        In the units of the declared bounds, an intercept first if there is one.
+    calibration : ScaleCalibration
+    noise : Draw
+        Of ``calibration.noise``.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: means and mean squares, by ``calibration.target``. *Neighbours*:
+    replace one record. *Assumed public*: everything in ``calibration.facts``. *Not covered*: time
+    and memory.
+    """
+    facts = calibration.facts
+    if rows.n != facts.n or not 0 <= rows.d - facts.p <= 1:
+        raise GuaranteeError(
+            f"rows of shape ({rows.n}, {rows.d}) do not fit a scale of n={facts.n} records and "
+            f"{facts.p} covariates."
+        )
+    values = mean_squares(rows, calibration)
+    return ScaleRelease(rounded_sum(values, noise, calibration.grid), calibration)
+
+
+def mean_squares(rows: Rows, calibration: ScaleCalibration) -> FloatArray:
+    """Return means, and weighted mean squares, without any noise."""
+    first = rows.d - calibration.facts.p
+    means = [first + column for column in calibration.means]
+    squares = [first + column for column in calibration.squares]
+
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return column_sums(x)
+
+    sums, sums_of_squares = rows.fold(kernel)
+    found = [sums[means], calibration.weight * sums_of_squares[squares]]
+    return np.concatenate(found) / rows.n
+
+
+def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tuple[FloatArray, ...]:
+    """Return the mean and the variance of each covariate ``(p,)``, 0 where nothing was released.
+
+    The variance is about the mean, or about other numbers ``(p,)`` if these are given. Noise may
+    have taken either out of its range, to which it returns.
+    """
+    calibration, facts = release.calibration, release.calibration.facts
+    means, squares = calibration.means, calibration.squares
+    largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
+    mean, indicators = np.zeros(facts.p), facts.columns_of("indicators")
+    mean[means] = np.clip(release.values[: len(means)], -largest[means], largest[means])
+    mean[indicators] = np.maximum(mean[indicators], 0.0)
+    second = mean.copy()  # an indicator is its own square
+    second[squares] = release.values[len(means) :] / calibration.weight
+    middle = mean if about is None else about
+    return mean, np.clip(second - middle**2, 0.0, largest**2)
+
+
+def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
+    """Return centre m and factor A of each covariate ``(p,)``: ``z = A (x - m)``.
+
+    ``A = (v + floor + s)**-.5`` with the variance v and the deviation s of the noise on a mean, up
+    to a factor that gives a typical row length 1. Under pure epsilon, numbers get variance 1 on
+    average and other columns a factor of their own (scale.md 1 and 2). Where a column is not
+    centred, its second moment takes the place of its variance.
+    """
+    calibration, facts = release.calibration, release.calibration.facts
+    means, pure = calibration.means, isinstance(calibration.target, PureDP)
+    mean, centre = scale_moments(release)[0], np.zeros(facts.p)
+    if facts.centred:
+        moved = facts.columns_of("number", *([] if pure else ["indicators"]))
+        centre[moved] = mean[moved]
+    size = scale_moments(release, centre)[1]  # a second moment where a column is not centred
+    factor = np.full(facts.p, FACTOR_SCALE)
+    factor[means] = (size[means] + facts.floor + calibration.mean_sd) ** -0.5
+    typical = float(np.sum(size[means] * factor[means] ** 2))
+    if typical > 0:
+        factor[means] *= ((len(means) if pure else 1.0) / typical) ** 0.5
+    return centre, factor

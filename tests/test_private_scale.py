@@ -1,0 +1,321 @@
+"""Fits with a private scale, from frames to predictions: what the first stage does to rows."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import clinic
+from raw_designs import raw_design
+from scipy import sparse
+
+import privatelr.fitting
+from privatelr import ZCDP, PureDP, SchemaError, dplr, dpsvm
+from privatelr.design import plan_design, read_design, read_sparse_covariates, worth_sparse
+from privatelr.design.scaling import column_groups
+from privatelr.design.variables import read_values
+from privatelr.formula import parse_formula
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.noise.randomness import FloatDraw
+from privatelr.sources import as_batch, declare_schema
+
+N = 1500
+CITIES = list("abcd")
+SCHEMA = {
+    "bounds": {"age": (18, 90), "dose": (-1, 9)},
+    "levels": {"smoker": ["no", "yes"], "city": CITIES},
+}
+FORMULAS = [
+    "y ~ age",
+    "y ~ age + dose + smoker",
+    "y ~ age * smoker",
+    "y ~ 0 + age + dose + city",
+    "y ~ age * dose * city",
+    "y ~ I(age^2) + age:dose + dose",
+    "y ~ age:city + dose - 1",
+    "y ~ C(city, contr.sum) * age",
+]
+TARGETS = [PureDP(1.0), ZCDP(0.3)]
+LONG = 100.0
+"""A bound on rows that none reaches."""
+
+
+class NoNoiseAtAll:
+    """Draws of zeros, posing as secret noise."""
+
+    is_secret = True
+
+    def draw(self, law):
+        return FloatDraw(np.zeros(law.dimension))
+
+    def uniforms(self, count):
+        return np.full(count, 0.5)
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    monkeypatch.setattr(privatelr.fitting, "SystemRandomness", NoNoiseAtAll)
+
+
+def people(n=N, seed=2):
+    return clinic(n, seed).assign(city=np.random.default_rng(seed).choice(CITIES, n))
+
+
+def fitted(formula, frame=None, *, model=dplr, eps=1.0, schema=SCHEMA, **options):
+    frame = people() if frame is None else frame
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return model(formula, frame, eps=eps, do_scale="private", **schema, **options)
+
+
+def rows_under(fit, frame):
+    return read_design(fit.spec, as_batch(frame), DenseRows).x
+
+
+def covariates_under(fit, frame):
+    return rows_under(fit, frame)[:, int(fit.spec.columns.has_intercept) :]
+
+
+def columns_of(fit, *kinds):
+    groups = fit.spec.standard.groups
+    kind = np.repeat([g.kind for g in groups], [g.size for g in groups])
+    return np.isin(kind, kinds)
+
+
+# -- groups of columns -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formula", [*FORMULAS, "y ~ city:smoker", "y ~ log(age) * city"])
+def test_rows_keep_the_limits_of_their_groups(formula):
+    """Values far beyond the bounds, missing ones, and all combinations of levels."""
+    frame = people(4000).assign(city=lambda f: f["city"].where(f.index % 97 > 0, "elsewhere"))
+    rng = np.random.default_rng(0)
+    corner = rng.choice([-1e300, 18.0, 54.0, 90.0, 1e9, np.nan], 4000)
+    frame["age"] = np.where(rng.random(4000) < 0.5, corner, frame["age"])
+    frame["dose"] = np.where(rng.random(4000) < 0.5, rng.choice([-50, -1, 9, 4e4], 4000), 0.3)
+    parsed, batch = parse_formula(formula, list(frame)), as_batch(frame)
+    spec = plan_design(parsed, batch, declare_schema(**SCHEMA))
+    x = read_design(spec, as_batch(frame), DenseRows).x[:, int(spec.columns.has_intercept) :]
+    groups = column_groups(spec)
+    assert sum(group.size for group in groups) == x.shape[1]
+    ends = np.cumsum([group.size for group in groups])[:-1]
+    for group, part in zip(groups, np.hsplit(x, ends), strict=True):
+        assert np.linalg.norm(part, axis=1).max() <= group.radius * (1 + 1e-12)
+        assert np.abs(part).max() <= group.largest * (1 + 1e-12)
+        if group.kind == "indicators":
+            assert np.isclose(part, np.round(part), atol=1e-11).all()
+            assert part.min() == 0
+            assert 1 - 1e-11 < part.sum(axis=1).max() <= 1
+        if group.kind == "number":
+            assert group.size == 1
+            assert np.abs(part).max() == pytest.approx(1)
+
+
+# -- rows after the map ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_without_noise_a_typical_row_has_length_one(no_noise, formula, target):
+    frame = people()
+    fit = fitted(formula, frame, eps=target, row_norm=LONG)
+    z = covariates_under(fit, frame)
+    pure = isinstance(target, PureDP)
+    shown = columns_of(fit, "number", *([] if pure else ["indicators", "product"]))
+    if not shown.any():
+        return
+    moved = columns_of(fit, "number", *([] if pure else ["indicators"]))
+    if fit.spec.standard.centred:
+        assert np.abs(z[:, moved].mean(axis=0)).max(initial=0.0) < 1e-4  # the released grid
+    length = float((z[:, shown] ** 2).sum(axis=1).mean())
+    assert length == pytest.approx(shown.sum() if pure else 1.0, rel=1e-3)
+    raw = column_by_column(fit, frame)
+    fixed = ~shown
+    np.testing.assert_allclose(z[:, fixed], 2 * raw[:, fixed], atol=1e-12)
+
+
+def column_by_column(fit, frame):
+    """The covariates in scaled units, before the map of the moments."""
+    text, schema = fit.spec.formula.text, declare_schema(**SCHEMA)
+    spec = plan_design(parse_formula(text, list(frame)), as_batch(frame), schema)
+    x = read_design(spec, as_batch(frame), DenseRows).x
+    return x[:, int(spec.columns.has_intercept) :]
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_row_is_longer_than_the_radius(formula, target, model):
+    """With real noise, which at this price moves everything, and values beyond their bounds."""
+    frame = people(400)
+    frame.loc[:50, "age"] = 1e12
+    frame.loc[51:60, "dose"] = np.nan
+    options = {"eps": PureDP(0.02) if isinstance(target, PureDP) else ZCDP(1e-5)}
+    fit = fitted(formula, frame, model=model, **options)
+    rows = rows_under(fit, frame)
+    assert np.isfinite(rows).all()
+    assert np.linalg.norm(rows, axis=1).max() <= fit.spec.radius
+    assert fit.release.calibration.problem.radius == fit.spec.radius
+    if "dose" in formula:
+        np.testing.assert_array_equal(rows[51:61], 0.0)
+    start = 0
+    for block in fit.spec.blocks:
+        part = rows[:, start : start + block.size]
+        sizes = np.abs(part).sum(axis=1) if block.norm == "l1" else np.linalg.norm(part, axis=1)
+        assert sizes.max() <= block.bound
+        start += block.size
+    together = [i for i, group in enumerate(fit.spec.standard.groups) if group.kind == "number"]
+    if fit.spec.blocks and together:
+        first = int(fit.spec.columns.has_intercept)
+        bound = next(block.bound for block in fit.spec.blocks if block.norm == "l2")
+        numbers = rows[:, first:][:, columns_of(fit, "number")]
+        assert np.linalg.norm(numbers, axis=1).max() <= bound
+
+
+def test_rows_of_an_svm_have_length_one(no_noise):
+    frame = people()
+    fit = fitted("y ~ age * smoker + city", frame, model=dpsvm, eps=ZCDP(0.3))
+    z = covariates_under(fit, frame)
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, rtol=1e-11)
+    # a bound of the user's own is one on longer rows alone
+    held = fitted("y ~ age * smoker + city", frame, model=dpsvm, eps=ZCDP(0.3), row_norm=1.0)
+    lengths = np.linalg.norm(covariates_under(held, frame), axis=1)
+    assert lengths.max() <= 1
+    assert lengths.min() < 0.9
+
+
+def test_a_number_is_centred_and_scaled_by_what_was_released(no_noise):
+    frame = people()
+    fit = fitted("y ~ age + dose", frame, eps=ZCDP(0.3), row_norm=LONG)
+    released, calibration = fit.release.scale.values, fit.release.scale.calibration
+    scaled = (frame["age"] - 54) / 36
+    assert released[0] == pytest.approx(scaled.mean(), abs=1e-4)
+    assert released[2] == pytest.approx(1.66 * (scaled**2).mean(), abs=1e-4)
+    table = frame[["age", "dose"]].to_numpy() @ np.diag([1 / 36, 1 / 5])
+    v = table.var(axis=0)
+    a = (v + 0.003 + calibration.mean_sd) ** -0.5
+    expected = (table - table.mean(axis=0)) * a / np.sqrt(v @ a**2)
+    np.testing.assert_allclose(covariates_under(fit, frame), expected, atol=1e-3)
+
+
+# -- predictions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_predictions_are_those_of_the_coefficients_in_the_users_units(formula, target):
+    frame = people()
+    fit = fitted(formula, frame, eps=target, row_norm=LONG)
+    values, _ = read_values(fit.spec.variables, as_batch(frame), fit.spec.formula.covariates)
+    raw, _ = raw_design(fit.spec, values, len(frame))
+    by_hand = raw @ np.asarray(fit.coef)
+    np.testing.assert_allclose(fit.predict(frame, type="link"), by_hand, atol=1e-9)
+    # and of the rows that the fit saw
+    np.testing.assert_allclose(by_hand, rows_under(fit, frame) @ fit.release.coef, atol=1e-9)
+
+
+def test_predictions_of_one_formula_in_words():
+    frame = people()
+    fit = fitted("y ~ age * smoker + dose", frame, row_norm=LONG)
+    found = pd.Series(np.asarray(fit.coef), fit.spec.columns.names)
+    yes = (frame["smoker"] == "yes").to_numpy()
+    age, dose = frame["age"].to_numpy(), frame["dose"].to_numpy()
+    smoker = next(name for name in found.index if name.startswith("smoker"))
+    both = next(name for name in found.index if name.startswith("age:"))
+    link = found.iloc[0] + found["age"] * age + found["dose"] * dose
+    link += found[smoker] * yes + found[both] * yes * age
+    np.testing.assert_allclose(fit.predict(frame, type="link"), link, atol=1e-10)
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+def test_predictions_for_a_record_do_not_depend_on_the_others(model):
+    frame, view = people(), "link" if model is dplr else "margins"
+    fit = fitted("y ~ age * city + dose", frame, model=model, eps=ZCDP(0.3))
+    whole = np.asarray(fit.predict(frame, type=view))
+    part = np.asarray(fit.predict(frame.iloc[700:703], type=view))
+    np.testing.assert_array_equal(part, whole[700:703])
+
+
+def test_a_fit_finds_what_is_there(no_noise):
+    """Without noise and with hardly any penalty: the coefficients of the plain fit."""
+    frame = people(4000)
+    link = -3 + 0.05 * frame["age"] + 0.4 * frame["dose"] - 1.0 * (frame["smoker"] == "yes")
+    rng = np.random.default_rng(0)
+    frame["y"] = (rng.random(4000) < 1 / (1 + np.exp(-link))).astype(int)
+    formula = "y ~ age + dose + smoker"
+    fit = fitted(formula, frame, op=False, eps=ZCDP(5e3), lambda_=1e-4, row_norm=3)
+    plain = dplr(formula, frame, eps=0, lambda_=1e-9, **SCHEMA)
+    np.testing.assert_allclose(fit.coef, plain.coef, rtol=0.02)
+
+
+# -- wide, sparse and Dask -------------------------------------------------------------------------
+
+
+def wide(n=900):
+    rng = np.random.default_rng(5)
+    places = [f"p{i}" for i in range(90)]
+    frame = pd.DataFrame({"place": rng.choice(places[:70], n), "age": rng.uniform(18, 90, n)})
+    frame["y"] = rng.integers(0, 2, n)
+    return frame, {"bounds": {"age": (18, 90)}, "levels": {"place": places}}
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+def test_rows_of_wide_factors_are_scaled_and_not_centred(no_noise, model):
+    frame, schema = wide()
+    options = {"eps": ZCDP(0.3), "schema": schema, "model": model}
+    fit = fitted("y ~ place + age", frame, row_norm=LONG if model is dplr else None, **options)
+    assert worth_sparse(fit.spec)
+    assert not fit.spec.standard.centred
+    batch = as_batch(frame)
+    z, usable, _ = read_sparse_covariates(fit.spec, batch, fit.spec.formula.covariates)
+    assert sparse.issparse(z)
+    assert usable.all()
+    assert z.nnz <= 2 * len(frame)
+    lengths = z.power(2).sum(axis=1)
+    assert lengths.mean() == pytest.approx(1.0, rel=1e-2 if model is dplr else 1e-9)
+    view = "link" if model is dplr else "margins"
+    intercept = np.full((len(frame), 1), fit.spec.intercept)
+    by_hand = np.hstack([intercept, z.toarray()]) @ fit.release.coef
+    np.testing.assert_allclose(fit.predict(frame, type=view), by_hand, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_a_dask_collection_gets_the_scale_of_a_frame(monkeypatch, model, target):
+    dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+    frames = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
+    monkeypatch.setattr(privatelr.fitting, "SystemRandomness", NoNoiseAtAll)
+    frame, formula = people(600), "y ~ age * smoker + dose"
+    with dask.config.set(scheduler="synchronous"):
+        parts = frames.from_pandas(frame, npartitions=4)
+        found = fitted(formula, parts, model=model, eps=target)
+    expected = fitted(formula, frame, model=model, eps=target)
+    np.testing.assert_array_equal(found.release.scale.values, expected.release.scale.values)
+    np.testing.assert_allclose(found.release.coef, expected.release.coef, atol=1e-10)
+    view = "link" if model is dplr else "margins"
+    np.testing.assert_allclose(
+        found.predict(frame, type=view), expected.predict(frame, type=view), atol=1e-10
+    )
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("formula", "target", "words"),
+    [
+        ("y ~ smoker", PureDP(1.0), "takes a number among the covariates under pure epsilon"),
+        ("y ~ age:smoker", PureDP(1.0), "takes a number among the covariates"),
+        ("y ~ 1", PureDP(1.0), "takes a number"),
+        ("y ~ 1", ZCDP(1.0), "takes a covariate"),
+    ],
+)
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+def test_formulas_without_a_column_to_scale_are_refused(formula, target, words, model):
+    with pytest.raises(SchemaError, match=f"^do_scale='private': {words}.*leave do_scale=False"):
+        fitted(formula, model=model, eps=target)
+
+
+def test_variables_without_bounds_are_refused():
+    with pytest.raises(SchemaError, match=r"takes bounds= for every variable, and 'dose' has none"):
+        fitted("y ~ age + dose", schema={"bounds": {"age": (18, 90)}})
