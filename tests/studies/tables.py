@@ -22,7 +22,6 @@ import numpy as np
 import pandas as pd
 
 from privatelr.numerics.rows import DenseRows
-from privatelr.sources import as_batch
 from privatelr.types import Block, row_radius
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ def labels_of(frame: pd.DataFrame, schema: Schema) -> FloatArray:
 
 def read_rows(frame: pd.DataFrame, schema: Schema, interval: Interval) -> DenseRows:
     """Bounded rows of records."""
-    return bounded(*read_design(frame, as_batch(schema), interval), schema.blocks)
+    return bounded(*read_design(frame, schema, interval), schema.blocks)
 
 
 def bounded(covariates: FloatArray, labels: FloatArray, blocks: tuple[Block, ...]) -> DenseRows:
@@ -287,7 +286,7 @@ def a9a_splits(home: Path, interval: Interval) -> Iterator[Split]:
 def read_binary(path: Path, columns: int) -> tuple[FloatArray, FloatArray]:
     """Covariates ``(n, columns)`` of zeros and ones, and labels, from "label 3:1 11:1 ..."."""
     with gzip.open(path, "rt", encoding="ascii") as lines:
-        records = [line.split() for line in lines]
+        records = [line.split() for line in lines if line.strip()]
     covariates = np.zeros((len(records), columns))
     for row, (_, *entries) in zip(covariates, records, strict=True):
         row[[int(entry.partition(":")[0]) - 1 for entry in entries]] = 1.0
