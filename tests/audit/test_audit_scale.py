@@ -9,7 +9,7 @@ import pytest
 from broken_mechanisms import GAUSSIAN, LAPLACE, RECORDS
 from scale_loss import loss_with_scale, scale_change, scale_loss
 
-from privatelr import dpsvm
+from privatelr import ArgumentError, audit, dplr, dpsvm
 from privatelr.audit import worth
 from privatelr.audit.checks import OK
 from privatelr.audit.density.pairs import pair_of, signed_rows
@@ -202,3 +202,10 @@ def test_a_pure_price_that_is_paid_for_the_coefficients_alone_is_caught():
     whole = plan_of(PureDP(10 / 9))  # its coefficients have all of epsilon
     wrong = replace(plan, coefficients=whole.coefficients)
     assert not attacked(wrong).ratio <= 1
+
+
+def test_a_loss_that_would_leave_out_the_scale_is_refused():
+    frame, other = tables()
+    fit = dplr("y ~ u + v", frame, bounds=BOUNDS, do_scale="private")
+    with pytest.raises(ArgumentError, match=r"^subject: .*do_scale='private'"):
+        audit.privacy_loss(fit, frame, other)

@@ -120,6 +120,12 @@ def privacy_loss(
 
 def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
     """The fit or None, the plan if it buys moments or None, and the calibration."""
+    staged = subject.release if isinstance(subject, FitRecord) else subject
+    if getattr(staged, "scale", None) is not None:
+        raise ArgumentError(
+            "subject: the loss of a release of the scale is not computed together with the rest "
+            "yet; subject takes a fit without do_scale='private'."
+        )
     match subject:
         case FitRecord(calibration=calibration):
             mechanism = mechanism_of(calibration.placement, calibration.target)
