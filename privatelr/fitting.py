@@ -1,5 +1,6 @@
 """The steps from a call to a fit: plan, calibrate, pay, draw noise, read the rows, release.
 
+If the scale of the columns is released, it comes first, and the rows are read again under its map.
 `dplr`, `dpsvm` and the like read their own arguments into a `Method`. The rest is done here.
 """
 

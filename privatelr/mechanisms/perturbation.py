@@ -100,8 +100,8 @@ class Release:
 class Draws:
     """The noise of one release, drawn once.
 
-    There is a draw of the calibration's `noise`, one of its `shield`, and one for the moments if
-    they were requested.
+    There is a draw of the calibration's `noise`, one of its `shield`, and one for the moments and
+    one for the scale of the columns if these are released.
     """
 
     noise: Draw

@@ -4,8 +4,9 @@ Every loss goes with every row of the table, and the tests of the laws run over 
 mechanism, write its formulas in `privatelr.mechanisms.calibration` and its release in
 `privatelr.mechanisms.perturbation`, and list both here.
 
-A price may pay for two releases: the coefficients, and then the matrices that inference needs.
-The second release sees the first as public, so their guarantees add up (adaptive composition).
+A price may pay for three releases: the scale of the columns, the coefficients, and the matrices
+that inference needs. Each sees those before it as public, so their guarantees add up (adaptive
+composition).
 """
 
 from __future__ import annotations
@@ -190,6 +191,8 @@ def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
 
 def release_all(rows: Rows, plan: StagedCalibration, draws: Draws, solver: Solver) -> Release:
     """Release the coefficients, and at them the moments if they were requested.
+
+    If `plan` has a scale, it was released before, and the rows are those that it standardised.
 
     Notes
     -----
