@@ -110,7 +110,7 @@ def read_options(
     if not isinstance(do_scale, bool):
         takes = "; it takes True and False, too"
         require_choice(ArgumentError, "do_scale", do_scale, ("private",), takes)
-    if projection_width(rp_dim, 1) and do_scale == "private":
+    if projection_width(rp_dim, 1) and isinstance(do_scale, str):
         raise ArgumentError("rp_dim: rows whose scale is released cannot be projected, too.")
     shown = int(verbose) if isinstance(verbose, bool) else verbose
     verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
@@ -119,9 +119,11 @@ def read_options(
     return Options(randomness, account, int(verbosity), threshold, do_scale, rp_dim)
 
 
-def usual_constant(do_scale: Any) -> float:
+def constant_of(intercept_scale: float | None, do_scale: Any) -> float:
     """Return the constant in the intercept column; standardised rows are shorter (scale.md 3)."""
-    return 0.25 if do_scale == "private" else 0.5
+    if intercept_scale is not None:
+        return intercept_scale
+    return 0.25 if isinstance(do_scale, str) and do_scale == "private" else 0.5
 
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:

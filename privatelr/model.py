@@ -12,7 +12,7 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, doubts, plan_standard
 from privatelr.errors import ArgumentError, SchemaError, show
-from privatelr.fitting import Method, Options, fit, read_options, usual_constant
+from privatelr.fitting import Method, Options, constant_of, fit, read_options
 from privatelr.mechanisms import (
     Problem,
     Request,
@@ -22,7 +22,12 @@ from privatelr.mechanisms import (
     read_request,
     release_all,
 )
-from privatelr.mechanisms.calibration import ScaleFacts, scale_floor, usual_length
+from privatelr.mechanisms.calibration import (
+    ScaleFacts,
+    brings_rows_to_length,
+    scale_floor,
+    usual_length,
+)
 from privatelr.model_data import read_data, read_in_memory
 from privatelr.numerics import Loss, find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
@@ -158,7 +163,7 @@ def dplr(
     """
     found = find_loss("logistic")
     source = read_data(formula, data, target)
-    constant = usual_constant(do_scale) if intercept_scale is None else intercept_scale
+    constant = constant_of(intercept_scale, do_scale)
     schema = declare_schema(bounds, levels, row_norm, constant)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
@@ -242,7 +247,7 @@ def dpsvm(
     """
     found = find_hinge(loss, h)
     source = read_data(formula, data, target)
-    constant = usual_constant(do_scale) if intercept_scale is None else intercept_scale
+    constant = constant_of(intercept_scale, do_scale)
     schema = declare_schema(bounds, levels, row_norm, constant)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
@@ -324,12 +329,14 @@ def _perturbation(
         return ScaleFacts(n, spec.standard.groups, spec.standard.centred, scale_floor(loss))
 
     def standard(spec: DesignSpec, n: int) -> DesignSpec:
-        pure, own = isinstance(target, PureDP), schema.row_norm
+        length, unit = usual_length(loss, n, spec.d, target), brings_rows_to_length(loss, target)
+        if schema.row_norm is not None:
+            length, unit = schema.row_norm, False
         return plan_standard(
             spec,
-            pure=pure,
-            length=usual_length(loss, n, spec.d, target) if own is None else own,
-            unit=loss.probability is None and own is None and not pure,
+            pure=isinstance(target, PureDP),
+            length=length,
+            unit=unit,
             intercept_scale=schema.intercept_scale,
         )
 

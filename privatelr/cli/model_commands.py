@@ -29,15 +29,12 @@ from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, Rele
 from privatelr.formula import Formula, Token, parse_formula, tokenize
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_request
+from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
 from privatelr.privacy import ZCDP
 from privatelr.results.release_files import release_bytes
 
-if TYPE_CHECKING:
-    from privatelr import model
-else:
-    model = lazy_import("privatelr.model")
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
     from privatelr.planning import make_plan
@@ -143,7 +140,7 @@ def check(chosen: argparse.Namespace) -> int:
     if sys.stderr is None:
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
     formula, frame, declared = _read_table(chosen)
-    print(in_shell(model.check(formula, frame, **declared)), file=sys.stderr)
+    print(in_shell(check_data(formula, frame, **declared)), file=sys.stderr)
     return DONE
 
 

@@ -296,7 +296,7 @@ def test_the_table_of_inference(options):
         ),
         (
             {"spend": "inference", "eps": 2, "delta": 1e-6},
-            "inference by Gaussian noise of mu = 0.16, coefficients by what that leaves;",
+            "inference by Gaussian noise of mu = 0.149, coefficients by what that leaves;",
         ),
         (
             {"spend": "inference", "eps": ZCDP(0.5)},

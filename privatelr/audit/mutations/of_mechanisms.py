@@ -198,7 +198,7 @@ def _(honest: Any, *given: Any, **named: Any) -> Any:
 @bug("both parts of a fit get the whole price", registry.divide, _MOMENTS)
 def _(honest: Any, target: Any, *given: Any, **named: Any) -> Any:
     ways = honest(target, *given, **named)
-    return [replace(way, parts=dict.fromkeys(way.parts, target)) for way in ways]
+    return [(dict.fromkeys(parts, target), kinds) for parts, kinds in ways]
 
 
 @bug("a loss states half of its curvature", (Huber, "curvature_bound"), noise("losses"))

@@ -36,6 +36,7 @@ from privatelr.mechanisms.calibration.scale_noise import (
     ScaleCalibration,
     ScaleFacts,
     achieved_scale,
+    brings_rows_to_length,
     calibrate_scale,
     scale_blocks,
     scale_floor,

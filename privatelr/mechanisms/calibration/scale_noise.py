@@ -153,6 +153,14 @@ def usual_length(loss: Loss, n: int, d: int, target: Guarantee) -> float:
     return next((length for most, length in _LENGTHS if records < most), _LONGEST)
 
 
+def brings_rows_to_length(loss: Loss, target: Guarantee) -> bool:
+    """Whether rows are brought to the usual length whatever theirs was (scale.md 1 and 3).
+
+    Classes do not depend on the length of a row, probabilities do.
+    """
+    return loss.probability is None and not isinstance(target, PureDP)
+
+
 def scale_sensitivity(facts: ScaleFacts) -> float:
     """Bound the Euclidean distance that one record moves all means and mean squares.
 
