@@ -176,9 +176,10 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
         else:
             rows, tally = data.rows(spec, bar=options.verbose > 0)
         release = method.release(rows, calibration, draws)
+        if scale is not None:
+            release = replace(release, scale=scale)
         diagnostics = diagnose(rows, release.coef, method.loss, spec, tally) if scored else None
-    made = {"guarantee": guarantee, "entry": entry} | ({} if scale is None else {"scale": scale})
-    return method.fit(spec, replace(release, **made), cut, diagnostics)
+    return method.fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 
 def charge(

@@ -19,7 +19,7 @@ from privatelr.audit import checks, worth
 from privatelr.audit.checks import MISSING, Check, Setting, claims_of_size, guarded, short
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.mechanisms import linear_programs
-from privatelr.mechanisms.calibration import ScaleFacts, laws_hiding
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, ScaleFacts, laws_hiding
 from privatelr.mechanisms.online import OnlineProblem, calibrate_online
 from privatelr.numerics import LOSSES
 from privatelr.privacy import (
@@ -34,9 +34,7 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import (
-    BlockLaplace,
     GaussianNoise,
-    SphericalLaplace,
     gaussian_epsilon,
     log_delta,
 )
@@ -56,7 +54,7 @@ _SETTINGS = (
     Setting(2.0, 1.0, checks.INTERCEPT_SLOPE_BALL),
     Setting(12.0),
 )
-_KINDS = ((GaussianNoise,), (SphericalLaplace, BlockLaplace))
+_KINDS = (GAUSSIAN, LAPLACE)
 _NUMBER = ColumnGroup(1, "number")
 _GROUPS = (
     (_NUMBER, _NUMBER),

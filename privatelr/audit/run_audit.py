@@ -35,10 +35,10 @@ from privatelr.audit.sampling.distribution_tests import (
 )
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
-from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.privacy.noise import NoiseLaw, SphericalLaplace
 from privatelr.types import FloatArray
 
 _FEWER = 10
@@ -145,7 +145,7 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
         kinds: list[tuple[type[NoiseLaw], ...]] = [()] if isinstance(claim, kind) else []
         if kinds and isinstance(claim, ApproxDP):
             smallest = claim.delta == checks.SMALLEST_DELTA
-            kinds = [(GaussianNoise,), *[(SphericalLaplace, BlockLaplace)] * smallest]
+            kinds = [GAUSSIAN, *[LAPLACE] * smallest]
         for some in kinds:
             yield Request(claim, placement, None, "free", "keep", spend, some), loss
 

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import (
+    GAUSSIAN,
     Calibration,
     MomentsCalibration,
     ScaleCalibration,
@@ -49,7 +50,7 @@ from privatelr.privacy import (
     Promise,
     PureDP,
 )
-from privatelr.privacy.noise import GaussianNoise, Randomness, mean_square
+from privatelr.privacy.noise import Randomness, mean_square
 from privatelr.types import Placement, Rows
 
 
@@ -74,12 +75,12 @@ MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
 
 
 def find_mechanism(request: Request) -> Mechanism:
-    """Return the row of the table for a request; raises `GuaranteeError` if none is proven."""
+    """Return the mechanism for a request; raise `GuaranteeError` if none is proven."""
     return mechanism_of(request.placement, request.target)
 
 
 def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
-    """Return the row of the table for a guarantee; a shared one is approximate."""
+    """Return the mechanism for a guarantee; a shared one is approximate."""
     key = (placement, ApproxDP if isinstance(target, ApproxDP) else type(target))
     if key not in MECHANISMS:
         raise GuaranteeError(f"{placement} perturbation is not available under {target}.")
@@ -162,7 +163,7 @@ def calibrate_all(
             if scale is not None:
                 first = calibrate_scale(scale, cast("Promise", parts["scale"]))
             if "inference" in parts:
-                beside = (GaussianNoise,) if meant else request.kinds  # it shares a delta
+                beside = GAUSSIAN if meant else request.kinds  # it shares a delta
                 last = calibrate_moments(coefficients.problem, parts["inference"], beside)
         except GuaranteeError as error:
             refusal = error

@@ -24,14 +24,17 @@ from privatelr.errors import (
     show,
 )
 from privatelr.mechanisms.calibration.lambda_rules import (
+    GAUSSIAN,
     LAMBDA_RULES,
     LAPLACE,
+    Kinds,
     LambdaRule,
     SmallLambda,
 )
+from privatelr.mechanisms.calibration.proven_noise import UP
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
 from privatelr.numerics import Loss
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, gaussian_mu, mu_beside_pure
+from privatelr.privacy.noise import gaussian_mu, mu_beside_pure
 from privatelr.types import Placement
 
 USUAL_DELTA = 1e-6
@@ -80,7 +83,6 @@ def warn_of_large_delta(target: privacy.Guarantee, n: int, stacklevel: int) -> N
         )
 
 
-GAUSSIAN: tuple[type[NoiseLaw], ...] = (GaussianNoise,)
 Shares = tuple[tuple[str, float], ...]
 """Each part of a release with its share of the price; the shares add up to 1."""
 Spend = Shares | Literal["inference"]
@@ -126,7 +128,7 @@ def read_spend(spend: Any) -> Spend:
     return tuple(shares.items())
 
 
-Division = tuple[dict[str, privacy.Guarantee], tuple[type[NoiseLaw], ...]]
+Division = tuple[dict[str, privacy.Guarantee], Kinds]
 """The part of a target for each stage, which `privacy.join` makes whole again, and the laws of
 noise of the coefficients that the parts are meant for; none for all laws."""
 
@@ -160,7 +162,7 @@ def _shared(
     target: privacy.ApproxDP,
     shares: dict[str, float],
     mu: float,
-    kinds: tuple[type[NoiseLaw], ...],
+    kinds: Kinds,
 ) -> Division:
     """Divide mu squared among the Gaussian stages; the coefficients share the target with them."""
     whole, total = sum(shares.values()), mu * mu / 2
@@ -169,7 +171,7 @@ def _shared(
         for name, share in shares.items()
     }
     # enough for the parts as they were rounded
-    mu = math.nextafter(math.sqrt(2 * sum(part.rho for part in parts.values())), math.inf)
+    mu = math.sqrt(2 * sum(part.rho for part in parts.values())) * UP
     rest = privacy.SharedApproxDP(target.epsilon, target.delta, target.neighbours, beside=mu)
     return {"coefficients": rest, **parts}, kinds
 

@@ -14,7 +14,6 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.numerics.rows import column_sums
-from privatelr.privacy import PureDP
 from privatelr.privacy.noise import Draw
 from privatelr.types import FACTOR_SCALE, FloatArray, Rows
 
@@ -105,7 +104,7 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     centred, its second moment takes the place of its variance.
     """
     calibration, facts = release.calibration, release.calibration.facts
-    means, pure = calibration.means, isinstance(calibration.target, PureDP)
+    means, pure = calibration.means, calibration.of_numbers
     mean, centre = scale_moments(release)[0], np.zeros(facts.p)
     if facts.centred:
         moved = facts.columns_of("number", *([] if pure else ["indicators"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from privatelr.errors import GuaranteeError
@@ -71,5 +70,5 @@ def _worth_of_tilt(calibration: Calibration) -> Guarantee | None:
             log_delta = gaussian_objective.objective_log_delta(
                 problem, target.epsilon, noise.sd, analysis=analysis, **beside
             )
-            return replace(target, delta=max(math.exp(log_delta), 5e-324))
+            return replace(target, delta=proven_noise.delta_of(log_delta))
     return None

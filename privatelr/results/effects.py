@@ -192,7 +192,7 @@ def _over_reference(
 def _changes(
     variable: Variable, batch: Batch
 ) -> Iterator[tuple[str, Batch, Batch, FloatArray | float]]:
-    """Yield comparisons for effects: a name, two batches, and the distance between them."""
+    """Yield the comparisons whose mean is an effect: a name, two batches, and their distance."""
     name = variable.name
     if name not in batch.names:
         raise FormulaError(f"reference: the column {name!r} is missing.")

@@ -258,7 +258,7 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
 
 
 def design_rows(fit: ModelRecord, batch: Batch) -> tuple[FloatArray, BoolArray]:
-    """Design rows ``(n, d)`` of a batch, and which of them are usable."""
+    """Design rows ``(n, d)`` of a batch, and whether each of them is usable."""
     covariates, usable, _ = design.read_covariates(fit.spec, batch, fit.spec.formula.covariates)
     return fit.bounded(covariates), usable
 

@@ -109,6 +109,12 @@ MODELS = [
     ("f ~ . - one", {"levels": TEXTS}),
     ("y ~ x", {"bounds": {**BOUNDS, "y": (0, 1)}, "threshold": "youden"}),
 ]
+SCALED = [
+    "y ~ x + z",
+    "y ~ x * f + z - 1",
+    "y ~ C(f, contr.helmert) + C(f, contr.poly):z + x",
+    "y ~ I(x * z) + flag",
+]
 PRICES = [
     {},
     {"op": False},
@@ -174,6 +180,28 @@ def test_every_mechanism_reads_back(tmp_path, price, options):
     fit = fit_clinic(clinic(), **options, **price)
     document = check_round_trip(fit, clinic(seed=9), tmp_path / "model.json")
     VALIDATOR.validate(document)
+
+
+@pytest.mark.parametrize("spend", [None, "inference"])
+@pytest.mark.parametrize("price", PRICES[:-2], ids=str)
+@pytest.mark.parametrize("formula", SCALED)
+def test_a_private_scale_reads_back(tmp_path, formula, price, spend):
+    fit = dplr(formula, FRAME, bounds=BOUNDS, do_scale="private", spend=spend, **price)
+    document = check_round_trip(fit, FRAME, tmp_path / "model.json")
+    VALIDATOR.validate(document)
+    scale, again = fit.release.scale, load(tmp_path / "model.json").release.scale
+    assert again.calibration == scale.calibration
+    assert again.values.tobytes() == scale.values.tobytes()
+
+
+def test_a_private_scale_of_entries_above_one_reads_back(tmp_path):
+    """A constant column of size 4 whose noise is small: its mean is far above that of a number."""
+    frame = pd.DataFrame({"f": ["e"] * 60, "x": np.linspace(-1, 1, 60), "y": [0, 1] * 30})
+    declared = {"bounds": {"x": (-1, 1)}, "levels": {"f": list("abcde")}}
+    formula = "y ~ x + C(f, contr.helmert)"
+    fit = dplr(formula, frame, eps=ZCDP(1e4), do_scale="private", **declared)
+    assert fit.release.scale.values.max() > 20
+    check_round_trip(fit, frame, tmp_path / "model.json")
 
 
 @pytest.mark.parametrize(("columns", "law"), [(2, SphericalLaplace), (40, GaussianNoise)])
@@ -744,6 +772,50 @@ def test_a_file_from_before_there_were_balls_reads_as_it_was(monkeypatch, tmp_pa
     VALIDATOR.validate(document)
     assert restore(document).spec.blocks == ()
     check_round_trip(fit, clinic(), tmp_path / "model.json")
+
+
+# so little noise that no mean is out of its range, where it would not change the map
+STANDARDISED = json.loads(
+    json.dumps(release_document(fit_clinic(clinic(), do_scale="private", eps=50.0, delta=1e-6)))
+)
+WRONG_SCALE = [
+    (("scale", "means"), longer, "a number for each column"),
+    (("scale", "squares"), longer, "a number for each column"),
+    (("scale", "means", 0), lambda x: x + STANDARDISED["scale"]["grid"] / 2, "multiples"),
+    (("scale", "means", 0), lambda x: x + 16384.0, "that rows and noise can make"),
+    (("scale", "means", 0), lambda x: x + 64 * STANDARDISED["scale"]["grid"], "a centre or a"),
+    (("scale", "noise", "sd"), lambda sd: sd / 2, "less than the target"),
+    (("scale", "noise", "dimension"), 1, "dimension"),
+    (("scale", "noise"), {"law": "spherical_laplace", "dimension": 5, "rate": 1.0}, "scale"),
+    (("scale", "grid"), 0.3, "power of two"),
+    (("scale", "target", "rho"), lambda rho: 2 * rho, "less than the target|adds up"),
+    (("scale", "target"), {"kind": "pure", "epsilon": 1.0, "neighbours": "REPLACE_ONE"}, "scale"),
+    (("calibration", "target", "beside"), lambda mu: mu / 2, "adds up"),
+    (("calibration", "target", "beside"), lambda mu: 2 * mu, "less than the target"),
+    (("calibration", "target", "delta"), 1e-5, "guarantee"),
+    (("design", "standard", "length"), 3.0, "bound"),
+    (("design", "columns", 1, "parent"), None, "parent"),
+    (("design", "columns", 1, "scale"), lambda x: 2 * x, "a centre or a scale"),
+    (("design", "bound_source"), "declared bounds", "bound_source"),
+    (("design", "intercept"), 0.5, "radius|intercept"),
+    (("version",), 2, "an entry 'scale'"),
+]
+
+
+@pytest.mark.parametrize(("place", "to", "words"), WRONG_SCALE, ids=case_name)
+def test_one_sentence_for_every_entry_of_a_scale(tmp_path, place, to, words):
+    data = json.dumps(changed(*place, to=to, document=STANDARDISED)).encode()
+    assert re.search(words, refusal(tmp_path / "model.json", data))
+
+
+@pytest.mark.parametrize("place", [("scale",), ("design", "standard")], ids=str)
+def test_a_scale_without_its_plan_is_refused(place):
+    document = json.loads(json.dumps(STANDARDISED))
+    *first, last = place
+    del (document[first[0]] if first else document)[last]
+    document["sha256"] = content_hash(document)
+    with pytest.raises(ReleaseFileError, match=r"scale takes moments where design\.standard is"):
+        restore(document)
 
 
 @pytest.mark.parametrize(("place", "to", "words"), WRONG_MOMENTS, ids=case_name)

@@ -103,7 +103,7 @@ class PrivacyLoss:
 
 
 _UNITS = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta", SharedApproxDP: "delta"}
-"""The number of each kind of claim that a loss is compared to."""
+"""A loss is compared with this attribute of its claim."""
 
 
 def claimed_number(claim: Guarantee) -> float:
@@ -235,7 +235,7 @@ def _laws(
 
 
 def _loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
-    """What the laws of the loss of the tilt, either way round, show of a mechanism."""
+    """The loss of a mechanism, from the laws of the loss of its tilt in both directions."""
     claim: Any = calibration.target
     mu = math.hypot(_shield_ratio(calibration), getattr(claim, "beside", 0.0))
     tilt, found = _largest(laws, claim), _largest(laws, claim, mu)

@@ -7,7 +7,9 @@ from privatelr.mechanisms.calibration.calibration_record import (
     calibrate_plain,
 )
 from privatelr.mechanisms.calibration.lambda_rules import (
+    GAUSSIAN,
     LAMBDA_RULES,
+    LAPLACE,
     expected_excess,
     free_penalty,
 )

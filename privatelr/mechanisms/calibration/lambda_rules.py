@@ -30,7 +30,10 @@ from privatelr.types import Placement
 SmallLambda = Literal["increase", "keep"]
 LambdaRule = Literal["auto", "free", "PrivateLR"]
 LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
-LAPLACE: tuple[type[NoiseLaw], ...] = (SphericalLaplace, BlockLaplace)
+Kinds = tuple[type[NoiseLaw], ...]
+"""Laws of noise to choose from; all of them if there are none."""
+GAUSSIAN: Kinds = (GaussianNoise,)
+LAPLACE: Kinds = (SphericalLaplace, BlockLaplace)
 PLAIN_LAMBDA = 0.001
 """Penalty of the mean objective of a plain fit for which none is given, as in R."""
 _ROUNDING = 1e-12
@@ -52,7 +55,7 @@ def free_penalty(
     target: Promise,
     analysis: pure.Analysis,
     at_least: float = 0.0,
-    kinds: tuple[type[NoiseLaw], ...] = (),
+    kinds: Kinds = (),
 ) -> float:
     """Return the smallest Lambda (sum form) from `at_least` whose curvature costs almost nothing.
 
@@ -61,7 +64,7 @@ def free_penalty(
     """
     epsilon = pure_part(target)
     laplace = max(at_least, pure.laplace_free_penalty(facts, epsilon, analysis))
-    if not isinstance(target, ApproxDP):
+    if not isinstance(target, ApproxDP) or not _among(GAUSSIAN, kinds):
         return laplace
     at = facts.with_lambda(laplace / facts.n)
     found = {laplace: laplace_tilts(at, epsilon, analysis, proven_noise.BESIDE_SHIELD)}
@@ -83,7 +86,7 @@ def lambda_by_rule(
     target: Promise,
     analysis: pure.Analysis,
     placement: Placement = "objective",
-    kinds: tuple[type[NoiseLaw], ...] = (),
+    kinds: Kinds = (),
 ) -> float:
     """Return the penalty of the mean objective by a data-free rule (privacy.md 8 and 3.2b).
 
@@ -112,19 +115,27 @@ def lambda_by_rule(
         # E|b| is that of noise with the whole epsilon, as the rule was studied, although a shield
         # takes a part of it
         return balanced(free, laplace_tilts(at, target.epsilon, analysis)[0])
-    found = [(lambda_by_rule("auto", facts, PureDP(pure_part(target)), analysis), LAPLACE)]
+    laplace = lambda_by_rule("auto", facts, PureDP(pure_part(target)), analysis)
+    if not _among(GAUSSIAN, kinds):
+        return laplace
+    found = [(laplace, LAPLACE)]
     with suppress(GuaranteeError):
         free = gaussian_objective.gaussian_free_penalty(facts, target, analysis)
         at = facts.with_lambda(free / facts.n)
         for noise in gaussian_tilts(at, target, analysis):
-            found.append((balanced(free, noise), (GaussianNoise,)))
+            found.append((balanced(free, noise), GAUSSIAN))
 
-    def excess(candidate: tuple[float, tuple[type[NoiseLaw], ...]]) -> float:
+    def excess(candidate: tuple[float, Kinds]) -> float:
         value, kinds = candidate
         return expected_excess(facts.with_lambda(value), target, analysis, placement, kinds)
 
-    meant = [one for one in found if not kinds or set(one[1]) & set(kinds)]
+    meant = [one for one in found if _among(one[1], kinds)]
     return min(meant or found, key=excess)[0]
+
+
+def _among(laws: Kinds, kinds: Kinds) -> bool:
+    """Whether any of these laws may be chosen."""
+    return not kinds or bool(set(laws) & set(kinds))
 
 
 def expected_excess(
@@ -132,7 +143,7 @@ def expected_excess(
     target: Promise,
     analysis: pure.Analysis,
     placement: Placement,
-    kinds: tuple[type[NoiseLaw], ...] = (),
+    kinds: Kinds = (),
 ) -> float:
     """Return ``E|b|^2 / (2 Lambda) + Lambda W^2 / 2``: what noise and shrinkage cost, by the guess.
 
@@ -157,7 +168,7 @@ def all_rules(
     target: Promise,
     analysis: pure.Analysis,
     placement: Placement,
-    kinds: tuple[type[NoiseLaw], ...] = (),
+    kinds: Kinds = (),
 ) -> dict[LambdaRule, float]:
     """Return the lambda of each rule that has an answer."""
     found = {}
@@ -229,7 +240,7 @@ def require_tilt(
     problem: Problem,
     target: Promise,
     analysis: pure.Analysis,
-    kinds: tuple[type[NoiseLaw], ...] = (),
+    kinds: Kinds = (),
 ) -> NoiseLaw:
     """Return the smallest tilt, or raise an error that names the smallest feasible lambda."""
     noise = shortest(proven_noise.candidates(problem, target, analysis), kinds)

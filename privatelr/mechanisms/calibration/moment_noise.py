@@ -24,7 +24,7 @@ _JOINT_BALANCE = 0.25
 """The eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 """Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
 _UNIT = 2.0**-53
 """Largest relative error of one rounding to a double."""
@@ -104,9 +104,13 @@ def moments_sensitivity(problem: Problem) -> float:
     times that length (inference.md 4.1 and 4.3). The bound holds for any coefficients. Rounding
     of the sums moves them further, by a small multiple of ``K R^2`` that no data can exceed.
     """
-    largest = _largest_pair(problem) * (1 + _ROUNDING) * problem.radius**2
-    lost = 2 * additions(problem.n, problem.d) * _UNIT
-    return largest * (math.sqrt(2) / problem.n + 2 * lost)
+    largest = _largest_pair(problem) * (1 + ROUNDING) * problem.radius**2
+    return largest * (math.sqrt(2) / problem.n + 2 * mean_error(problem.n, problem.d))
+
+
+def mean_error(n: int, d: int) -> float:
+    """Bound the error of a mean of n numbers up to 1 that was summed over rows of d columns."""
+    return 2 * additions(n, d) * _UNIT
 
 
 def _largest_pair(problem: Problem) -> float:

@@ -193,18 +193,18 @@ def worth_hiding(noise: NoiseLaw, reach: float, target: Guarantee) -> Guarantee 
             return replace(target, rho=(reach / noise.sd) ** 2 / 2)
         case GaussianNoise(), ApproxDP():
             mu = math.hypot(reach / noise.sd, target.beside)
-            return replace(target, delta=_number(log_delta(target.epsilon, mu)))
+            return replace(target, delta=delta_of(log_delta(target.epsilon, mu)))
     return None
 
 
 def shared_worth(target: SharedApproxDP, epsilon: float) -> SharedApproxDP:
     """What a pure release of this epsilon is worth, in the terms of a shared target."""
     found = log_delta_beside_pure(target.epsilon, epsilon, target.beside)
-    return replace(target, delta=_number(found))
+    return replace(target, delta=delta_of(found))
 
 
-def _number(log_delta: float) -> float:
-    """A delta that is small but not zero, of its logarithm."""
+def delta_of(log_delta: float) -> float:
+    """Return the delta of a logarithm, which may be small but not zero."""
     return max(math.exp(log_delta), 5e-324)
 
 

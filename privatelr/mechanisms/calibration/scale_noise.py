@@ -15,6 +15,7 @@ from typing import cast
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
+from privatelr.mechanisms.calibration.moment_noise import ROUNDING, mean_error
 from privatelr.mechanisms.calibration.proven_noise import (
     DOWN,
     gaussian_within,
@@ -22,7 +23,6 @@ from privatelr.mechanisms.calibration.proven_noise import (
     worth_hiding,
 )
 from privatelr.numerics import Loss
-from privatelr.numerics.rows import additions
 from privatelr.privacy import ZCDP, Event, Guarantee, Promise, PureDP
 from privatelr.privacy.noise import BlockLaplace, NoiseLaw
 from privatelr.types import Block, ColumnGroup
@@ -32,10 +32,6 @@ SQUARE_WEIGHT = 1.66
 distance that one record can move a column (scale.md 1)."""
 _LENGTHS, _LONGEST = ((2_000.0, 1.5), (10_000.0, 2.0)), 3.0
 """Bounds on the length of a row for each ``n epsilon / d``, and for all larger ones."""
-_ROUNDING = 1e-9
-"""The relative allowance for the rounding of numbers and squares, far above their actual error."""
-_UNIT = 2.0**-53
-"""The unit of rounding of a double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +87,25 @@ class ScaleCalibration:
     grid: float
 
     @property
+    def of_numbers(self) -> bool:
+        """Whether the scale of numbers alone is released, as under a pure promise."""
+        return isinstance(self.target, PureDP)
+
+    @property
     def means(self) -> list[int]:
         """The covariates whose means are released."""
-        pure = isinstance(self.target, PureDP)
-        return self.facts.columns_of("number", *([] if pure else ["indicators", "product"]))
+        others = () if self.of_numbers else ("indicators", "product")
+        return self.facts.columns_of("number", *others)
 
     @property
     def squares(self) -> list[int]:
         """The covariates whose mean squares are released; an indicator is its own square."""
-        pure = isinstance(self.target, PureDP)
-        return self.facts.columns_of("number", *([] if pure else ["product"]))
+        return self.facts.columns_of("number", *(() if self.of_numbers else ("product",)))
 
     @property
     def weight(self) -> float:
         """The weight a of the squares."""
-        return 1.0 if isinstance(self.target, PureDP) else SQUARE_WEIGHT
+        return 1.0 if self.of_numbers else SQUARE_WEIGHT
 
     @property
     def mean_sd(self) -> float:
@@ -180,7 +180,8 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
                 distance, largest = distance + min(group.size, 2), largest + 1.0
             case "product":
                 distance, largest = distance + 4 * r2 + 2 * of_squares, largest + r2 + of_squares
-    return math.sqrt(distance) * (1 + _ROUNDING) / facts.n + _lost(facts) * math.sqrt(largest)
+    lost = 2 * mean_error(facts.n, facts.p + 1)
+    return math.sqrt(distance) * (1 + ROUNDING) / facts.n + lost * math.sqrt(largest)
 
 
 def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
@@ -190,13 +191,8 @@ def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
     """
     k = len(facts.columns_of("number"))
     ends = [2.0] * k + [1.0] * k
-    lost = _lost(facts)
-    return tuple(Block(1, end * (1 + _ROUNDING) / facts.n + lost) for end in ends)
-
-
-def _lost(facts: ScaleFacts) -> float:
-    """Bound twice the error of a mean of numbers up to 1."""
-    return 4 * additions(facts.n, facts.p + 1) * _UNIT
+    lost = 2 * mean_error(facts.n, facts.p + 1)
+    return tuple(Block(1, end * (1 + ROUNDING) / facts.n + lost) for end in ends)
 
 
 def calibrate_scale(facts: ScaleFacts, target: Promise) -> ScaleCalibration:

@@ -75,7 +75,7 @@ def restore_guarantee(entry: entries.GuaranteeEntry | entries.SharedEntry, where
 
 
 def _restore_target(entry: entries.GuaranteeEntry | entries.SharedEntry, where: str) -> Guarantee:
-    """A guarantee that noise is made for, which is one that a fit takes."""
+    """The guarantee for which noise was calibrated; it must be one that a fit accepts."""
     target = restore_guarantee(entry, where)
     if not isinstance(target, NonPrivate):
         with named(where):
@@ -208,7 +208,9 @@ def restore_scale(entry: ScaleEntry, spec: DesignSpec, problem: Problem) -> Scal
     values = np.array([*entry.means, *entry.squares], dtype=np.float64)
     if np.any(np.fmod(values, entry.grid)):
         raise ReleaseFileError("scale takes multiples of the grid")
-    if np.any(np.abs(values) > shape.weight + _FARTHEST * math.sqrt(found.noise.variances.max())):
+    largest = max(1.0, *(group.largest for group in facts.groups))
+    most = shape.weight * largest**2 + _FARTHEST * math.sqrt(found.noise.variances.max())
+    if np.any(np.abs(values) > most):
         raise ReleaseFileError("scale takes numbers that rows and noise can make")
     return ScaleRelease(values, found)
 
