@@ -20,7 +20,14 @@ from privatelr.design import (
     standardise,
     warn_of_doubts,
 )
-from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    PrivacyWarning,
+    SchemaError,
+    require_choice,
+    require_number,
+)
 from privatelr.mechanisms import (
     release_scale,
     require_below_one_record,
@@ -41,7 +48,7 @@ if TYPE_CHECKING:
 
 
 Fitted = TypeVar("Fitted")
-DoScale = bool | Literal["private"]
+DoScale = bool | Literal["private"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ class Method(Generic[Fitted]):
         not released.
     moments : callable or None
         Takes n and that plan; returns public facts about the moments that standardise the rows.
+    if_worth_it : bool
+        Whether the scale is left out where the plan cannot have it or its noise is too large.
     """
 
     fit: Callable[..., Fitted]
@@ -81,6 +90,7 @@ class Method(Generic[Fitted]):
     by_entries: bool = False
     standard: Callable[[Any, int], Any] | None = None
     moments: Callable[[int, Any], Any] | None = None
+    if_worth_it: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +117,8 @@ def read_options(
     """Check the choices of a call; raises `ArgumentError`."""
     why = "; records may not be dropped, because n is public"
     require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
-    if not isinstance(do_scale, bool):
-        takes = "; it takes True and False, too"
+    if do_scale is not None and not isinstance(do_scale, bool):
+        takes = "; it takes None, True and False, too"
         require_choice(ArgumentError, "do_scale", do_scale, ("private",), takes)
     if projection_width(rp_dim, 1) and isinstance(do_scale, str):
         raise ArgumentError("rp_dim: rows whose scale is released cannot be projected, too.")
@@ -117,13 +127,6 @@ def read_options(
     account, replayed = read_account(ledger), read_seed(seed, "noise", "fit", stacklevel=5)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Options(randomness, account, int(verbosity), threshold, do_scale, rp_dim)
-
-
-def constant_of(intercept_scale: float | None, do_scale: Any) -> float:
-    """Return the constant in the intercept column; standardised rows are shorter (scale.md 3)."""
-    if intercept_scale is not None:
-        return intercept_scale
-    return 0.25 if isinstance(do_scale, str) and do_scale == "private" else 0.5
 
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
@@ -149,13 +152,10 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
         guarantee = void("scaled by the data")
     if not guarantee.is_private:
         charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
-    declared = spec = _projected(_scaled(spec, data, options), options, n)
-    if method.standard is not None:
-        spec = method.standard(declared, n)
+    declared = _projected(_scaled(spec, data, options), options, n)
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
-    further = () if method.moments is None else (method.moments(n, spec),)
-    calibration = method.calibrate(method.facts(n, spec), *further)
+    spec, calibration = _calibrated(method, declared, n)
     warn_of_doubts(spec, data.batch, schema, stacklevel=4)
     if options.verbose:
         print(calibration)
@@ -164,7 +164,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     draws = method.draw(calibration, options.randomness)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         scale = None
-        if method.standard is not None:
+        if spec is not declared:
             first, _ = data.rows(declared, bar=options.verbose > 0)
             scale = release_scale(first, calibration.scale, draws.scale)
             spec = standardise(spec, *scale_map(scale))
@@ -180,6 +180,21 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
             release = replace(release, scale=scale)
         diagnostics = diagnose(rows, release.coef, method.loss, spec, tally) if scored else None
     return method.fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
+
+
+def _calibrated(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any]:
+    """Plan the rows and calibrate; the rows stay as declared if their scale is not released."""
+    if method.standard is not None and method.moments is not None:
+        try:
+            spec = method.standard(declared, n)
+            found = method.calibrate(method.facts(n, spec), method.moments(n, spec))
+        except (SchemaError, GuaranteeError):  # no column to scale, or a price that is too small
+            if not method.if_worth_it:
+                raise
+        else:
+            if not method.if_worth_it or found.scale.is_worth_it:
+                return spec, found
+    return declared, method.calibrate(method.facts(n, declared))
 
 
 def charge(

@@ -12,7 +12,7 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, doubts, plan_standard
 from privatelr.errors import ArgumentError, SchemaError, show
-from privatelr.fitting import Method, Options, constant_of, fit, read_options
+from privatelr.fitting import Method, Options, fit, read_options
 from privatelr.mechanisms import (
     Problem,
     Request,
@@ -54,7 +54,7 @@ def dplr(
     spend: Mapping[str, float] | str | None = None,
     ledger: Account | None = None,
     threshold: float | str = "fixed",
-    do_scale: bool | str = False,
+    do_scale: bool | str | None = None,
     rp_dim: int = 0,
     analysis: str | None = None,
     on_small_lambda: str = "increase",
@@ -163,9 +163,8 @@ def dplr(
     """
     found = find_loss("logistic")
     source = read_data(formula, data, target)
-    constant = constant_of(intercept_scale, do_scale)
-    schema = declare_schema(bounds, levels, row_norm, constant)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    schema = declare_schema(bounds, levels, row_norm, request.constant(intercept_scale))
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
     return fit(_perturbation(found, request, solver, schema, options), source, schema, options)
 
@@ -179,7 +178,7 @@ def dpsvm(
     op: bool = True,
     *,
     h: float = 0.5,
-    loss: str = "huber",
+    loss: str | None = None,
     target: str | int | None = None,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
@@ -189,7 +188,7 @@ def dpsvm(
     spend: Mapping[str, float] | str | None = None,
     ledger: Account | None = None,
     threshold: float | str = "fixed",
-    do_scale: bool | str = False,
+    do_scale: bool | str | None = None,
     rp_dim: int = 0,
     analysis: str | None = None,
     on_small_lambda: str = "increase",
@@ -245,11 +244,10 @@ def dpsvm(
     *Assumed public*: n, names, types, declared bounds and levels, and every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
-    found = find_hinge(loss, h)
     source = read_data(formula, data, target)
-    constant = constant_of(intercept_scale, do_scale)
-    schema = declare_schema(bounds, levels, row_norm, constant)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    found = find_hinge(loss, h, as_published=request.is_published)
+    schema = declare_schema(bounds, levels, row_norm, request.constant(intercept_scale))
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
     return fit(_perturbation(found, request, solver, schema, options), source, schema, options)
 
@@ -342,5 +340,15 @@ def _perturbation(
 
     calibrate, release = partial(calibrate_all, request), partial(release_all, solver=solver)
     method = Method(Fit, loss, target, facts, calibrate, draw_all, release)
-    released = options.do_scale == "private" and not isinstance(target, NonPrivate)
-    return replace(method, standard=standard, moments=moments) if released else method
+    match options.do_scale:
+        case "private":
+            released = not isinstance(target, NonPrivate)
+        case None:
+            plain = schema.row_norm is None and options.rp_dim == 0
+            released = request.pays_for_scale or (request.may_scale and plain)
+        case _:
+            released = False
+    if not released:
+        return method
+    optional = options.do_scale is None and not request.pays_for_scale
+    return replace(method, standard=standard, moments=moments, if_worth_it=optional)

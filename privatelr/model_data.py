@@ -71,7 +71,7 @@ class FrameData:
         """Plan rows whose entries are bounded."""
         return self.plan(schema)
 
-    def require_plain(self, *, do_scale: bool | str, rp_dim: int) -> None:
+    def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         """Refuse R's options for frames if the data is not a frame; raises `ArgumentError`."""
 
     def require_scores(self, cut: float | str) -> bool:
@@ -114,7 +114,7 @@ class MatrixData(FrameData):
     def plan_entries(self, schema: Schema) -> EntryBoundedMatrix:
         return plan_matrix(self.text, self.batch, self.matrix.shape[1], schema)
 
-    def require_plain(self, *, do_scale: bool | str, rp_dim: int) -> None:
+    def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale or rp_dim:
             raise ArgumentError(
                 "do_scale, rp_dim: a sparse matrix is neither scaled nor projected."
@@ -139,7 +139,7 @@ class DaskData(FrameData):
     def __len__(self) -> int:
         return len(self.table)
 
-    def require_plain(self, *, do_scale: bool | str, rp_dim: int) -> None:
+    def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale is True:
             raise ArgumentError(
                 "do_scale=True takes data in memory; declare bounds= for a Dask collection."

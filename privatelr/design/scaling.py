@@ -77,7 +77,7 @@ def _group(term: Term) -> ColumnGroup:
 
 
 def plan_standard(
-    spec: DesignSpec, *, pure: bool, length: float, unit: bool, intercept_scale: float
+    spec: Any, *, pure: bool, length: float, unit: bool, intercept_scale: float
 ) -> DesignSpec:
     """Plan rows of standardised columns, before their moments are released (scale.md 1 and 2).
 
@@ -98,6 +98,8 @@ def plan_standard(
     SchemaError
         If a term has no bounds, or if there is no column whose scale is released.
     """
+    if not isinstance(spec, DesignSpec):
+        raise SchemaError("do_scale='private': takes columns with names, and a matrix has none.")
     if spec.unbounded:
         raise SchemaError(
             f"do_scale='private': takes bounds= for every variable, and {spec.unbounded[0]!r} has "

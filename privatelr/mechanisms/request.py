@@ -96,6 +96,8 @@ _TAKES = (
 _NEARLY = 1e-9
 """Largest difference between a sum of shares and 1 that is taken for rounding."""
 ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
+USUAL_SPENDS: tuple[Spend, ...] = ("inference", ALL_FOR_COEFFICIENTS)
+"""Without shares of one's own; the scale of the columns takes its usual share out of these."""
 
 
 def read_spend(spend: Any) -> Spend:
@@ -190,7 +192,7 @@ def shares_of(
     GuaranteeError
         If the scale is to be released and has no share, or has one and is not.
     """
-    usual = spend == "inference" or spend == ALL_FOR_COEFFICIENTS
+    usual = spend in USUAL_SPENDS
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
     if scaled and usual:
         rest = 1 - privacy.exact(SHARE_OF_SCALE)
@@ -258,6 +260,28 @@ class Request:
     on_small_lambda: SmallLambda
     spend: Spend = ALL_FOR_COEFFICIENTS
     kinds: tuple[type[Any], ...] = ()
+
+    @property
+    def is_published(self) -> bool:
+        """Whether a published analysis or the plain fit is asked for, whose defaults stay."""
+        return self.analysis == "cms11" or not self.target.is_private
+
+    @property
+    def pays_for_scale(self) -> bool:
+        """Whether the scale of the columns has a share of the price of its own."""
+        named = () if self.spend == "inference" else self.spend
+        return self.target.is_private and "scale" in dict(named)
+
+    @property
+    def may_scale(self) -> bool:
+        """Whether the usual shares leave something to the scale, if it is worth it."""
+        return self.spend in USUAL_SPENDS and not self.is_published
+
+    def constant(self, intercept_scale: float | None) -> float:
+        """Return the constant in the intercept column, by default a small one (scale.md 3)."""
+        if intercept_scale is not None:
+            return intercept_scale
+        return 0.5 if self.is_published else 0.25
 
 
 def read_request(

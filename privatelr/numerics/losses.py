@@ -276,6 +276,11 @@ def find_loss(name: str, **parameters: Any) -> Loss:
     return found
 
 
-def find_hinge(name: Any, h: Any) -> Loss:
-    """A loss of a support vector machine, of width h; raises `ArgumentError`."""
+def find_hinge(name: Any, h: Any, *, as_published: bool = False) -> Loss:
+    """A loss of a support vector machine, of width h; raises `ArgumentError`.
+
+    Softplus by default, which has less noise, or the published Huber loss.
+    """
+    if name is None:
+        name = "huber" if as_published else "softplus"
     return find_loss(require_choice(ArgumentError, "loss", name, HINGES), h=h)
