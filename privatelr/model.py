@@ -105,8 +105,8 @@ def dplr(
         with bounds stay unchanged. If all columns have bounds or none has, the limit is on the
         length of all covariates of a row.
     intercept_scale : float, optional
-        Constant in the intercept column of the design, by default 0.5. The intercept is penalised
-        too. With ``do_scale="private"`` it is by default 0.25, in lengths of a row.
+        Constant in the intercept column of the design, by default 0.5, or 0.25 lengths of a row if
+        the scale of the columns is released. The intercept is penalised, too.
     spend : mapping or str, optional
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
@@ -164,7 +164,7 @@ def dplr(
     found = find_loss("logistic")
     source = read_data(formula, data, target)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
-    schema = declare_schema(bounds, levels, row_norm, request.constant(intercept_scale))
+    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
     return fit(_perturbation(found, request, solver, schema, options), source, schema, options)
 
@@ -247,7 +247,7 @@ def dpsvm(
     source = read_data(formula, data, target)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     found = find_hinge(loss, h, as_published=request.is_published)
-    schema = declare_schema(bounds, levels, row_norm, request.constant(intercept_scale))
+    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
     return fit(_perturbation(found, request, solver, schema, options), source, schema, options)
 
@@ -261,7 +261,7 @@ def check(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
-    intercept_scale: float = 0.5,
+    intercept_scale: float | None = None,
 ) -> DataCheck:
     """Count the values that a fit would use; the result is not private, and for the analyst only.
 

@@ -199,7 +199,7 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
     if unbounded and schema.row_norm is None:
         require_boundable(variables, factors)
-    intercept = schema.intercept_scale if columns.has_intercept else None
+    intercept = schema.constant if columns.has_intercept else None
     made = (formula, variables, response, factors, columns, bound, source, unbounded, intercept)
     return DesignSpec(*made, unbounded_norm=unbounded_norm)
 

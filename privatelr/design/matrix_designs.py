@@ -145,7 +145,7 @@ def describe_numbered(
     expression = parse_expression(tokenize(quote(name)))
     response = plan_response(expression, variables)
     formula = Formula(f"{expression.label} ~ X1 + ... + X{p}", expression, (), ())
-    return formula, variables, response, NumberedColumns(p), schema.intercept_scale
+    return formula, variables, response, NumberedColumns(p), schema.constant
 
 
 def read_matrix_labels(spec: NumberedSpec, batch: Batch) -> FloatArray:

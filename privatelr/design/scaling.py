@@ -77,7 +77,7 @@ def _group(term: Term) -> ColumnGroup:
 
 
 def plan_standard(
-    spec: Any, *, pure: bool, length: float, unit: bool, intercept_scale: float
+    spec: Any, *, pure: bool, length: float, unit: bool, intercept_scale: float | None
 ) -> DesignSpec:
     """Plan rows of standardised columns, before their moments are released (scale.md 1 and 2).
 
@@ -90,8 +90,9 @@ def plan_standard(
         The bound on a row, in lengths of a typical one.
     unit : bool
         Whether rows are brought to that length whatever it was.
-    intercept_scale : float
-        The constant in the intercept column, over `length` unless the promise is pure.
+    intercept_scale : float or None
+        The constant in the intercept column, over `length` unless the promise is pure; by default
+        0.25, because standardised rows are shorter than declared ones (scale.md 3).
 
     Raises
     ------
@@ -112,7 +113,7 @@ def plan_standard(
             f"do_scale='private': takes a {needed}, and there is none; leave do_scale=False."
         )
     centred = columns.has_intercept and not worth_sparse(spec)
-    constant = intercept_scale * (1.0 if pure else length)
+    constant = (0.25 if intercept_scale is None else intercept_scale) * (1.0 if pure else length)
     intercept = constant if columns.has_intercept else None
     bound, blocks = length, tuple[Block, ...]()
     if pure:

@@ -277,12 +277,6 @@ class Request:
         """Whether the usual shares leave something to the scale, if it is worth it."""
         return self.spend in USUAL_SPENDS and not self.is_published
 
-    def constant(self, intercept_scale: float | None) -> float:
-        """Return the constant in the intercept column, by default a small one (scale.md 3)."""
-        if intercept_scale is not None:
-            return intercept_scale
-        return 0.5 if self.is_published else 0.25
-
 
 def read_request(
     eps: Any, delta: Any, spend: Any, lambda_: Any, op: Any, analysis: Any, on_small_lambda: Any

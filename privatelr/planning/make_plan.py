@@ -110,7 +110,7 @@ def plan(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
-    intercept_scale: float = 0.5,
+    intercept_scale: float | None = None,
     lambda_: float | str | None = None,
     op: bool = True,
     spend: Mapping[str, float] | str | None = "inference",

@@ -37,21 +37,26 @@ class Schema:
     row_norm : float or None
         Largest Euclidean length, without the intercept: of the columns without bounds together
         or, if all columns have bounds or none has, of all covariates.
-    intercept_scale : float
-        The constant in the intercept column of the design (privacy.md 2.2).
+    intercept_scale : float or None
+        The constant in the intercept column of the design (privacy.md 2.2); None for the usual one.
     """
 
     bounds: Mapping[str, Interval] = field(default_factory=dict)
     levels: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
     row_norm: float | None = None
-    intercept_scale: float = 0.5
+    intercept_scale: float | None = None
+
+    @property
+    def constant(self) -> float:
+        """The constant in the intercept column of rows in scaled units."""
+        return 0.5 if self.intercept_scale is None else self.intercept_scale
 
 
 def declare_schema(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
-    intercept_scale: float = 0.5,
+    intercept_scale: float | None = None,
 ) -> Schema:
     """Check the declarations of the user and return them as a `Schema`.
 
@@ -70,8 +75,9 @@ def declare_schema(
             )
     if row_norm is not None:
         row_norm = _length("row_norm", row_norm)
-    scale = _length("intercept_scale", intercept_scale)
-    return Schema(declared_bounds, declared_levels, row_norm, scale)
+    if intercept_scale is not None:
+        intercept_scale = _length("intercept_scale", intercept_scale)
+    return Schema(declared_bounds, declared_levels, row_norm, intercept_scale)
 
 
 def _length(name: str, value: Any) -> float:
