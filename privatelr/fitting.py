@@ -105,6 +105,17 @@ class Options:
     rp_dim: int = 0
 
 
+def read_do_scale(do_scale: Any, rp_dim: Any) -> DoScale:
+    """Check how rows are to be scaled; raises `ArgumentError`."""
+    if do_scale is not None and not isinstance(do_scale, bool):
+        takes = "; it takes None, True and False, too"
+        require_choice(ArgumentError, "do_scale", do_scale, ("private",), takes)
+    if projection_width(rp_dim, 1) and isinstance(do_scale, str):
+        raise ArgumentError("rp_dim: rows whose scale is released cannot be projected, too.")
+    found: DoScale = do_scale
+    return found
+
+
 def read_options(
     na_action: Any,
     seed: Any,
@@ -117,16 +128,12 @@ def read_options(
     """Check the choices of a call; raises `ArgumentError`."""
     why = "; records may not be dropped, because n is public"
     require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
-    if do_scale is not None and not isinstance(do_scale, bool):
-        takes = "; it takes None, True and False, too"
-        require_choice(ArgumentError, "do_scale", do_scale, ("private",), takes)
-    if projection_width(rp_dim, 1) and isinstance(do_scale, str):
-        raise ArgumentError("rp_dim: rows whose scale is released cannot be projected, too.")
+    scaling = read_do_scale(do_scale, rp_dim)
     shown = int(verbose) if isinstance(verbose, bool) else verbose
     verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
     account, replayed = read_account(ledger), read_seed(seed, "noise", "fit", stacklevel=5)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
-    return Options(randomness, account, int(verbosity), threshold, do_scale, rp_dim)
+    return Options(randomness, account, int(verbosity), threshold, scaling, rp_dim)
 
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
@@ -155,7 +162,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     declared = _projected(_scaled(spec, data, options), options, n)
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
-    spec, calibration = _calibrated(method, declared, n)
+    spec, calibration = calibrated(method, declared, n)
     warn_of_doubts(spec, data.batch, schema, stacklevel=4)
     if options.verbose:
         print(calibration)
@@ -182,8 +189,11 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     return method.fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 
-def _calibrated(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any]:
-    """Plan the rows and calibrate; the rows stay as declared if their scale is not released."""
+def calibrated(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any]:
+    """Plan the rows and calibrate; takes no data.
+
+    Rows whose scale is not released stay as declared.
+    """
     if method.standard is not None and method.moments is not None:
         try:
             spec = method.standard(declared, n)

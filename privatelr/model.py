@@ -12,7 +12,7 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, doubts, plan_standard
 from privatelr.errors import ArgumentError, SchemaError, show
-from privatelr.fitting import Method, Options, fit, read_options
+from privatelr.fitting import DoScale, Method, fit, read_options
 from privatelr.mechanisms import (
     Problem,
     Request,
@@ -105,8 +105,9 @@ def dplr(
         with bounds stay unchanged. If all columns have bounds or none has, the limit is on the
         length of all covariates of a row.
     intercept_scale : float, optional
-        Constant in the intercept column of the design, by default 0.5, or 0.25 lengths of a row if
-        the scale of the columns is released. The intercept is penalised, too.
+        Constant in the intercept column of the design, by default 0.5. The intercept is penalised,
+        too. If the scale of the columns is released it is by default 1 under pure epsilon, and
+        otherwise 0.25, in lengths of a row.
     spend : mapping or str, optional
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
@@ -166,7 +167,8 @@ def dplr(
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
-    return fit(_perturbation(found, request, solver, schema, options), source, schema, options)
+    method = perturbation(found, request, schema, options.do_scale, options.rp_dim, solver)
+    return fit(method, source, schema, options)
 
 
 @suggests_arguments
@@ -249,7 +251,8 @@ def dpsvm(
     found = find_hinge(loss, h, as_published=request.is_published)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
-    return fit(_perturbation(found, request, solver, schema, options), source, schema, options)
+    method = perturbation(found, request, schema, options.do_scale, options.rp_dim, solver)
+    return fit(method, source, schema, options)
 
 
 @suggests_arguments
@@ -311,8 +314,13 @@ def check(
     return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.batch, schema)))
 
 
-def _perturbation(
-    loss: Loss, request: Request, solver: Any, schema: Schema, options: Options
+def perturbation(
+    loss: Loss,
+    request: Request,
+    schema: Schema,
+    do_scale: DoScale,
+    rp_dim: int = 0,
+    solver: Any = Newton(),
 ) -> Method[Fit]:
     """Set up objective or output perturbation; refuses choices that no theorem covers."""
     if not callable(solver) or isinstance(solver, type):
@@ -340,15 +348,15 @@ def _perturbation(
 
     calibrate, release = partial(calibrate_all, request), partial(release_all, solver=solver)
     method = Method(Fit, loss, target, facts, calibrate, draw_all, release)
-    match options.do_scale:
+    match do_scale:
         case "private":
             released = not isinstance(target, NonPrivate)
         case None:
-            plain = schema.row_norm is None and options.rp_dim == 0
+            plain = schema.row_norm is None and rp_dim == 0
             released = request.pays_for_scale or (request.may_scale and plain)
         case _:
             released = False
     if not released:
         return method
-    optional = options.do_scale is None and not request.pays_for_scale
+    optional = do_scale is None and not request.pays_for_scale
     return replace(method, standard=standard, moments=moments, if_worth_it=optional)

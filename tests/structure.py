@@ -80,13 +80,13 @@ def journey(call):
 
 
 def one_fit():
-    """The first fit of README, after imports."""
+    """The first fit of README, after imports, without its first stage."""
     from privatelr import dplr, load_dataset, load_schema
 
     data, public = load_dataset("anes96"), load_schema("anes96")
 
     def fit():
-        dplr("vote ~ age + selfLR", data, eps=1.0, **public)
+        dplr("vote ~ age + selfLR", data, eps=1.0, do_scale=False, **public)
 
     fit()
     return fit

@@ -202,8 +202,10 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
         raise ArgumentError(f"--{option} goes with --model svm.")
     found = given(chosen, "eps", "delta", "spend", "lambda_", "seed", "analysis", "h", "loss")
     found["op"] = not chosen.output_perturbation
+    if chosen.do_scale is not None:
+        found["do_scale"] = chosen.do_scale == "private" and "private"
     if chosen.model == "svm":
-        find_hinge(found.get("loss", "huber"), found.get("h", 0.5))
+        find_hinge(found.get("loss"), found.get("h", 0.5))
     try:
         if chosen.rho is not None:
             found["eps"] = ZCDP(chosen.rho)
@@ -339,7 +341,7 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
     found = read_arguments(chosen)
     if chosen.model == "svm":
-        found.setdefault("loss", "huber")
+        found.setdefault("loss", "softplus")
     found |= read_declarations(chosen) | given(chosen, "balance", "spread", "c_index")
     if chosen.pilot is None:
         return found

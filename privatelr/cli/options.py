@@ -141,7 +141,7 @@ _DECLARED = (
     "what is public about the table",
     "--schema --bounds --levels --row-norm --intercept-scale",
 )
-_PROMISE = "--eps|--rho --delta --spend"
+_PROMISE = "--eps|--rho --delta --spend --do-scale"
 _MODEL = (
     "what is fitted, and how",
     "--model --loss --h --lambda --output-perturbation --analysis",
@@ -192,6 +192,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--levels": {"metavar": "NAME=A,B", "type": _levels, "action": "append", "default": []},
     "--spend": {"metavar": "SHARES", "type": _spend},
     "plan --spend": {"metavar": "SHARES", "type": _spend, "default": "inference"},
+    "--do-scale": {"choices": ("private", "no")},
     "--seed": {"metavar": "N", "type": _seed},
     "--model": {"choices": ("logistic", "svm"), "default": "logistic"},
     "--loss": {"choices": HINGES},
@@ -227,18 +228,22 @@ _HELP = {
     "--bounds": "limits of a numeric column, as in age=18:90; may be repeated",
     "--levels": "levels of a column of text, the reference first, as in smoker=no,yes; quoted as "
     "in CSV where a level has a comma; may be repeated",
-    "--row-norm": "limit to the length of a row of covariates",
-    "--intercept-scale": "constant in the intercept column; default 0.5",
+    "--row-norm": "limit to the length of a row of covariates; with --do-scale private in lengths "
+    "of a typical row",
+    "--intercept-scale": "constant in the intercept column; default 0.5, and for scaled rows 1 if "
+    "epsilon is pure, else 0.25",
     "--eps": "epsilon; default 1; 0 is the plain fit",
     "audit --eps": "epsilon of the claims, from 0.01 to 10; default 1",
     "--rho": "zero-concentrated privacy instead",
     "--delta": "delta beside epsilon, far below 1/n; default 0",
     "--spend": f"{_SPEND}the coefficients alone",
     "plan --spend": f"{_SPEND}inference",
+    "--do-scale": "whether rows are centred and scaled by means and second moments that are "
+    "released first, for a tenth of the promise; by default where their noise is small",
     "--seed": "repeat the noise of this whole number; for tests: the output is then not private",
     "fit --seed": "repeats the noise, for tests; voids the guarantee",
     "--model": "default: logistic",
-    "--loss": "hinge of the svm; default huber",
+    "--loss": "hinge of the svm; default softplus",
     "--h": "bend of the hinge; default 0.5",
     "--lambda": f"penalty: a number, or a rule, one of {_RULES}; default auto",
     "--output-perturbation": "add the noise to the result; by default it is added to the objective",

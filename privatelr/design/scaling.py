@@ -91,8 +91,9 @@ def plan_standard(
     unit : bool
         Whether rows are brought to that length whatever it was.
     intercept_scale : float or None
-        The constant in the intercept column, over `length` unless the promise is pure; by default
-        0.25, because standardised rows are shorter than declared ones (scale.md 3).
+        The constant in the intercept column, over `length` unless the promise is pure. By default
+        0.25, because standardised rows are short (scale.md 3); or 1 if it is pure, where a block
+        of its own makes no row longer, and a smaller constant is penalised more.
 
     Raises
     ------
@@ -113,7 +114,8 @@ def plan_standard(
             f"do_scale='private': takes a {needed}, and there is none; leave do_scale=False."
         )
     centred = columns.has_intercept and not worth_sparse(spec)
-    constant = (0.25 if intercept_scale is None else intercept_scale) * (1.0 if pure else length)
+    usual = 1.0 if pure else 0.25
+    constant = (usual if intercept_scale is None else intercept_scale) * (1.0 if pure else length)
     intercept = constant if columns.has_intercept else None
     bound, blocks = length, tuple[Block, ...]()
     if pure:

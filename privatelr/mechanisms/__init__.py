@@ -38,12 +38,13 @@ from privatelr.mechanisms.request import (
     read_spend,
     read_target,
     require_below_one_record,
-    usual_shares,
+    shares_of,
     warn_of_large_delta,
     warn_of_one_record,
 )
 from privatelr.mechanisms.scale_release import (
     ScaleRelease,
+    mean_squares,
     release_scale,
     scale_map,
     scale_moments,

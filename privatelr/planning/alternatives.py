@@ -11,7 +11,7 @@ import numpy as np
 
 from privatelr import privacy
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import USUAL_DELTA, Request, usual_shares
+from privatelr.mechanisms import USUAL_DELTA, Request, read_spend, shares_of
 from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, intervals, simulate
 from privatelr.planning.study import Study, rows_of
 from privatelr.types import FloatArray, Placement
@@ -79,10 +79,9 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
     found = []
     chosen = _outcome(study)
     lambda_ = chosen.sim.problem.lambda_
-    for title, request in _variations(study, chosen.sim):
-        varied = replace(study, request=request)
+    for title, varied in _variations(study, chosen.sim):
         try:
-            outcome = chosen if request is study.request else _outcome(varied)
+            outcome = chosen if varied is study else _outcome(varied)
         except GuaranteeError:  # no guarantee is proven for it, or no noise is large enough
             continue
         calibration = outcome.sim.stages.coefficients
@@ -91,9 +90,9 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
             continue
         row = StudyAlternative(
             title=title,
-            guarantee=str(request.target),
+            guarantee=str(varied.request.target),
             placement=calibration.placement if calibration.noise.scale else "none",
-            coefficients=share_of_coefficients(varied),
+            coefficients=share_of_coefficients(varied, outcome.sim),
             lambda_=calibration.problem.lambda_,
             noise_scale=calibration.noise.scale,
             privacy_sd=_ratio(outcome.privacy_sd, chosen.privacy_sd),
@@ -122,19 +121,25 @@ def _ratio(of: FloatArray, over: FloatArray) -> float:
         return float(np.exp(np.mean(np.log(of / over))))
 
 
-def share_of_coefficients(study: Study) -> float:
+def share_of_coefficients(study: Study, sim: Simulator) -> float:
     """The share of the guarantee that the coefficients spend."""
-    spend = study.request.spend
-    shares = usual_shares(study.request.target, study.loss) if spend == "inference" else dict(spend)
-    return shares["coefficients"]
+    request, scaled = study.request, sim.stages.scale is not None
+    return shares_of(request.target, request.spend, study.loss, scaled=scaled)["coefficients"]
 
 
-def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
-    """The plan, and requests that differ from it in one argument, or in guarantee and placement."""
-    request = study.request
-    yield "this plan", request
-    if not request.target.is_private:
+def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Study]]:
+    """The plan, and studies that differ from it in one argument, or in guarantee and placement."""
+    yield "this plan", study
+    if not study.request.target.is_private:
         return
+    if sim.stages.scale is not None and not study.request.pays_for_scale:
+        yield "do_scale=False", replace(study, do_scale=False)
+    for title, request in _requests(study, sim):
+        yield title, replace(study, request=request)
+
+
+def _requests(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
+    request = study.request
     other: Placement = "output" if request.placement == "objective" else "objective"
     targets = list(_other_targets(request.target))
     for title, target in targets:
@@ -142,15 +147,27 @@ def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
     yield f"{other} perturbation", replace(request, placement=other)
     for title, target in targets:
         yield f"{other} perturbation, {title}", replace(request, target=target, placement=other)
-    for share in _SHARES if sim.stages.moments is not None else ():
-        if not math.isclose(share, share_of_coefficients(study), rel_tol=_SAME):
-            rest = round(1 - share, 6)
-            shares = (("coefficients", share), ("inference", rest))
-            yield f"shares {share:g} and {rest:g}", replace(request, spend=shares)
+    for shares in _other_shares(study, sim) if sim.stages.moments is not None else ():
+        named = ", ".join(f"{share:g}" for share in shares.values())
+        title = f"shares {' and '.join(named.rsplit(', ', 1))}"
+        yield title, replace(request, spend=read_spend(shares))
     for rule in ("auto", "free"):
         yield f"lambda by the rule {rule!r}", replace(request, lambda_=rule)
     plain = privacy.NonPrivate("none: for comparison")
     yield "no privacy, the same lambda", replace(request, target=plain, lambda_=sim.problem.lambda_)
+
+
+def _other_shares(study: Study, sim: Simulator) -> Iterator[dict[str, float]]:
+    """Other divisions between coefficients and inference; the scale keeps its share."""
+    scaled = sim.stages.scale is not None
+    shares = shares_of(study.request.target, study.request.spend, study.loss, scaled=scaled)
+    scale = {"scale": shares["scale"]} if scaled else {}
+    left = 1 - sum(scale.values())
+    for share in _SHARES:
+        if not math.isclose(share, shares["coefficients"] / left, rel_tol=_SAME):
+            parts = {"coefficients": share * left, "inference": (1 - share) * left}
+            rounded = {name: round(part, 6) for name, part in parts.items()}
+            yield scale | rounded
 
 
 def _other_targets(target: privacy.Guarantee) -> Iterator[tuple[str, privacy.Guarantee]]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from privatelr import inference, mechanisms
 from privatelr.audit.density.exact import hessian, minimisers
 from privatelr.audit.density.pairs import SignedRows
+from privatelr.design import DesignSpec, standardise
+from privatelr.fitting import calibrated
 from privatelr.inference import PUBLIC_SEED, Mode
 from privatelr.planning.study import Study
 from privatelr.privacy.noise import NoiseLaw, draw_many
@@ -84,6 +86,8 @@ class Simulator:
 
     Attributes
     ----------
+    spec : DesignSpec
+        The rows of a fit, standardised if it releases the scale of the columns.
     stages : StagedCalibration
         The calibration of a fit.
     data : SignedRows
@@ -95,6 +99,7 @@ class Simulator:
         H, the second derivative of the mean objective at the minimiser, with the penalty.
     """
 
+    spec: DesignSpec
     stages: mechanisms.StagedCalibration
     data: SignedRows
     units: FloatArray
@@ -108,12 +113,21 @@ class Simulator:
 
 
 def simulate(study: Study) -> Simulator:
-    """Calibrate a study as a fit would, and compute its minimiser without noise."""
-    stages = mechanisms.calibrate_all(study.request, study.facts)
-    problem, data = stages.coefficients.problem, study.records
+    """Calibrate a study as a fit would, and compute its minimiser without noise.
+
+    Rows are standardised by moments without noise, which a fit releases only where it is small.
+    """
+    spec, stages = calibrated(study.method, study.spec, study.n)
+    if stages.scale is not None:
+        rows = study.population.rows(study.spec)
+        moments = mechanisms.mean_squares(rows, stages.scale)
+        scale = mechanisms.ScaleRelease(moments, stages.scale)
+        spec = standardise(spec, *mechanisms.scale_map(scale))
+    shares = study.population.signed(spec)
+    problem, data = stages.coefficients.problem, replace(shares, counts=study.n * shares.counts)
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
     curvature = hessian(data, problem, centre)[0] / problem.n
-    return Simulator(stages, data, study.spec.user_rows(), centre[0], curvature)
+    return Simulator(spec, stages, data, spec.user_rows(), centre[0], curvature)
 
 
 def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:

@@ -12,8 +12,10 @@ from privatelr import errors
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, plan_design
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
+from privatelr.fitting import read_do_scale
 from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
+from privatelr.model import perturbation
 from privatelr.numerics import LOSSES, find_hinge, find_loss
 from privatelr.planning import forecast
 from privatelr.planning.needed_records import EACH, LARGEST_N
@@ -114,6 +116,7 @@ def plan(
     lambda_: float | str | None = None,
     op: bool = True,
     spend: Mapping[str, float] | str | None = "inference",
+    do_scale: bool | str | None = None,
     loss: str = "logistic",
     h: float | None = None,
     analysis: str | None = None,
@@ -142,6 +145,9 @@ def plan(
         that would show its type. The response needs no declaration.
     spend : mapping or str, optional
         The same as for `dplr`, but with the default ``"inference"``; None means coefficients alone.
+    do_scale : str or bool, optional
+        The same as for `dplr`, except True, which reads the data. Whether the scale of the columns
+        is worth its price is public.
     loss : {"logistic", "huber", "softplus"}
         The loss of `dplr`, or one of `dpsvm`.
     h : float, optional
@@ -178,6 +184,9 @@ def plan(
     """
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     find_mechanism(request)
+    scaling = read_do_scale(do_scale, 0)
+    if scaling is True:
+        raise ArgumentError("do_scale=True: it reads the data, and a plan has none.")
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     guesses = read_guesses(balance=balance, spread=spread, c_index=c_index)
     records = None if pilot is None else _read_pilot(pilot)
@@ -191,19 +200,23 @@ def plan(
     usual = _USUAL_H if h is None else h
     chosen = find_loss(loss) if loss == "logistic" else find_hinge(loss, usual)
     warn_of_one_record(request.target, int(size), stacklevel=3)
+    method = perturbation(chosen, request, schema, scaling)
+    # row_norm limits rows once they are standardised
+    declared = schema if method.standard is None else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
-        spec = generic_design(int(formula), schema)
+        spec = generic_design(int(formula), declared)
     else:
-        spec = formula_design(formula, schema, records)
-    study = Study(spec, chosen, request, int(size), population_of(spec, guesses, records))
+        spec = formula_design(formula, declared, records)
+    population = population_of(spec, guesses, records)
+    study = Study(spec, chosen, request, int(size), population, schema, scaling)
     sim = forecast.simulate(study)
     intervals = None
     if sim.stages.moments is not None:
         intervals = forecast.intervals(sim, range(len(study.terms)), EACH)
     assumptions = assumptions_of(spec, guesses, records)
-    return StudyPlan(study, sim.stages, forecast.errors(sim), intervals, assumptions)
+    return StudyPlan(study, sim.spec, sim.stages, forecast.errors(sim), intervals, assumptions)
 
 
 def _read_pilot(pilot: Any) -> Batch:

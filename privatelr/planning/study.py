@@ -15,12 +15,15 @@ from privatelr import errors
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, Variable, read_design
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError
+from privatelr.fitting import DoScale, Method
 from privatelr.inference import PUBLIC_SEED
-from privatelr.mechanisms import Problem, Request
+from privatelr.mechanisms import Request
+from privatelr.model import perturbation
 from privatelr.numerics import Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
-from privatelr.sources import Batch, as_batch, constant_column
+from privatelr.results import Fit
+from privatelr.sources import Batch, Schema, as_batch, constant_column
 from privatelr.types import FloatArray, ObjectArray
 
 _FEWEST, _PER_COLUMN = 1024, 32
@@ -73,36 +76,68 @@ def read_guesses(**given: Any) -> Guesses:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """Made-up records, or those of a public pilot.
+
+    Attributes
+    ----------
+    batch : Batch
+        Their values, all of them usable.
+    positive : ndarray of shape (m,) or None
+        The probability of the positive class; None if the batch has the classes itself.
+    """
+
+    batch: Batch
+    positive: FloatArray | None
+
+    def rows(self, spec: DesignSpec) -> DenseRows:
+        """Read them as the rows of a design."""
+        rows = read_design(spec, self.batch, DenseRows)
+        assert isinstance(rows, DenseRows)
+        return rows
+
+    def signed(self, spec: DesignSpec) -> SignedRows:
+        """Rows ``y x`` whose counts are shares that add up to 1.
+
+        Without classes each record has both, weighted by their probabilities.
+        """
+        rows = self.rows(spec)
+        if self.positive is None:
+            return SignedRows(rows.x * rows.y[:, None], np.full(rows.n, 1 / rows.n))
+        shares = np.concatenate([self.positive, 1 - self.positive]) / rows.n
+        return SignedRows(np.concatenate([rows.x, -rows.x]), shares)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Study:
     """All inputs of a forecast, none of which is private.
 
     Attributes
     ----------
     spec : DesignSpec
+        The rows in scaled units, before they are standardised.
     loss : Loss
     request : Request
     n : int
         Number of records of the study.
-    population : SignedRows
-        Made-up rows ``y x``, whose counts are shares that add up to 1.
+    population : Population
+    schema : Schema
+    do_scale : str, bool or None
+        As in `dplr`.
     """
 
     spec: DesignSpec
     loss: Loss
     request: Request
     n: int
-    population: SignedRows
+    population: Population
+    schema: Schema
+    do_scale: DoScale = None
 
     @property
-    def facts(self) -> Problem:
-        """The public facts for which a fit of this study is calibrated."""
-        spec = self.spec
-        return Problem(self.n, spec.d, self.loss, spec.radius, spec.blocks)
-
-    @property
-    def records(self) -> SignedRows:
-        """The made-up records of the population, with counts that add up to n."""
-        return replace(self.population, counts=self.n * self.population.counts)
+    def method(self) -> Method[Fit]:
+        """The mechanism of a fit."""
+        return perturbation(self.loss, self.request, self.schema, self.do_scale)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -137,12 +172,11 @@ def at_price(study: Study, price: float) -> Study:
     return replace(study, request=replace(study.request, target=replace(target, **changed)))
 
 
-def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> SignedRows:
+def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Population:
     """The population of a study: made-up records by the guesses, or those of a public pilot.
 
     Made-up columns are independent, with the guessed spread. Of a long pilot, a part is drawn with
-    a public seed. If the labels are not those of a pilot, each record has both labels, weighted by
-    their probabilities.
+    a public seed.
     """
     responses = spec.formula.response.names
     if pilot is None:
@@ -164,18 +198,14 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Si
     usable = {
         v.name: constant_column(v.levels[0] if v.levels else v.bounds[0], len(batch)) for v in blank
     }
-    rows = read_design(spec, batch.assign(usable), DenseRows)
-    assert isinstance(rows, DenseRows)
+    found = Population(batch.assign(usable), None)
+    rows = found.rows(spec)
     if pilot is not None and not np.any(rows.y):
         raise ArgumentError(
             "pilot: none of its records can be used; a pilot takes values within their bounds and "
             "levels, and none missing."
         )
-    if not missing:
-        return SignedRows(rows.x * rows.y[:, None], np.full(rows.n, 1 / rows.n))
-    positive = _positive_shares(rows.x, guesses)
-    shares = np.concatenate([positive, 1 - positive]) / rows.n
-    return SignedRows(np.concatenate([rows.x, -rows.x]), shares)
+    return replace(found, positive=_positive_shares(rows.x, guesses)) if missing else found
 
 
 def _columns(spec: DesignSpec, spread: float) -> pd.DataFrame:

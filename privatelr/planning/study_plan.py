@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
+from privatelr.design import DesignSpec
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.mechanisms import StagedCalibration
 from privatelr.numerics import describe
@@ -36,6 +37,8 @@ class StudyPlan:
     ----------
     study : Study
         The design, the request, and made-up records in place of the data.
+    spec : DesignSpec
+        The rows that a fit will have.
     calibration : StagedCalibration
         The numbers that a fit will have: noise, lambda, and the parts of the guarantee.
     errors : Errors
@@ -47,6 +50,7 @@ class StudyPlan:
     """
 
     study: Study
+    spec: DesignSpec
     calibration: StagedCalibration
     errors: Errors
     intervals: Intervals | None
@@ -175,15 +179,16 @@ class StudyPlan:
 def _document(plan: StudyPlan) -> dict[str, Any]:
     """The content of the page as a dict."""
     study, calibration = plan.study, plan.calibration.coefficients
-    intervals, moments = plan.intervals, plan.calibration.moments
+    intervals, moments, scale = plan.intervals, plan.calibration.moments, plan.calibration.scale
     return {
         "formula": study.spec.formula.text,
         "loss": describe(study.loss),
         "n": study.n,
-        "d": study.spec.d,
-        "radius": study.spec.radius,
+        "d": plan.spec.d,
+        "radius": plan.spec.radius,
         "guarantee": guarantee_json(study.request.target),
         "parts": {
+            "scale": guarantee_json(scale.target) if scale else None,
             "coefficients": guarantee_json(calibration.target),
             "inference": guarantee_json(moments.target) if moments else None,
         },
@@ -193,6 +198,7 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "noise_scale": calibration.noise.scale,
         "lambda": calibration.lambda_,
         "lambda_origin": calibration.lambda_origin,
+        "scale_mean_sd": scale.mean_sd if scale else None,
         "moments_noise_sd": moments.entry_sd if moments else None,
         "mode": intervals.mode if intervals else None,
         "noise_to_signal": intervals.noise_to_signal if intervals else None,
@@ -233,17 +239,24 @@ def _page(plan: StudyPlan) -> list[Piece]:
 
 def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     study, calibration = plan.study, plan.calibration.coefficients
-    spec, moments, intervals = study.spec, plan.calibration.moments, plan.intervals
+    moments, scale, intervals = plan.calibration.moments, plan.calibration.scale, plan.intervals
     facts = [("Promise", sentences.neighbours(str(study.request.target), study.n))]
     if study.request.target.is_private:
-        parts = "the coefficients alone: spend='inference' adds intervals"
-        if moments is not None:
-            bought = {"coefficients": calibration.target, "inference": moments.target}
-            parts = sentences.divided(bought)
+        bought = {
+            "scale": scale and scale.target,
+            "coefficients": calibration.target,
+            "inference": moments and moments.target,
+        }
+        parts = sentences.divided({name: part for name, part in bought.items() if part})
+        if moments is None:
+            alone = "the coefficients alone" if scale is None else parts
+            parts = f"{alone}: spend='inference' adds intervals"
         facts.append(("Spent on", parts))
+    facts.append(("Mechanism", sentences.mechanism(calibration)))
+    if scale is not None:
+        facts.append(("Scale", sentences.scale(scale)))
     facts += [
-        ("Mechanism", sentences.mechanism(calibration)),
-        ("Rows", f"d = {spec.d} columns, radius R = {spec.radius:.3g} from {spec.bound_source}"),
+        ("Rows", _rows(plan.spec)),
         *sentences.loss(study.loss),
         ("Lambda", sentences.lambda_(calibration)),
     ]
@@ -256,6 +269,13 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         words = f"{intervals.mode}{sure}; the noise in the information matrix is {noise}"
         facts.append(("Intervals", words))
     return facts
+
+
+def _rows(spec: DesignSpec) -> str:
+    rows = f"d = {spec.d} columns, radius R = {spec.radius:.3g}"
+    if spec.standard is None:
+        return f"{rows} from {spec.bound_source}"
+    return f"{rows}; {sentences.standardised(spec)}"
 
 
 def _coefficients(plan: StudyPlan) -> Table:

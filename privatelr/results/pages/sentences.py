@@ -10,7 +10,7 @@ import numpy as np
 
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.inference import LARGEST_BIAS, Inference, quality
-from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.calibration import Calibration, ScaleCalibration
 from privatelr.numerics import Loss, describe
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, SharedApproxDP
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
@@ -153,17 +153,21 @@ def _scale(fit: FitRecord) -> Facts:
     """Return what was bought to standardise the rows, if it was."""
     if fit.release.scale is None:
         return []
-    made = fit.release.scale.calibration
-    k = len(made.means)
+    return [("Scale", f"{scale(fit.release.scale.calibration)}; fit.scale has them")]
+
+
+def scale(calibration: ScaleCalibration) -> str:
+    """The moments that standardise the rows, and their noise."""
+    k = len(calibration.means)
     columns = f"{k} column{'s' if k != 1 else ''}"
-    text = (
-        f"means and second moments of {columns} with {made.noise.title} noise, sd "
-        f"{made.mean_sd:.3g} of a mean whose bounds are -1 and 1; fit.scale has them"
+    return (
+        f"means and second moments of {columns} with {calibration.noise.title} noise, sd "
+        f"{calibration.mean_sd:.3g} of a mean whose bounds are -1 and 1"
     )
-    return [("Scale", text)]
 
 
-def _standardised(spec: DesignSpec) -> str:
+def standardised(spec: DesignSpec) -> str:
+    """How rows are mapped by the moments that were released."""
     assert spec.standard is not None
     how = "brought" if spec.standard.unit else "shortened"
     centred = "centred and scaled" if spec.standard.centred else "scaled"
@@ -178,7 +182,7 @@ def _row_bounds(spec: DesignSpec) -> str:
     if spec.bound_source == "declared bounds":
         return f"{radius} from declared bounds; {_UNSEEN}"
     if spec.standard is not None:
-        return f"{radius}; {_standardised(spec)}"
+        return f"{radius}; {standardised(spec)}"
     if spec.bound_source == "declared bounds and row_norm":
         return f"{radius} from declared bounds; {_shortened_apart(spec)}; {_REMEDY} them"
     shortened = f"{radius}, covariates shortened to length {spec.bound:.3g} (row_norm)"
@@ -360,7 +364,7 @@ def _perturbed_of_card(fit: FitRecord) -> Facts:
         without = f"; without bounds: {', '.join(spec.unbounded)}" if spec.unbounded else ""
         source = f"longer ones are shortened (row_norm){without}"
     if spec.standard is not None:
-        source = _standardised(spec)
+        source = standardised(spec)
     if spec.bound_source == "declared bounds and row_norm":
         source += f"; {_shortened_apart(spec)}"
     facts = [
