@@ -162,7 +162,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     declared = _projected(_scaled(spec, data, options), options, n)
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
-    spec, calibration = calibrated(method, declared, n)
+    found = standardised(method, declared, n)
+    spec, calibration = found or (declared, method.calibrate(method.facts(n, declared)))
     warn_of_doubts(spec, data.batch, schema, stacklevel=4)
     if options.verbose:
         print(calibration)
@@ -189,22 +190,21 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     return method.fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
 
 
-def calibrated(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any]:
-    """Plan the rows and calibrate; takes no data.
+def standardised(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any] | None:
+    """Plan and calibrate standardised rows; takes no data.
 
-    Rows whose scale is not released stay as declared.
+    Returns the plan and the calibration, or None if the scale of the columns is not released.
     """
-    if method.standard is not None and method.moments is not None:
-        try:
-            spec = method.standard(declared, n)
-            found = method.calibrate(method.facts(n, spec), method.moments(n, spec))
-        except (SchemaError, GuaranteeError):  # no column to scale, or a price that is too small
-            if not method.if_worth_it:
-                raise
-        else:
-            if not method.if_worth_it or found.scale.is_worth_it:
-                return spec, found
-    return declared, method.calibrate(method.facts(n, declared))
+    if method.standard is None or method.moments is None:
+        return None
+    try:
+        spec = method.standard(declared, n)
+        found = method.calibrate(method.facts(n, spec), method.moments(n, spec))
+    except (SchemaError, GuaranteeError):  # no column to scale, or a price that is too small
+        if method.if_worth_it:
+            return None
+        raise
+    return (spec, found) if found.scale.is_worth_it or not method.if_worth_it else None
 
 
 def charge(

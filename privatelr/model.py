@@ -103,7 +103,8 @@ def dplr(
     row_norm : float, optional
         Public limit on the length of the columns without bounds together, by default 1; columns
         with bounds stay unchanged. If all columns have bounds or none has, the limit is on the
-        length of all covariates of a row.
+        length of all covariates of a row. With ``do_scale="private"`` it is the length of a row in
+        lengths of a typical one; without, the scale of the columns is not released.
     intercept_scale : float, optional
         Constant in the intercept column of the design, by default 0.5. The intercept is penalised,
         too. If the scale of the columns is released it is by default 1 under pure epsilon, and
@@ -120,12 +121,15 @@ def dplr(
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (0.5), a number, or ``"youden"`` or
         ``"topleft"``, which are learned from the data and not private.
-    do_scale : bool or "private"
+    do_scale : {None, "private", False, True}
         ``"private"`` releases noisy means and second moments of the columns first, for a tenth of
         the price, and centres, scales and shortens the rows by them: ``fit.scale`` has them. What
         the rest buys is then worth more wherever values fill only a part of their bounds, which
-        every variable needs. `row_norm` is then the length of a row in lengths of a typical one.
-        True is R's scaling by the data's own means and deviations, which voids the guarantee.
+        every variable needs. By default that is done where every variable is bounded and the noise
+        on a mean, which is public, is at most a tenth of half the width of its bounds; not with
+        `row_norm`, `rp_dim`, shares without one for the scale, or ``analysis="cms11"``.
+        False leaves it out. True is R's scaling by the data's own means and deviations, which
+        voids the guarantee.
     rp_dim : int
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
@@ -212,10 +216,11 @@ def dpsvm(
         Width of the bend of the hinge, from 1e-4 to 0.5: the Huber loss bends from margin
         ``1 - h`` to ``1 + h``. A narrower bend has more curvature, ``1 / (2 h)`` for Huber and
         ``1 / (4 h)`` for softplus, so objective perturbation needs a larger lambda.
-    loss : {"huber", "softplus"}
-        ``"huber"`` bends the hinge by a parabola, as the published programs do;
-        ``"softplus"`` by ``h log(1 + exp((1 - z) / h))``, whose automatic lambda adds nothing to
-        the noise, and which classifies better where epsilon is small.
+    loss : {"softplus", "huber"}, optional
+        ``"softplus"`` bends the hinge by ``h log(1 + exp((1 - z) / h))``, whose automatic lambda
+        adds nothing to the noise, and which classifies better where epsilon is small. ``"huber"``
+        bends it by a parabola, as the published programs do, and is the default where nothing is
+        private and for ``analysis="cms11"``.
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (a margin of 0), a number, which is a
         margin, or ``"youden"`` or ``"topleft"``, which are learned from the data and not

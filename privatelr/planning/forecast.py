@@ -17,7 +17,7 @@ from privatelr import inference, mechanisms
 from privatelr.audit.density.exact import hessian, minimisers
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, standardise
-from privatelr.fitting import calibrated
+from privatelr.fitting import standardised
 from privatelr.inference import PUBLIC_SEED, Mode
 from privatelr.planning.study import Study
 from privatelr.privacy.noise import NoiseLaw, draw_many
@@ -117,14 +117,16 @@ def simulate(study: Study) -> Simulator:
 
     Rows are standardised by moments without noise, which a fit releases only where it is small.
     """
-    spec, stages = calibrated(study.method, study.spec, study.n)
+    method, declared, n = study.method, study.spec, study.n
+    found = standardised(method, declared, n)
+    spec, stages = found or (declared, method.calibrate(method.facts(n, declared)))
     if stages.scale is not None:
-        rows = study.population.rows(study.spec)
+        rows = study.population.rows(declared)
         moments = mechanisms.mean_squares(rows, stages.scale)
         scale = mechanisms.ScaleRelease(moments, stages.scale)
         spec = standardise(spec, *mechanisms.scale_map(scale))
     shares = study.population.signed(spec)
-    problem, data = stages.coefficients.problem, replace(shares, counts=study.n * shares.counts)
+    problem, data = stages.coefficients.problem, replace(shares, counts=n * shares.counts)
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
     curvature = hessian(data, problem, centre)[0] / problem.n
     return Simulator(spec, stages, data, spec.user_rows(), centre[0], curvature)
