@@ -171,18 +171,20 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     entry = charge(options.ledger, guarantee, calibration.events, named)
     draws = method.draw(calibration, options.randomness)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        scale = None
-        if spec is not declared:
-            first, _ = data.rows(declared, bar=options.verbose > 0)
-            scale = release_scale(first, calibration.scale, draws.scale)
-            spec = standardise(spec, *scale_map(scale))
-            del first
         rows: Any
         tally: Tally | None
+        bar, scale = options.verbose > 0, None
         if method.by_entries:
             rows, tally = data.entries(spec)
+        elif spec is declared:
+            rows, tally = data.rows(spec, bar=bar)
         else:
-            rows, tally = data.rows(spec, bar=options.verbose > 0)
+            loose, tally = data.loose(declared, bar=bar)
+            scale = release_scale(loose, calibration.scale, draws.scale)
+            centre, factor = scale_map(scale)
+            spec = standardise(spec, centre, factor)
+            rows = data.standardised(loose, spec, centre, factor, bar=bar)
+            del loose
         release = method.release(rows, calibration, draws)
         if scale is not None:
             release = replace(release, scale=scale)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scipy import sparse
 
 from privatelr.design import (
+    BatchReader,
     DaskTable,
     DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
+    in_standard_units,
     plan_design,
     plan_matrix,
     plan_wide,
@@ -36,6 +38,7 @@ from privatelr.numerics.rows import (
     DaskRows,
     DenseRows,
     EntryRows,
+    LooseRows,
     few_are_filled,
     sparse_backend,
 )
@@ -94,6 +97,34 @@ class FrameData:
         if worth_sparse(spec):
             return _sparse_rows(spec, *read_sparse(spec, batch)), batch.tally
         return read_design(spec, batch, DenseRows), batch.tally
+
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
+        """Read rows whose scale is released first; dense ones are bounded once they have theirs."""
+        if worth_sparse(spec):
+            return self.rows(spec, bar=bar)
+        batch = replace(self.batch, tally=Tally())
+        return LooseRows.of(BatchReader(spec, batch), spec.d), batch.tally
+
+    def standardised(
+        self,
+        rows: Rows | LooseRows,
+        spec: DesignSpec,
+        centre: FloatArray,
+        factor: FloatArray,
+        *,
+        bar: bool,
+    ) -> Rows:
+        """Bound rows that have their scale; those that were bounded before are read again.
+
+        `spec` has the map ``z = factor (x - centre)`` already, see `standardise`.
+        """
+        if not isinstance(rows, LooseRows):
+            return self.rows(spec, bar=bar)[0]
+
+        def change(covariates: FloatArray) -> FloatArray:
+            return in_standard_units(spec, covariates, centre, factor)
+
+        return rows.bounded(change, bound=spec.bound, intercept=spec.intercept, blocks=spec.blocks)
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
@@ -154,6 +185,9 @@ class DaskData(FrameData):
                 f"Dask collection may have {MOST_SCORED}; threshold takes a number here."
             )
         return False
+
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
+        return self.rows(spec, bar=bar)
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None

@@ -4,6 +4,7 @@ from privatelr.design.coding import INTERCEPT, Factor, plan_factor
 from privatelr.design.column_plan import fill
 from privatelr.design.dask_design import DaskTable, read_dask_design, read_dask_source
 from privatelr.design.formula_design import (
+    BatchReader,
     DesignSpec,
     plan_design,
     read_covariates,
@@ -29,6 +30,7 @@ from privatelr.design.matrix_designs import (
 from privatelr.design.response import Response
 from privatelr.design.scaling import (
     ScaledData,
+    in_standard_units,
     plan_standard,
     project,
     projection_width,

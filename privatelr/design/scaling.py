@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
+from privatelr.design.column_plan import lengthened
 from privatelr.design.formula_design import (
     DesignSpec,
     plan_design,
@@ -161,6 +162,16 @@ def standardise(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> Des
     parent[here] = np.where(centre != 0, 0, parent[here])
     scale[here] /= factor
     return replace(spec, columns=replace(columns, parent=parent, centre=moved, scale=scale))
+
+
+def in_standard_units(
+    spec: DesignSpec, covariates: FloatArray, centre: FloatArray, factor: FloatArray
+) -> FloatArray:
+    """Apply that map to covariates ``(n, p)`` in scaled units."""
+    found = np.subtract(covariates.T, centre[:, None], order="C")
+    found *= factor[:, None]
+    assert spec.standard is not None
+    return lengthened(found.T, spec.bound) if spec.standard.unit else found.T
 
 
 class ScaledData(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration
 from privatelr.mechanisms.perturbation import rounded_sum
-from privatelr.numerics.rows import column_sums
+from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy.noise import Draw
 from privatelr.types import FACTOR_SCALE, FloatArray, Rows
 
@@ -36,7 +36,9 @@ class ScaleRelease:
         self.values.flags.writeable = False
 
 
-def release_scale(rows: Rows, calibration: ScaleCalibration, noise: Draw) -> ScaleRelease:
+def release_scale(
+    rows: Rows | LooseRows, calibration: ScaleCalibration, noise: Draw
+) -> ScaleRelease:
     """Sum columns and their squares in one pass over the rows, add the noise, round, release.
 
     Parameters
@@ -63,7 +65,7 @@ def release_scale(rows: Rows, calibration: ScaleCalibration, noise: Draw) -> Sca
     return ScaleRelease(rounded_sum(values, noise, calibration.grid), calibration)
 
 
-def mean_squares(rows: Rows, calibration: ScaleCalibration) -> FloatArray:
+def mean_squares(rows: Rows | LooseRows, calibration: ScaleCalibration) -> FloatArray:
     """Return means, and weighted mean squares, without any noise."""
     first = rows.d - calibration.facts.p
     means = [first + column for column in calibration.means]

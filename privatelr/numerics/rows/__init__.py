@@ -5,6 +5,7 @@ from privatelr.numerics.rows.dask_rows import MOST_SCORED, DaskRows, RowFacts
 from privatelr.numerics.rows.dense_rows import (
     BLOCK_ROWS,
     DenseRows,
+    LooseRows,
     additions,
     block_rows,
     piece_rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Self
@@ -212,3 +212,81 @@ class DenseRows(TableRows):
 
         in_order(score, range(0, self.n, _PIECE))
         return (link, self.y) if usable.all() else (link[usable], self.y[usable])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LooseRows:
+    """Labelled covariates before they are bounded, in the memory that bounded rows will take.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n, width)
+        The memory. Of each piece of rows it holds the covariates by columns, as they were read.
+    y : ndarray of shape (n,)
+        Labels, 0 for rows that cannot be used, which are rows of zeros.
+    d : int
+        Number of covariates.
+    size : int
+        Number of rows of a piece.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    d: int
+    size: int
+
+    @property
+    def n(self) -> int:
+        return len(self.y)
+
+    @classmethod
+    def of(cls, reader: Reader, width: int) -> LooseRows:
+        """Read all rows, for bounded rows of this width."""
+        size = piece_rows(reader.n, width)
+        made = cls(np.empty((reader.n, width)), np.empty(reader.n), reader.p, size)
+
+        def read(start: int) -> None:
+            covariates, labels = made.piece(start)
+            covariates[:], labels[:] = reader.read(start, start + len(labels))
+            with np.errstate(all="ignore"):  # a sum is finite only if all its terms are
+                finite = np.isfinite(np.einsum("ij->i", covariates))
+            if not finite.all():
+                lost = ~np.isfinite(covariates).all(axis=1)
+                covariates[lost] = labels[lost] = 0.0
+
+        in_order(read, range(0, reader.n, size))
+        return made
+
+    def piece(self, start: int) -> tuple[FloatArray, FloatArray]:
+        """Return covariates ``(m, d)`` and labels ``(m,)`` of the piece that begins there."""
+        labels = self.y[start : start + self.size]
+        memory = self.x[start : start + self.size].reshape(-1)
+        return memory[: len(labels) * self.d].reshape(self.d, len(labels)).T, labels
+
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what `kernel` returns, with as many additions as over bounded rows."""
+
+        def part(first: int) -> tuple[Any, ...]:
+            starts = range(first, min(first + group, self.n), self.size)
+            return reduce(
+                added, (folded(kernel, *self.piece(s), block_rows(self.d)) for s in starts)
+            )
+
+        group = SUMMED_BLOCKS * self.size
+        return summed(part, range(0, self.n, group), added)
+
+    def bounded(self, change: Callable[[FloatArray], FloatArray], **limits: Any) -> DenseRows:
+        """Bound the covariates that `change` makes of these, in their memory, which is then gone.
+
+        `change` takes ``(m, d)`` and returns as many; `limits` are arguments of `RowBounds`.
+        """
+        bounds = RowBounds(**limits)
+
+        def bound(start: int) -> None:
+            covariates, labels = self.piece(start)
+            changed = change(covariates)
+            changed[labels == 0] = np.nan
+            _, labels[:] = bounds.hold(changed, labels, self.x[start : start + self.size])
+
+        in_order(bound, range(0, self.n, self.size))
+        return object.__new__(DenseRows)._set(self.x, self.y, bounds)

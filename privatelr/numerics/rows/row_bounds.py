@@ -6,6 +6,7 @@ keeps them can be skipped; sums in any order decide that, with an allowance for 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -303,10 +304,13 @@ def keep_rows_within_bounds(
     largest, complete = largest_entries(x)
 
     def keep(rows: FloatArray) -> BoolArray:
-        kept = keep_length(rows, limit)
-        if together is not None:
-            columns, own = together
-            kept &= keep_length(rows.T[columns].T, own)
+        columns, own = together or ((), math.inf)
+        if len(columns) == rows.shape[1]:
+            kept = keep_length(rows, min(limit, own))
+        else:
+            kept = keep_length(rows, limit)
+            if together is not None:
+                kept &= keep_length(rows.T[columns].T, own)
         return kept & keep_blocks(rows, runs, intercept, largest)
 
     # a row of the largest entries of all columns is longer than any that there is
