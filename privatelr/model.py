@@ -126,8 +126,9 @@ def dplr(
         the price, and centres, scales and shortens the rows by them: ``fit.scale`` has them. What
         the rest buys is then worth more wherever values fill only a part of their bounds, which
         every variable needs. By default that is done where every variable is bounded and the noise
-        on a mean, which is public, is at most a tenth of half the width of its bounds; not with
-        `row_norm`, `rp_dim`, shares without one for the scale, or ``analysis="cms11"``.
+        on a mean, which is public, is at most .04 (under pure epsilon; otherwise .1) of half the
+        width of its bounds; not with `row_norm`, `rp_dim`, shares without one for the scale, or
+        ``analysis="cms11"``.
         False leaves it out. True is R's scaling by the data's own means and deviations, which
         voids the guarantee.
     rp_dim : int

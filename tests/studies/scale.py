@@ -69,7 +69,7 @@ WIDE_INTERCEPT = {True: 2.0, False: 0.5}
 TINY_LAMBDA = 1e-5
 LARGE = 5_000
 """Tables with more records need fewer runs."""
-GATES = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+GATES = (0.02, 0.03, 0.04, 0.05, 0.1, 0.15, 0.2, 0.3)
 LOSS_THAT_COUNTS = 0.01
 
 
@@ -273,35 +273,43 @@ def _entry(found: FloatArray) -> str:
 
 def losers(caches: dict[str, Cache], full: bool) -> list[str]:
     """Name the cells that private scale makes worse by more than a hundredth, by their noise."""
-    found = []
-    for setting in settings(full):
-        if setting.variant != PRIVATE:
-            continue
-        declared = Setting(setting.method, setting.delta, setting.epsilon, DECLARED)
-        for name, cache in caches.items():
-            sd = cache.numbers(setting, "mean_sd")
-            mine, theirs = cache.numbers(setting), cache.numbers(declared)
-            both = np.array([mine[run] - theirs[run] for run in mine if run in theirs])
-            if len(both):
-                found.append((next(iter(sd.values())), setting, name, both))
-    found.sort(key=lambda cell: cell[0])
+    found = cells_of(caches, full)
     lines = [f"private scale loses more than {LOSS_THAT_COUNTS:g} against declared rows:"]
     for sd, setting, name, both in found:
         if np.mean(both) > LOSS_THAT_COUNTS:
             place = f"  {TABLES[name].half}: {name:<15}{setting.name:<28}"
             lines.append(f"{place}sd of a mean {sd:<8.3g}{_entry(both)}")
     lines.append("leave the stage out where the sd of a mean is above a gate:")
-    for half, gate in product(("choice", "report"), GATES):
-        cells = [(sd, np.mean(both)) for sd, _, name, both in found if TABLES[name].half == half]
+    for pure, half, gate in product((True, False), ("choice", "report"), GATES):
+        cells = [
+            (sd, np.mean(both))
+            for sd, setting, name, both in found
+            if TABLES[name].half == half and (setting.delta == 0) == pure
+        ]
         kept = [mean for sd, mean in cells if sd <= gate]
         lost = sum(mean > LOSS_THAT_COUNTS for mean in kept)
         if cells:
-            gain = -sum(kept) / len(cells)
+            promise = "pure" if pure else f"delta {DELTAS[1]:g}"
             lines.append(
-                f"  {half}: gate {gate:<5g} stage in {len(kept):>3} of {len(cells)} cells, "
-                f"{lost} lose more than {LOSS_THAT_COUNTS:g}, mean gain {gain:.4f}"
+                f"  {promise}, {half}: gate {gate:<5g} stage in {len(kept):>3} of {len(cells)} "
+                f"cells, {lost} lose more than {LOSS_THAT_COUNTS:g}, mean gain "
+                f"{-sum(kept) / len(cells):.4f}"
             )
     return lines
+
+
+def cells_of(caches: dict[str, Cache], full: bool) -> list[tuple[float, Setting, str, FloatArray]]:
+    """Every cell of private scale by its noise on a mean, with what it adds to the error."""
+    found = []
+    for setting in settings(full):
+        declared = Setting(setting.method, setting.delta, setting.epsilon, DECLARED)
+        for name, cache in caches.items() if setting.variant == PRIVATE else ():
+            sd = cache.numbers(setting, "mean_sd")
+            mine, theirs = cache.numbers(setting), cache.numbers(declared)
+            both = np.array([mine[run] - theirs[run] for run in mine if run in theirs])
+            if len(both):
+                found.append((next(iter(sd.values())), setting, name, both))
+    return sorted(found, key=lambda cell: cell[0])
 
 
 def change(caches: dict[str, Cache], before: dict[str, Cache], full: bool) -> list[str]:

@@ -30,10 +30,10 @@ from privatelr.types import Block, ColumnGroup
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
 distance that one record can move a column (scale.md 1)."""
-LARGEST_MEAN_SD = 0.1
-"""The largest noise on a mean, in scaled units, with which the scale is worth its price: up to here
-hardly a table loses a hundredth of its classes by it, and beyond many do
-(``python -m tests.studies.scale``)."""
+_LARGEST_MEAN_SD = {True: 0.04, False: 0.1}
+"""The largest noise on a mean, in scaled units, with which the scale is worth its price: under pure
+epsilon, and otherwise. Up to here no table loses a hundredth of its classes by it, and beyond some
+do (``python -m tests.studies.scale``)."""
 _LENGTHS, _LONGEST = ((2_000.0, 1.5), (10_000.0, 2.0)), 3.0
 """Bounds on the length of a row for each ``n epsilon / d``, and for all larger ones."""
 
@@ -119,7 +119,7 @@ class ScaleCalibration:
     @property
     def is_worth_it(self) -> bool:
         """Whether the noise is small enough that rows profit; it takes no data (scale.md 2)."""
-        return self.mean_sd <= LARGEST_MEAN_SD
+        return self.mean_sd <= _LARGEST_MEAN_SD[self.of_numbers]
 
     @property
     def proven(self) -> Guarantee:
