@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from privatelr import privacy
+from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import USUAL_DELTA, Request, read_spend, shares_of
 from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, intervals, simulate
@@ -81,7 +82,9 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
     lambda_ = chosen.sim.problem.lambda_
     for title, varied in _variations(study, chosen.sim):
         try:
-            outcome = chosen if varied is study else _outcome(varied)
+            # a lambda means the same on the same rows only
+            like = None if varied.request.target.is_private else chosen.sim.spec
+            outcome = chosen if varied is study else _outcome(varied, like)
         except GuaranteeError:  # no guarantee is proven for it, or no noise is large enough
             continue
         calibration = outcome.sim.stages.coefficients
@@ -105,8 +108,8 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
     return tuple(found)
 
 
-def _outcome(study: Study) -> _Outcome:
-    rows, sim = rows_of(study, None), simulate(study)
+def _outcome(study: Study, like: DesignSpec | None = None) -> _Outcome:
+    rows, sim = rows_of(study, None), simulate(study, like)
     found = errors(sim, FEWEST_DRAWS)  # few draws are enough for ratios under the same draws
     width, mode = np.full(len(rows), math.nan), ""
     if sim.stages.moments is not None:
@@ -132,10 +135,10 @@ def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Study]]:
     yield "this plan", study
     if not study.request.target.is_private:
         return
-    if sim.stages.scale is not None and not study.request.pays_for_scale:
-        yield "do_scale=False", replace(study, do_scale=False)
     for title, request in _requests(study, sim):
         yield title, replace(study, request=request)
+    if sim.stages.scale is not None and not study.request.pays_for_scale:
+        yield "do_scale=False", replace(study, do_scale=False)
 
 
 def _requests(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:

@@ -19,6 +19,7 @@ from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, standardise
 from privatelr.fitting import standardised
 from privatelr.inference import PUBLIC_SEED, Mode
+from privatelr.mechanisms.calibration import ScaleCalibration
 from privatelr.planning.study import Study
 from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray
@@ -26,6 +27,8 @@ from privatelr.types import FloatArray
 _WORK = 1e8
 """One Newton step of all minimisers takes about this number of products."""
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
+_FEWEST_SCALES, _MOST_SCALES = 8, 24
+"""Between so many releases of the scale of the columns are simulated."""
 _PAIRS = 40
 """This number of pairs of releases with opposite noise is simulated."""
 _LIKELY = 0.5
@@ -86,6 +89,7 @@ class Simulator:
 
     Attributes
     ----------
+    study : Study
     spec : DesignSpec
         The rows of a fit, standardised if it releases the scale of the columns.
     stages : StagedCalibration
@@ -99,6 +103,7 @@ class Simulator:
         H, the second derivative of the mean objective at the minimiser, with the penalty.
     """
 
+    study: Study
     spec: DesignSpec
     stages: mechanisms.StagedCalibration
     data: SignedRows
@@ -112,24 +117,26 @@ class Simulator:
         return self.stages.coefficients.problem
 
 
-def simulate(study: Study) -> Simulator:
+def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
     """Calibrate a study as a fit would, and compute its minimiser without noise.
 
     Rows are standardised by moments without noise, which a fit releases only where it is small.
+
+    Parameters
+    ----------
+    like
+        The rows of another study, which take the place of those that a fit would have.
     """
     method, declared, n = study.method, study.spec, study.n
-    found = standardised(method, declared, n)
-    spec, stages = found or (declared, method.calibrate(method.facts(n, declared)))
+    found = None if like else standardised(method, declared, n)
+    spec, stages = found or (like or declared, method.calibrate(method.facts(n, like or declared)))
     if stages.scale is not None:
-        rows = study.population.rows(declared)
-        moments = mechanisms.mean_squares(rows, stages.scale)
-        scale = mechanisms.ScaleRelease(moments, stages.scale)
-        spec = standardise(spec, *mechanisms.scale_map(scale))
+        spec = _standardised_by(spec, _moments(study, stages.scale), stages.scale)
     shares = study.population.signed(spec)
     problem, data = stages.coefficients.problem, replace(shares, counts=n * shares.counts)
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
     curvature = hessian(data, problem, centre)[0] / problem.n
-    return Simulator(spec, stages, data, spec.user_rows(), centre[0], curvature)
+    return Simulator(study, spec, stages, data, spec.user_rows(), centre[0], curvature)
 
 
 def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:
@@ -142,7 +149,40 @@ def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:
     scores = _scores(sim, sim.centre[None])[0]
     scores -= problem.lambda_**2 * np.outer(sim.centre, sim.centre)
     sampling = np.einsum("dm,de,em->m", solved, scores, solved) / problem.n
-    return Errors(privacy_sd(sim, draws), np.sqrt(np.maximum(sampling, 0.0)), kept_by_penalty(sim))
+    privacy = np.hypot(privacy_sd(sim, draws), scale_sd(sim))
+    return Errors(privacy, np.sqrt(np.maximum(sampling, 0.0)), kept_by_penalty(sim))
+
+
+def scale_sd(sim: Simulator) -> FloatArray:
+    """The standard deviation that the noise on the scale adds to each coefficient ``(m,)``.
+
+    Another map gives other rows, and their minimiser is another one in the user's units.
+    """
+    study, calibration = sim.study, sim.stages.scale
+    if calibration is None:
+        return np.zeros(len(sim.units))
+    per_draw = len(sim.data.rows) * sim.problem.d**2
+    count = int(np.clip(_WORK / per_draw, _FEWEST_SCALES, _MOST_SCALES))
+    noise = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
+    plain, found = replace(sim.spec, columns=study.spec.columns), []
+    for values in _moments(study, calibration) + noise:
+        spec = _standardised_by(plain, values, calibration)
+        shares = study.population.signed(spec)
+        data = replace(shares, counts=study.n * shares.counts)
+        found.append(spec.user_rows() @ minimisers(data, sim.problem, sim.centre[None] * 0)[0])
+    return np.asarray(np.std(found, axis=0, ddof=1))
+
+
+def _moments(study: Study, calibration: ScaleCalibration) -> FloatArray:
+    return mechanisms.mean_squares(study.population.rows(study.spec), calibration)
+
+
+def _standardised_by(
+    spec: DesignSpec, moments: FloatArray, calibration: ScaleCalibration
+) -> DesignSpec:
+    """Map declared columns by moments, as a fit does by those that it has released."""
+    release = mechanisms.ScaleRelease(moments.copy(), calibration)
+    return standardise(spec, *mechanisms.scale_map(release))
 
 
 def kept_by_penalty(sim: Simulator) -> FloatArray:

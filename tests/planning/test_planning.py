@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import math
 from functools import lru_cache
 
@@ -77,6 +78,57 @@ def test_the_calibration_is_the_one_of_a_fit(fitter, options):
     assert list(outlook.terms) == list(fit.coef.index)
 
 
+SCALED = [
+    (dplr, {}),
+    (dplr, {"spend": None, "op": False}),
+    (dplr, {"delta": 1e-6}),
+    (dplr, {"eps": ZCDP(0.05), "intercept_scale": 0.4}),
+    (dplr, {"do_scale": "private", "row_norm": 2.5, "eps": 0.05}),
+    (dplr, {"spend": {"scale": 0.2, "coefficients": 0.5, "inference": 0.3}}),
+    (dpsvm, {"loss": "softplus", "delta": 1e-6}),
+]
+
+
+@pytest.mark.parametrize(("fitter", "options"), SCALED)
+def test_the_scale_is_the_one_of_a_fit(fitter, options):
+    fit = fitter(FORMULA, patients(8000), **{"spend": "inference"} | options, **PUBLIC)
+    outlook = plan(FORMULA, 8000, **options, **PUBLIC)
+    assert outlook.calibration.scale == fit.release.scale.calibration
+    assert outlook.calibration.coefficients == fit.calibration
+    assert (outlook.spec.radius, outlook.spec.blocks) == (fit.spec.radius, fit.spec.blocks)
+
+
+def test_the_scale_is_left_out_where_a_fit_leaves_it_out():
+    for n, options in [(300, {}), (8000, {"do_scale": False}), (8000, {"row_norm": 1.0})]:
+        outlook = plan(FORMULA, n, **options, **PUBLIC)
+        assert outlook.calibration.scale is None
+        assert "Scale" not in str(outlook)
+        assert dplr(FORMULA, patients(n), spend="inference", **options, **PUBLIC).scale is None
+    with pytest.raises(privatelr.ArgumentError, match="do_scale=True"):
+        plan(FORMULA, 300, do_scale=True, **PUBLIC)
+
+
+def test_made_up_rows_are_standardised_by_their_own_moments():
+    sim = simulate(planned_for(formula=FORMULA, spread=0.2).study)
+    assert sim.stages.scale is not None
+    share = sim.data.counts / sim.data.counts.sum()
+    x = sim.data.rows * np.sign(sim.data.rows[:, :1])  # the intercept gives the label away
+    numbers = x[:, 1:3]
+    deviation = np.sqrt(share @ (numbers - share @ numbers) ** 2)
+    np.testing.assert_allclose(share @ numbers, 0, atol=0.02)
+    np.testing.assert_allclose(deviation, 1.0, rtol=0.05)
+
+
+def test_a_page_names_the_scale():
+    page = " ".join(str(planned_for()).split())
+    assert "scale epsilon = 0.1, coefficients epsilon = 0.585, inference epsilon = 0.315" in page
+    assert "rows shortened to 3 lengths of a typical one" in page
+    document = json.loads(planned_for().to_json())
+    assert document["parts"]["scale"]["epsilon"] == 0.1
+    assert document["scale_mean_sd"] == planned_for().calibration.scale.mean_sd
+    assert planned_for(do_scale=False).calibration.scale is None
+
+
 def test_the_response_may_be_declared_or_not():
     plain = planned_for(formula=FORMULA, spend=None).calibration
     for response, levels in [("chd == 'yes'", {}), ("chd", {"chd": ["no", "yes"]})]:
@@ -95,7 +147,7 @@ def test_a_number_is_a_design_in_a_ball():
 
 def test_a_plan_has_no_place_for_data():
     arguments = set(inspect.signature(plan).parameters)
-    assert not arguments & {"data", "target", "ledger", "threshold", "do_scale", "seed"}
+    assert not arguments & {"data", "target", "ledger", "threshold", "seed"}
     assert {*inspect.signature(dplr).parameters} >= arguments - {
         *("n", "loss", "h", "balance", "spread", "c_index", "pilot")
     }
@@ -138,7 +190,8 @@ def test_a_plan_is_the_same_every_time():
 
 def weighted(outlook):
     """Rows, labels and shares of the made-up records."""
-    population, scale = outlook.study.population, outlook.study.spec.intercept
+    spec = outlook.study.spec
+    population, scale = outlook.study.population.signed(spec), spec.intercept
     labels = population.rows[:, 0] / scale
     return population.rows * labels[:, None], labels, population.counts
 
@@ -192,7 +245,9 @@ def test_types_of_a_pilot_are_public():
 
 def test_a_long_pilot_is_used_in_part():
     spec = planned_for(spend=None).study.spec
-    whole, part = (population_of(spec, Guesses(), as_batch(patients(n))) for n in (20_000, 30_000))
+    whole, part = (
+        population_of(spec, Guesses(), as_batch(patients(n))).signed(spec) for n in (20_000, 30_000)
+    )
     assert len(whole.rows) == len(part.rows) == 2 * 20_000
     np.testing.assert_allclose(part.counts @ part.rows, whole.counts @ whole.rows, atol=0.03)
 

@@ -15,12 +15,14 @@ CELLS = [
     Cell("guessed", ApproxDP(0.5, 1e-6), 3, 1000, "logistic", True),
     Cell("pilot", ZCDP(0.5), 3, 2000, "huber", True),
     Cell("pilot", ZCDP(0.5), 10, 2000, "logistic", False),
+    Cell("guessed", PureDP(1.0), 3, 4000, "logistic", True, scaled=True),
+    Cell("pilot", ApproxDP(1.0, 1e-6), 10, 4000, "logistic", True, scaled=True),
 ]
 
 
 @lru_cache(maxsize=8)
 def found_in(cell):
-    return realised_sd(cell, planned(cell).calibration, releases=320)
+    return realised_sd(cell, planned(cell), releases=320)
 
 
 def is_near(predicted, cell):
@@ -58,9 +60,9 @@ def test_where_noise_is_small_the_linear_formula_is_enough():
 
 
 def test_widths_are_those_of_real_fits():
-    for cell in (CELLS[0], Cell("pilot", ZCDP(0.5), 3, 2000, "logistic", False)):
+    for cell in (CELLS[0], Cell("pilot", ZCDP(0.5), 3, 2000, "logistic", False), CELLS[-2]):
         outlook = planned(cell)
-        widths, modes = realised_width(cell, outlook.calibration, fits=9)
+        widths, modes = realised_width(cell, outlook, fits=9)
         assert outlook.intervals.mode == "posterior"
         assert modes == ["posterior"] * 9
         ratio = np.exp(np.log(outlook.intervals.width / widths).mean())

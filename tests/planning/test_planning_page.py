@@ -30,7 +30,7 @@ def test_the_plan_is_marked_among_its_alternatives():
     chosen = table.loc["this plan"]
     assert (chosen["privacy_sd"], chosen["width"]) == (1, 1)
     assert chosen["lambda_"] == planned_for().calibration.coefficients.lambda_
-    assert chosen["coefficients"] == 0.65
+    assert chosen["coefficients"] == pytest.approx(0.9 * 0.65)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,11 @@ def test_an_alternative_is_a_plan_of_its_own():
     for title, options in [
         ("delta = 1e-06", {"delta": 1e-6}),
         ("output perturbation", {"op": False}),
-        ("shares 0.5 and 0.5", {"spend": {"coefficients": 0.5, "inference": 0.5}}),
+        (
+            "shares 0.1, 0.45 and 0.45",
+            {"spend": {"scale": 0.1, "coefficients": 0.45, "inference": 0.45}},
+        ),
+        ("do_scale=False", {"do_scale": False}),
     ]:
         other = plan(SHORT, 30_000, **options, **PUBLIC)
         assert table.loc[title, "lambda_"] == other.calibration.coefficients.lambda_

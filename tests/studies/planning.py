@@ -2,7 +2,8 @@
 
     python -m tests.studies.planning [--releases 400] [--fits 8] [--every 1]
 
-For each cell two kinds of data: one that follows the default guesses, forecast from them, and one
+For each cell two kinds of data ("z" where rows are standardised by a private scale): one that
+follows the default guesses, forecast from them, and one
 that does not (skewed and dependent columns, a factor with a rarer level, effects of its own),
 forecast from a public pilot of 10,000 records of the same kind. Printed are
 
@@ -22,16 +23,16 @@ import itertools
 import sys
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from privatelr.design import plan_design, read_design
+from privatelr.design import plan_design, read_design, standardise
 from privatelr.formula import parse_formula
 from privatelr.inference import infer, quality
-from privatelr.mechanisms import draw, draw_all, release_all
+from privatelr.mechanisms import draw_all, release_all, release_scale, scale_map
 from privatelr.numerics import c_index
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
@@ -41,10 +42,10 @@ from privatelr.privacy.noise import SeededRandomness
 from privatelr.sources import as_batch, declare_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from privatelr.design import DesignSpec
-    from privatelr.mechanisms import StagedCalibration
+    from privatelr.mechanisms import Draws
     from privatelr.planning.study_plan import StudyPlan
     from privatelr.privacy import Promise
     from privatelr.types import FloatArray, Rows
@@ -66,16 +67,19 @@ class Cell:
     n: int
     loss: str
     op: bool
+    scaled: bool = False
 
     def __str__(self) -> str:
         place = "objective" if self.op else "output"
-        return f"{self.kind:<8}{self.target!s:<40}{self.d:>3}{self.n:>7} {self.loss:<9}{place:<10}"
+        data = f"{self.kind}{' z' if self.scaled else ''}"
+        return f"{data:<10}{self.target!s:<40}{self.d:>3}{self.n:>7} {self.loss:<9}{place:<10}"
 
 
 def cells() -> Iterator[Cell]:
     """The grid."""
+    both = (True, False)
     grid = itertools.product(
-        ("guessed", "pilot"), TARGETS, (3, 10), (2000, 20000), ("logistic", "huber"), (True, False)
+        ("guessed", "pilot"), TARGETS, (3, 10), (2000, 20000), ("logistic", "huber"), both, both
     )
     return (Cell(*values) for values in grid)
 
@@ -147,54 +151,78 @@ def planned(cell: Cell) -> StudyPlan:
     if cell.kind == "pilot":
         pilot = other_records(cell.d, PILOT, np.random.default_rng(99))
     options = {"op": cell.op, "loss": cell.loss, "pilot": pilot}
+    options["do_scale"] = "private" if cell.scaled else False
     return plan(formula(cell), cell.n, cell.target, **declared(cell), **options)
 
 
-def realised_sd(
-    cell: Cell, calibrated: StagedCalibration, releases: int, seed: int = 1
-) -> FloatArray:
+def realised_sd(cell: Cell, outlook: StudyPlan, releases: int, seed: int = 1) -> FloatArray:
     """Deviation of each coefficient over releases of the same dataset.
 
     The releases are those that `dplr` and `dpsvm` make, but for noise that can be repeated.
     """
     data, randomness = np.random.default_rng(seed), SeededRandomness(seed)
-    calibration, mechanism = calibrated.coefficients, calibrated.mechanism
-    variances = []
+    stages, variances = outlook.calibration, []
     for _ in range(DATASETS):
-        spec, rows = _design(cell, records(cell.kind, cell.d, cell.n, data))
-        draws = [draw(calibration, randomness) for _ in range(releases // DATASETS)]
-        found = [mechanism.release(rows, calibration, b, Newton()).coef for b in draws]
-        units = spec.user_map()
-        variances.append(np.var(np.array(found) @ units.T, axis=0, ddof=1))
+        read, found = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data)), []
+        for _ in range(releases // DATASETS):
+            draws = draw_all(stages, randomness)
+            spec, rows = read(draws)
+            release = stages.mechanism.release(rows, stages.coefficients, draws, Newton())
+            found.append(spec.user_map() @ release.coef)
+        variances.append(np.var(found, axis=0, ddof=1))
     return np.sqrt(np.mean(variances, axis=0))
 
 
 def realised_width(
-    cell: Cell, calibrated: StagedCalibration, fits: int, seed: int = 1
+    cell: Cell, outlook: StudyPlan, fits: int, seed: int = 1
 ) -> tuple[FloatArray, list[str]]:
     """Median widths over fits of a dataset each, and how their intervals were made."""
     data, randomness = np.random.default_rng(seed), SeededRandomness(seed)
     widths, modes = [], []
     for _ in range(fits):
-        spec, rows = _design(cell, records(cell.kind, cell.d, cell.n, data))
-        release = release_all(rows, calibrated, draw_all(calibrated, randomness), Newton())
+        draws = draw_all(outlook.calibration, randomness)
+        spec, rows = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data))(draws)
+        release = release_all(rows, outlook.calibration, draws, Newton())
         inferred = infer(release, spec.user_map())
         widths.append(inferred.upper - inferred.lower)
         modes.append(quality(release).mode)
     return np.median(widths, axis=0), modes
 
 
-def _design(cell: Cell, frame: pd.DataFrame) -> tuple[DesignSpec, Rows]:
-    parsed = parse_formula(formula(cell), list(frame.columns))
-    spec = plan_design(parsed, as_batch(frame), declare_schema(**declared(cell)))
-    return spec, read_design(spec, as_batch(frame), DenseRows)
+def _reader(
+    cell: Cell, outlook: StudyPlan, frame: pd.DataFrame
+) -> Callable[[Draws], tuple[DesignSpec, Rows]]:
+    """Read a dataset as a fit does; the noise of its scale is drawn for each release."""
+    batch, parsed = as_batch(frame), parse_formula(formula(cell), list(frame.columns))
+    declared_spec = plan_design(parsed, batch, declare_schema(**declared(cell)))
+    rows = read_design(declared_spec, batch, DenseRows)
+    calibration = outlook.calibration.scale
+    if calibration is None:
+        return lambda _: (declared_spec, rows)
+
+    def read(draws: Draws) -> tuple[DesignSpec, Rows]:
+        assert draws.scale is not None
+        scale = release_scale(rows, calibration, draws.scale)
+        # the map of the plan is that of made-up records
+        spec = outlook.spec
+        plain = replace(
+            declared_spec,
+            bound=spec.bound,
+            intercept=spec.intercept,
+            bound_source=spec.bound_source,
+            standard=spec.standard,
+        )
+        spec = standardise(plain, *scale_map(scale))
+        return spec, read_design(spec, batch, DenseRows)
+
+    return read
 
 
 def row(cell: Cell, releases: int, fits: int) -> tuple[str, bool]:
     """A line of the table, and whether the forecast is good."""
     outlook, seed = planned(cell), zlib.crc32(str(cell).encode())
-    noise = outlook.errors.privacy_sd / realised_sd(cell, outlook.calibration, releases, seed)
-    widths, modes = realised_width(cell, outlook.calibration, fits, seed)
+    noise = outlook.errors.privacy_sd / realised_sd(cell, outlook, releases, seed)
+    widths, modes = realised_width(cell, outlook, fits, seed)
     width = outlook.intervals.width / widths
     mean, wide = (float(np.exp(np.mean(np.log(ratio)))) for ratio in (noise, width))
     mode, share = outlook.intervals.mode, np.mean([m == "posterior" for m in modes])
@@ -214,7 +242,7 @@ def main() -> int:
     parser.add_argument("--fits", type=int, default=8)
     parser.add_argument("--every", type=int, default=1, help="run one cell of so many")
     chosen = parser.parse_args()
-    head = f"{'data':<8}{'promise':<40}{'d':>3}{'n':>7} {'loss':<9}{'placement':<10}"
+    head = f"{'data':<10}{'promise':<40}{'d':>3}{'n':>7} {'loss':<9}{'placement':<10}"
     print(f"{head}{'sd':>7}  {'extremes':<9}{'width':>8}  {'extremes':<9}  mode, posterior")
     started, wrong = time.monotonic(), 0
     for cell in itertools.islice(cells(), 0, None, chosen.every):
