@@ -1,13 +1,17 @@
 """What shortening rows does to the coefficients of `dplr` under private scale.
 
-    python -m tests.studies.scale_bias [--records 200000]
+    PRIVATELR_DATA_HOME=folder python -m tests.studies.scale_bias [--records 200000]
 
-Data are made up: three columns with a standard deviation of .2 of half their bounds, normal or by
-Student's law with four degrees of freedom, independent or with a correlation of .8, and slopes of
-1, -.5 and .25 standard deviations. The bias of a length is the difference of two fits to the same
-many records, at an epsilon that leaves no noise to speak of and with a tiny penalty: one of rows of
-this length, and one of rows as declared. Beside it stands the standard error of each slope that
-`plan` forecasts for n records at epsilon 1; shown is the largest ratio of the two.
+First, tables of the folder, two for the choice of the lengths and two that it was not made on, at
+delta 1e-6. The bias of a length is the difference of two fits with the same penalty and no noise
+to speak of: one of rows of this length, and one of rows that are not shortened. Beside it stands
+the standard deviation of each coefficient over private fits of bootstrap samples. Shown are
+quantiles over the coefficients of the ratio of the two.
+
+Second, without a folder: data are made up, three columns with a standard deviation of .2 of half
+their bounds, normal or by Student's law with four degrees of freedom, independent or with a
+correlation of .8, and slopes of 1, -.5 and .25 standard deviations. The bias is that of fits with a
+tiny penalty, and the standard error the one that `plan` forecasts for n records at epsilon 1.
 """
 
 from __future__ import annotations
@@ -19,7 +23,12 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from privatelr import PrivacyWarning, dplr, plan
+from privatelr import ApproxDP, PrivacyWarning, dplr, plan
+from privatelr.mechanisms.calibration import usual_length
+from privatelr.numerics import find_loss
+
+from .scale_tables import TABLES, read_table
+from .tables import data_home
 
 SLOPES = {"a": 1.0, "b": -0.5, "c": 0.25}
 SPREAD = 0.2
@@ -27,6 +36,9 @@ BOUNDS = dict.fromkeys(SLOPES, (-1 / SPREAD, 1 / SPREAD))
 LENGTHS = (1.0, 1.5, 2.0, 3.0, 4.0)
 SIZES = (1000, 5000, 20_000, 100_000)
 DELTAS = (0.0, 1e-6)
+CHOICE, REPORT = ("adult", "bank"), ("cod_rna", "spambase")
+EPSILONS = (0.1, 0.5, 1.0)
+MOST, FITS, UNSHORTENED = 60_000, 12, 30.0
 
 
 def records(kind: str, n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -50,12 +62,45 @@ def bias(kind: str, delta: float, length: float, n: int) -> np.ndarray:
     return short.coef.to_numpy()[1:] - whole.coef.to_numpy()[1:]
 
 
+def bias_of_table(name: str, epsilon: float, length: float) -> str:
+    """A line of quantiles of bias over standard error, for a table of the folder."""
+    table, frame = TABLES[name], read_table(name, data_home())
+    n = min(len(frame), MOST)
+    frame = frame.iloc[np.random.default_rng(0).permutation(len(frame))[:n]]
+    known = {"bounds": table.bounds, "levels": table.levels, "delta": DELTAS[1]}
+    known |= {"do_scale": "private", "on_small_lambda": "keep"}
+    fits = []
+    for seed in range(FITS):
+        sample = frame.iloc[np.random.default_rng(seed).integers(0, n, n)]
+        fits.append(dplr(table.formula, sample, epsilon, row_norm=length, seed=seed, **known))
+    sd = np.std([fit.coef for fit in fits], axis=0, ddof=1)
+    quiet = known | {"lambda_": fits[0].calibration.lambda_}
+    short, whole = (
+        dplr(table.formula, frame, 10_000.0, row_norm=c, **quiet).coef.to_numpy()
+        for c in (length, UNSHORTENED)
+    )
+    ratio = np.abs(short - whole) / sd
+    low, high = np.quantile(ratio, [0.5, 0.9])
+    size = n * epsilon / len(sd)
+    rule = usual_length(find_loss("logistic"), n, len(sd), ApproxDP(epsilon, DELTAS[1])) == length
+    return (
+        f"{name:<12}{epsilon:>5g}{size:>10.0f}{length:>7g}{'*' if rule else ' '}"
+        f"{low:>9.2f}{high:>8.2f}{ratio.max():>8.2f}"
+    )
+
+
 def main() -> None:
     """Print a table for each kind of promise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=200_000)
     chosen = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
+    if data_home() is not None:
+        head = f"{'table':<12}{'eps':>5}{'n eps/d':>10}{'length':>7}"
+        print(f"{head}{'median':>10}{'90 %':>8}{'max':>8}")
+        for name, epsilon, length in product(CHOICE + REPORT, EPSILONS, LENGTHS[1:]):
+            print(bias_of_table(name, epsilon, length), flush=True)
+        print("* the length that a fit takes by the rule\n")
     for delta in DELTAS:
         print(f"delta {delta:g}: largest bias over the forecast standard error, by n at eps 1")
         print(f"{'':<12}{'length':>7}{'bias of a':>11}" + "".join(f"{n:>10}" for n in SIZES))
