@@ -242,7 +242,9 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
     spec = fit.spec
     linear = {name: _linear_column(fit, name) for name in spec.formula.covariates}
     names = [name for name, column in linear.items() if column is not None]
-    shortened = spec.bound_source != "declared bounds" or spec.projection is not None
+    # of standardised rows only long ones are shortened, and they count as they were fitted
+    kept = spec.bound_source == "declared bounds" or spec.standard is not None
+    shortened = not kept or spec.projection is not None
     if spec.intercept is None or shortened or not names:
         raise ArgumentError(
             "reference=None: the mean that was paid for gives effects of numeric variables with "

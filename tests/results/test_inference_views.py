@@ -36,7 +36,7 @@ BOUGHT = {
     "zCDP": {"eps": ZCDP(0.5)},
     "approximate": {"eps": 2.0, "delta": 1e-6},
     "output": {"eps": 4.0, "op": False},
-    "svm": {"eps": 4.0, "model": dpsvm},
+    "svm": {"eps": 4.0, "model": dpsvm, "do_scale": False},  # or rows of predictions are shortened
     "noisy": {"eps": 0.05},
     "plain": {"eps": 0, "lambda_": 1e-4},
 }
