@@ -36,8 +36,8 @@ epsilon, and otherwise. Up to here no table loses a hundredth of its classes by 
 do (``python -m tests.studies.scale``)."""
 _LENGTHS, _LONGEST = ((400.0, 1.5), (4_000.0, 2.0), (2e5, 3.0)), 4.0
 """Bounds on the length of a row for each ``n epsilon / d``, and for all larger ones. With them
-shortening moves nine coefficients of ten by less than a quarter of their standard error, on tables
-for the choice and on others (``python -m tests.studies.scale_bias``)."""
+shortening moves nine coefficients of ten by less than a quarter of their standard error on the
+tables for the choice (``python -m tests.studies.scale_bias``)."""
 
 
 @dataclass(frozen=True, slots=True)
