@@ -11,11 +11,11 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 180,
-    "code lines": 24_612,
+    "code lines": 24_846,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
-    "functions": 306,
+    "functions": 307,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of

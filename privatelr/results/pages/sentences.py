@@ -151,17 +151,15 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
 
 def _scale(fit: FitRecord) -> Facts:
     """Return what was bought to standardise the rows, if it was."""
-    if fit.release.scale is None:
-        return []
-    return [("Scale", f"{scale(fit.release.scale.calibration)}; fit.scale has them")]
+    made = fit.release.scale
+    return [] if made is None else [("Scale", f"{scale(made.calibration)}; fit.scale has them")]
 
 
 def scale(calibration: ScaleCalibration) -> str:
     """The moments that standardise the rows, and their noise."""
-    k = len(calibration.means)
-    columns = f"{k} column{'s' if k != 1 else ''}"
+    k, noise = len(calibration.means), calibration.noise.title
     return (
-        f"means and second moments of {columns} with {calibration.noise.title} noise, sd "
+        f"means and second moments of {k} column{'s' if k != 1 else ''} with {noise} noise, sd "
         f"{calibration.mean_sd:.3g} of a mean whose bounds are -1 and 1"
     )
 
