@@ -155,6 +155,9 @@ _NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance)"
 _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
     (r"\blambda_=", lambda _: "--lambda "),
+    (r"\bdo_scale='private'", lambda _: "--do-scale private"),
+    (r"\bdo_scale=False", lambda _: "--do-scale no"),
+    (r"fit\.scale has them", lambda _: "--json has them"),
     (rf"(?<!\S){_NUMBERS}=(?=[-+.\d]|nan|inf)", _option),
     (rf"(?<=\w\s)\({_NUMBERS}\)", lambda found: f"({_option(found).strip()})"),  # not log(balance)
     (r"\blambda_(?= takes| above)|(?<=number as )lambda_\b", lambda _: "--lambda"),

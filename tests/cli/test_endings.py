@@ -253,6 +253,9 @@ def test_an_interrupt_that_is_ignored_stays_ignored(home):
     [
         ("spend='inference' splits", "--spend inference splits"),
         ("(analysis='one-log')", "(--analysis one-log)"),
+        ("do_scale='private': takes bounds=", "--do-scale private: takes bounds="),
+        ("leave do_scale=False.", "leave --do-scale no."),
+        ("are -1 and 1; fit.scale has them", "are -1 and 1; --json has them"),
         ("lambda_=-1: lambda_ takes", "--lambda -1: --lambda takes"),
         ("a number as lambda_.", "a number as --lambda."),
         ('declare bounds={"age": (lo, hi)}, or', "declare --bounds age=lo:hi, or"),

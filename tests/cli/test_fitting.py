@@ -149,6 +149,12 @@ OPTIONS = [
         {"spend": {"coefficients": 0.6, "inference": 0.4}, "eps": privatelr.ZCDP(0.1)},
     ),
     (["--spend", "coefficients=1"], dplr, {"spend": {"coefficients": 1}}),
+    (
+        ["--do-scale", "private", "--row-norm", "2.5"],
+        dplr,
+        {"do_scale": "private", "row_norm": 2.5},
+    ),
+    (["--do-scale", "no", "--eps", "9"], dplr, {"do_scale": False, "eps": 9.0}),
     (["--model", "svm"], dpsvm, {}),
     (["--model", "svm", "--spend=inference"], dpsvm, {"spend": "inference"}),
     (
@@ -170,6 +176,7 @@ def test_an_option_is_an_argument(options, fitter, keywords, home, capsys, monke
     assert json.loads(found)["calibration"] == expected["calibration"]
     assert json.loads(found)["guarantee"] == expected["guarantee"]
     assert json.loads(found)["inference"] == expected["inference"]
+    assert json.loads(found).get("scale") == expected.get("scale")
 
 
 def test_a_table_is_read_in_many_ways_and_gives_one_model(home, capsys, monkeypatch):
