@@ -20,11 +20,13 @@ SCHEMA = {
 }
 MODELS = {
     "dplr": dplr,
-    "dpsvm": dpsvm,
-    "narrow": partial(dpsvm, h=0.1),
+    "dpsvm": partial(dpsvm, loss="huber"),
+    "narrow": partial(dpsvm, loss="huber", h=0.1),
     **{name: partial(dpsvm, loss=name) for name in HINGES if name != "huber"},
 }
 """Every function and every loss: a law about fits runs over them."""
+ONE_STAGE = {name: partial(model, do_scale=False) for name, model in MODELS.items()}
+"""The same without the stage that releases a scale: for laws about the stage of coefficients."""
 SVMS = {name: model for name, model in MODELS.items() if name != "dplr"}
 
 
