@@ -58,6 +58,10 @@ def svm(frame=None, **options):
     return fit_clinic(clinic() if frame is None else frame, model=dpsvm, **options)
 
 
+def huber_svm(frame=None, **options):
+    return svm(frame, loss="huber", **options)
+
+
 def rows_of(fit, frame):
     return read_design(fit.spec, as_batch(frame), DenseRows)
 
@@ -68,7 +72,7 @@ def rows_of(fit, frame):
 def test_the_arguments_are_those_of_dplr_with_a_loss():
     ours, theirs = (dict(inspect.signature(f).parameters) for f in (dpsvm, dplr))
     assert ours.pop("h").default == 0.5
-    assert ours.pop("loss").default == "huber"
+    assert ours.pop("loss").default is None
     assert list(ours) == list(theirs)
     assert list(ours.values()) == list(theirs.values())  # names, kinds, defaults, annotations
     assert inspect.signature(dpsvm).return_annotation == inspect.signature(dplr).return_annotation
@@ -161,7 +165,7 @@ def test_another_width_is_refused_with_the_reason(h):
     assert "what the loss was published for" in str(no.value)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "Huber", "", None, 1, Huber()])
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "Huber", "", 1, Huber()])
 def test_another_loss_is_refused(loss):
     end = "; did you mean 'huber'?" if loss == "Huber" else "."
     said = f"loss takes 'huber', 'softplus'{end}"
@@ -172,14 +176,33 @@ def test_another_loss_is_refused(loss):
 def test_the_joint_bound_is_refused_for_huber_and_is_that_of_softplus():
     for options in ({}, {"op": False}, {"delta": 1e-6}):
         with pytest.raises(GuaranteeError, match="nothing joint is proven about the huber loss"):
-            svm(analysis="joint", **options)
+            huber_svm(analysis="joint", **options)
     asked, default = (svm(loss="softplus", analysis=a).calibration for a in ("joint", None))
     assert asked == default
     assert default.analysis == "joint"
-    assert svm().calibration.analysis == svm(analysis="one-log").calibration.analysis == "one-log"
-    assert svm(analysis="cms11").calibration.analysis == "cms11"
-    with pytest.raises(GuaranteeError, match="that bound is about pure epsilon"):
-        svm(analysis="cms11", delta=1e-6)
+    default, asked = (huber_svm(analysis=a).calibration.analysis for a in (None, "one-log"))
+    assert default == asked == "one-log"
+    assert huber_svm(analysis="cms11").calibration.analysis == "cms11"
+    for loss in (None, "huber"):
+        with pytest.raises(GuaranteeError, match="that bound is about pure epsilon"):
+            svm(loss=loss, analysis="cms11", delta=1e-6)
+
+
+@pytest.mark.parametrize("loss", [None, "softplus"])
+@EVERY_PRICE
+@EVERY_PLACEMENT
+def test_softplus_is_the_loss_of_a_private_fit(loss, price, op):
+    found = svm(loss=loss, op=op, h=0.25, **price).calibration.problem.loss
+    assert found == SoftplusHinge(0.25)
+
+
+@pytest.mark.parametrize(
+    "options", [{"eps": 0}, {"eps": 0, "op": False}, {"analysis": "cms11"}], ids=str
+)
+def test_huber_stays_the_loss_of_a_plain_fit_and_of_the_published_analysis(options):
+    assert svm(h=0.25, **options).calibration.problem.loss == Huber(0.25)
+    asked = svm(loss="softplus", h=0.25, **options).calibration.problem.loss
+    assert asked == SoftplusHinge(0.25)
 
 
 def test_arguments_of_dplr_are_checked_as_by_dplr():
@@ -230,7 +253,9 @@ def test_every_mechanism_under_every_guarantee(loss, price, op, h):
 
 @EVERY_PRICE
 @EVERY_PLACEMENT
-@pytest.mark.parametrize("options", [{"h": 0.5}, {"h": 0.05}, {"loss": "softplus"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"loss": "huber"}, {"loss": "huber", "h": 0.05}, {"loss": "softplus"}], ids=str
+)
 def test_the_exact_loss_of_a_fit_keeps_the_promise(price, op, options):
     frame = clinic()
     neighbour = replaced(frame, 0, age=18.0, dose=5.0, smoker="yes", y=1.0 - frame["y"][0])
@@ -253,32 +278,32 @@ def test_a_plain_fit_and_a_seeded_one_promise_nothing():
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
 def test_a_lambda_that_costs_more_than_a_tenth_is_raised(h, eps):
     """Lambda = c R^2 / (exp(eps / 10) - 1), with c = 1/(2h): nine tenths are left for noise."""
-    problem = svm(h=h, eps=eps, lambda_=1.0).calibration.problem
+    problem = huber_svm(h=h, eps=eps, lambda_=1.0).calibration.problem
     least = problem.radius**2 / (2 * h) / math.expm1(eps / 10) / problem.n
     for lambda_ in (0.0, 1e-6, 0.5 * least, 0.999 * least):
-        raised = svm(h=h, eps=eps, lambda_=lambda_).calibration
+        raised = huber_svm(h=h, eps=eps, lambda_=lambda_).calibration
         assert raised.lambda_ == pytest.approx(least, rel=1e-12)
         assert raised.lambda_origin.startswith(f"raised from {lambda_:.6g}")
         assert raised.epsilon_effective == pytest.approx(0.9 * eps, rel=1e-3)
-    enough = svm(h=h, eps=eps, lambda_=1.001 * least).calibration
+    enough = huber_svm(h=h, eps=eps, lambda_=1.001 * least).calibration
     assert (enough.lambda_, enough.lambda_origin) == (1.001 * least, "as given")
-    assert svm(h=h, eps=eps, lambda_="free").calibration.lambda_ == pytest.approx(least)
-    assert svm(h=h, eps=eps).calibration.lambda_ >= least * (1 - 1e-12)
+    assert huber_svm(h=h, eps=eps, lambda_="free").calibration.lambda_ == pytest.approx(least)
+    assert huber_svm(h=h, eps=eps).calibration.lambda_ >= least * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("h", [0.5, 0.01])
 def test_a_lambda_that_is_kept_pays_its_one_log_and_no_more(h):
-    free = svm(h=h, lambda_="free").calibration
+    free = huber_svm(h=h, lambda_="free").calibration
     radius, penalty = free.problem.radius, free.problem.penalty
     for small in (1.0, 3.0, 15.0):
-        kept = svm(h=h, lambda_=free.lambda_ / small, on_small_lambda="keep").calibration
+        kept = huber_svm(h=h, lambda_=free.lambda_ / small, on_small_lambda="keep").calibration
         assert kept.lambda_ == free.lambda_ / small
         left = 1.0 - math.log1p(radius**2 / (2 * h) * small / penalty)
         assert kept.noise.rate == pytest.approx(0.99 * left / 2, rel=1e-9)
     with pytest.raises(
         GuaranteeError, match=r"too small for epsilon = 1 .* under analysis='one-log'"
     ):
-        svm(h=h, lambda_=free.lambda_ / 17, on_small_lambda="keep")
+        huber_svm(h=h, lambda_=free.lambda_ / 17, on_small_lambda="keep")
 
 
 def test_softplus_is_free_where_kappa_over_h_is():
@@ -377,11 +402,11 @@ def hinge_svm(signed, lambda_):
 def test_huber_tends_to_the_hinge_as_h_falls():
     """Its objective is above the hinge's by h / 4 at most, so w is within sqrt(h / (2 lambda))."""
     frame, lambda_ = clinic(n=80), 0.1
-    rows = rows_of(svm(frame, eps=0, lambda_=lambda_), frame)
+    rows = rows_of(huber_svm(frame, eps=0, lambda_=lambda_), frame)
     limit = hinge_svm(rows.y[:, None] * rows.x, lambda_)
     distances = []
     for h in (0.5, 0.1, 1e-2, 1e-3, 1e-4):
-        w = svm(frame, eps=0, h=h, lambda_=lambda_).release.coef
+        w = huber_svm(frame, eps=0, h=h, lambda_=lambda_).release.coef
         distances.append(float(np.linalg.norm(w - limit)))
         assert distances[-1] <= math.sqrt(h / (2 * lambda_)) + 1e-4
     assert distances[0] > 0.01

@@ -29,7 +29,7 @@ from privatelr import (
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    FIT = dplr(FORMULA, clinic(400), 5.0, **SCHEMA, spend="inference", seed=1)
+    FIT = dplr(FORMULA, clinic(400), 5.0, **SCHEMA, spend="inference", do_scale=False, seed=1)
 
 
 def predicting(type):

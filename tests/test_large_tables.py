@@ -76,10 +76,13 @@ def test_a_sparse_matrix_and_its_dense_frame_give_the_same(model, monkeypatch):
 
 
 @EVERY_MODEL
+@pytest.mark.parametrize("do_scale", [False, None])
 @pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"spend": "inference"}], ids=str)
-def test_wide_factors_are_held_without_zeros_and_give_the_same(model, options, monkeypatch):
+def test_wide_factors_are_held_without_zeros_and_give_the_same(
+    model, options, do_scale, monkeypatch
+):
     frame, schema = wards()
-    seen = []
+    seen, options = [], {"eps": 4.0, "lambda_": 1e-2, "do_scale": do_scale, **schema, **options}
     honest = privatelr.model_data.read_sparse
 
     def counted(spec, data):
@@ -88,10 +91,12 @@ def test_wide_factors_are_held_without_zeros_and_give_the_same(model, options, m
 
     monkeypatch.setattr(privatelr.model_data, "read_sparse", counted)
     with fixed_noise(monkeypatch):
-        thin = model("y ~ ward + age", frame, eps=4.0, lambda_=1e-2, **schema, **options)
+        thin = model("y ~ ward + age", frame, **options)
         monkeypatch.setattr(privatelr.model_data, "worth_sparse", lambda spec: False)
-        full = model("y ~ ward + age", frame, eps=4.0, lambda_=1e-2, **schema, **options)
-    assert seen == [91]
+        full = model("y ~ ward + age", frame, **options)
+    # rows whose scale is released first are read for it, too
+    assert seen == ([91] if thin.release.scale is None else [91, 91])
+    assert (thin.release.scale is None) == (do_scale is False)
     np.testing.assert_allclose(thin.release.coef, full.release.coef, rtol=0, atol=1e-8)
     assert thin.calibration == full.calibration
 

@@ -15,7 +15,7 @@ import pytest
 from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, fixed_noise
 
 import privatelr
-from privatelr import cli, dplr, dpsvm
+from privatelr import ZCDP, cli, dplr, dpsvm
 from privatelr.cli import model_commands, table_files
 
 DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes"]
@@ -137,7 +137,7 @@ OPTIONS = [
     (
         ["--rho", "0.1", "--analysis", "one-log"],
         dplr,
-        {"eps": privatelr.ZCDP(0.1), "analysis": "one-log"},
+        {"eps": ZCDP(0.1), "analysis": "one-log"},
     ),
     (["--lambda", "0.25", "--output-perturbation"], dplr, {"lambda_": 0.25, "op": False}),
     (["--lambda", "free", "--row-norm", "1.2"], dplr, {"lambda_": "free", "row_norm": 1.2}),
@@ -146,16 +146,19 @@ OPTIONS = [
     (
         ["--spend", "coefficients=0.6, inference=0.4", "--rho", "0.1"],
         dplr,
-        {"spend": {"coefficients": 0.6, "inference": 0.4}, "eps": privatelr.ZCDP(0.1)},
+        {"spend": {"coefficients": 0.6, "inference": 0.4}, "eps": ZCDP(0.1)},
     ),
     (["--spend", "coefficients=1"], dplr, {"spend": {"coefficients": 1}}),
+    (["--do-scale", "private", "--rho", "0.3"], dplr, {"do_scale": "private", "eps": ZCDP(0.3)}),
+    (["--do-scale", "no", "--eps", "500"], dplr, {"do_scale": False, "eps": 500.0}),
+    (["--eps", "500"], dplr, {"eps": 500.0}),
     (
         ["--do-scale", "private", "--row-norm", "2.5"],
         dplr,
         {"do_scale": "private", "row_norm": 2.5},
     ),
-    (["--do-scale", "no", "--eps", "9"], dplr, {"do_scale": False, "eps": 9.0}),
     (["--model", "svm"], dpsvm, {}),
+    (["--model", "svm", "--loss", "huber"], dpsvm, {"loss": "huber"}),
     (["--model", "svm", "--spend=inference"], dpsvm, {"spend": "inference"}),
     (
         ["--model", "svm", "--loss", "softplus", "--h", ".25"],
@@ -408,7 +411,7 @@ REFUSED = [
     ("fit clinic.csv 'y ~ age' --analysis wishful", 2, ["--analysis", "cms11"]),
     ("fit clinic.csv 'y ~ age' --h 0.5", 2, ["--h", "--model svm"]),
     ("fit clinic.csv 'y ~ age' --model svm --h 2", 2, ["h=2", "0.5"]),
-    ("fit clinic.csv 'y ~ age' --model svm --analysis joint", 1, ["joint"]),
+    ("fit clinic.csv 'y ~ age' --model svm --loss huber --analysis joint", 1, ["joint"]),
     ("fit clinic.csv 'y ~ age' --seed 1.5", 2, ["--seed", "whole number"]),
     ("fit clinic.csv 'y ~ age' --separator ab", 2, ["--separator", "tab"]),
     ("fit clinic.csv 'y ~ age' --separator 1", 2, ["--separator", "tab"]),

@@ -58,7 +58,7 @@ def kind(series, **schema):
         ("row_norm", "1", "row_norm='1'"),
         ("row_norm", True, "row_norm=True"),
         ("intercept_scale", 0, "intercept_scale=0"),
-        ("intercept_scale", None, "intercept_scale=None"),
+        ("intercept_scale", "0.5", "intercept_scale='0.5'"),
     ],
 )
 def test_a_wrong_declaration_is_named_with_what_it_takes(argument, value, says):
@@ -77,8 +77,16 @@ def test_declarations_are_kept_in_plain_types():
     schema = declare_schema(
         {"a": np.array([0, 1])}, {"s": np.array([1, 2]), "t": (c for c in "uv")}, row_norm=2
     )
-    assert schema == Schema({"a": (0.0, 1.0)}, {"s": (1, 2), "t": ("u", "v")}, 2.0, 0.5)
+    assert schema == Schema({"a": (0.0, 1.0)}, {"s": (1, 2), "t": ("u", "v")}, 2.0, None)
     assert {type(level) for level in schema.levels["s"]} == {int}
+
+
+def test_the_constant_of_the_intercept_is_the_usual_one_unless_it_is_declared():
+    for usual in (Schema(), declare_schema(), declare_schema(intercept_scale=None)):
+        assert usual.intercept_scale is None
+        assert usual.constant == 0.5
+    declared = declare_schema(intercept_scale=2)
+    assert declared.intercept_scale == declared.constant == 2.0
 
 
 @pytest.mark.parametrize("argument", ["bounds", "levels"])

@@ -1,6 +1,7 @@
 """Law 1: the exact loss of a real fit is at most epsilon, also at a large intercept.
 
 The rows come from real frames through the front door; the loss from the density of its release.
+The loss of a stage that releases a scale is asked for in ``tests/audit/test_audit_scale.py``.
 """
 
 from dataclasses import replace
@@ -9,12 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from broken_mechanisms import FreeIntercept
-from frames_for_laws import MODELS, SVMS
+from frames_for_laws import ONE_STAGE
 
-from privatelr import audit, dplr, dpsvm
+from privatelr import audit
 from privatelr.audit.density.exact import tilt_losses
 from privatelr.privacy import ZCDP
 
+dplr, huber = ONE_STAGE["dplr"], ONE_STAGE["dpsvm"]
+SVMS = {name: model for name, model in ONE_STAGE.items() if name != "dplr"}
 N = 2001
 BOUNDS = {"x": (-1, 1)}
 
@@ -84,9 +87,9 @@ def test_law_of_hinges(model, analysis, options):
 def test_a_real_fit_under_the_huber_loss_attains_its_epsilon(small, h):
     """Also where lambda is kept and leaves little for the noise; a record of any length turns."""
     frame, neighbour = sided_frames()
-    free = dpsvm("y ~ x - 1", frame, h=h, bounds=BOUNDS, lambda_="free").calibration.lambda_
+    free = huber("y ~ x - 1", frame, h=h, bounds=BOUNDS, lambda_="free").calibration.lambda_
     options = {"lambda_": free / small, "on_small_lambda": "keep"}
-    fit = dpsvm("y ~ x - 1", frame, h=h, bounds=BOUNDS, **options)
+    fit = huber("y ~ x - 1", frame, h=h, bounds=BOUNDS, **options)
     assert fit.calibration.lambda_ == free / small
     edge = np.array([1 - h + 1e-7 * h])  # of the row x = 1, just inside the bend
     found = audit.privacy_loss(fit, frame, neighbour, output=edge)
@@ -108,7 +111,7 @@ def sided_frames():
 @of_every_price
 def test_law_of_every_mechanism(name, op, price):
     for frames, least in ((adversarial_frames, -1.0), (lonely_frames, 0.01)):
-        fit = MODELS[name]("y ~ x", frames()[0], op=op, bounds=BOUNDS, lambda_="free", **price)
+        fit = ONE_STAGE[name]("y ~ x", frames()[0], op=op, bounds=BOUNDS, lambda_="free", **price)
         assert check_loss(fit, frames).ratio > least
 
 
@@ -120,7 +123,7 @@ def test_law_of_coefficients_and_moments(name, op, price):
     """One price for both: together they keep it, and each keeps its part."""
     for frames in (adversarial_frames, lonely_frames):
         options = {"op": op, "bounds": BOUNDS, "lambda_": "free", "spend": "inference", **price}
-        fit = MODELS[name]("y ~ x", frames()[0], **options)
+        fit = ONE_STAGE[name]("y ~ x", frames()[0], **options)
         found = check_loss(fit, frames)
         assert found.claim == fit.guarantee
         # beside a delta, Laplace noise on the coefficients claims their pure epsilon
@@ -134,7 +137,7 @@ def test_law_of_coefficients_and_moments(name, op, price):
 def test_planted_moments_that_are_not_paid_for_are_caught(name):
     """Noise on the moments for a record more or less, where neighbours replace one."""
     frame, neighbour = orthogonal_frames()
-    fit = MODELS[name]("y ~ x + z - 1", frame, row_norm=1.0, spend="inference")
+    fit = ONE_STAGE[name]("y ~ x + z - 1", frame, row_norm=1.0, spend="inference")
     assert audit.privacy_loss(fit, frame, neighbour).holds
     moments = fit.release.moments
     noise = replace(moments.calibration.noise, rate=moments.calibration.noise.rate * 2**0.5)
@@ -160,7 +163,7 @@ def test_frames_that_are_no_neighbours_are_refused():
         audit.privacy_loss(fit, frame.iloc[1:], neighbour.iloc[1:])
 
 
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("model", ONE_STAGE.values(), ids=ONE_STAGE)
 @pytest.mark.parametrize("bounds", [None, BOUNDS], ids=["ball", "blocks"])
 def test_planted_bug_is_caught(model, bounds):
     """Noise calibrated for a radius without the intercept column, as PrivateLR does."""
@@ -187,13 +190,13 @@ def check_large_intercept(problem, noise):
     assert abs(losses).max() <= 1.0
 
 
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("model", ONE_STAGE.values(), ids=ONE_STAGE)
 def test_large_intercepts(model):
     calibration = model("y ~ x", adversarial_frames()[0], intercept_scale=1.0).calibration
     check_large_intercept(calibration.problem, calibration.noise)
 
 
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("model", ONE_STAGE.values(), ids=ONE_STAGE)
 def test_planted_free_intercept_is_caught(model):
     """An intercept without penalty, as diffprivlib has it: the loss has no limit."""
     calibration = model("y ~ x", adversarial_frames()[0], intercept_scale=1.0).calibration

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, fixed_noise
+from frames_for_laws import ONE_STAGE, FixedRandomness, clinic, fit_clinic, fixed_noise
 from scipy import optimize
 
 from privatelr.design import read_design
@@ -36,7 +36,7 @@ def softplus(z):
 
 FORMULAS = {"dplr": logistic, "dpsvm": huber(0.5), "narrow": huber(0.1), "softplus": softplus}
 """Value and slope of the loss of each model, written down again."""
-EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
+EVERY_MODEL = pytest.mark.parametrize("name", ONE_STAGE)
 
 
 def plain_minimiser(x, y, lambda_, tilt, name="dplr"):
@@ -57,8 +57,8 @@ def check_one_lambda(monkeypatch, name="dplr"):
     """The released coefficients minimise the objective of the lambda that is reported."""
     frame = clinic()
     with fixed_noise(monkeypatch):
-        fit = fit_clinic(frame, model=MODELS[name], lambda_=0.7)
-        again = fit_clinic(frame, model=MODELS[name], lambda_=0.7)
+        fit = fit_clinic(frame, model=ONE_STAGE[name], lambda_=0.7)
+        again = fit_clinic(frame, model=ONE_STAGE[name], lambda_=0.7)
         noise = FixedRandomness().draw(fit.calibration.noise).nearest()
         shield = FixedRandomness().draw(fit.calibration.shield).nearest()
     rows = read_design(fit.spec, as_batch(frame), DenseRows)
@@ -71,13 +71,13 @@ def check_output_noise(monkeypatch, name="dplr"):
     """The released coefficients are the plain fit plus one draw of the calibrated noise."""
     frame = clinic()
     with fixed_noise(monkeypatch):
-        fit = fit_clinic(frame, model=MODELS[name], lambda_=0.7, op=False)
+        fit = fit_clinic(frame, model=ONE_STAGE[name], lambda_=0.7, op=False)
     calibration = fit.calibration
     noise = FixedRandomness().draw(calibration.noise).nearest()
     reach = output_sensitivity(calibration.problem, calibration.tau)
     assert calibration.noise.rate == pytest.approx(1.0 / reach, rel=1e-14)
     assert calibration.noise.rate <= 1.0 / reach
-    plain = fit_clinic(frame, model=MODELS[name], eps=0, lambda_=0.7, op=False)
+    plain = fit_clinic(frame, model=ONE_STAGE[name], eps=0, lambda_=0.7, op=False)
     found = fit.release.coef - plain.release.coef
     np.testing.assert_allclose(found, noise, rtol=1e-9, atol=calibration.grid)
 
@@ -93,7 +93,7 @@ def test_law(monkeypatch, name):
 @pytest.mark.parametrize("lambda_", [1e-3, 0.1, 5.0])
 def test_no_privacy_is_the_plain_fit(name, op, lambda_):
     frame = clinic(n=200)
-    fit = fit_clinic(frame, model=MODELS[name], eps=0, op=op, lambda_=lambda_)
+    fit = fit_clinic(frame, model=ONE_STAGE[name], eps=0, op=op, lambda_=lambda_)
     rows = read_design(fit.spec, as_batch(frame), DenseRows)
     expected = plain_minimiser(rows.x, rows.y, lambda_, np.zeros(rows.d), name)
     np.testing.assert_allclose(fit.release.coef, expected, atol=1e-8)
@@ -102,16 +102,16 @@ def test_no_privacy_is_the_plain_fit(name, op, lambda_):
 @EVERY_MODEL
 def test_large_epsilon_tends_to_the_plain_fit(name):
     frame = clinic(n=400)
-    plain = fit_clinic(frame, model=MODELS[name], eps=0, lambda_=0.01)
+    plain = fit_clinic(frame, model=ONE_STAGE[name], eps=0, lambda_=0.01)
     for op in (True, False):
-        near = fit_clinic(frame, model=MODELS[name], eps=9999.0, lambda_=0.01, op=op)
+        near = fit_clinic(frame, model=ONE_STAGE[name], eps=9999.0, lambda_=0.01, op=op)
         np.testing.assert_allclose(near.coef, plain.coef, atol=0.05)
 
 
 @EVERY_MODEL
 def test_coefficients_shrink_in_lambda(name):
     frame = clinic(n=200)
-    options = {"model": MODELS[name], "eps": 0}
+    options = {"model": ONE_STAGE[name], "eps": 0}
     lengths = [
         np.linalg.norm(fit_clinic(frame, lambda_=lambda_, **options).release.coef)
         for lambda_ in (1e-4, 1e-2, 1.0, 100.0)
@@ -152,7 +152,7 @@ def test_planted_bug_is_caught(monkeypatch, name):
 
 @EVERY_MODEL
 def test_lambda_zero_without_privacy_is_allowed_and_with_privacy_is_raised(name):
-    frame, model = clinic(n=200), MODELS[name]
+    frame, model = clinic(n=200), ONE_STAGE[name]
     assert fit_clinic(frame, model=model, eps=0, lambda_=0).calibration.lambda_ == 0
     assert fit_clinic(frame, model=model, lambda_=0).calibration.lambda_ > 0
     with pytest.raises(ValueError, match="lambda_=0"):

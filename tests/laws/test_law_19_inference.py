@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced
+from frames_for_laws import MODELS, SCHEMA, clinic, fit_clinic, fixed_noise, replaced
 from repeated_noise import drawn, trial
 
 import privatelr.results.effects
 import privatelr.results.fit_tables
-from privatelr import Newton, average_marginal_effects, dplr, dpsvm
-from privatelr.design import read_design
-from privatelr.mechanisms import draw, mechanism_of
+from privatelr import Newton, average_marginal_effects, dplr
+from privatelr.design import plan_design, read_design, standardise
+from privatelr.mechanisms import draw, mechanism_of, scale_map
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise import SeededRandomness
-from privatelr.sources import as_batch
+from privatelr.sources import as_batch, declare_schema
 
 REFERENCE = clinic(n=15, seed=8)
 NEIGHBOURS = [{"age": 89.0}, {"y": 1.0, "dose": 5.0}, {"age": np.nan}, {"smoker": "unknown"}]
@@ -40,7 +40,9 @@ def usual(fit):
     """What most ask."""
     asked = [fit.bse, fit.pvalues, fit.conf_int(), fit.tidy(conf_int=True)]
     if fit.calibration.problem.loss.probability is not None:
-        asked.append(average_marginal_effects(fit))
+        # over the training data it takes rows that no released scale has shortened
+        over = () if fit.release.scale is None else (REFERENCE,)
+        asked.append(average_marginal_effects(fit, *over))
     plain = replace(fit, _diagnostics=None)
     return [*asked, fit.predict(REFERENCE, interval=0.9), str(plain) + plain._repr_html_()]
 
@@ -59,27 +61,40 @@ def pair(monkeypatch, values, **options):
         ]
 
 
+def with_release(fit, release):
+    """The fit as it is after another release, whose scale is a part of the map of the columns."""
+    spec = fit.spec
+    if release.scale is not None:
+        plan = plan_design(spec.formula, as_batch(clinic()), declare_schema(**SCHEMA))
+        spec = standardise(replace(spec, columns=plan.columns), *scale_map(release.scale))
+    return replace(fit, spec=spec, release=release)
+
+
 def check_of_the_release_alone(monkeypatch, values, ask, **options):
     first, second = pair(monkeypatch, values, **options)
-    given = replace(first, release=second.release)
+    assert (first.release.scale is not None) == (options.get("do_scale") == "private")
+    given = with_release(first, second.release)
     for fit in (given, replace(given, _diagnostics=None)):
         assert as_text(ask(fit)) == as_text(ask(second))
 
 
 @pytest.mark.slow
 def test_law_of_all_that_can_be_asked(monkeypatch):
-    check_of_the_release_alone(monkeypatch, NEIGHBOURS[0], everything, eps=20)
+    check_of_the_release_alone(monkeypatch, NEIGHBOURS[0], everything, eps=20, do_scale=False)
 
 
+@pytest.mark.parametrize("do_scale", [False, "private"])
 @pytest.mark.parametrize("values", NEIGHBOURS, ids=str)
-def test_law(monkeypatch, values):
-    check_of_the_release_alone(monkeypatch, values, usual, eps=100)
+def test_law(monkeypatch, values, do_scale):
+    check_of_the_release_alone(monkeypatch, values, usual, eps=100, do_scale=do_scale)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("do_scale", [False, "private"])
 @pytest.mark.parametrize("options", [{"op": False}, {"delta": 1e-6}], ids=str)
-def test_law_of_every_model(monkeypatch, options, model):
+def test_law_of_every_model(monkeypatch, options, do_scale, model):
+    options = {"do_scale": do_scale, **options}
     check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, model=model, eps=100, **options)
 
 
@@ -95,7 +110,7 @@ def test_planted_errors_of_the_data_are_caught(monkeypatch):
 
     monkeypatch.setattr(privatelr.results.fit_tables, "infer_coefficients", curious)
     with pytest.raises(AssertionError):
-        check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, eps=20)
+        check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, eps=20, do_scale=False)
 
 
 def test_planted_mean_over_the_records_is_caught(monkeypatch):
@@ -108,7 +123,7 @@ def test_planted_mean_over_the_records_is_caught(monkeypatch):
 
     monkeypatch.setattr(privatelr.results.effects, "mean_curvature", unpaid)
     with pytest.raises(AssertionError):
-        check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, eps=20)
+        check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, eps=20, do_scale=False)
 
 
 # -- the part of the noise -------------------------------------------------------------------
@@ -143,9 +158,10 @@ def check_privacy_part(ratio):
         {"eps": 20.0},
         {"eps": 20.0, "op": False},
         {"eps": 10.0, "delta": 1e-6},
-        {"eps": 40.0, "model": dpsvm},
+        {"eps": 40.0, "model": MODELS["dpsvm"]},
+        {"eps": 40.0, "model": MODELS["softplus"]},
     ],
-    ids=["objective", "output", "with a delta", "svm"],
+    ids=["objective", "output", "with a delta", "huber", "softplus"],
 )
 def test_the_part_of_the_noise_is_what_releases_spread_by(options):
     check_privacy_part(spread_over_said(**options))

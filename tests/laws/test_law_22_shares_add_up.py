@@ -53,33 +53,39 @@ def test_deltas_add_up_too():
         ledger.charge(ApproxDP(1e-9, 1e-15))
 
 
-SPENDS = ["inference", {"coefficients": 0.9, "inference": 0.1}]
+SPENDS = [
+    "inference",
+    {"coefficients": 0.9, "inference": 0.1},
+    {"scale": 0.1, "coefficients": 0.8, "inference": 0.1},
+]
 TARGETS = [*map(PureDP, BUDGETS), ZCDP(0.3), ZCDP(1.1), ApproxDP(1.1, 3e-6), ApproxDP(0.7, 1e-5)]
 
 
 def check_parts(target, **options):
     """What a fit spends on its parts is what it promises, in the decimals that they print."""
     release = fit_clinic(clinic(), eps=target, **options).release
-    parts = release.calibration.target, release.moments.calibration.target
+    stages = [release, release.moments, release.scale]
+    stages = [stage.calibration for stage in stages if stage is not None]
+    parts = [stage.target for stage in stages]
     assert release.guarantee == target
     if isinstance(target, ApproxDP):
-        check_shared(target, *parts, release)
-        return
-    assert type(parts[0]) is type(parts[1]) is type(target)
+        check_shared(target, *parts, events=[event for stage in stages for event in stage.events])
+        return parts
+    assert {type(part) for part in parts} == {type(target)}
     for name in ("epsilon", "delta", "rho"):
         if hasattr(target, name):
             prices = [exact(getattr(part, name)) for part in parts]
             assert all(price > 0 for price in prices)
             assert sum(prices) == exact(getattr(target, name))
     assert join(parts) == target
+    return parts
 
 
-def check_shared(target, first, second, release):
-    """The coefficients leave room for the Gaussian part, and for no more."""
+def check_shared(target, first, *others, events):
+    """The coefficients leave room for the Gaussian parts, and for no more."""
     assert isinstance(first, SharedApproxDP)
-    assert join([first, second]) == first.whole == target
-    assert first.beside <= math.sqrt(2 * second.rho) * (1 + 1e-12)
-    events = (*release.calibration.events, *release.moments.calibration.events)
+    assert join([first, *others]) == first.whole == target
+    assert first.beside <= math.sqrt(2 * sum(part.rho for part in others)) * (1 + 1e-12)
     ledger = Ledger(target.epsilon, target.delta)
     ledger.charge(target, events)
     assert ledger.spent() >= 0.99 * target.epsilon
@@ -89,7 +95,16 @@ def check_shared(target, first, second, release):
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_law_of_spend(model, spend, target):
-    check_parts(target, model=model, spend=spend)
+    parts = check_parts(target, model=model, spend=spend)
+    if spend != "inference":
+        assert len(parts) == len(spend)
+
+
+@pytest.mark.parametrize("do_scale", [None, "private", False])
+@pytest.mark.parametrize("target", [PureDP(123.456), ZCDP(11.1), ApproxDP(77.7, 3e-6)], ids=str)
+def test_law_of_a_scale_out_of_the_usual_shares(target, do_scale):
+    parts = check_parts(target, spend="inference", do_scale=do_scale)
+    assert len(parts) == (2 if do_scale is False else 3)
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
@@ -128,14 +143,14 @@ def test_what_cannot_be_joined():
     assert join([PureDP(0.1)] * 3) == PureDP(0.3)
 
 
-def doubled(target, spend, loss, **_):
-    """Planted: both parts get the whole, as if the second release were free."""
-    return [({"coefficients": target, "inference": target}, ())]
+def doubled(target, spend, loss, **scaled):
+    """Planted: all parts get the whole, as if the other releases were free."""
+    return [(dict.fromkeys(request.shares_of(target, spend, loss, **scaled), target), ())]
 
 
-def rounded(target, spend, loss, **_):
+def rounded(target, spend, loss, **scaled):
     """Planted: products of floats."""
-    shares = request.usual_shares(target, loss) if spend == "inference" else dict(spend)
+    shares = request.shares_of(target, spend, loss, **scaled)
     parts = {name: replace(target, epsilon=target.epsilon * s) for name, s in shares.items()}
     return [(parts, ())]
 
@@ -153,9 +168,9 @@ def test_planted_parts_are_caught(monkeypatch, planted):
     assert caught > 3
 
 
-def forgotten(target, spend, loss, **_):
+def forgotten(target, spend, loss, **scaled):
     """Planted: the coefficients do not leave room for what is beside them."""
-    ways = DIVIDE(target, spend, loss)
+    ways = DIVIDE(target, spend, loss, **scaled)
     return [(parts | {"coefficients": unshared(**parts)}, kinds) for parts, kinds in ways]
 
 

@@ -310,7 +310,7 @@ def test_two_tables_of_a_formula_are_told_apart_no_better_than_claimed():
     frame = clinic(n=30).assign(age=90.0, dose=1e9, u=-2e300, y=0.0)
     other = frame.copy()
     other.loc[0, "y"] = 1.0
-    fit = dpsvm("y ~ u + age + dose", frame, bounds=BOUNDS, lambda_=10.0)
+    fit = dpsvm("y ~ u + age + dose", frame, loss="huber", bounds=BOUNDS, lambda_=10.0)
     assert isinstance(fit.calibration.noise, BlockLaplace)
     row = read_design(fit.spec, as_batch(frame), DenseRows).x[0]
     found = audit.privacy_loss(fit, frame, other, output=BEND * row / float(row @ row))

@@ -115,8 +115,9 @@ def test_planted_moments_of_unclipped_columns_are_caught(monkeypatch):
         batch = frames[-1]
         age = (np.nan_to_num(np.asarray(batch["age"], dtype=float)) - 54) / 36
         dose = (np.nan_to_num(np.asarray(batch["dose"], dtype=float)) - 2.5) / 2.5
-        x = np.array(rows.x)
-        x[:, 1], x[:, 2] = age, np.clip(dose, -1e9, 1e9)
+        x = np.array(rows.piece(0)[0])
+        assert len(x) == len(batch)
+        x[:, 0], x[:, 1] = age, np.clip(dose, -1e9, 1e9)
         return release_scale(
             DenseRows(x, np.ones(len(x)), bound=1e12, intercept=None), calibration, noise
         )

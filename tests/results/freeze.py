@@ -77,7 +77,7 @@ FITS = {
     "seeded": iris(dplr, seed=1),
     "plain": iris(dplr, eps=0, spend="inference"),
     "ledger": iris(dplr, ledger=Ledger(2.0).part("first half")),
-    "huber": iris(dpsvm),
+    "huber": iris(dpsvm, loss="huber"),
     "softplus": iris(dpsvm, loss="softplus", h=0.2, spend="inference"),
     "shared_delta": iris(dplr, delta=1e-6, spend="inference"),
     "private_scale": iris(dplr, do_scale="private", spend="inference"),
@@ -87,7 +87,7 @@ FITS = {
     "simplex": iris(dpsimplex, eps=3.0),
     "simplex_zcdp": iris(dpsimplex, eps=ZCDP(0.5)),
     "wide": words(dplr, eps=2.0, lambda_=1e-2),
-    "wide_output": words(dpsvm, eps=2.0, lambda_=1e-2, op=False),
+    "wide_output": words(dpsvm, loss="huber", eps=2.0, lambda_=1e-2, op=False),
     "matrix_linear_program": words(dplpsvm, eps=3.0),
     "matrix_simplex": words(dpsimplex, eps=3.0),
 }

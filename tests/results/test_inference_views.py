@@ -36,10 +36,13 @@ BOUGHT = {
     "zCDP": {"eps": ZCDP(0.5)},
     "approximate": {"eps": 2.0, "delta": 1e-6},
     "output": {"eps": 4.0, "op": False},
-    "svm": {"eps": 4.0, "model": dpsvm, "do_scale": False},  # or rows of predictions are shortened
+    "svm": {"eps": 4.0, "model": dpsvm, "loss": "huber"},
+    "softplus": {"eps": 4.0, "model": dpsvm},
     "noisy": {"eps": 0.05},
+    "scaled": {"eps": 4.0, "do_scale": "private", "row_norm": 9.0},
     "plain": {"eps": 0, "lambda_": 1e-4},
 }
+SVMS = ("svm", "softplus")
 EVERY_FIT = pytest.mark.parametrize("name", BOUGHT)
 
 
@@ -50,12 +53,12 @@ def people():
 
 @lru_cache
 def bought(name):
-    return drawn(fit_clinic, people(), spend="inference", **BOUGHT[name])
+    return drawn(fit_clinic, people(), spend="inference", **{"do_scale": False, **BOUGHT[name]})
 
 
 @lru_cache
 def unbought():
-    return drawn(fit_clinic, people())
+    return drawn(fit_clinic, people(), do_scale=False)
 
 
 # -- against statsmodels ---------------------------------------------------------------------
@@ -170,7 +173,7 @@ def test_tidy(name):
     assert (wide["std_error"] <= 1.01 * fit.bse.to_numpy()).all()
     assert list(wide.columns) == [*tidy.columns, "conf_low", "conf_high"]
     np.testing.assert_array_equal(wide[["conf_low", "conf_high"]], fit.confint(0.9))
-    if name == "svm":
+    if name in SVMS:
         with pytest.raises(ArgumentError, match="not logarithms of odds"):
             fit.tidy(conf_int=True, exponentiate=True)
         return
@@ -188,7 +191,7 @@ def test_the_noise_is_apart():
     output = bought("output")
     np.testing.assert_allclose(output.privacy_sd, output.privacy_sd_limit, rtol=1e-9)
     # and the limit is one
-    for name in ("pure", "zCDP", "approximate", "svm"):
+    for name in ("pure", "zCDP", "approximate", *SVMS, "scaled"):
         assert (bought(name).privacy_sd <= bought(name).privacy_sd_limit).all()
     np.testing.assert_array_equal(unbought().privacy_sd, unbought().privacy_sd_limit)
 
@@ -259,13 +262,16 @@ def test_units_of_the_user():
 
 
 @pytest.mark.parametrize(
-    "options", [{"rp_dim": 2}, {"row_norm": 0.7}, {"bounds": None}], ids=["rp", "norm", "bare"]
+    "options",
+    [{"rp_dim": 2}, {"row_norm": 0.7}, {"bounds": None}, {}, {"model": dpsvm}],
+    ids=["rp", "norm", "bare", "scale", "scale-svm"],
 )
 def test_other_designs(options):
     fit = drawn(fit_clinic, people(), spend="inference", eps=4.0, **options)
     assert np.isfinite(fit.tidy(conf_int=True).drop(columns="term")).all(axis=None)
     assert np.isfinite(fit.predict(people()[:9], interval=0.9)).all(axis=None)
     assert fit.wald_test("age = 0").df == 1
+    assert (fit.scale is None) == any(name in options for name in ("rp_dim", "row_norm", "bounds"))
 
 
 @pytest.mark.parametrize(
@@ -512,10 +518,10 @@ def test_prediction_intervals(name, mode):
     frame.loc["c", "smoker"] = "sometimes"
     found = fit.predict(frame, interval=0.9, mode=mode)
     assert list(found.index) == list(frame.index)
-    linear = "margin" if name == "svm" else "link"
+    linear = "margin" if name in SVMS else "link"
     ends = ["", "_lower", "_upper"]
     columns = [f"{linear}{end}" for end in ends] + ["std_error"]
-    if name != "svm":
+    if name not in SVMS:
         columns = [f"probability{end}" for end in ends] + columns
         np.testing.assert_array_equal(found["probability"], fit.predict(frame))
         for end in ends:
@@ -569,6 +575,31 @@ def test_effects_over_a_reference():
     one = average_marginal_effects(fit, reference, variables="age", level=0.8)
     assert list(one.table.index) == ["age"]
     assert one.table.loc["age", "conf_low"] > low["age"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"eps": 2.0}, {"eps": ZCDP(0.05), "do_scale": "private", "row_norm": 1.0}],
+    ids=["pure", "zCDP"],
+)
+def test_effects_of_rows_whose_scale_was_released(options):
+    """The slopes of predictions, of which some are of rows that were shortened."""
+    fit, reference = drawn(fit_clinic, people(), spend="inference", **options), trial(200, seed=8)
+    assert fit.scale is not None
+    table = average_marginal_effects(fit, reference, variables=["age", "dose"]).table
+    p = fit.predict(reference)
+    plain = fit.coef["age"] * (p * (1 - p)).mean()
+    assert table.loc["age", "estimate"] != pytest.approx(plain, rel=1e-4)
+    for name, step in (("age", 0.01), ("dose", 0.001)):
+        low, high = SCHEMA["bounds"][name]
+        inside = reference[name].clip(low + step, high - step)
+        above, below = (
+            fit.predict(reference.assign(**{name: inside + way})) for way in (step, -step)
+        )
+        slope = (above - below).mean() / (2 * step)
+        assert table.loc[name, "estimate"] == pytest.approx(slope, rel=1e-4)
+    with pytest.raises(ArgumentError, match="pass a public frame as reference"):
+        average_marginal_effects(fit)
 
 
 def test_errors_of_effects_are_those_of_the_delta_method():

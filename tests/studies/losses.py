@@ -8,10 +8,11 @@ what moving the threshold could change, and which differences between losses are
 ``--multiples`` it prints what multiples of the automatic lambda would have done, which tells a
 better loss from one that is served better by the rule for lambda.
 
-Every entry rests on whole releases, as `dplr` and `dpsvm` make them. Noise has the shape of the
-blocks of a design: one block for each number, and one for the columns of each factor. a9a is
-Adult in 123 columns of zeros and ones; its blocks are the 14 attributes that they come from, which
-the code book tells, and rows are held to one in each, so the guarantee does not rest on it.
+Every entry rests on whole releases, as `dplr` and `dpsvm` make them with ``do_scale=False``. Noise
+has the shape of the blocks of a design: one block for each number, and one for the columns of each
+factor. a9a is Adult in 123 columns of zeros and ones; its blocks are the 14 attributes that they
+come from, which the code book tells, and rows are held to one in each, so the guarantee does not
+rest on it.
 In every run all losses see the same split and the same uniform numbers behind the noise, so that
 differences are known better than errors. `tables` says what the folder holds. One thread of
 linear algebra (``OPENBLAS_NUM_THREADS=1``) is the fastest on a machine that does other things.

@@ -25,6 +25,8 @@ MODELS = {
     **{name: partial(dpsvm, loss=name) for name in HINGES if name != "huber"},
 }
 """Every function and every loss: a law about fits runs over them."""
+ONE_STAGE = {name: partial(model, do_scale=False) for name, model in MODELS.items()}
+"""The same without the stage that releases a scale: for laws about the stage of coefficients."""
 SVMS = {name: model for name, model in MODELS.items() if name != "dplr"}
 
 
