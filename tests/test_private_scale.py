@@ -1,16 +1,17 @@
 """Fits with a private scale, from frames to predictions: what the first stage does to rows."""
 
+import math
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import clinic
+from frames_for_laws import clinic, fixed_noise
 from raw_designs import raw_design
 from scipy import sparse
 
 import privatelr.fitting
-from privatelr import ZCDP, PureDP, SchemaError, dplr, dpsvm
+from privatelr import ZCDP, ApproxDP, PureDP, SchemaError, dplr, dpsvm
 from privatelr.design import plan_design, read_design, read_sparse_covariates, worth_sparse
 from privatelr.design.scaling import column_groups
 from privatelr.design.variables import read_values
@@ -296,6 +297,98 @@ def test_a_dask_collection_gets_the_scale_of_a_frame(monkeypatch, model, target)
     np.testing.assert_allclose(
         found.predict(frame, type=view), expected.predict(frame, type=view), atol=1e-10
     )
+
+
+# -- by default ------------------------------------------------------------------------------------
+
+LARGE = 4000
+"""A number of records with which the noise on the means is small at epsilon = 1."""
+LEFT_OUT = {
+    "row_norm": {"row_norm": 1.0},
+    "projection": {"rp_dim": 2},
+    "own shares": {"spend": {"coefficients": 0.7, "inference": 0.3}},
+    "cms11": {"analysis": "cms11"},
+    "plain": {"eps": 0},
+    "no": {"do_scale": False},
+    "unbounded": {"bounds": {"age": (18, 90)}},
+}
+USED = {
+    "pure": {},
+    "delta": {"delta": 1e-6},
+    "zCDP": {"eps": ZCDP(0.3)},
+    "inference": {"spend": "inference"},
+    "output": {"op": False},
+    "one-log": {"analysis": "one-log"},
+    "its own share": {"spend": {"scale": 0.2, "coefficients": 0.8}},
+}
+
+
+def by_default(model=dplr, n=LARGE, formula="y ~ age + dose + smoker", **options):
+    declared = {"bounds": SCHEMA["bounds"], "levels": {"smoker": SCHEMA["levels"]["smoker"]}}
+    return model(formula, people(n), **{**declared, **options})
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+@pytest.mark.parametrize("options", USED.values(), ids=USED)
+def test_a_large_table_is_scaled_by_default(model, options):
+    fit = by_default(model, **options)
+    assert fit.scale is not None
+    assert fit.spec.bound_source == "private scale"
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+@pytest.mark.parametrize("options", LEFT_OUT.values(), ids=LEFT_OUT)
+@pytest.mark.filterwarnings("ignore::privatelr.SchemaWarning")
+def test_the_scale_is_left_out_where_something_else_was_asked_for(model, options):
+    fit = by_default(model, **options)
+    assert fit.scale is None
+    assert fit.spec.standard is None
+    if options.keys().isdisjoint(["eps", "spend"]):
+        assert fit.calibration.target == PureDP(1.0)  # the coefficients have the whole price
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+def test_the_scale_of_a_sparse_matrix_is_left_out(model):
+    frame = people(LARGE)
+    x = sparse.csr_array(frame[["age", "dose"]].to_numpy() / 90)
+    assert model(frame["y"], x).scale is None
+
+
+@pytest.mark.parametrize("formula", ["y ~ smoker", "y ~ 1", "y ~ age:smoker"])
+def test_formulas_without_a_column_to_scale_are_fitted_without(formula):
+    assert by_default(formula=formula).scale is None
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+@pytest.mark.parametrize(
+    ("target", "largest"),
+    [(PureDP(1.0), 0.04), (ZCDP(0.01), 0.1), (ApproxDP(1.0, 1e-6), 0.1)],
+    ids=["pure", "zCDP", "approximate"],
+)
+def test_it_is_left_out_where_its_noise_is_large(model, target, largest):
+    """The noise is asked of fits of as many records; it is one over their number."""
+    some = by_default(model, LARGE, eps=target, do_scale="private").release.scale.calibration
+    least = LARGE * some.mean_sd / largest
+    enough, few = (math.ceil(share * least) for share in (1.02, 0.98))
+    scaled = by_default(model, enough, eps=target)
+    assert scaled.release.scale.calibration.mean_sd == pytest.approx(largest, rel=0.03)
+    assert by_default(model, few, eps=target).scale is None
+    # a call that asks for it gets it all the same
+    asked = by_default(model, few, eps=target, do_scale="private")
+    assert asked.release.scale.calibration.mean_sd > largest
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+@pytest.mark.parametrize("n", [150, LARGE])
+def test_the_default_releases_what_was_asked_for_by_name(monkeypatch, model, n):
+    """With or without a scale: the same noise then gives the same coefficients."""
+    used = "private" if n == LARGE else False
+    with fixed_noise(monkeypatch):
+        found, asked = by_default(model, n), by_default(model, n, do_scale=used)
+    assert (found.scale is None) == (used is False)
+    np.testing.assert_array_equal(found.release.coef, asked.release.coef)
+    assert found.calibration == asked.calibration
+    assert found.guarantee == asked.guarantee == PureDP(1.0)
 
 
 # -- refusals --------------------------------------------------------------------------------------
