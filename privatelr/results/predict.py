@@ -252,7 +252,8 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
         held = EntryRows(matrix, labels, x_bound=largest, intercept=intercept)
         link, known = held.margins(coef), held.y != 0
     else:
-        long = SparseRows(matrix, labels, bound=fit.spec.bound, intercept=intercept)
+        limits = {"bound": fit.spec.bound, "intercept": intercept, "blocks": fit.spec.blocks}
+        long = SparseRows(matrix, labels, **limits)
         link, known = np.asarray(long.x @ coef), long.y != 0
     return np.where(known, link, np.nan), known
 

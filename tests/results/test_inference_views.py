@@ -579,7 +579,10 @@ def test_effects_over_a_reference():
 
 @pytest.mark.parametrize(
     "options",
-    [{"eps": 2.0}, {"eps": ZCDP(0.05), "do_scale": "private", "row_norm": 1.0}],
+    [
+        {"eps": 2.0, "do_scale": "private", "row_norm": 1.5},
+        {"eps": ZCDP(0.05), "do_scale": "private", "row_norm": 1.0},
+    ],
     ids=["pure", "zCDP"],
 )
 def test_effects_of_rows_whose_scale_was_released(options):
@@ -598,8 +601,12 @@ def test_effects_of_rows_whose_scale_was_released(options):
         )
         slope = (above - below).mean() / (2 * step)
         assert table.loc[name, "estimate"] == pytest.approx(slope, rel=1e-4)
-    with pytest.raises(ArgumentError, match="pass a public frame as reference"):
-        average_marginal_effects(fit)
+    over = average_marginal_effects(fit)
+    assert over.over == "training data"
+    assert list(over.table.index) == ["age", "dose"]
+    exact = average_marginal_effects(fit, people(), variables=["age", "dose"]).table
+    off = (over.table["estimate"] - exact["estimate"]).abs()
+    assert (off <= 4 * over.table["std_error"]).all()
 
 
 def test_errors_of_effects_are_those_of_the_delta_method():

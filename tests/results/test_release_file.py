@@ -797,7 +797,7 @@ WRONG_SCALE = [
     (("design", "columns", 1, "parent"), None, "parent"),
     (("design", "columns", 1, "scale"), lambda x: 2 * x, "a centre or a scale"),
     (("design", "bound_source"), "declared bounds", "bound_source"),
-    (("design", "intercept"), 0.5, "radius|intercept"),
+    (("design", "intercept"), 0.75, "radius|intercept"),
     (("version",), 2, "an entry 'scale'"),
 ]
 
