@@ -9,7 +9,7 @@ from frames_for_laws import clinic, fit_clinic
 
 import privatelr.numerics.rows.dense_rows as rows_module
 import privatelr.results.predict as predict_module
-from privatelr import ArgumentError, FormulaError, dplpsvm, dplr, dpsvm
+from privatelr import ZCDP, ArgumentError, FormulaError, dplpsvm, dplr, dpsvm
 from privatelr.results.pages import shown_rows
 
 SCHEMA = {"bounds": {"dose": (0, 10)}, "levels": {"arm": ["a", "b", "c"], "ill": [0, 1]}}
@@ -75,19 +75,26 @@ def test_a_design_of_many_levels_is_never_held_as_a_whole():
 
 
 @pytest.mark.parametrize(
-    ("model", "type_"), [(dplr, "link"), (dpsvm, "margins"), (dplpsvm, "margins")]
+    ("model", "type_", "options"),
+    [
+        (dplr, "link", {"do_scale": False}),
+        (dpsvm, "margins", {"do_scale": False}),
+        (dplpsvm, "margins", {}),
+        (dplr, "link", {"eps": ZCDP(0.3)}),
+        (dpsvm, "margins", {"eps": ZCDP(0.3)}),
+        # rows with a length of some columns beside that of all
+        (dplr, "link", {}),
+        (dpsvm, "margins", {}),
+        (dplr, "link", {"bounds": {}, "row_norm": 0.7}),
+    ],
 )
-def test_predictions_without_zeros_are_those_with_them(monkeypatch, model, type_):
+def test_predictions_without_zeros_are_those_with_them(monkeypatch, model, type_, options):
     levels = [f"p{number}" for number in range(80)]
     frame = people(400)
     frame["place"] = np.random.default_rng(2).choice([*levels, "elsewhere"], 400)
-    fit = model(
-        "ill ~ place * dose + arm",
-        frame,
-        eps=5,
-        bounds=SCHEMA["bounds"],
-        levels={**SCHEMA["levels"], "place": levels},
-    )
+    levels = {**SCHEMA["levels"], "place": levels}
+    options = {"eps": 5, "bounds": SCHEMA["bounds"], "levels": levels, **options}
+    fit = model("ill ~ place * dose + arm", frame, **options)
     found = fit.predict(frame, type=type_)
     alone = [fit.predict(frame.iloc[[row]], type=type_).iloc[0] for row in range(30)]
     np.testing.assert_array_equal(alone, found.to_numpy()[:30])
