@@ -207,5 +207,5 @@ def test_a_pure_price_that_is_paid_for_the_coefficients_alone_is_caught():
 def test_a_loss_that_would_leave_out_the_scale_is_refused():
     frame, other = tables()
     fit = dplr("y ~ u + v", frame, bounds=BOUNDS, do_scale="private")
-    with pytest.raises(ArgumentError, match=r"^subject: .*do_scale='private'"):
+    with pytest.raises(ArgumentError, match=r"^subject: .*do_scale=False"):
         audit.privacy_loss(fit, frame, other)

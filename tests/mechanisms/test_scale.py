@@ -460,7 +460,16 @@ def test_spends_that_cannot_be_read(spend):
 
 
 @pytest.mark.parametrize(
-    ("records", "length"), [(100, 1.5), (1_999, 1.5), (2_001, 2.0), (9_999, 2.0), (10_001, 3.0)]
+    ("records", "length"),
+    [
+        (100, 1.5),
+        (399, 1.5),
+        (401, 2.0),
+        (3_999, 2.0),
+        (4_001, 3.0),
+        (199_999, 3.0),
+        (200_001, 4.0),
+    ],
 )
 def test_rows_of_a_model_with_probabilities_may_be_longer_for_more_records(records, length):
     for n, epsilon in ((10 * records, 1.0), (100 * records, 0.1)):

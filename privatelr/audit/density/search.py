@@ -124,7 +124,7 @@ def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | N
     if getattr(staged, "scale", None) is not None:
         raise ArgumentError(
             "subject: the loss of a release of the scale is not computed together with the rest "
-            "yet; subject takes a fit without do_scale='private'."
+            "yet; subject takes a fit with do_scale=False."
         )
     match subject:
         case FitRecord(calibration=calibration):
