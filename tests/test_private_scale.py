@@ -307,6 +307,7 @@ LEFT_OUT = {
     "row_norm": {"row_norm": 1.0},
     "projection": {"rp_dim": 2},
     "own shares": {"spend": {"coefficients": 0.7, "inference": 0.3}},
+    "all for the coefficients": {"spend": {"coefficients": 1}},
     "cms11": {"analysis": "cms11"},
     "plain": {"eps": 0},
     "no": {"do_scale": False},

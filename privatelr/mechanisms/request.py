@@ -275,7 +275,9 @@ class Request:
     @property
     def may_scale(self) -> bool:
         """Whether the usual shares leave something to the scale, if it is worth it."""
-        return self.spend in USUAL_SPENDS and not self.is_published
+        # shares that were written out as {"coefficients": 1} leave nothing
+        usual = self.spend == "inference" or self.spend is ALL_FOR_COEFFICIENTS
+        return usual and not self.is_published
 
 
 def read_request(
