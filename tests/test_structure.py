@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 180,
-    "code lines": 24_850,
+    "code lines": 24_851,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

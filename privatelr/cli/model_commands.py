@@ -341,7 +341,8 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
     found = read_arguments(chosen)
     if chosen.model == "svm":
-        found.setdefault("loss", "softplus")
+        published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
+        found.setdefault("loss", "huber" if published else "softplus")
     found |= read_declarations(chosen) | given(chosen, "balance", "spread", "c_index")
     if chosen.pilot is None:
         return found

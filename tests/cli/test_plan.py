@@ -49,7 +49,10 @@ def test_the_page_is_that_of_the_function(capsys):
             ["--eps", "2", "--delta", "1e-6", "--lambda", "0.1"],
             {"eps": 2, "delta": 1e-6, "lambda_": 0.1},
         ),
-        (["--model", "svm", "--output-perturbation"], {"loss": "huber", "op": False}),
+        (["--model", "svm", "--output-perturbation"], {"loss": "softplus", "op": False}),
+        (["--model", "svm", "--analysis", "cms11"], {"loss": "huber", "analysis": "cms11"}),
+        (["--model", "svm", "--eps", "0"], {"loss": "huber", "eps": 0}),
+        (["--do-scale", "no"], {"do_scale": False}),
         (["--model", "svm", "--loss", "softplus", "--h", "0.2"], {"loss": "softplus", "h": 0.2}),
         (["--row-norm", "1", "--intercept-scale", "1"], {"row_norm": 1, "intercept_scale": 1}),
         (
