@@ -48,6 +48,9 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf)(?![\w.])
 _ANY_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
 _WITHIN = re.compile(r"within (\d+)%")
 _HEADING = re.compile(r"(?<=  )(?:Estimate|estimate|odds ratio|odds_ratio)\b")
+_HEADING_BY_SCALE = re.compile(_HEADING.pattern.replace("(?:", "(?:privacy sd|", 1))
+_RELEASED_SCALE = "released scale of the columns"
+"""On a page with these words the noise also decides the units of the privacy sd."""
 _ERRORS = re.compile(r"Std\. Error|std_error")
 _OF_INFERENCE = re.compile(
     r"(?<=statistic )\d+(?=[ ,])"  # of four digits, one in ten is a whole number
@@ -209,17 +212,18 @@ def mask(text: str, mark: str) -> list[str]:
         paragraphs = _OF_INFERENCE.sub("~", text).split("\n\n")
         return [" ".join(paragraph.split()) for paragraph in paragraphs]
     if _HEADING.search(text):
-        return _mask_tables(lines)
+        released = _RELEASED_SCALE in " ".join(text.split())
+        return _mask_tables(lines, _HEADING_BY_SCALE if released else _HEADING)
     words = "".join(rf"|\b{re.escape(word)}\b" for word in mark.partition(":")[2].split())
     return [" ".join(re.sub(_NUMBER.pattern + words, "~", line).split()) for line in lines]
 
 
-def _mask_tables(lines: list[str]) -> list[str]:
+def _mask_tables(lines: list[str], heading: re.Pattern[str] = _HEADING) -> list[str]:
     """Mask the cells that end where a heading of estimates ends, down to the end of the table."""
     masked = []
     ends: set[int] = set()
     for line in lines:
-        headings = {heading.end() for heading in _HEADING.finditer(line)}
+        headings = {heading.end() for heading in heading.finditer(line)}
         cells = [cell for cell in _NUMBER.finditer(line) if cell.end() in ends]
         ends = headings or (ends if cells else set())
         if not ends:
