@@ -10,16 +10,17 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 180,
-    "code lines": 24_851,
+    "modules": 181,
+    "code lines": 25_100,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
-    "functions": 307,
+    "functions": 308,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
-a fit may raise code lines and functions; code lines were aimed at 20,000 before there was one."""
+a fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
+at 20,000 before there was one."""
 
 
 def test_the_package_does_not_grow():

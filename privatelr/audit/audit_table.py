@@ -24,15 +24,25 @@ _DIFFERS = 1e-6
 """Releases have another law if the p-value is below this."""
 _SLACK = 1e-6
 """A loss may exceed its claim by this share, because of rounding."""
-_LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
-_SHARES = {"coefficients": "of bound", "inference": "moments", "choices": "of bound"}
+_LINE = "{:<10}{:<{wide}}{:<{claim}}{:>9}{:>9}{:>9}{:>9}  {}"
+_WIDE, _CLAIM = 14, 29
+"""Least widths of the columns for the loss and the claim."""
+_SHARES = {
+    "coefficients": "of bound",
+    "scale": "scale",
+    "inference": "moments",
+    "choices": "of bound",
+}
 """Each kind of release has its own header for the column with the share of the bound."""
+_ALSO = {"scale": " with scale", "inference": " with inference"}
 _LEGENDS = {
     "coefficients": """\
 exact     largest loss found, from densities: epsilon, rho, or delta at the claimed epsilon
 of claim  exact over the claim; above 1 the claim is wrong
 of bound  the same without the hundredth that covers the distance to the exact minimiser
 sampled   lower bound from outputs alone, wrong once in 1,000 audits""",
+    "scale": """\
+scale     share of what was paid for the scale of columns that it alone shows; exact is of both""",
     "inference": """\
 moments   share of what was paid for the moments that they alone show; above 1 it is too little""",
     "choices": """\
@@ -64,11 +74,11 @@ class Row:
         A lower bound from outputs alone, in the first setting.
     differs : float
         The p-value of real releases against modelled ones; a small one means that they differ.
-    moments : float
-        NaN for a release of coefficients alone. For coefficients and moments, `exact` is their
-        joint loss; `attained` is the share of their own claim that the coefficients reached, and
-        `moments` is the share that the moments reached. The ledger composes the two parts, so each
-        must be within its claim.
+    moments, scale : float
+        NaN for a release of coefficients alone. For coefficients and moments, or the scale of
+        columns and coefficients, `exact` is their joint loss; `attained` is the share of their own
+        claim that the coefficients reached, and `moments` or `scale` is the share that these
+        reached. The ledger composes the parts, so each must be within its claim.
     failure : str
         The reason why there are no numbers; empty if there are numbers.
     """
@@ -84,6 +94,7 @@ class Row:
     differs: float
     moments: float = math.nan
     failure: str = ""
+    scale: float = math.nan
 
     @property
     def ratio(self) -> float:
@@ -92,9 +103,15 @@ class Row:
 
     @property
     def buys(self) -> str:
-        """What is released: ``"coefficients"``, ``"inference"`` (with moments) or ``"choices"``."""
+        """What is released.
+
+        ``"coefficients"``, ``"scale"`` (with coefficients), ``"inference"`` (with moments) or
+        ``"choices"``.
+        """
         if self.placement in ("selection", "simplex"):
             return "choices"
+        if not math.isnan(self.scale):
+            return "scale"
         return "coefficients" if math.isnan(self.moments) else "inference"
 
     @property
@@ -118,23 +135,23 @@ class Row:
     @property
     def title(self) -> str:
         """The mechanism, the loss and the claim, in words."""
-        bought = " with inference" if self.buys == "inference" else ""
-        return f"{self.placement}, {self.loss}, {self.claim}{bought}"
+        return f"{self.placement}, {self.loss}, {self.claim}{_ALSO.get(self.buys, '')}"
 
     @property
     def _shares(self) -> tuple[float, ...]:
-        """The shares of their own claims that coefficients and moments reached, if both are."""
-        return () if math.isnan(self.moments) else (self.attained, self.moments)
+        """The shares of their own claims that the coefficients and another stage reached."""
+        others = [share for share in (self.moments, self.scale) if not math.isnan(share)]
+        return (self.attained, *others) if others else ()
 
-    def line(self, wide: int = 14) -> str:
-        """The row as a line of the table, in which the loss has `wide` characters."""
+    def line(self, wide: int = _WIDE, claim: int = _CLAIM) -> str:
+        """The row as a line of the table; loss and claim have `wide` and `claim` characters."""
         numbers = ["-"] * 4
         if not self.failure:
             share = (self.attained, *self._shares)[-1]
             sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
             numbers = [f"{self.exact:.3g}", f"{self.ratio:.4f}", f"{share:.4f}", sampled]
         words = (self.placement, self.loss, self.claim)
-        return _LINE.format(*words, *numbers, self.verdict, wide=wide)
+        return _LINE.format(*words, *numbers, self.verdict, wide=wide, claim=claim)
 
     __str__ = line
 
@@ -146,13 +163,15 @@ def row_or_failure(
     make: Callable[..., Row],
     *given: Any,
     moments: float = math.nan,
+    scale: float = math.nan,
 ) -> Row:
     """Return the row that `make` returns, or a row whose verdict is the error that it raises."""
     try:
         return make(*given)
     except Exception as failure:
         number, none, why = claimed_number(claim), math.nan, could_not(failure)
-        return Row(placement, loss, short(claim), number, none, none, "", none, none, moments, why)
+        unknown = number, none, none, "", none, none
+        return Row(placement, loss, short(claim), *unknown, moments, why, scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +233,8 @@ class Audit:
         lines, legends = [], ["coefficients"] if self.rows else []
         for buys, share in _SHARES.items():
             rows = [row for row in self.rows if row.buys == buys]
-            wide = max([14, *(len(row.loss) + 1 for row in rows)])
+            wide = max([_WIDE, *(len(row.loss) + 1 for row in rows)])
+            claim = max([_CLAIM, *(len(row.claim) + 1 for row in rows)])
             words = (
                 "mechanism",
                 "loss",
@@ -224,8 +244,8 @@ class Audit:
                 share,
                 "sampled",
             )
-            head = _LINE.format(*words, "verdict", wide=wide)
-            lines += ruled(head, [row.line(wide) for row in rows])
+            head = _LINE.format(*words, "verdict", wide=wide, claim=claim)
+            lines += ruled(head, [row.line(wide, claim) for row in rows])
             legends += [buys] if rows and buys != "coefficients" else []
         legends += [DIFFERS] if any(row.verdict == DIFFERS for row in self.rows) else []
         return "\n".join([*lines, *table_of(self.checks), *(_LEGENDS[due] for due in legends)])
@@ -277,8 +297,7 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
         axes.plot(sampled, height, "o", mfc="white", mec=colour, markersize=5, zorder=2)
     axes.plot([], [], "o", color=_FINE, label="exact, from densities")
     axes.plot([], [], "o", mfc="white", mec=_FINE, label="sampled, from outputs alone")
-    also = {"inference": " and inference"}
-    titles = [f"{row.placement}, {row.loss}{also.get(row.buys, '')}: {row.claim}" for row in rows]
+    titles = [f"{row.placement}, {row.loss}{_ALSO.get(row.buys, '')}: {row.claim}" for row in rows]
     axes.set_yticks(list(heights), titles)
     axes.set_ylim(0.4, len(rows) + 0.6)
     axes.set_xlim(0, edge)

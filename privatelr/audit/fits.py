@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ import pandas as pd
 
 from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
 from privatelr.audit.density.exact import margin_at, margins_of_most
-from privatelr.audit.density.loss import loss_of, moments_loss
+from privatelr.audit.density.loss import PrivacyLoss, loss_of
 from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density.search import privacy_loss
+from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.audit.designs import Case, read_as_a_fit
 from privatelr.errors import PrivateLRError
 from privatelr.mechanisms.calibration import Calibration
@@ -91,6 +94,54 @@ def audit_front(
                 place = "objective" if op else "output"
                 subject = f"{front.formula}, {place}, {short(claim)}: loss over the claim"
                 yield from guarded("formula", subject, _attack, front, op, claim, subject)
+
+
+# -- fits that release the scale of their columns, too -------------------------------------------
+
+_MIDDLE, _OTHERS = {"x": 1.0, "z": 0.1, "f": "b"}, 20
+_ENDS: tuple[Mapping[str, Any], ...] = (
+    {"x": 50.0, "z": -20.0, "f": "a"},
+    {"x": -50.0, "z": 20.0, "f": "c"},
+)
+"""A record that moves every column from one end of its bounds to the other, in a table of others in
+the middle."""
+_SCALED: Mapping[str, Any] = {
+    "bounds": {"x": (-5, 5), "z": (-2, 2)},
+    "levels": {"f": ("a", "b", "c")},
+}
+
+
+def audit_scaled_fits(epsilon: float) -> Iterator[Check]:
+    """A check for each placement and claim: the largest loss of scale, coefficients and moments."""
+    pure, rho, _, approximate = claims_of_size(epsilon)
+    for formula, claims in (("y ~ x", (rho, approximate)), ("y ~ x + z + f", (pure,))):
+        for op, claim in product((True, False), claims):
+            place = "objective" if op else "output"
+            subject = f"{formula} with scale, {place}, {short(claim)}"
+            yield from guarded("formula", subject, _attack_scaled, formula, op, claim, subject)
+
+
+def _attack_scaled(formula: str, op: bool, claim: Promise, subject: str) -> Iterator[Check]:
+    tables = [pd.DataFrame([end] + [_MIDDLE] * _OTHERS) for end in _ENDS]
+    for label, table in enumerate(tables):
+        table["y"] = [float(label), *[0.0, 1.0] * (_OTHERS // 2)]
+    together, alone = [], []
+    for fit_by in (dplr, dpsvm):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = fit_by(
+                formula, tables[0], claim, "free", op, spend="inference", do_scale="private",
+                **_SCALED,
+            )  # fmt: skip
+        found = privacy_loss(fit, *tables)
+        assert isinstance(found, PrivacyLoss)
+        together.append(found.ratio)
+        alone += [part.ratio for part in found.parts]
+    yield Check("formula", f"{subject}: loss over the claim", float(np.max(together)), 1.0)
+    yield Check("formula", f"{subject}: a stage over its part of it", float(np.max(alone)), 1.0)
+
+
+# -- the longest records --------------------------------------------------------------------------
 
 
 def _attack(front: Front, op: bool, claim: Promise, subject: str) -> Iterator[Check]:

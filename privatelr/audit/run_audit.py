@@ -25,7 +25,7 @@ from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
-from privatelr.audit.fits import audit_front, audit_tables
+from privatelr.audit.fits import audit_front, audit_scaled_fits, audit_tables
 from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
@@ -35,14 +35,18 @@ from privatelr.audit.sampling.distribution_tests import (
 )
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
-from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, ScaleFacts
 from privatelr.numerics import LOSSES, Loss
-from privatelr.privacy import ApproxDP, Guarantee, PureDP
+from privatelr.privacy import ApproxDP, Guarantee
 from privatelr.privacy.noise import NoiseLaw, SphericalLaplace
-from privatelr.types import FloatArray
+from privatelr.types import ColumnGroup, FloatArray
 
 _FEWER = 10
 """For a row with moments, the numbers of trials and releases are divided by this."""
+SCALE_BESIDE: Spend = (("scale", 0.1), ("coefficients", 0.9))
+_TWO = 2
+"""Scale and coefficients are attacked in settings of this number of columns."""
+_SCALE_OF_TWO = ScaleFacts(checks.RECORDS, (ColumnGroup(1, "number"),) * _TWO, False, 0.003)
 
 
 @suggests_arguments
@@ -115,6 +119,7 @@ def _all_found(
         yield from audit_rows(other, effort.formulas)
         yield from audit_tables()
         yield from audit_front(epsilon)
+        yield from audit_scaled_fits(epsilon)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)
@@ -125,7 +130,8 @@ def _all_found(
         yield row_or_failure(
             *(request.placement, checks.label(loss), request.target, audit_one),
             *(request, loss, effort, checks.ALPHA / (len(subjects) * effort.seeds), rng),
-            moments=math.inf if request.spend == "inference" else math.nan,
+            moments=math.inf if _bought(request) == "moments" else math.nan,
+            scale=math.inf if _bought(request) == "scale" else math.nan,
         )
     if whole:
         yield from audit_programs(epsilon, rng, effort.releases, effort.choices)
@@ -135,11 +141,12 @@ def _all_found(
 def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:
     """Every registered mechanism with every loss, under claims of about one strength.
 
-    Mechanisms that release coefficients alone come first, then those that also release moments.
+    Mechanisms that release coefficients alone come first, then those that also release the scale of
+    columns, and those that also release moments.
     Under a delta both Gaussian and Laplace noise are audited, whichever of them a fit would take.
     Laplace noise does not depend on delta, so only the smallest delta is audited with it.
     """
-    spends: tuple[Spend, ...] = (ALL_FOR_COEFFICIENTS, "inference")
+    spends: tuple[Spend, ...] = (ALL_FOR_COEFFICIENTS, SCALE_BESIDE, "inference")
     claims = checks.claims_of_size(epsilon)
     for spend, loss, (placement, kind), claim in product(spends, losses, MECHANISMS, claims):
         kinds: list[tuple[type[NoiseLaw], ...]] = [()] if isinstance(claim, kind) else []
@@ -150,32 +157,50 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
             yield Request(claim, placement, None, "free", "keep", spend, some), loss
 
 
+def _bought(request: Request) -> str:
+    """What a request buys beside the coefficients, or nothing."""
+    return {"inference": "moments", SCALE_BESIDE: "scale"}.get(request.spend, "")
+
+
 def audit_one(
     request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
 ) -> Row:
-    """One row of the table; a row about coefficients and moments has fewer trials."""
-    both = request.spend == "inference"
-    pairs, fewer = (0, _FEWER) if both else (effort.random_pairs, 1)
-    plans = [(setting, plan_in(request, loss, setting)) for setting in effort.settings]
+    """One row of the table; a row about several stages has fewer trials.
+
+    Real releases of a scale with coefficients are compared with the exact ones in `audit_releases`,
+    and not here: modelled ones would each have rows of their own.
+    """
+    bought = _bought(request)
+    scaled, fewer = bought == "scale", _FEWER if bought else 1
+    settings = [each for each in effort.settings if not scaled or each.facts(loss).d == _TWO]
+    facts = _SCALE_OF_TWO if scaled else None
+    plans = [(setting, plan_in(request, loss, setting, facts)) for setting in settings]
+    pairs = 0 if bought else effort.random_pairs
     found = [(setting, plan, search(plan, rng, pairs)) for setting, plan in plans if plan]
-    setting, _, worst = max(found, key=lambda each: each[2].loss.ratio)
-    subject = found[0][1] if both else found[0][1].coefficients
-    losses = [each.loss for *_, each in found]
-    claim: Guarantee = request.target
+    setting, plan, worst = max(found, key=lambda each: each[2].loss.ratio)
+    first, losses = found[0][1], [each.loss for *_, each in found]
+    claim: Guarantee = plan.proven if bought else plan.coefficients.proven
+    label = checks.short(claim) + (", delta unused" if claim != request.target else "")
     if isinstance(claim, ApproxDP) and SphericalLaplace in request.kinds:
-        claim = PureDP(claim.epsilon, claim.neighbours)
-    trials = -(-effort.trials // fewer)
+        label += ", Laplace"  # beside it stands a row with Gaussian noise on the coefficients
+    share = max(each.parts[1].ratio for each in losses) if bought else math.nan
+    sampled, differs = math.nan, math.nan
+    if not scaled:
+        subject, trials = first if bought else first.coefficients, -(-effort.trials // fewer)
+        sampled = max(sample(subject, trials, alpha, rng) for _ in range(effort.seeds))
+        differs = release_pvalue(request, loss, -(-effort.releases // fewer), rng)
     return Row(
         placement=request.placement,
         loss=checks.label(loss),
-        claim=checks.short(claim) + (", delta unused" if claim != request.target else ""),
+        claim=label,
         claimed=claimed_number(claim),
         exact=worst.loss.found,
-        attained=max(each.parts[0].ratio if both else each.tilt_ratio for each in losses),
+        attained=max(each.parts[0].ratio if bought else each.tilt_ratio for each in losses),
         where=f"{setting}, {worst.family}",
-        sampled=max(sample(subject, trials, alpha, rng) for _ in range(effort.seeds)),
-        differs=release_pvalue(request, loss, -(-effort.releases // fewer), rng),
-        moments=max(each.parts[1].ratio for each in losses) if both else math.nan,
+        sampled=sampled,
+        differs=differs,
+        moments=share if bought == "moments" else math.nan,
+        scale=share if scaled else math.nan,
     )
 
 

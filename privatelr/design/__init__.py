@@ -37,6 +37,7 @@ from privatelr.design.scaling import (
     scale_by_data,
     scaled,
     standardise,
+    unstandardised,
 )
 from privatelr.design.terms import Columns, Standard, plan_columns
 from privatelr.design.type_checks import doubts, warn_of_doubts

@@ -155,23 +155,31 @@ def sparse_term(
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
-def lengthened(covariates: Any, length: float) -> Any:
-    """Bring all rows ``(n, p)`` to about this length; a row of zeros stays as it is.
+_JUST_BELOW = 1 - 2.0**-36
+"""Rows of this share of a length are within it in whatever order one adds, so that what bounds rows
+need not look at each again."""
 
-    What bounds rows shortens those that rounding has made longer. The result for a row does not
-    depend on the other rows.
+
+def lengthened(covariates: Any, length: float) -> Any:
+    """Bring all rows ``(n, p)`` to this length or just below; a row of zeros stays as it is.
+
+    The result for a row does not depend on the other rows.
     """
     if sparse.issparse(covariates):
         squares = np.asarray(covariates.power(2).sum(axis=1)).reshape(-1)
-    else:
-        squares = np.zeros(len(covariates))
-        for column in covariates.T:
-            squares += column * column
-    factors = length / np.sqrt(np.where(squares > 0, squares, length**2))
-    if sparse.issparse(covariates):
-        return sparse.csr_array(sparse.diags_array(factors) @ covariates)
-    covariates *= factors[:, None]
+        return sparse.csr_array(sparse.diags_array(unit_factors(squares, length)) @ covariates)
+    squares = np.zeros(len(covariates))
+    for column in covariates.T:
+        squares += column * column
+    covariates *= unit_factors(squares, length)[:, None]
     return covariates
+
+
+def unit_factors(squares: FloatArray, length: float) -> FloatArray:
+    """Factors ``(n,)`` that bring rows of these squared lengths just below a length."""
+    return np.asarray(
+        _JUST_BELOW * length / np.sqrt(np.where(squares > 0, squares, length * length))
+    )
 
 
 def to_units(raw: FloatArray, columns: Columns) -> FloatArray:

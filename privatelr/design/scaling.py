@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design.column_plan import lengthened
+from privatelr.design.column_plan import unit_factors
 from privatelr.design.formula_design import (
     DesignSpec,
     plan_design,
@@ -24,7 +24,7 @@ from privatelr.design.terms import MAPPED, Standard, Term
 from privatelr.errors import FormulaError, PrivacyWarning, SchemaError, show
 from privatelr.formula import parse_formula
 from privatelr.sources import Batch, Schema, as_batch, declare_schema
-from privatelr.types import FACTOR_SCALE, Block, ColumnGroup, FloatArray
+from privatelr.types import FACTOR_SCALE, Block, ColumnGroup, FloatArray, euclidean_part
 
 
 def projection_width(rp_dim: object, n: int) -> int:
@@ -102,7 +102,10 @@ def plan_standard(
         If a term has no bounds, or if there is no column whose scale is released.
     """
     if not isinstance(spec, DesignSpec):
-        raise SchemaError("do_scale='private': takes columns with names, and a matrix has none.")
+        raise SchemaError(
+            "do_scale='private': takes bounds= for every column, and those of a sparse matrix have "
+            "none; row_norm= bounds its rows."
+        )
     if spec.unbounded:
         raise SchemaError(
             f"do_scale='private': takes bounds= for every variable, and {spec.unbounded[0]!r} has "
@@ -164,14 +167,42 @@ def standardise(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> Des
     return replace(spec, columns=replace(columns, parent=parent, centre=moved, scale=scale))
 
 
+def unstandardised(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> DesignSpec:
+    """Undo `standardise`: the design of covariates in the units of their declared bounds."""
+    columns, first = spec.columns, int(spec.columns.has_intercept)
+    moved, scale = columns.centre.copy(), columns.scale.copy()
+    scale[first:] *= factor
+    moved[first:] -= scale[first:] * centre
+    return replace(spec, columns=replace(columns, centre=moved, scale=scale), standard=None)
+
+
 def in_standard_units(
     spec: DesignSpec, covariates: FloatArray, centre: FloatArray, factor: FloatArray
 ) -> FloatArray:
-    """Apply that map to covariates ``(n, p)`` in scaled units."""
+    """Apply that map to covariates ``(n, p)`` in scaled units.
+
+    Where a row has the length of a typical one, so that many are longer, these are brought just
+    below it. What bounds rows would do that as well, but slowly: it expects few of them.
+    """
+    assert spec.standard is not None
     found = np.subtract(covariates.T, centre[:, None], order="C")
     found *= factor[:, None]
-    assert spec.standard is not None
-    return lengthened(found.T, spec.bound) if spec.standard.unit else found.T
+    length = spec.bound if spec.standard.unit else _common_length(spec)
+    if length is not None and spec.standard.length <= 1:
+        factors = unit_factors(np.einsum("ij,ij->j", found, found), length)
+        if not spec.standard.unit:
+            factors = np.minimum(factors, 1.0)
+        if np.any(factors != 1):
+            found *= factors
+    return found.T
+
+
+def _common_length(spec: DesignSpec) -> float | None:
+    """The bound on the length of all covariates together, if there is one."""
+    if not spec.blocks:
+        return spec.bound
+    columns, bound = euclidean_part(spec.blocks) or ((), 0.0)
+    return bound if len(columns) == spec.p else None
 
 
 class ScaledData(NamedTuple):

@@ -7,17 +7,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from broken_mechanisms import GAUSSIAN, LAPLACE, RECORDS
-from scale_loss import loss_with_scale, scale_change, scale_loss
 
-from privatelr import ArgumentError, audit, dplr, dpsvm
-from privatelr.audit import worth
-from privatelr.audit.checks import OK
+from privatelr import audit, dplr, dpsvm
+from privatelr.audit import checks, worth
+from privatelr.audit.checks import OK, QUICK, VIOLATION
 from privatelr.audit.density.pairs import pair_of, signed_rows
 from privatelr.audit.density.search import deep_pair
+from privatelr.audit.density.staged_loss import (
+    joint_loss_of,
+    largest_change,
+    scale_change,
+    scale_loss,
+)
+from privatelr.audit.fits import audit_scaled_fits
 from privatelr.audit.recomputed import audit_noise
+from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.design import plan_design, read_design, standardise
 from privatelr.formula import parse_formula
-from privatelr.mechanisms import Problem, Request, calibrate_all
+from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, registry
 from privatelr.mechanisms.calibration import ScaleFacts, calibrate_scale
 from privatelr.mechanisms.scale_release import ScaleRelease, scale_map
 from privatelr.numerics import LOSSES
@@ -50,7 +57,8 @@ def attacked(plan):
 
     Almost every map makes their rows so long and nearly opposite.
     """
-    return loss_with_scale(*ENDS, deep_pair(plan.coefficients), plan)
+    change = scale_change(*ENDS, plan.scale)
+    return joint_loss_of(deep_pair(plan.coefficients), plan, change=change)
 
 
 # -- the second implementation of the formulas -----------------------------------------------------
@@ -92,11 +100,11 @@ def test_the_table_has_rows_for_the_scale():
 @pytest.mark.parametrize("target", [PureDP(0.2), ZCDP(0.05)], ids=str)
 def test_the_loss_of_the_scale_is_attained_at_the_ends_of_a_number(target):
     scale = calibrate_scale(ScaleFacts(1000, (NUMBER,) * 3, True, 0.03), target)
-    loss = scale_loss(np.ones(3), -np.ones(3), scale)
+    loss = scale_loss(largest_change(scale), scale)
     assert 0.9999 < loss.ratio <= 1
     rng = np.random.default_rng(0)
     for old, new in rng.uniform(-1, 1, (100, 2, 3)):
-        assert scale_loss(old, new, scale).holds
+        assert scale_loss(scale_change(old, new, scale), scale).holds
 
 
 def test_the_log_ratio_of_a_box_is_reached_far_out():
@@ -105,7 +113,7 @@ def test_the_log_ratio_of_a_box_is_reached_far_out():
     change = scale_change(old, new, scale)
     far = np.array([50.0, 0.001, 0.002, -0.001])  # noise under the old record
     ratio = scale.noise.log_density(far) - scale.noise.log_density(far - change)
-    assert ratio == pytest.approx(scale_loss(old, new, scale).found, rel=1e-9)
+    assert ratio == pytest.approx(scale_loss(change, scale).found, rel=1e-9)
     assert 0.999 < ratio / 0.3 <= 1
 
 
@@ -173,7 +181,7 @@ def test_two_tables_under_a_scale_far_out_are_told_apart_no_better_than_claimed(
     plan = replace(calibrate_all(request, second.problem, first.facts), coefficients=second)
     # both records have the whole slope at this output
     output = (0.5 + 1e-7) * pair.old / float(pair.old @ pair.old)
-    found = loss_with_scale(*ENDS, pair, plan, output[None])
+    found = joint_loss_of(pair, plan, output[None], scale_change(*ENDS, plan.scale))
     assert found.holds
     assert found.ratio > 0.9
 
@@ -204,8 +212,95 @@ def test_a_pure_price_that_is_paid_for_the_coefficients_alone_is_caught():
     assert not attacked(wrong).ratio <= 1
 
 
-def test_a_loss_that_would_leave_out_the_scale_is_refused():
+def test_a_price_of_the_scale_that_is_not_paid_is_caught_by_the_table(monkeypatch):
+    honest = registry.divide
+
+    def too_much(target, *given, **named):
+        ways = honest(target, *given, **named)
+        return [({**parts, "coefficients": target}, kinds) for parts, kinds in ways]
+
+    request = Request(PureDP(1.0), "objective", None, "free", "keep", SCALE_BESIDE)
+    brief = replace(QUICK, settings=QUICK.settings[:1])
+    row = audit_one(request, LOSSES["logistic"], brief, 1e-3, np.random.default_rng(0))
+    assert row.verdict == OK
+    assert row.buys == "scale"
+    assert row.title.endswith("with scale")
+    assert row.ratio > 0.999
+    assert row.scale > 0.999
+    monkeypatch.setattr(checks, "divide", too_much)
+    monkeypatch.setattr(registry, "divide", too_much)
+    row = audit_one(request, LOSSES["logistic"], brief, 1e-3, np.random.default_rng(0))
+    assert row.verdict == VIOLATION
+    assert row.ratio > 1.09
+
+
+# -- fits of a user --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spend", [None, "inference"])
+@pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-2)], ids=str)
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+def test_the_loss_of_a_fit_has_all_its_stages(model, target, spend):
     frame, other = tables()
-    fit = dplr("y ~ u + v", frame, bounds=BOUNDS, do_scale="private")
-    with pytest.raises(ArgumentError, match=r"^subject: .*do_scale=False"):
-        audit.privacy_loss(fit, frame, other)
+    fit = model("y ~ u + v", frame, target, bounds=BOUNDS, do_scale="private", spend=spend)
+    found = audit.privacy_loss(fit, frame, other)
+    assert found.holds
+    stages = ["coefficients", *["moments"] * (spend is not None), "scale"]
+    assert [part.of for part in found.parts] == stages
+    assert found.parts[-1].ratio > 0.999
+    assert found.scale > 0
+    assert "of the scale" in str(found)
+    assert "scale 1.0000" in str(found)
+    # the other way round, and two tables of which neither moves a column
+    assert audit.privacy_loss(fit, other, frame).parts[-1].ratio == found.parts[-1].ratio
+    still = audit.privacy_loss(fit, frame, frame.assign(y=[0, *frame["y"][1:]]))
+    assert still.scale == pytest.approx(0, abs=1e-12)
+
+
+def test_the_loss_of_a_fit_is_that_of_its_rows_and_of_the_change_of_its_columns():
+    frame, other = tables()
+    other.loc[0, ["u", "v"]] = [0.5, 0.25]
+    fit = dplr("y ~ u * v", frame, bounds=BOUNDS, do_scale="private", delta=1e-2)
+    bought = fit.release.scale
+    old, new = np.array([1.0, 1.0, 1.0]), np.array([0.5, 0.25, 0.125])
+    change = scale_change(old, new, bought.calibration)
+    pair = pair_of(*(mapped(fit, side, bought.values) for side in (frame, other)))
+    plan = StagedCalibration(fit.guarantee, None, fit.calibration, None, bought.calibration)
+    expected = joint_loss_of(pair, plan, change=change)
+    found = audit.privacy_loss(fit, frame, other)
+    assert found.found == pytest.approx(expected.found, rel=1e-6)
+    assert found.parts[1].found == pytest.approx(expected.parts[1].found, rel=1e-6)
+
+
+def test_the_loss_at_one_output_has_the_scale():
+    frame, other = tables()
+    fit = dplr("y ~ u + v", frame, bounds=BOUNDS, do_scale="private", eps=1.0)
+    most = audit.privacy_loss(fit, frame, other)
+    at = audit.privacy_loss(fit, frame, other, output=most.output)
+    assert at.found == pytest.approx(most.found, rel=1e-6)
+    assert at.scale == most.scale
+
+
+def test_a_plan_with_a_scale_is_attacked_at_the_ends_of_its_columns():
+    plan = plan_of(PureDP(1.0))
+    pair = deep_pair(plan.coefficients)
+    found = audit.privacy_loss(plan, pair.first(), pair.second())
+    assert found.parts[1].ratio > 0.999
+    assert found.ratio > 0.9
+
+
+@pytest.mark.parametrize(
+    "group", [*ALL, ColumnGroup(1, "indicators"), ColumnGroup(2, "product", 0.0, 0.0)], ids=str
+)
+def test_the_largest_change_is_within_the_sensitivity(group):
+    scale = calibrate_scale(ScaleFacts(100, (NUMBER, group), True, 0.03), ZCDP(0.1))
+    loss = scale_loss(largest_change(scale), scale)
+    assert loss.ratio <= 1
+    assert loss.ratio > (0.3 if group.kind == "product" else 0.99)
+
+
+def test_fits_with_a_scale_are_attacked_as_a_user_makes_them():
+    found = list(audit_scaled_fits(1.0))
+    assert len(found) == 12
+    assert [check.verdict for check in found] == [OK] * len(found)
+    assert all(check.found > 0.99 for check in found[1::2])

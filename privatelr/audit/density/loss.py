@@ -1,10 +1,7 @@
-"""The exact privacy loss between two datasets, of coefficients alone or together with moments.
+"""The exact privacy loss of coefficients between two datasets.
 
-A fit with inference releases moments at its coefficients w. The joint density is the density of w
-times that of the moments given w, so the log ratio is a sum. At each w the moments add the loss
-of their noise for the change of their query, which depends on the two records alone. The shield is
-the small noise that covers the distance to the exact minimiser. It is so small that the tilted
-minimiser and the released w are treated as equal, and its loss is counted as its claim.
+The shield is the small noise that covers the distance to the exact minimiser. It is so small that
+the tilted minimiser and the released w are treated as equal, and its loss is counted as its claim.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from privatelr.audit.density.exact import Charge
 from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
 from privatelr.audit.density.pairs import Pair
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import Problem, StagedCalibration
+from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, log_delta
@@ -53,11 +50,13 @@ class PrivacyLoss:
         The loss that is added for the distance to the exact minimiser, at its claimed size.
     output : ndarray of shape (d,) or None
         The coefficients at which a pure loss is largest.
-    moments : float
-        The loss that the moments add, if they are released with the coefficients.
+    moments, scale : float
+        The loss that moments and the scale of columns add, if they are released, too.
+    of : str
+        What is released: ``"coefficients"``, ``"moments"``, ``"scale"``, or several of them.
     parts : tuple of PrivacyLoss
-        For a release of both, the loss of the coefficients alone and that of the moments alone,
-        each where it is largest, and compared with the part of the claim that pays for it.
+        For several releases, the loss of each alone, where it is largest, and compared with the
+        part of the claim that pays for it.
     """
 
     claim: Guarantee
@@ -67,6 +66,8 @@ class PrivacyLoss:
     shield: float = 0.0
     output: FloatArray | None = None
     moments: float = 0.0
+    scale: float = 0.0
+    of: str = "coefficients"
     parts: tuple[PrivacyLoss, ...] = ()
 
     @property
@@ -91,14 +92,17 @@ class PrivacyLoss:
 
     def __str__(self) -> str:
         verdict = "ok" if self.holds else "VIOLATION"
-        added = {"of the moments": self.moments, "for the approximate minimum": self.shield}
+        added = {
+            "of the scale": self.scale,
+            "of the moments": self.moments,
+            "for the approximate minimum": self.shield,
+        }
         shares = " and ".join(f"{share:.3g} {what}" for what, share in added.items() if share)
         line = (
             f"{_UNITS[type(self.claim)]} {self.found:.6g}{f' (with {shares})' if shares else ''} "
             f"on this pair, claim {self.claimed:.6g}, ratio {self.ratio:.4f}: {verdict}"
         )
-        named = zip(("coefficients", "moments"), self.parts, strict=False)
-        alone = ", ".join(f"{name} {part.ratio:.4f}" for name, part in named)
+        alone = ", ".join(f"{part.of} {part.ratio:.4f}" for part in self.parts)
         return f"{line}\nalone, over their parts of the claim: {alone}" if alone else line
 
 
@@ -136,10 +140,10 @@ def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = N
         found = shown(calibration.noise, claim, distance)
         return PrivacyLoss(claim, found, found, claimed_number(claim))
     if not isinstance(claim, PureDP):
-        return _loss_of_laws(_laws(pair, calibration), calibration)
-    starts = [*([] if outputs is None else [outputs]), _places(pair, calibration)]
+        return loss_of_laws(laws_of(pair, calibration), calibration)
+    starts = [*([] if outputs is None else [outputs]), places(pair, calibration)]
     ways = [(exact.likelihood_ratio(calibration, way),) for way in (pair, pair.swapped())]
-    return _with_shield(calibration, *_climb(ways, starts, problem))
+    return _with_shield(calibration, *climb(ways, starts, problem))
 
 
 def loss_at(pair: Pair, calibration: Calibration, w: FloatArray) -> PrivacyLoss:
@@ -176,18 +180,18 @@ def _with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> Privac
     return PrivacyLoss(claim, tilt + shield, tilt, claimed_number(claim) - shield, shield, w)
 
 
-def _climb(
+def climb(
     ways: Sequence[Sequence[Charge]], starts: Sequence[FloatArray], problem: Problem
 ) -> tuple[float, FloatArray]:
     """A local maximum of the sum of log ratios, the larger of two directions, and its output."""
-    found, places = [], np.vstack(starts)
+    found, at = [], np.vstack(starts)
     for charges in ways:
 
         def below(w: FloatArray, charges: Sequence[Charge] = charges) -> float:
             return -float(sum(charge(w[None])[0] for charge in charges))
 
-        total = np.sum([charge(places) for charge in charges], axis=0)
-        start = places[int(np.argmax(total))]
+        total = np.sum([charge(at) for charge in charges], axis=0)
+        start = at[int(np.argmax(total))]
         size = float(np.abs(start).max()) + 1 / problem.radius
         options = {"maxiter": 100 * len(start), "xatol": 1e-6 * size, "fatol": 1e-7}
         reached = optimize.minimize(below, start, method="Nelder-Mead", options=options)
@@ -195,7 +199,7 @@ def _climb(
     return max(found, key=lambda reached: reached[0])
 
 
-def _places(pair: Pair, calibration: Calibration) -> FloatArray:
+def places(pair: Pair, calibration: Calibration) -> FloatArray:
     """Outputs ``(m, d)`` from which to search, of many lengths and in many directions.
 
     Some directions are random. Others are those of the minimisers without noise, and directions
@@ -215,7 +219,7 @@ def _places(pair: Pair, calibration: Calibration) -> FloatArray:
     return np.vstack([*(k * middle for middle in middles for k in (0.5, 1.0, 2.0, 4.0)), scaled])
 
 
-def _laws(
+def laws_of(
     pair: Pair, calibration: Calibration, moments: MomentsCalibration | None = None
 ) -> list[PrivacyLossDistribution]:
     """The laws of the loss of the coefficients in both directions, with the mu of the moments."""
@@ -234,15 +238,15 @@ def _laws(
     return [loss_law(way, calibration, rng, beside) for way in (pair, pair.swapped())]
 
 
-def _loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
+def loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
     """The loss of a mechanism, from the laws of the loss of its tilt in both directions."""
     claim: Any = calibration.target
-    mu = math.hypot(_shield_ratio(calibration), getattr(claim, "beside", 0.0))
-    tilt, found = _largest(laws, claim), _largest(laws, claim, mu)
-    return PrivacyLoss(claim, found, tilt, _rest(claim, mu), found - tilt)
+    mu = math.hypot(shield_ratio(calibration), getattr(claim, "beside", 0.0))
+    tilt, found = largest(laws, claim), largest(laws, claim, mu)
+    return PrivacyLoss(claim, found, tilt, rest_of(claim, mu), found - tilt)
 
 
-def _largest(
+def largest(
     laws: list[PrivacyLossDistribution], claim: Guarantee, mu: float = 0.0, off: float = 0.0
 ) -> float:
     """The larger loss of two laws in the unit of a claim, with a Gaussian release of ratio `mu`.
@@ -254,12 +258,12 @@ def _largest(
     return max(law.rho() for law in laws) + mu * mu / 2
 
 
-def _rest(claim: Guarantee, mu: float) -> float:
+def rest_of(claim: Guarantee, mu: float) -> float:
     """The rho that remains after a Gaussian release of ratio `mu`; a delta is returned whole."""
     return claimed_number(claim) - (0.0 if isinstance(claim, ApproxDP) else mu * mu / 2)
 
 
-def _shield_ratio(calibration: Calibration) -> float:
+def shield_ratio(calibration: Calibration) -> float:
     """The distance that the shield covers over its standard deviation.
 
     It is infinite if there is a distance and no shield.
@@ -268,108 +272,3 @@ def _shield_ratio(calibration: Calibration) -> float:
         return 0.0
     scale = calibration.shield.scale
     return calibration.distance / scale if scale > 0 else math.inf
-
-
-# -- moments ----------------------------------------------------------------------------------
-
-
-def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
-    """The loss of the moments alone, at the coefficients w at which it is largest.
-
-    It is exact for that w, because the loss of noise depends only on the length of the change of
-    the query. The search is over the margins of the two records, as the change depends on w
-    through these alone.
-    """
-    margins, back = exact.telling_margins(pair, calibration)
-
-    def below(at: FloatArray) -> float:
-        return -float(exact.query_distance(pair, calibration, (at @ back)[None])[0])
-
-    start = margins[int(np.argmax(exact.query_distance(pair, calibration, margins @ back)))]
-    found = optimize.minimize(below, start, method="Nelder-Mead", options={"maxiter": 100})
-    w = np.asarray(found.x @ back)
-    claim, distance = calibration.proven, float(exact.query_distance(pair, calibration, w[None])[0])
-    largest = shown(calibration.noise, claim, distance)
-    return PrivacyLoss(claim, largest, largest, claimed_number(claim), output=w)
-
-
-# -- both together ----------------------------------------------------------------------------
-
-
-def joint_loss_of(
-    pair: Pair, plan: StagedCalibration, outputs: FloatArray | None = None
-) -> PrivacyLoss:
-    """The `privacy_loss` of coefficients and moments together.
-
-    Under a pure claim it is the largest sum of both losses over all w, found by a search that also
-    starts from `outputs` ``(m, d)``. Under zCDP and (epsilon, delta) it is the exact divergence or
-    delta of the joint law.
-
-    Under (epsilon, delta) the claim is the sum of the claims of the two parts, and the exact delta
-    is far below it, so that the joint loss would hide an error. Therefore each part is also
-    compared with its own claim, under all guarantees, as the ledger composes the parts.
-    """
-    coefficients, moments = plan.coefficients, exact.moments_of(plan)
-    if not isinstance(plan.proven, PureDP):
-        return _profile_of_both(pair, plan)
-    parts = loss_of(pair, coefficients, outputs), moments_loss(pair, moments)
-    starts = [part.output[None] for part in parts if part.output is not None]
-    starts += [] if outputs is None else [outputs]
-    margins, back = exact.telling_margins(pair, moments)
-    starts.append(margins @ back)
-    if coefficients.placement == "output":
-        # the loss of noise on a minimiser is largest far out on the line through both minimisers
-        first, second = exact.centres(pair, coefficients.problem)
-        steps = 10.0 ** np.arange(-2.0, 4.0)[:, None] * (first - second)
-        starts += [first[None], second[None], first + steps, second - steps]
-    starts.append(_places(pair, coefficients))
-    ways = [_charges(way, plan) for way in (pair, pair.swapped())]
-    return joint_loss_at(pair, plan, _climb(ways, starts, coefficients.problem)[1], parts)
-
-
-def joint_loss_at(
-    pair: Pair, plan: StagedCalibration, w: FloatArray, parts: tuple[PrivacyLoss, ...] = ()
-) -> PrivacyLoss:
-    """The loss of coefficients and moments under a pure claim at one w, the larger direction."""
-    moments = exact.moments_of(plan)
-    parts = parts or (loss_of(pair, plan.coefficients), moments_loss(pair, moments))
-    ways = (_charges(way, plan) for way in (pair, pair.swapped()))
-    charges = [[float(charge(w[None])[0]) for charge in way] for way in ways]
-    tilt, added, shield = max(tilt for tilt, _ in charges), charges[0][1], parts[0].shield
-    rest = claimed_number(plan.proven) - shield - claimed_number(moments.proven)
-    return PrivacyLoss(plan.proven, tilt + added + shield, tilt, rest, shield, w, added, parts)
-
-
-def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
-    """The log ratio of the coefficients, and the largest one of the moments, as functions of w."""
-    calibration, moments = plan.coefficients, exact.moments_of(plan)
-    ratio, unit = (
-        exact.likelihood_ratio(calibration, pair),
-        shown(moments.noise, moments.proven, 1.0),
-    )
-    inexact = 0.0
-    if calibration.placement == "output":
-        inexact = shown(calibration.noise, calibration.proven, calibration.distance)
-    return lambda w: ratio(w) + inexact, lambda w: unit * exact.query_distance(pair, moments, w)
-
-
-def _profile_of_both(pair: Pair, plan: StagedCalibration) -> PrivacyLoss:
-    """The joint loss under zCDP or (epsilon, delta), by integration over the coefficients.
-
-    If the noise of one part proves a pure claim, the largest loss of that part is subtracted from
-    epsilon.
-    """
-    claim, coefficients, moments = plan.target, plan.coefficients, exact.moments_of(plan)
-    laws = _laws(pair, coefficients, moments)
-    first = [law.first() for law in laws]
-    if coefficients.placement == "output" or isinstance(coefficients.proven, PureDP):
-        alone, mu = loss_of(pair, coefficients), 0.0
-        off = alone.shield
-    else:
-        alone, mu, off = _loss_of_laws(first, coefficients), _shield_ratio(coefficients), 0.0
-    parts = alone, moments_loss(pair, moments)
-    further = parts[1].found if isinstance(moments.proven, PureDP) else 0.0
-    tilt, both = _largest(first, claim), _largest(first, claim, mu, off)
-    found = _largest(laws, claim, mu, off + further)
-    rest = _rest(claim if isinstance(claim, ApproxDP) else coefficients.target, mu)
-    return PrivacyLoss(claim, found, tilt, rest, both - tilt, moments=found - both, parts=parts)

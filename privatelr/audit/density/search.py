@@ -10,16 +10,17 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.density import exact, pairs
+from privatelr.audit.density import exact, pairs, staged_loss
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair, SignedRows
 from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
-from privatelr.design import read_design
+from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, show
 from privatelr.mechanisms import StagedCalibration, mechanism_of
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.numerics.rows import DenseRows
+from privatelr.mechanisms.scale_release import ScaleRelease, mean_squares, scale_map
+from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise
 from privatelr.results import FitRecord, SelectedRecord
@@ -72,9 +73,11 @@ def privacy_loss(
     PrivacyLoss
         For any other subject. Under a pure claim it is the largest loss over all outputs, found by
         a local search; under zCDP it is the largest ratio of a Renyi divergence to its order;
-        under (epsilon, delta) it is the exact delta. For a fit that bought inference it is the loss
-        of the coefficients and the moments together, and `PrivacyLoss.parts` compares each alone
-        with what was paid for it.
+        under (epsilon, delta) it is the exact delta. For a fit that released a scale of columns, or
+        bought inference, it is the loss of all stages together, and `PrivacyLoss.parts` compares
+        each alone with what was paid for it. The loss of the scale is the largest over all scales,
+        and that of the other stages is for rows under the scale that the fit released; beside a
+        plan, it is that of a record that moves every column as far as it may.
 
     Raises
     ------
@@ -95,10 +98,12 @@ def privacy_loss(
         if output is not None:
             raise ArgumentError("output: takes None beside a fit that chose columns.")
         return choice_loss(subject, data, neighbour)
-    fit, plan, calibration = _read_subject(subject)
-    named = {"data": data, "neighbour": neighbour}
+    plan, calibration = _read_subject(subject)
+    fit = subject if isinstance(subject, FitRecord) else None
+    named, change = {"data": data, "neighbour": neighbour}, None
     if fit is not None:
-        designs = [read_design(fit.spec, as_batch(side), DenseRows) for side in named.values()]
+        tables = [as_batch(side) for side in named.values()]
+        designs = [read_design(fit.spec, table, DenseRows) for table in tables]
         sides = [pairs.signed_rows(rows.x, rows.y) for rows in cast("list[DenseRows]", designs)]
     else:
         sides = [_read_rows(calibration, name, side) for name, side in named.items()]
@@ -108,36 +113,52 @@ def privacy_loss(
         raise ArgumentError(
             f"data and neighbour of shape ({pair.n}, {pair.d}): takes n={n} and d={d}."
         )
+    if fit is not None and fit.release.scale is not None:
+        change = _change_of_scale(fit.spec, fit.release.scale, tables)
     at = None if output is None else _read_output(output, calibration, (plan or calibration).proven)
-    if at is None:
-        return (
-            losses.loss_of(pair, calibration) if plan is None else losses.joint_loss_of(pair, plan)
-        )
     if plan is None:
+        if at is None:
+            return losses.loss_of(pair, calibration)
         return losses.loss_at(pair, calibration, at)
-    return losses.joint_loss_at(pair, plan, at)
+    if at is None:
+        return staged_loss.joint_loss_of(pair, plan, change=change)
+    return staged_loss.joint_loss_at(pair, plan, at, change=change)
 
 
-def _read_subject(subject: Any) -> tuple[FitRecord | None, StagedCalibration | None, Calibration]:
-    """The fit or None, the plan if it buys moments or None, and the calibration."""
-    staged = subject.release if isinstance(subject, FitRecord) else subject
-    if getattr(staged, "scale", None) is not None:
-        raise ArgumentError(
-            "subject: the loss of a release of the scale is not computed together with the rest "
-            "yet; subject takes a fit with do_scale=False."
-        )
+def _change_of_scale(spec: Any, release: ScaleRelease, tables: list[Any]) -> FloatArray:
+    """The change of means and weighted mean squares between two tables, without noise.
+
+    They are those of the covariates in the units of the declared bounds, as they are before the map
+    of the scale.
+    """
+    plain, found = unstandardised(spec, *scale_map(release)), []
+    for table in tables:
+        rows = LooseRows.of(BatchReader(plain, table), plain.d)
+        found.append(mean_squares(rows, release.calibration))
+    return np.asarray(found[1] - found[0])
+
+
+def _read_subject(subject: Any) -> tuple[StagedCalibration | None, Calibration]:
+    """The plan, or None if it buys nothing but coefficients, and their calibration."""
     match subject:
-        case FitRecord(calibration=calibration):
+        case FitRecord(calibration=calibration, release=release):
             mechanism = mechanism_of(calibration.placement, calibration.target)
-            bought = subject.release.moments
-            moments = None if bought is None else bought.calibration
-            plan = StagedCalibration(subject.guarantee, mechanism, calibration, moments)
-            return subject, None if moments is None else plan, calibration
+            scale, moments = (
+                None if bought is None else bought.calibration
+                for bought in (release.scale, release.moments)
+            )
+            plan = StagedCalibration(
+                subject.guarantee, mechanism, calibration, cast("Any", moments), cast("Any", scale)
+            )
         case StagedCalibration():
-            return None, None if subject.moments is None else subject, subject.coefficients
+            plan = subject
         case Calibration():
-            return None, None, subject
-    raise ArgumentError(f"subject={show(subject)}: subject takes a fit, a plan or a calibration.")
+            return None, subject
+        case _:
+            raise ArgumentError(
+                f"subject={show(subject)}: subject takes a fit, a plan or a calibration."
+            )
+    return plan if len(plan.stages) > 1 else None, plan.coefficients
 
 
 def _read_rows(calibration: Calibration, name: str, data: Any) -> SignedRows:
@@ -207,28 +228,29 @@ def search(
 ) -> Finding:
     """Search for the worst pair among those that attain the bounds, a realistic one, and others.
 
-    For a plan that buys moments, the joint release is attacked (`joint_loss_of`): on the pair that
+    For a plan of several stages, the joint release is attacked (`joint_loss_of`): on the pair that
     is worst for the coefficients, on a pair at an angle, and on random pairs. Each of the parts of
     its loss is the worst that was found on any pair; the moments are also attacked on orthogonal
-    records.
+    records, and the scale on records at opposite ends of their bounds.
     """
-    _, plan, calibration = _read_subject(subject)
+    plan, calibration = _read_subject(subject)
     findings = []
     for family, pair, outputs in _candidates(calibration, plan, rng, random_pairs):
         if plan is None:
             loss = losses.loss_of(pair, calibration, outputs)
         else:
-            loss = losses.joint_loss_of(pair, plan, outputs)
+            loss = staged_loss.joint_loss_of(pair, plan, outputs)
         findings.append(Finding(calibration, pair, loss, family))
     worst = max(findings, key=lambda found: _ratio(found.loss))
     if plan is None:
         return worst
-    right = losses.moments_loss(
-        pairs.usual_pair(calibration, pairs.RIGHT)[0], exact.moments_of(plan)
-    )
-    coefficients, moments = zip(*(found.loss.parts for found in findings), strict=True)
-    parts = max(coefficients, key=_ratio), max(*moments, right, key=_ratio)
-    return replace(worst, loss=replace(worst.loss, parts=parts))
+    parts = [
+        max(stage, key=_ratio) for stage in zip(*(f.loss.parts for f in findings), strict=True)
+    ]
+    if plan.moments is not None:
+        right = pairs.usual_pair(calibration, pairs.RIGHT)[0]
+        parts[1] = max(parts[1], staged_loss.moments_loss(right, plan.moments), key=_ratio)
+    return replace(worst, loss=replace(worst.loss, parts=tuple(parts)))
 
 
 def _ratio(loss: PrivacyLoss) -> float:
@@ -250,6 +272,8 @@ def _candidates(
             scale = axis[0] / axis[1] if axis[1] > 0 else 0.5
             size = calibration.problem.radius / math.hypot(scale, 1.0)
             yield "pinned boundary", pairs.pinned_boundary(_PINNED, scale, size), None
+    elif plan.moments is None:
+        yield from attaining
     else:
         yield attaining[-1]
         # under noise on the minimiser, records at an angle have a small loss; under a delta their

@@ -28,7 +28,6 @@ from privatelr.mechanisms.calibration import (
     moment_noise,
     proven_noise,
     pure,
-    scale_noise,
 )
 from privatelr.numerics import Huber, Objective, gradient_of, value_and_gradient
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
@@ -63,7 +62,6 @@ def registered(
 _SMALL_DELTA = noise("objective, epsilon = 1, delta = 1e-06")
 _PURE, _ZCDP = noise("objective, epsilon = 1"), noise("objective, rho*")
 _HIDDEN, _MOMENTS = noise("output, rho*"), noise("inference, epsilon = 1")
-_GAUSSIAN_SCALE, _BOX_SCALE = noise("scale, rho*"), noise("scale, epsilon = 1")
 
 
 def _less_noise(share: float, honest: Any, *given: Any) -> Calibration:
@@ -177,22 +175,6 @@ def _(honest: Any, problem: Problem, *given: Any, **named: Any) -> Any:
 @bug("moments pay for one of two matrices", (moment_noise, "_largest_pair"), _MOMENTS)
 def _(honest: Any, problem: Problem) -> float:
     return problem.loss.curvature_bound
-
-
-bug(
-    "the scale pays for a root of what a record moves",
-    scale_noise.scale_sensitivity,
-    noise("scale, rho*"),
-)(times(1 / math.sqrt(2)))
-
-
-@bug(
-    "the scale pays for a record that appears",
-    scale_noise.scale_blocks,
-    noise("scale, epsilon = 1"),
-)
-def _(honest: Any, *given: Any, **named: Any) -> Any:
-    return tuple(replace(block, bound=block.bound / 2) for block in honest(*given, **named))
 
 
 @bug("both parts of a fit get the whole price", registry.divide, _MOMENTS)

@@ -1,4 +1,4 @@
-"""Planted bugs in the code that makes bounded rows from a formula and a table."""
+"""Planted bugs in the code that makes bounded rows, and in the scale that maps them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,23 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr import model_data
-from privatelr.audit.mutations.planted import FRONT, Mutation, list_bug, nothing, rows
+from privatelr.audit.mutations.planted import (
+    FRONT,
+    RELEASES,
+    SCALED,
+    SCALED_FITS,
+    Mutation,
+    list_bug,
+    noise,
+    nothing,
+    rows,
+    times,
+)
 from privatelr.design import formula_design, plan_columns
+from privatelr.mechanisms import registry, scale_release
+from privatelr.mechanisms.calibration import scale_noise
 from privatelr.numerics.rows import DenseRows, RowBounds, Work, entries, row_bounds, sparse_rows
+from privatelr.privacy.noise import FloatDraw
 from privatelr.types import FloatArray, row_radius
 
 OF_ROWS: list[Mutation] = []
@@ -175,3 +189,33 @@ def _(honest: Any, cls: Any, /, reader: Any, **limits: Any) -> Any:
 )
 def _(honest: Any, x: Any, ones: Any) -> Any:
     return honest(x, 2 * ones)
+
+
+# -- the scale of columns -------------------------------------------------------------------------
+
+bug(
+    "the scale pays for a root of what a record moves",
+    scale_noise.scale_sensitivity,
+    SCALED_FITS,
+    noise("scale, rho*"),
+)(times(1 / math.sqrt(2)))
+
+
+@bug(
+    "the scale pays for a record that appears",
+    scale_noise.scale_blocks,
+    noise("scale, epsilon = 1"),
+)
+def _(honest: Any, *given: Any, **named: Any) -> Any:
+    return tuple(replace(block, bound=block.bound / 2) for block in honest(*given, **named))
+
+
+@bug("coefficients get the price of the scale, too", registry.divide, SCALED)
+def _(honest: Any, target: Any, *given: Any, **named: Any) -> Any:
+    ways = honest(target, *given, **named)
+    return [({**parts, "coefficients": target}, kinds) for parts, kinds in ways]
+
+
+@bug("the scale is released without its noise", scale_release.release_scale, RELEASES)
+def _(honest: Any, rows: Any, calibration: Any, noise: Any) -> Any:
+    return honest(rows, calibration, FloatDraw(np.zeros(calibration.noise.dimension)))

@@ -18,11 +18,11 @@ from privatelr.audit.audit_table import DIFFERS, Row
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_cases import audit_simplex
-from privatelr.audit.fits import FRONTS, audit_front, audit_tables
+from privatelr.audit.fits import FRONTS, audit_front, audit_scaled_fits, audit_tables
 from privatelr.audit.recomputed import audit_noise
-from privatelr.audit.run_audit import audit_one
+from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.audit.sampling.distribution_tests import audit_draws, audit_releases
-from privatelr.mechanisms import Request
+from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, Request, Spend
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP
 from privatelr.types import Placement
@@ -200,11 +200,11 @@ def rows(*kinds: str) -> Look:
     return Look(f"rows, {', '.join(kinds)}", lambda rng: audit_rows(rng, 4, kinds))
 
 
-def row(placement: Placement, loss: str = "logistic") -> Look:
+def row(placement: Placement, loss: str = "logistic", spend: Spend = ALL_FOR_COEFFICIENTS) -> Look:
     """The table row of a pure claim: worst pair, sampled bound, and the law of real releases."""
-    request = Request(PureDP(1.0), placement, None, "free", "keep")
+    request = Request(PureDP(1.0), placement, None, "free", "keep", spend)
     return Look(
-        f"row, {placement}, {loss}",
+        f"row, {placement}, {loss}{'' if spend == ALL_FOR_COEFFICIENTS else ', with scale'}",
         lambda rng: [audit_one(request, LOSSES[loss], _BRIEF, _ALPHA, rng)],
     )
 
@@ -215,6 +215,8 @@ def noise(only: str) -> Look:
 
 
 FRONT = Look("fits of formulas", lambda rng: audit_front(1.0, FRONTS[:2], claims=1))
+SCALED = row("objective", spend=SCALE_BESIDE)
+SCALED_FITS = Look("fits with scale", lambda rng: audit_scaled_fits(1.0))
 DRAWS = Look("draws", lambda rng: audit_draws(rng, 2_000))
 RELEASES = Look("releases", lambda rng: audit_releases(rng, 1.0))
 CHOICES = Look("choices", lambda rng: audit_plays(rng, 1.0, 4))

@@ -25,11 +25,17 @@ from privatelr.audit.checks import Check, guarded, label
 from privatelr.audit.density.exact import minimisers, moments_of, query
 from privatelr.audit.density.pairs import SignedRows, signed_rows
 from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
-from privatelr.mechanisms.calibration import Calibration, calibrate_moments
+from privatelr.mechanisms.calibration import (
+    Calibration,
+    ScaleFacts,
+    calibrate_moments,
+    calibrate_scale,
+)
+from privatelr.mechanisms.scale_release import release_scale
 from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
-from privatelr.privacy import PureDP
+from privatelr.privacy import ZCDP, Promise, PureDP
 from privatelr.privacy.noise import (
     BlockLaplace,
     Draw,
@@ -41,7 +47,7 @@ from privatelr.privacy.noise import (
     SystemRandomness,
     draw_many,
 )
-from privatelr.types import Block, FloatArray, Placement, parts_of
+from privatelr.types import Block, ColumnGroup, FloatArray, Placement, parts_of
 
 PART = "release"
 _RECORDS, _RECORDS_MANY = 40, 400
@@ -282,6 +288,9 @@ def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         yield from guarded(
             PART, subject, _worst, subject, partial(_off_query, loss, epsilon, rng), rng
         )
+    for claim in (PureDP(epsilon), ZCDP(epsilon**2 / 2)):
+        subject = f"scale, {claim}: distance to its moments and noise, over the most"
+        yield from guarded(PART, subject, _worst, subject, partial(_off_scale, claim, rng), rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,19 +308,21 @@ class _Recorded(SystemRandomness):
 def _fresh(epsilon: float) -> Iterator[Check]:
     """Check that each noise law of a plan is drawn from once, and that this draw is used."""
     request = Request(PureDP(epsilon), "objective", None, "free", "keep", "inference")
-    plan = mechanisms.calibrate_all(request, Problem(40, 2, LOSSES["logistic"], 1.0))
+    facts = ScaleFacts(40, (ColumnGroup(1, "number"),) * 2, False, 0.01)
+    plan = mechanisms.calibrate_all(request, Problem(40, 2, LOSSES["logistic"], 1.0), facts)
     recorded = _Recorded()
     draws = draw_all(plan, recorded)
     used = [
         (plan.coefficients.noise, draws.noise),
         (plan.coefficients.shield, draws.shield),
         (moments_of(plan).noise, draws.moments),
+        *([] if plan.scale is None else [(plan.scale.noise, draws.scale)]),
     ]
     stale = sum(
         not any(law == drawn and draw is found for drawn, found in recorded.given)
         for law, draw in used
     )
-    subject = "coefficients and moments: noise that is not the one draw of its law"
+    subject = "scale, coefficients and moments: noise that is not the one draw of its law"
     yield Check(PART, subject, stale + abs(len(recorded.given) - len(used)))
 
 
@@ -359,4 +370,18 @@ def _off_query(loss: Loss, epsilon: float, rng: np.random.Generator, rows: Dense
     found = mechanisms.release_moments(rows, w, moments, FloatDraw(noise)).values
     wanted = query(signed_rows(rows.x, rows.y), moments, w[None])[0] + noise
     most = moments.grid / 2 + _CLOSE * (np.abs(wanted) + problem.radius**2)
+    return float((np.abs(found - wanted) / most).max())
+
+
+def _off_scale(claim: Promise, rng: np.random.Generator, rows: DenseRows) -> float:
+    """The error of a released scale over the largest error allowed; infinite if off its grid."""
+    facts = ScaleFacts(rows.n, (ColumnGroup(1, "number"),) * 2, False, 0.01)
+    scale, covariates = calibrate_scale(facts, claim), rows.x[:, rows.d - facts.p :]
+    noise = draw_by_definition(scale.noise, 1, rng)[0]
+    found = release_scale(rows, scale, FloatDraw(noise)).values
+    squares = scale.weight * (covariates**2).mean(axis=0)
+    wanted = np.concatenate([covariates.mean(axis=0), squares]) + noise
+    if not np.array_equal(np.round(found / scale.grid) * scale.grid, found):
+        return math.inf
+    most = scale.grid / 2 + _CLOSE * (np.abs(wanted) + 1)
     return float((np.abs(found - wanted) / most).max())

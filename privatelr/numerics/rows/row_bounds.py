@@ -301,17 +301,21 @@ def keep_rows_within_bounds(
     together : tuple of ndarray and float, optional
         Columns of `x` that have a limit to their own length, and that limit.
     """
+
+    def keep_lengths(rows: FloatArray) -> BoolArray:
+        columns, own = together or ((), math.inf)
+        if len(columns) == rows.shape[1]:
+            return keep_length(rows, min(limit, own))
+        kept = keep_length(rows, limit)
+        return kept if together is None else kept & keep_length(rows.T[columns].T, own)
+
+    if all(stop <= (intercept is not None) for _, stop, _ in runs):
+        # no covariate has a bound of its own, so that their largest entries need not be found
+        return keep_lengths(x) & keep_blocks(x, runs, intercept, np.zeros(x.shape[1]))
     largest, complete = largest_entries(x)
 
     def keep(rows: FloatArray) -> BoolArray:
-        columns, own = together or ((), math.inf)
-        if len(columns) == rows.shape[1]:
-            kept = keep_length(rows, min(limit, own))
-        else:
-            kept = keep_length(rows, limit)
-            if together is not None:
-                kept &= keep_length(rows.T[columns].T, own)
-        return kept & keep_blocks(rows, runs, intercept, largest)
+        return keep_lengths(rows) & keep_blocks(rows, runs, intercept, largest)
 
     # a row of the largest entries of all columns is longer than any that there is
     if complete and np.all(keep(largest[None])):
