@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 181,
-    "code lines": 25_100,
+    "code lines": 25_110,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

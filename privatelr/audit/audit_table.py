@@ -24,9 +24,9 @@ _DIFFERS = 1e-6
 """Releases have another law if the p-value is below this."""
 _SLACK = 1e-6
 """A loss may exceed its claim by this share, because of rounding."""
-_LINE = "{:<10}{:<{wide}}{:<{claim}}{:>9}{:>9}{:>9}{:>9}  {}"
-_WIDE, _CLAIM = 14, 29
-"""Least widths of the columns for the loss and the claim."""
+_LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
+LAPLACE_MARK = "*"
+"""It stands behind a claim with a delta that is audited with Laplace noise on the coefficients."""
 _SHARES = {
     "coefficients": "of bound",
     "scale": "scale",
@@ -47,6 +47,8 @@ scale     share of what was paid for the scale of columns that it alone shows; e
 moments   share of what was paid for the moments that they alone show; above 1 it is too little""",
     "choices": """\
 choices   exact over all outcomes of tiny cases, on random neighbours that are not the worst""",
+    LAPLACE_MARK: f"""\
+{LAPLACE_MARK}         Laplace noise on the coefficients; in the row above it is Gaussian""",
     DIFFERS: """\
 DIFFERS   real releases do not have the law that was audited""",
 }
@@ -143,15 +145,15 @@ class Row:
         others = [share for share in (self.moments, self.scale) if not math.isnan(share)]
         return (self.attained, *others) if others else ()
 
-    def line(self, wide: int = _WIDE, claim: int = _CLAIM) -> str:
-        """The row as a line of the table; loss and claim have `wide` and `claim` characters."""
+    def line(self, wide: int = 14) -> str:
+        """The row as a line of the table, in which the loss has `wide` characters."""
         numbers = ["-"] * 4
         if not self.failure:
             share = (self.attained, *self._shares)[-1]
             sampled = "-" if math.isnan(self.sampled) else f"{self.sampled:.3g}"
             numbers = [f"{self.exact:.3g}", f"{self.ratio:.4f}", f"{share:.4f}", sampled]
         words = (self.placement, self.loss, self.claim)
-        return _LINE.format(*words, *numbers, self.verdict, wide=wide, claim=claim)
+        return _LINE.format(*words, *numbers, self.verdict, wide=wide)
 
     __str__ = line
 
@@ -233,8 +235,7 @@ class Audit:
         lines, legends = [], ["coefficients"] if self.rows else []
         for buys, share in _SHARES.items():
             rows = [row for row in self.rows if row.buys == buys]
-            wide = max([_WIDE, *(len(row.loss) + 1 for row in rows)])
-            claim = max([_CLAIM, *(len(row.claim) + 1 for row in rows)])
+            wide = max([14, *(len(row.loss) + 1 for row in rows)])
             words = (
                 "mechanism",
                 "loss",
@@ -244,9 +245,11 @@ class Audit:
                 share,
                 "sampled",
             )
-            head = _LINE.format(*words, "verdict", wide=wide, claim=claim)
-            lines += ruled(head, [row.line(wide, claim) for row in rows])
+            head = _LINE.format(*words, "verdict", wide=wide)
+            lines += ruled(head, [row.line(wide) for row in rows])
             legends += [buys] if rows and buys != "coefficients" else []
+        marked = any(row.claim.endswith(LAPLACE_MARK) for row in self.rows)
+        legends += [LAPLACE_MARK] if marked else []
         legends += [DIFFERS] if any(row.verdict == DIFFERS for row in self.rows) else []
         return "\n".join([*lines, *table_of(self.checks), *(_LEGENDS[due] for due in legends)])
 

@@ -12,7 +12,7 @@ import numpy as np
 from privatelr.arguments import suggests_arguments
 from privatelr.audit import checks
 from privatelr.audit.accounts import audit_ledger
-from privatelr.audit.audit_table import Audit, Row, row_or_failure
+from privatelr.audit.audit_table import LAPLACE_MARK, Audit, Row, row_or_failure
 from privatelr.audit.checks import (
     QUICK,
     Effort,
@@ -44,9 +44,8 @@ from privatelr.types import ColumnGroup, FloatArray
 _FEWER = 10
 """For a row with moments, the numbers of trials and releases are divided by this."""
 SCALE_BESIDE: Spend = (("scale", 0.1), ("coefficients", 0.9))
-_TWO = 2
-"""Scale and coefficients are attacked in settings of this number of columns."""
-_SCALE_OF_TWO = ScaleFacts(checks.RECORDS, (ColumnGroup(1, "number"),) * _TWO, False, 0.003)
+_FEW = 2
+"""Scale and coefficients are attacked in settings of at most this number of columns."""
 
 
 @suggests_arguments
@@ -162,6 +161,10 @@ def _bought(request: Request) -> str:
     return {"inference": "moments", SCALE_BESIDE: "scale"}.get(request.spend, "")
 
 
+def _scale_of(d: int) -> ScaleFacts:
+    return ScaleFacts(checks.RECORDS, (ColumnGroup(1, "number"),) * d, False, 0.003)
+
+
 def audit_one(
     request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
 ) -> Row:
@@ -172,9 +175,9 @@ def audit_one(
     """
     bought = _bought(request)
     scaled, fewer = bought == "scale", _FEWER if bought else 1
-    settings = [each for each in effort.settings if not scaled or each.facts(loss).d == _TWO]
-    facts = _SCALE_OF_TWO if scaled else None
-    plans = [(setting, plan_in(request, loss, setting, facts)) for setting in settings]
+    settings = [each for each in effort.settings if not scaled or each.facts(loss).d <= _FEW]
+    facts = [_scale_of(setting.facts(loss).d) if scaled else None for setting in settings]
+    plans = [(s, plan_in(request, loss, s, fact)) for s, fact in zip(settings, facts, strict=True)]
     pairs = 0 if bought else effort.random_pairs
     found = [(setting, plan, search(plan, rng, pairs)) for setting, plan in plans if plan]
     setting, plan, worst = max(found, key=lambda each: each[2].loss.ratio)
@@ -182,7 +185,7 @@ def audit_one(
     claim: Guarantee = plan.proven if bought else plan.coefficients.proven
     label = checks.short(claim) + (", delta unused" if claim != request.target else "")
     if isinstance(claim, ApproxDP) and SphericalLaplace in request.kinds:
-        label += ", Laplace"  # beside it stands a row with Gaussian noise on the coefficients
+        label += LAPLACE_MARK
     share = max(each.parts[1].ratio for each in losses) if bought else math.nan
     sampled, differs = math.nan, math.nan
     if not scaled:

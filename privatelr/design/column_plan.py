@@ -155,7 +155,7 @@ def sparse_term(
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
-_JUST_BELOW = 1 - 2.0**-36
+_JUST_BELOW = 1 - 2.0**-39
 """Rows of this share of a length are within it in whatever order one adds, so that what bounds rows
 need not look at each again."""
 
