@@ -338,7 +338,8 @@ def perturbation(
         return Problem(n, spec.d, loss, spec.radius, spec.blocks)
 
     def moments(n: int, spec: Any) -> ScaleFacts:
-        return ScaleFacts(n, spec.standard.groups, spec.standard.centred, scale_floor(loss))
+        held, floor = spec.standard, scale_floor(loss)
+        return ScaleFacts(n, held.groups, held.centred, floor, spec.intercept or 0.0)
 
     def standard(spec: DesignSpec, n: int) -> DesignSpec:
         length, unit = usual_length(loss, n, spec.d, target), brings_rows_to_length(loss, target)

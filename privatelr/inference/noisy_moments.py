@@ -53,6 +53,8 @@ class NoisyMoments:
         The calibration of the coefficients.
     noise : NoiseLaw
         The law of the noise of the moments, on ``(svec H, eta svec S)``.
+    largest_trace, largest_scores : float
+        The largest traces of H without its penalty, and of S.
     """
 
     w: FloatArray
@@ -62,6 +64,8 @@ class NoisyMoments:
     balance: float
     calibration: Calibration
     noise: NoiseLaw
+    largest_trace: float
+    largest_scores: float
 
     @property
     def problem(self) -> Problem:
@@ -76,16 +80,6 @@ class NoisyMoments:
     def floor(self) -> float:
         """lambda, a lower bound on the eigenvalues of H."""
         return self.problem.lambda_
-
-    @property
-    def largest_trace(self) -> float:
-        """``c R^2``, the largest trace of H without its penalty."""
-        return self.problem.loss.curvature_bound * self.problem.radius**2
-
-    @property
-    def largest_scores(self) -> float:
-        """``L^2 R^2``, the largest trace of S."""
-        return self.problem.reach**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +125,7 @@ def evidence_of(release: Release) -> NoisyMoments:
     moments = require_moments(release)
     problem = release.calibration.problem
     w, calibration = release.coef, moments.calibration
+    largest_trace, largest_scores = calibration.traces
     return NoisyMoments(
         w=w,
         curvature=moments.curvature + problem.lambda_ * np.eye(problem.d),
@@ -139,6 +134,8 @@ def evidence_of(release: Release) -> NoisyMoments:
         balance=calibration.balance,
         calibration=release.calibration,
         noise=calibration.noise,
+        largest_trace=largest_trace,
+        largest_scores=largest_scores,
     )
 
 

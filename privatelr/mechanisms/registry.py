@@ -164,7 +164,8 @@ def calibrate_all(
                 first = calibrate_scale(scale, cast("Promise", parts["scale"]))
             if "inference" in parts:
                 beside = GAUSSIAN if meant else request.kinds  # it shares a delta
-                last = calibrate_moments(coefficients.problem, parts["inference"], beside)
+                usual = None if first is None else first.typical
+                last = calibrate_moments(coefficients.problem, parts["inference"], beside, usual)
         except GuaranteeError as error:
             refusal = error
         else:

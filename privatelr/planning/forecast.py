@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privatelr import inference, mechanisms
-from privatelr.audit.density.exact import hessian, minimisers
+from privatelr.audit.density.exact import hessian, minimisers, query
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, standardise
 from privatelr.fitting import standardised
@@ -287,9 +287,7 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     problem, rng = sim.problem, np.random.default_rng(PUBLIC_SEED)
     noise, is_tilt = _opposite(calibration.noise, rng), calibration.placement == "objective"
     w = minimisers(sim.data, problem, noise) if is_tilt else sim.centre + noise
-    bare = hessian(sim.data, problem, w) / problem.n - problem.lambda_ * np.eye(problem.d)
-    scores = moments.balance * mechanisms.vector_of(_scores(sim, w))
-    values = np.hstack([mechanisms.vector_of(bare), scores]) + _opposite(moments.noise, rng)
+    values = query(sim.data, moments, w) + _opposite(moments.noise, rng)
     noisy = [mechanisms.Moments(value, moments) for value in values]
     return [
         mechanisms.Release(coef, sim.stages.target, calibration, moments=one)

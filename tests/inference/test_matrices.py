@@ -59,6 +59,8 @@ def one_dimensional(curvature, sd, *, laplace):
         balance=0.25,
         calibration=replace(base.calibration, problem=problem),
         noise=noise,
+        largest_trace=base.largest_trace,
+        largest_scores=base.largest_scores,
     )
 
 

@@ -200,17 +200,22 @@ def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> F
     Records that are not listed in `data` are zero rows.
     """
     squares = vector_of(data.rows[:, :, None] * data.rows[:, None, :])
-    weights = _matrix_weights(calibration, w @ data.rows.T)
+    weights = matrix_weights(calibration, w @ data.rows.T, (data.rows**2).sum(axis=1))
     total = np.hstack([(part * data.counts) @ squares for part in weights])
     return np.asarray(total / calibration.problem.n)
 
 
-def _matrix_weights(
-    calibration: MomentsCalibration, margins: FloatArray
+def matrix_weights(
+    calibration: MomentsCalibration, margins: FloatArray, squares: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """The weights of rows with these margins in H, and their weights in eta S."""
+    """The weights of rows with these margins and squared lengths in H, and those in eta S."""
     loss = calibration.problem.loss
-    return loss.curvature(margins), calibration.balance * loss.slope(margins) ** 2
+    bend, steep = loss.curvature(margins), loss.slope(margins) ** 2
+    if calibration.typical is not None:
+        most, largest = calibration.traces
+        length = np.maximum(squares, _SMALLEST)
+        bend, steep = np.minimum(bend, most / length), np.minimum(steep, largest / length)
+    return bend, calibration.balance * steep
 
 
 def query_change(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
@@ -287,7 +292,7 @@ def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatA
         The matrix from two margins to the shortest w that has them, or nearly has them.
     """
     margins = candidate_margins(calibration.problem.loss)
-    bend, steep = _matrix_weights(calibration, margins)
+    bend, steep = matrix_weights(calibration, margins, calibration.problem.radius**2)
     scores = (np.hypot(bend, steep), bend, steep, bend - steep, steep - bend)
     single = np.unique([*(most(margins, score) for score in scores), _FLAT])
     each = np.stack(np.meshgrid(single, single), axis=-1).reshape(-1, 2)

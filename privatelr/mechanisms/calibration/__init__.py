@@ -18,6 +18,8 @@ from privatelr.mechanisms.calibration.moment_noise import (
     MomentsCalibration,
     achieved_moments,
     calibrate_moments,
+    clip_for,
+    largest_traces,
     moments_balance,
     moments_sensitivity,
 )

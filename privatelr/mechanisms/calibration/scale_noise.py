@@ -25,7 +25,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, Event, Guarantee, Promise, PureDP
 from privatelr.privacy.noise import BlockLaplace, NoiseLaw
-from privatelr.types import Block, ColumnGroup
+from privatelr.types import FACTOR_SCALE, Block, ColumnGroup
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
@@ -54,12 +54,15 @@ class ScaleFacts:
         Whether columns will be centred, which needs an intercept and dense rows.
     floor : float
         The variance that is added to each one that was released, besides the noise.
+    intercept : float
+        The constant in the intercept column; 0 if there is none.
     """
 
     n: int
     groups: tuple[ColumnGroup, ...]
     centred: bool
     floor: float
+    intercept: float = 0.0
 
     @property
     def p(self) -> int:
@@ -122,6 +125,20 @@ class ScaleCalibration:
     def is_worth_it(self) -> bool:
         """Whether the noise is small enough that rows profit; it takes no data (scale.md 2)."""
         return self.mean_sd <= _LARGEST_MEAN_SD[self.of_numbers]
+
+    @property
+    def typical(self) -> float:
+        """The length of a typical row under the map, with its intercept.
+
+        Under pure epsilon numbers have variance 1 on average, and other columns count as filled.
+        """
+        square = 1.0
+        if self.of_numbers:
+            square = sum(
+                1.0 if group.kind == "number" else (FACTOR_SCALE * group.radius) ** 2
+                for group in self.facts.groups
+            )
+        return math.sqrt(square + self.facts.intercept**2)
 
     @property
     def proven(self) -> Guarantee:

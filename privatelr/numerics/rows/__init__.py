@@ -17,6 +17,7 @@ from privatelr.numerics.rows.products import (
     margins,
     rough_gram,
     row_products,
+    row_squares,
     weighted_sum,
 )
 from privatelr.numerics.rows.row_bounds import (

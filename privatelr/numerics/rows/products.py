@@ -53,6 +53,13 @@ def column_sums(x: Any) -> tuple[FloatArray, FloatArray]:
     return np.asarray(x.sum(axis=0)).ravel(), np.asarray(x.power(2).sum(axis=0)).ravel()
 
 
+def row_squares(x: Any) -> FloatArray:
+    """Return the squared length of each row ``(n,)``."""
+    if sparse.issparse(x):
+        return np.asarray(x.power(2).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("ij,ij->i", x, x))
+
+
 def gram(x: Any, weight: FloatArray) -> FloatArray:
     """``sum_i weight_i x_i x_i'`` of shape ``(d, d)``, dense.
 
