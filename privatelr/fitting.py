@@ -29,6 +29,7 @@ from privatelr.errors import (
     require_number,
 )
 from privatelr.mechanisms import (
+    relative_noise,
     release_scale,
     require_below_one_record,
     scale_map,
@@ -71,11 +72,9 @@ class Method(Generic[Fitted]):
         Takes rows, a calibration and its noise; returns a release.
     by_entries : bool
         Whether the entries of rows are bounded instead of their length.
-    standard : callable or None
-        Takes the plan of rows and n; returns the plan of standardised rows. None if their scale is
-        not released.
-    moments : callable or None
-        Takes n and that plan; returns public facts about the moments that standardise the rows.
+    standard : tuple of callable
+        Ways to standardise the rows. Each takes their plan and n, and returns the plan of
+        standardised rows and the calibration of all stages. Empty if the scale is not released.
     if_worth_it : bool
         Whether the scale is left out where the plan cannot have it or its noise is too large.
     """
@@ -88,8 +87,7 @@ class Method(Generic[Fitted]):
     draw: Callable[[Any, Randomness], Any]
     release: Callable[[Any, Any, Any], Any]
     by_entries: bool = False
-    standard: Callable[[Any, int], Any] | None = None
-    moments: Callable[[int, Any], Any] | None = None
+    standard: tuple[Callable[[Any, int], tuple[Any, Any]], ...] = ()
     if_worth_it: bool = False
 
 
@@ -147,7 +145,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     """
     cut = read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
-    if method.standard is not None:  # row_norm limits rows once they are standardised
+    if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
     scored, n = data.require_scores(cut), len(data)  # Dask counts its records from here on
@@ -195,18 +193,25 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
 def standardised(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any] | None:
     """Plan and calibrate standardised rows; takes no data.
 
-    Returns the plan and the calibration, or None if the scale of the columns is not released.
+    Of several ways the one with the least noise for its rows is taken.
+
+    Returns
+    -------
+    The plan and the calibration, or None if the scale of the columns is not released.
     """
-    if method.standard is None or method.moments is None:
-        return None
-    try:
-        spec = method.standard(declared, n)
-        found = method.calibrate(method.facts(n, spec), method.moments(n, spec))
-    except (SchemaError, GuaranteeError):  # no column to scale, or a price that is too small
-        if method.if_worth_it:
-            return None
-        raise
-    return (spec, found) if found.scale.is_worth_it or not method.if_worth_it else None
+    found, refusal = list[tuple[Any, Any]](), None
+    for way in method.standard:
+        try:
+            made = way(declared, n)
+        except (SchemaError, GuaranteeError) as error:
+            refusal = refusal or error  # no column to scale, or a price that is too small
+        else:
+            found.append(made)
+    if not found and refusal is not None and not method.if_worth_it:
+        raise refusal
+    best = min(found, key=lambda made: relative_noise(made[1]), default=None)
+    # where the way with less noise is not worth it, another one is not, either
+    return best if best is None or best[1].scale.is_worth_it or not method.if_worth_it else None
 
 
 def charge(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, doubts, plan_standard
+from privatelr.design import doubts, plan_standard
 from privatelr.errors import ArgumentError, SchemaError, show
 from privatelr.fitting import DoScale, Method, fit, read_options
 from privatelr.mechanisms import (
@@ -24,9 +24,8 @@ from privatelr.mechanisms import (
 )
 from privatelr.mechanisms.calibration import (
     ScaleFacts,
-    brings_rows_to_length,
     scale_floor,
-    usual_length,
+    usual_rows,
 )
 from privatelr.model_data import read_data, read_in_memory
 from privatelr.numerics import Loss, find_hinge, find_loss
@@ -337,21 +336,23 @@ def perturbation(
     def facts(n: int, spec: Any) -> Problem:
         return Problem(n, spec.d, loss, spec.radius, spec.blocks)
 
-    def moments(n: int, spec: Any) -> ScaleFacts:
-        held, floor = spec.standard, scale_floor(loss)
-        return ScaleFacts(n, held.groups, held.centred, floor, spec.intercept or 0.0)
-
-    def standard(spec: DesignSpec, n: int) -> DesignSpec:
-        length, unit = usual_length(loss, n, spec.d, target), brings_rows_to_length(loss, target)
+    def standard(declared: Any, n: int, promise: Guarantee) -> tuple[Any, Any]:
+        bought = request.buys_intervals
+        length, unit = usual_rows(loss, n, declared.d, promise, has_intervals=bought)
         if schema.row_norm is not None:
             length, unit = schema.row_norm, False
-        return plan_standard(
-            spec,
-            pure=isinstance(target, PureDP),
+        spec = plan_standard(
+            declared,
+            pure=isinstance(promise, PureDP),
             length=length,
             unit=unit,
             intercept_scale=schema.intercept_scale,
         )
+        held, constant = spec.standard, spec.intercept or 0.0
+        assert held is not None
+        columns = ScaleFacts(n, held.groups, held.centred, scale_floor(loss), constant)
+        asked = replace(request, target=promise)
+        return spec, replace(calibrate_all(asked, facts(n, spec), columns), target=target)
 
     calibrate, release = partial(calibrate_all, request), partial(release_all, solver=solver)
     method = Method(Fit, loss, target, facts, calibrate, draw_all, release)
@@ -366,4 +367,5 @@ def perturbation(
     if not released:
         return method
     optional = do_scale is None and not request.pays_for_scale
-    return replace(method, standard=standard, moments=moments, if_worth_it=optional)
+    ways = tuple(partial(standard, promise=promise) for promise in request.promises)
+    return replace(method, standard=ways, if_worth_it=optional)

@@ -406,7 +406,7 @@ def test_the_default_releases_what_was_asked_for_by_name(monkeypatch, model, n):
 )
 @pytest.mark.parametrize("model", [dplr, dpsvm])
 def test_formulas_without_a_column_to_scale_are_refused(formula, target, words, model):
-    with pytest.raises(SchemaError, match=f"^do_scale='private': {words}.*leave do_scale=False"):
+    with pytest.raises(SchemaError, match=f"^do_scale='private': {words}.*take do_scale=False"):
         fitted(formula, model=model, eps=target)
 
 

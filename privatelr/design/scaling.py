@@ -115,7 +115,7 @@ def plan_standard(
     if not any(group.size for group in groups if group.kind == "number" or not pure):
         needed = "number among the covariates under pure epsilon" if pure else "covariate"
         raise SchemaError(
-            f"do_scale='private': takes a {needed}, and there is none; leave do_scale=False."
+            f"do_scale='private': takes a {needed}, and there is none; take do_scale=False."
         )
     centred = columns.has_intercept and not worth_sparse(spec)
     usual = 1.0 if pure else 0.25

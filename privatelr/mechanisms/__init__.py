@@ -22,6 +22,7 @@ from privatelr.mechanisms.registry import (
     draw_all,
     find_mechanism,
     mechanism_of,
+    relative_noise,
     release_all,
 )
 from privatelr.mechanisms.request import (

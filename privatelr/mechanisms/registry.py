@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
+
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import (
     GAUSSIAN,
@@ -49,9 +51,13 @@ from privatelr.privacy import (
     NonPrivate,
     Promise,
     PureDP,
+    join,
 )
 from privatelr.privacy.noise import Randomness, mean_square
-from privatelr.types import Placement, Rows
+from privatelr.types import FACTOR_SCALE, Placement, Rows
+
+_SMALLEST = 1e-12
+"""A second moment of a column is at least this where one divides by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,8 @@ class StagedCalibration:
         parts = [stage.proven for stage in self.stages]
         if isinstance(self.target, ApproxDP) and all(isinstance(part, PureDP) for part in parts):
             return PureDP(self.target.epsilon, self.target.neighbours)
+        if all(isinstance(stage.target, PureDP) for stage in self.stages):
+            return join([stage.target for stage in self.stages])
         return self.target
 
     @property
@@ -182,6 +190,31 @@ def _noise(plan: StagedCalibration) -> float:
     found = plan.coefficients
     slope = 1.0 if found.placement == "objective" else found.problem.penalty
     return slope * slope * mean_square(found.noise)
+
+
+def relative_noise(plan: StagedCalibration) -> float:
+    """Return the noise of the coefficients of standardised columns, for the spread of these.
+
+    It adds up the variances of a tilt over the second moments that the map gives to columns:
+    together 1, or 1 for a number under pure epsilon, where other columns have their factor. Noise
+    on the minimiser counts by the margins of such rows.
+    """
+    scale, noise = plan.scale, plan.coefficients.noise
+    assert scale is not None
+    facts = scale.facts
+    if scale.of_numbers:
+        moments = [
+            1.0 if group.kind == "number" else (FACTOR_SCALE * group.radius) ** 2 / (group.size + 1)
+            for group in facts.groups
+            for _ in range(group.size)
+        ]
+    else:
+        moments = [1.0 / facts.p] * facts.p
+    spread = np.array([*[facts.intercept**2] * (plan.coefficients.problem.d - facts.p), *moments])
+    spread = np.maximum(spread, _SMALLEST)
+    if plan.coefficients.placement == "output":
+        return float(noise.variances @ spread)
+    return float(noise.variances @ (1 / spread))
 
 
 def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:

@@ -273,6 +273,24 @@ class Request:
         return self.target.is_private and "scale" in dict(named)
 
     @property
+    def buys_intervals(self) -> bool:
+        """Whether the matrices of inference have a share of the price."""
+        return self.spend == "inference" or "inference" in dict(self.spend)
+
+    @property
+    def promises(self) -> tuple[privacy.Guarantee, ...]:
+        """The target, and a pure guarantee that implies it: less noise may do in few columns."""
+        match self.target:
+            case _ if self.kinds:
+                return (self.target,)
+            case privacy.ApproxDP(epsilon=epsilon) if epsilon >= SMALLEST_EPSILON:
+                return self.target, privacy.PureDP(epsilon, self.target.neighbours)
+            case privacy.ZCDP(rho=rho) if privacy.pure_within(rho) >= SMALLEST_EPSILON:
+                pure = privacy.pure_within(rho)
+                return self.target, privacy.PureDP(pure, self.target.neighbours)
+        return (self.target,)
+
+    @property
     def may_scale(self) -> bool:
         """Whether the usual shares leave something to the scale, if it is worth it."""
         # shares that were written out as {"coefficients": 1} leave nothing

@@ -202,7 +202,7 @@ def plan(
     warn_of_one_record(request.target, int(size), stacklevel=3)
     method = perturbation(chosen, request, schema, scaling)
     # row_norm limits rows once they are standardised
-    declared = schema if method.standard is None else replace(schema, row_norm=None)
+    declared = schema if not method.standard else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")

@@ -40,10 +40,10 @@ from privatelr.mechanisms.calibration.scale_noise import (
     ScaleCalibration,
     ScaleFacts,
     achieved_scale,
-    brings_rows_to_length,
     calibrate_scale,
+    may_have_one_length,
     scale_blocks,
     scale_floor,
     scale_sensitivity,
-    usual_length,
+    usual_rows,
 )

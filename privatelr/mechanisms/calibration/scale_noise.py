@@ -38,6 +38,12 @@ _LENGTHS, _LONGEST = ((400.0, 1.5), (4_000.0, 2.0), (2e5, 3.0)), 4.0
 """Bounds on the length of a row for each ``n epsilon / d``, and for all larger ones. With them
 shortening moves nine coefficients of ten by less than a quarter of their standard error on the
 tables for the choice (``python -m tests.studies.scale_bias``)."""
+_LENGTHS_OF_INTERVALS = ((2_000.0, 1.5), (10_000.0, 2.0), (2e5, 3.0))
+"""The same where intervals are bought, too, which have the sampling error and more noise beside the
+bias (inference.md 11.1; ``python -m tests.studies.coverage``)."""
+_FEW_COLUMNS, _LITTLE_NOISE = 6, 4.0
+"""Below this number of columns, and from this epsilon on, rows that are all of one length lose more
+by it than they gain (``python -m tests.studies.scale``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +175,26 @@ def scale_floor(loss: Loss) -> float:
     return 0.03 if loss.probability is None else 0.003
 
 
-def usual_length(loss: Loss, n: int, d: int, target: Guarantee) -> float:
-    """Return the bound on a row, in lengths of a typical one (scale.md 3).
+def usual_rows(
+    loss: Loss, n: int, d: int, target: Guarantee, *, has_intervals: bool = False
+) -> tuple[float, bool]:
+    """Return the bound on a row in lengths of a typical one, and whether all rows get that length.
 
-    It grows with ``n epsilon / d`` for a loss with probabilities, whose coefficients must keep
-    their meaning: the bias from shortening has to stay small beside their error.
+    Classes hardly depend on the length of a row, so that a loss without probabilities takes short
+    rows, and under other promises than a pure one rows of one length (scale.md 1 and 3). For a loss
+    with probabilities, whose coefficients must keep their meaning, the bound grows with
+    ``n epsilon / d``: the bias from shortening has to stay small beside their error.
     """
-    if loss.probability is None:
-        return 1.0
-    records = n * nominal_epsilon(cast("Promise", target)) / d
-    return next((length for most, length in _LENGTHS if records < most), _LONGEST)
+    epsilon = nominal_epsilon(cast("Promise", target))
+    if loss.probability is None and d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:
+        return 1.0, may_have_one_length(loss) and not isinstance(target, PureDP)
+    lengths, records = _LENGTHS_OF_INTERVALS if has_intervals else _LENGTHS, n * epsilon / d
+    return next((length for most, length in lengths if records < most), _LONGEST), False
 
 
-def brings_rows_to_length(loss: Loss, target: Guarantee) -> bool:
-    """Whether rows are brought to the usual length whatever theirs was (scale.md 1 and 3).
-
-    Classes do not depend on the length of a row, probabilities do.
-    """
-    return loss.probability is None and not isinstance(target, PureDP)
+def may_have_one_length(loss: Loss) -> bool:
+    """Return whether rows may be brought to one length, on which probabilities would depend."""
+    return loss.probability is None
 
 
 def scale_sensitivity(facts: ScaleFacts) -> float:
