@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import clinic, fixed_noise
+from frames_for_laws import clinic, fixed_noise, own_stages
 from raw_designs import raw_design
 from scipy import sparse
 
@@ -51,6 +51,12 @@ class NoNoiseAtAll:
 
     def uniforms(self, count):
         return np.full(count, 0.5)
+
+
+@pytest.fixture(autouse=True)
+def _own_stages(monkeypatch):
+    """In so few columns pure stages have less noise; tests/test_pure_stages.py is about these."""
+    own_stages(monkeypatch)
 
 
 @pytest.fixture

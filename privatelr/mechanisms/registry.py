@@ -11,11 +11,10 @@ composition).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
-
-import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import (
@@ -51,7 +50,7 @@ from privatelr.privacy import (
     NonPrivate,
     Promise,
     PureDP,
-    join,
+    pure_within,
 )
 from privatelr.privacy.noise import Randomness, mean_square
 from privatelr.types import FACTOR_SCALE, Placement, Rows
@@ -138,13 +137,21 @@ class StagedCalibration:
         parts = [stage.proven for stage in self.stages]
         if isinstance(self.target, ApproxDP) and all(isinstance(part, PureDP) for part in parts):
             return PureDP(self.target.epsilon, self.target.neighbours)
-        if all(isinstance(stage.target, PureDP) for stage in self.stages):
-            return join([stage.target for stage in self.stages])
+        if isinstance(self.target, ZCDP) and all(
+            isinstance(stage.target, PureDP) for stage in self.stages
+        ):
+            return PureDP(pure_within(self.target.rho), self.target.neighbours)
         return self.target
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events that a ledger composes for all stages."""
+        """The events that a ledger composes for all stages; none for a rho that is charged itself.
+
+        Pure stages that imply a rho together are divided by epsilon, so that what a ledger makes of
+        each by itself is too little.
+        """
+        if isinstance(self.target, ZCDP) and isinstance(self.proven, PureDP):
+            return ()
         return tuple(event for stage in self.stages for event in stage.events)
 
     def __str__(self) -> str:
@@ -197,7 +204,7 @@ def relative_noise(plan: StagedCalibration) -> float:
 
     It adds up the variances of a tilt over the second moments that the map gives to columns:
     together 1, or 1 for a number under pure epsilon, where other columns have their factor. Noise
-    on the minimiser counts by the margins of such rows.
+    on the minimiser counts by the margins of such rows. The intercept is left out.
     """
     scale, noise = plan.scale, plan.coefficients.noise
     assert scale is not None
@@ -210,11 +217,10 @@ def relative_noise(plan: StagedCalibration) -> float:
         ]
     else:
         moments = [1.0 / facts.p] * facts.p
-    spread = np.array([*[facts.intercept**2] * (plan.coefficients.problem.d - facts.p), *moments])
-    spread = np.maximum(spread, _SMALLEST)
-    if plan.coefficients.placement == "output":
-        return float(noise.variances @ spread)
-    return float(noise.variances @ (1 / spread))
+    variances = noise.variances.tolist()[-facts.p :]  # that of the intercept is no slope's
+    spread = [max(moment, _SMALLEST) for moment in moments]
+    carried = spread if plan.coefficients.placement == "output" else [1 / each for each in spread]
+    return math.fsum(v * by for v, by in zip(variances, carried, strict=True))
 
 
 def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:

@@ -279,9 +279,12 @@ class Request:
 
     @property
     def promises(self) -> tuple[privacy.Guarantee, ...]:
-        """The target, and a pure guarantee that implies it: less noise may do in few columns."""
+        """The target, and a pure guarantee that implies it: factors have less noise under it.
+
+        The matrices of inference have more, so that beside them it is not tried.
+        """
         match self.target:
-            case _ if self.kinds:
+            case _ if self.kinds or self.buys_intervals:
                 return (self.target,)
             case privacy.ApproxDP(epsilon=epsilon) if epsilon >= SMALLEST_EPSILON:
                 return self.target, privacy.PureDP(epsilon, self.target.neighbours)

@@ -13,7 +13,7 @@ from privatelr.mechanisms.calibration import (
     achieved_scale,
     calibrate_scale,
     scale_floor,
-    usual_length,
+    usual_rows,
 )
 from privatelr.mechanisms.calibration.scale_noise import (
     SQUARE_WEIGHT,
@@ -474,8 +474,19 @@ def test_spends_that_cannot_be_read(spend):
 def test_rows_of_a_model_with_probabilities_may_be_longer_for_more_records(records, length):
     for n, epsilon in ((10 * records, 1.0), (100 * records, 0.1)):
         for target in (PureDP(epsilon), ApproxDP(epsilon, 1e-6)):
-            assert usual_length(LOGISTIC, n, 10, target) == length
-            assert usual_length(HUBER, n, 10, target) == 1.0
+            assert usual_rows(LOGISTIC, n, 10, target) == (length, False)
+            assert usual_rows(HUBER, n, 10, target) == (1.0, isinstance(target, ApproxDP))
+            # in few columns, and with little noise, rows keep their length
+            assert usual_rows(HUBER, n // 2, 5, target) == (length, False)
+    assert usual_rows(HUBER, 10 * records, 40, PureDP(4.0)) == (length, False)
+
+
+@pytest.mark.parametrize(
+    ("records", "length"), [(1_999, 1.5), (2_001, 2.0), (9_999, 2.0), (10_001, 3.0), (200_001, 4.0)]
+)
+def test_rows_are_shorter_for_longer_where_intervals_are_bought(records, length):
+    for target in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
+        assert usual_rows(LOGISTIC, 10 * records, 10, target, has_intervals=True)[0] == length
 
 
 def test_the_floor_is_smaller_where_intervals_are_wanted():

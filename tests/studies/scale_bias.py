@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr import ApproxDP, PrivacyWarning, dplr, plan
-from privatelr.mechanisms.calibration import usual_length
+from privatelr.mechanisms.calibration import usual_rows
 from privatelr.numerics import find_loss
 
 from .scale_tables import TABLES, read_table
@@ -82,7 +82,7 @@ def bias_of_table(name: str, epsilon: float, length: float) -> str:
     ratio = np.abs(short - whole) / sd
     low, high = np.quantile(ratio, [0.5, 0.9])
     size = n * epsilon / len(sd)
-    rule = usual_length(find_loss("logistic"), n, len(sd), ApproxDP(epsilon, DELTAS[1])) == length
+    rule = usual_rows(find_loss("logistic"), n, len(sd), ApproxDP(epsilon, DELTAS[1]))[0] == length
     return (
         f"{name:<12}{epsilon:>5g}{size:>10.0f}{length:>7g}{'*' if rule else ' '}"
         f"{low:>9.2f}{high:>8.2f}{ratio.max():>8.2f}"

@@ -10,6 +10,7 @@ import pandas as pd
 
 import privatelr.fitting
 from privatelr import dplr, dpsvm
+from privatelr.mechanisms import Request
 from privatelr.numerics import HINGES
 from privatelr.privacy.noise import SeededRandomness
 
@@ -61,6 +62,11 @@ def fixed_noise(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
         yield
+
+
+def own_stages(monkeypatch):
+    """From here on stages are of the promise's own kind, and not pure where that is less noise."""
+    monkeypatch.setattr(Request, "promises", property(lambda asked: (asked.target,)))
 
 
 def fit_clinic(frame, *, model=dplr, **options):
