@@ -19,6 +19,7 @@ from privatelr import (
     PrivateLRError,
     SchemaError,
     average_marginal_effects,
+    compare,
     dplr,
     dpsvm,
     load_dataset,
@@ -46,6 +47,10 @@ def asking(hypotheses):
 
 def having_effects(variables):
     average_marginal_effects(FIT, variables=variables)
+
+
+def comparing(statistic):
+    compare([FIT, FIT], statistic=statistic)
 
 
 def planning(**declared):
@@ -218,6 +223,7 @@ MISSPELT = [
     (asking, {"hypotheses": "Smoker"}, "'smoker'"),
     (having_effects, {"variables": ["does"]}, "'dose'"),
     (plot_coefficients, {"scale": "coeficient"}, "'coefficient'"),
+    (comparing, {"statistic": "std_eror"}, "'std_error'"),
     (load_dataset, {"name": "irsi"}, "'iris'"),
     (load_schema, {"name": "Adult"}, "'adult'"),
     (planning, {"bounds": {"agee": (18, 90)}}, "'age'"),

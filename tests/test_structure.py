@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 181,
-    "code lines": 25_110,
+    "modules": 183,
+    "code lines": 25_560,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

@@ -43,10 +43,7 @@ def estimates_table(fit: ModelRecord) -> Table:
     number of units for which it is shown.
     """
     estimates = fit_record.in_user_units(fit)
-    shown = shown_rows(estimates)
-    if isinstance(fit, SelectedRecord) and len(estimates) > FEW:
-        coef = fit.release.coef
-        shown = [row for row in shown_rows(coef, FEW) if coef[row] != 0] or [0]
+    shown = rows_of_page(fit, estimates)
     columns, sd = {"Estimate": figures(estimates[shown])}, np.zeros(len(shown))
     if isinstance(fit, SelectedRecord) and fit.release.exact is None:
         halves = np.split(fit.release.counts, 2)
@@ -72,6 +69,14 @@ def estimates_table(fit: ModelRecord) -> Table:
     names = tuple(fit.spec.columns.names[row] for row in shown)
     rows = tuple(zip(*columns.values(), strict=True))
     return Table(names, tuple(columns), rows, None if UNITS in columns else _USUAL)
+
+
+def rows_of_page(fit: ModelRecord, estimates: FloatArray) -> list[int]:
+    """Positions of the coefficients on the page of a fit; of many choices only those made."""
+    if isinstance(fit, SelectedRecord) and len(estimates) > FEW:
+        coef = fit.release.coef
+        return [row for row in shown_rows(coef, FEW) if coef[row] != 0] or [0]
+    return shown_rows(estimates)
 
 
 def shown_rows(estimates: FloatArray, most: int = _MOST_SHOWN) -> list[int]:

@@ -16,11 +16,11 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import INTERCEPT
-from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
+from privatelr.errors import ArgumentError, MissingDependencyError, require_choice
 from privatelr.inference import Inference, Question
 from privatelr.page_model import shorten
 from privatelr.results import odds_ratios
-from privatelr.results.fit_record import FitRecord, in_user_units
+from privatelr.results.fit_record import FitRecord, in_user_units, named_fits
 from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import bars_of, is_uneven
 from privatelr.types import FloatArray
@@ -124,7 +124,8 @@ def plot_coefficients(
     **Privacy.** *Covered*: the plot, which is a function of releases. *Neighbours*, *Assumed
     public*: those of the releases. *Not covered*: nothing.
     """
-    fits = _read_fits(fit, others)
+    takes = "fits of dplr or dpsvm, a list of them, or a mapping from labels to fits"
+    fits = named_fits("plot_coefficients", FitRecord, takes, fit, others, _by_guarantee)
     require_choice(ArgumentError, "scale", scale, SCALES)
     if exponentiate:
         for one in fits.values():
@@ -162,25 +163,12 @@ def plot_coefficients(
     return axes
 
 
-def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
-    """The fits by label; without given labels, a label is the guarantee of its fit."""
-    if isinstance(fit, Mapping) and not others:
-        named = {str(label): one for label, one in fit.items()}
-    else:
-        given = [*fit] if isinstance(fit, Sequence) and not others else [fit, *others]
-        labels = [str(getattr(one, "guarantee", "")) for one in given]
-        if len(set(labels)) < len(labels):
-            labels = [f"{index}: {label}" for index, label in enumerate(labels, start=1)]
-        named = dict(zip(labels, given, strict=True))
-    for one in named.values():
-        if not isinstance(one, FitRecord):
-            raise ArgumentError(
-                f"plot_coefficients: {show(one)} is no fit; it takes fits of dplr or dpsvm, a list "
-                "of them, or a mapping from labels to fits."
-            )
-    if not named:
-        raise ArgumentError("plot_coefficients: there is no fit to draw.")
-    return named
+def _by_guarantee(fits: Sequence[Any]) -> list[str]:
+    """Labels of fits that were given none: their guarantees, counted if they are not different."""
+    labels = [str(getattr(one, "guarantee", "")) for one in fits]
+    if len(set(labels)) < len(labels):
+        labels = [f"{index}: {label}" for index, label in enumerate(labels, start=1)]
+    return labels
 
 
 def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
