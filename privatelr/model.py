@@ -19,6 +19,7 @@ from privatelr.mechanisms import (
     calibrate_all,
     draw_all,
     find_mechanism,
+    promises_for,
     read_request,
     release_all,
 )
@@ -367,5 +368,5 @@ def perturbation(
     if not released:
         return method
     optional = do_scale is None and not request.pays_for_scale
-    ways = tuple(partial(standard, promise=promise) for promise in request.promises)
+    ways = tuple(partial(standard, promise=promise) for promise in promises_for(request))
     return replace(method, standard=ways, if_worth_it=optional)

@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 183,
-    "code lines": 25_560,
+    "code lines": 25_720,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

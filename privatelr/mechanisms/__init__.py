@@ -22,6 +22,7 @@ from privatelr.mechanisms.registry import (
     draw_all,
     find_mechanism,
     mechanism_of,
+    promises_for,
     relative_noise,
     release_all,
 )

@@ -40,7 +40,7 @@ from privatelr.mechanisms.perturbation import (
     release_plain,
 )
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import Request, divide, require_usual
+from privatelr.mechanisms.request import SMALLEST_EPSILON, Request, divide, require_usual
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import (
     ZCDP,
@@ -197,6 +197,22 @@ def _noise(plan: StagedCalibration) -> float:
     found = plan.coefficients
     slope = 1.0 if found.placement == "objective" else found.problem.penalty
     return slope * slope * mean_square(found.noise)
+
+
+def promises_for(request: Request) -> tuple[Guarantee, ...]:
+    """The target, and a pure guarantee that implies it: factors have less noise under it.
+
+    The matrices of inference have more, so that beside them it is not tried.
+    """
+    target = request.target
+    if request.kinds or request.buys_intervals:
+        return (target,)
+    match target:
+        case ApproxDP(epsilon=epsilon) if epsilon >= SMALLEST_EPSILON:
+            return target, PureDP(epsilon, target.neighbours)
+        case ZCDP(rho=rho) if pure_within(rho) >= SMALLEST_EPSILON:
+            return target, PureDP(pure_within(rho), target.neighbours)
+    return (target,)
 
 
 def relative_noise(plan: StagedCalibration) -> float:

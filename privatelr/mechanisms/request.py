@@ -278,22 +278,6 @@ class Request:
         return self.spend == "inference" or "inference" in dict(self.spend)
 
     @property
-    def promises(self) -> tuple[privacy.Guarantee, ...]:
-        """The target, and a pure guarantee that implies it: factors have less noise under it.
-
-        The matrices of inference have more, so that beside them it is not tried.
-        """
-        match self.target:
-            case _ if self.kinds or self.buys_intervals:
-                return (self.target,)
-            case privacy.ApproxDP(epsilon=epsilon) if epsilon >= SMALLEST_EPSILON:
-                return self.target, privacy.PureDP(epsilon, self.target.neighbours)
-            case privacy.ZCDP(rho=rho) if privacy.pure_within(rho) >= SMALLEST_EPSILON:
-                pure = privacy.pure_within(rho)
-                return self.target, privacy.PureDP(pure, self.target.neighbours)
-        return (self.target,)
-
-    @property
     def may_scale(self) -> bool:
         """Whether the usual shares leave something to the scale, if it is worth it."""
         # shares that were written out as {"coefficients": 1} leave nothing

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 import privatelr.fitting
+import privatelr.model
 from privatelr import dplr, dpsvm
-from privatelr.mechanisms import Request
 from privatelr.numerics import HINGES
 from privatelr.privacy.noise import SeededRandomness
 
@@ -66,7 +66,7 @@ def fixed_noise(monkeypatch):
 
 def own_stages(monkeypatch):
     """From here on stages are of the promise's own kind, and not pure where that is less noise."""
-    monkeypatch.setattr(Request, "promises", property(lambda asked: (asked.target,)))
+    monkeypatch.setattr(privatelr.model, "promises_for", lambda asked: (asked.target,))
 
 
 def fit_clinic(frame, *, model=dplr, **options):
