@@ -21,6 +21,7 @@ from privatelr.inference.error_distribution import (
 from privatelr.inference.intervals import Inference, covariance, infer, joint_test
 from privatelr.inference.noisy_moments import (
     FRAGILE,
+    LARGEST_BIAS,
     Mode,
     NoisyMoments,
     evidence_of,
@@ -34,7 +35,6 @@ from privatelr.inference.noisy_moments import (
 from privatelr.inference.prediction_errors import RowErrors, row_errors
 from privatelr.inference.question import (
     BOOTSTRAP,
-    LARGEST_BIAS,
     STANDARD_LEVEL,
     Question,
     answerable,

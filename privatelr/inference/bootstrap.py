@@ -19,7 +19,8 @@ from privatelr.design import DesignSpec, read_covariates
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.inference.error_distribution import PUBLIC_SEED
 from privatelr.inference.intervals import Inference, combinations
-from privatelr.inference.question import BOOTSTRAP, LARGEST_BIAS, Question
+from privatelr.inference.noisy_moments import LARGEST_BIAS
+from privatelr.inference.question import BOOTSTRAP, Question
 from privatelr.mechanisms import Problem, Release
 from privatelr.numerics.rows import bounded_rows, held_in_blocks
 from privatelr.privacy.noise import draw_many
@@ -206,9 +207,10 @@ def bootstrap_intervals(
         How covariates become design rows.
     contrasts : ndarray of shape (m, d)
     asked : Question
-        A question by the method bootstrap. The penalised target is the minimiser of the expected
-        objective, in a population that follows the released model. The unpenalised target is the
-        coefficients of the model itself, in the population whose minimiser was released. The
+        A question by the method bootstrap. The penalised target, its default, is the minimiser of
+        the expected objective, in a population that follows the released model. The unpenalised
+        target is the coefficients of the model itself, in the population whose minimiser was
+        released. The
         covariates are a public frame whose rows are resampled, or ``"uniform"``: each variable is
         uniform on its declared bounds or levels, and independent of the others.
     null : ndarray of shape (m,), optional
@@ -259,7 +261,7 @@ def bootstrap_intervals(
         p_value=np.minimum(1.0, 2 * rarer / (1 + len(errors))),
         level=asked.level,
         mode=BOOTSTRAP,
-        target=asked.target,
+        target=asked.target or "penalised",
         method=BOOTSTRAP,
     )
 

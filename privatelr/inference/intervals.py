@@ -182,7 +182,7 @@ def covariance(release: Release, asked: Question = USUAL) -> FloatArray:
     found = (noise + sampling).mean(axis=0) + np.diag(evidence.calibration.shield.variances)
     if asked.mode != "conservative":
         return np.asarray(found)
-    worst = infer(release, identity, Question(mode=asked.mode)).sd
+    worst = infer(release, identity, Question(mode=asked.mode, target=asked.target)).sd
     ratio = np.maximum(worst / np.sqrt(np.diag(found)), 1.0)
     return np.asarray(found * np.outer(ratio, ratio))
 
@@ -214,7 +214,7 @@ def joint_test(
     null: FloatArray,
     *,
     mode: str | None = None,
-    target: str = "penalised",
+    target: str | None = None,
 ) -> JointTest:
     """Test that combinations ``(q, d)`` of the design coefficients have the values `null` ``(q,)``.
 

@@ -25,9 +25,16 @@ from privatelr.privacy.noise import NoiseLaw, NoNoise, SphericalLaplace
 from privatelr.types import BoolArray, FloatArray
 
 Mode = Literal["posterior", "conservative", "plug-in"]
+Target = Literal["penalised", "unpenalised"]
+TARGETS: tuple[Target, ...] = ("penalised", "unpenalised")
 MODES: tuple[Mode, ...] = ("posterior", "conservative", "plug-in")
 FRAGILE = 0.3
-"""Ratio of noise to signal from which on the noise in H counts as large (inference.md 9.0)."""
+"""Ratio of noise to signal from which on the posterior is sampled within the cone."""
+MISLEADING = 5.0
+"""Ratio of noise to signal beyond which an average over the posterior may miss (inference.md 11.2;
+``python -m tests.studies.coverage``)."""
+LARGEST_BIAS = 1.0
+"""Largest relative bias of the penalty that one step takes off (inference.md 3.4)."""
 
 _FLAT = 1e-13
 """Share of the largest curvature below which eigenvalues are rounding errors."""
@@ -94,14 +101,25 @@ class Quality:
         Length of the bias of the penalty, over the length of the coefficients; infinite if the
         data adds hardly any curvature to the objective.
     is_fragile : bool
-        Whether H may be near its floor and the noise is not small (inference.md 9.0).
-    mode : str
-        The default mode of intervals.
+        Whether the noise is so large that an average over the posterior may miss.
+    mode, target : str
+        The default mode of intervals, and what they are about: the coefficients without the penalty
+        where the release can carry that, and the model has probabilities.
     """
 
     noise_to_signal: float
     relative_bias: float
-    is_fragile: bool
+    has_probabilities: bool = True
+
+    @property
+    def is_fragile(self) -> bool:
+        return self.noise_to_signal > MISLEADING
+
+    @property
+    def target(self) -> Target:
+        known = self.noise_to_signal > 0 and not self.is_fragile
+        carries = known and self.relative_bias <= LARGEST_BIAS
+        return "unpenalised" if carries and self.has_probabilities else "penalised"
 
     @property
     def mode(self) -> Mode:
@@ -145,8 +163,7 @@ def quality(release: Release) -> Quality:
     values = np.linalg.eigvalsh(evidence.curvature)
     smallest, sd = float(values[0]), evidence.curvature_sd
     ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
-    fragile = ratio > FRAGILE and smallest < evidence.floor + 2 * sd
-    return Quality(ratio, relative_bias(evidence), fragile)
+    return Quality(ratio, relative_bias(evidence), evidence.problem.loss.probability is not None)
 
 
 def relative_bias(evidence: NoisyMoments) -> float:

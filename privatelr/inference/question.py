@@ -12,7 +12,9 @@ import numpy as np
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.inference.error_distribution import Matrices
 from privatelr.inference.noisy_moments import (
+    LARGEST_BIAS,
     MODES,
+    TARGETS,
     evidence_of,
     is_exact,
     plausible,
@@ -23,11 +25,9 @@ from privatelr.mechanisms import Release
 
 STANDARD_LEVEL = 0.95
 BOOTSTRAP = "bootstrap"
-TARGETS, METHODS = ("penalised", "unpenalised"), ("sandwich", "wkl", BOOTSTRAP)
+METHODS = ("sandwich", "wkl", BOOTSTRAP)
 _OLDER = {"regularised": "penalised", "unregularised": "unpenalised"}
 """Spellings of earlier versions, which are still accepted."""
-LARGEST_BIAS = 0.25
-"""Largest relative bias of the penalty that one step can remove (inference.md 3.4)."""
 
 
 def read_level(level: Any, argument: str = "level") -> float:
@@ -46,8 +46,9 @@ class Question:
         Level of confidence.
     mode : {None, "posterior", "conservative", "plug-in"}
         How the noise in the matrices is taken into account; `quality` chooses the default.
-    target : {"penalised", "unpenalised"}
-        The minimiser of the expected objective, or of the expected loss without its penalty.
+    target : {None, "penalised", "unpenalised"}
+        The minimiser of the expected objective, or of the expected loss without its penalty;
+        `quality` chooses the default.
     method : {"sandwich", "wkl", "bootstrap"}
         ``"wkl"`` is the method of Wang, Kifer and Lee (2019): it uses the released matrices, with
         eigenvalues below lambda raised to lambda in both.
@@ -64,7 +65,7 @@ class Question:
 
     level: float = STANDARD_LEVEL
     mode: Any = None
-    target: str = "penalised"
+    target: Any = None
     method: str = "sandwich"
     simultaneous: bool = False
     covariates: Any = None
@@ -72,7 +73,8 @@ class Question:
     def __post_init__(self) -> None:
         given = self.target
         target = _OLDER.get(given, given) if isinstance(given, str) else given
-        require_choice(ArgumentError, "target", target, TARGETS)
+        if target is not None:
+            require_choice(ArgumentError, "target", target, TARGETS)
         require_choice(ArgumentError, "method", self.method, METHODS)
         if not isinstance(self.simultaneous, bool | np.bool_):
             raise ArgumentError(
@@ -122,7 +124,7 @@ def level_of(alpha: Any) -> float:
 
 
 def answerable(release: Release, asked: Question) -> Question:
-    """Return the question with its default mode replaced by the one for this release.
+    """Return the question with its default mode and target replaced by those for this release.
 
     Raises
     ------
@@ -133,6 +135,10 @@ def answerable(release: Release, asked: Question) -> Question:
     if asked.method == "wkl" or is_exact(evidence_of(release)):
         mode = "plug-in"
     mode = mode or known.mode
+    target = asked.target
+    if target is None:
+        plain = asked.method == "wkl" or mode == "conservative"
+        target = "penalised" if plain else known.target
     if asked.target == "unpenalised" and mode == "conservative":
         raise GuaranteeError(
             "target='unpenalised': the noise in the information matrix is "
@@ -149,7 +155,7 @@ def answerable(release: Release, asked: Question) -> Question:
             f"step corrects at most {LARGEST_BIAS:.0%}; take target='penalised', or fit with a "
             "smaller lambda_."
         )
-    return replace(asked, mode=mode)
+    return replace(asked, mode=mode, target=target)
 
 
 def matrices_for(release: Release, asked: Question) -> Matrices:

@@ -128,7 +128,7 @@ def average_marginal_effects(
             "on; dplr fits a model that has."
         )
     inference.require_moments(fit.release)
-    asked = Question(level, mode)
+    asked = Question(level, mode, "penalised")
     if reference is None:
         return _over_training_data(fit, variables, asked)
     if isinstance(reference, str | int | float):
@@ -262,7 +262,7 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
             )
     columns = [column for name in names if (column := linear[name]) is not None]
     found = inference.infer(fit.release, spec.user_rows()[columns], asked)
-    mean, (sampled, noise) = mean_curvature(fit, Question(found.level, found.mode))
+    mean, (sampled, noise) = mean_curvature(fit, Question(found.level, found.mode, found.target))
     sd = np.hypot(mean * found.sd + np.abs(found.estimate) * sampled, found.estimate * noise)
     with np.errstate(all="ignore"):
         factor = np.nan_to_num((found.upper - found.lower) / 2 / found.sd)

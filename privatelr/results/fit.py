@@ -7,7 +7,7 @@ They need a fit that requested inference (``spend="inference"``), and raise an e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -49,9 +49,11 @@ class Fit(FitRecord):
         the worst of these matrices; it holds for every dataset, and its standard errors grow a
         little with the level. ``"plug-in"`` ignores the noise in the matrix. The default is
         ``"posterior"``, or ``"conservative"`` if the release itself shows that an average may fail.
-    target : {"penalised", "unpenalised"}
+    target : {None, "penalised", "unpenalised"}
         What is estimated: the minimiser of the expected loss with its penalty, or without. The
         latter estimates take one step that removes the bias of the penalty and costs no privacy.
+        By default these, the coefficients of logistic regression, where the release can carry them;
+        for `dpsvm`, and where it cannot, the penalised ones.
     method : {"sandwich", "wkl", "bootstrap"}
         ``"wkl"`` is the method of Wang, Kifer and Lee (2019), for comparison. ``"bootstrap"``
         simulates records from the released model, which must be right for that, and works without
@@ -88,7 +90,7 @@ class Fit(FitRecord):
         alpha: float = 0.05,
         *,
         mode: str | None = None,
-        target: str = "penalised",
+        target: str | None = None,
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -114,7 +116,7 @@ class Fit(FitRecord):
         level: float = 0.95,
         *,
         mode: str | None = None,
-        target: str = "penalised",
+        target: str | None = None,
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -134,7 +136,7 @@ class Fit(FitRecord):
         asked = question.Question(level, mode, target, method, simultaneous, covariates)
         return fit_tables.intervals(self, asked, "parm", parm)
 
-    def vcov(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
+    def vcov(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
 
         In the conservative mode the correlations are those of the posterior mode. For the standard
@@ -142,12 +144,12 @@ class Fit(FitRecord):
         """
         return fit_tables.covariances(self, question.Question(mode=mode, target=target))
 
-    def cov_params(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
+    def cov_params(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """The same as `vcov`, by statsmodels' name."""
         return self.vcov(mode=mode, target=target)
 
     def wald_test(
-        self, hypotheses: Any, *, mode: str | None = None, target: str = "penalised"
+        self, hypotheses: Any, *, mode: str | None = None, target: str | None = None
     ) -> WaldTest:
         """Test several equations about the coefficients together.
 
@@ -176,7 +178,7 @@ class Fit(FitRecord):
         *,
         level: float = 0.95,
         mode: str | None = None,
-        target: str = "penalised",
+        target: str | None = None,
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -218,7 +220,7 @@ class Fit(FitRecord):
         exponentiate: bool = False,
         *,
         mode: str | None = None,
-        target: str = "penalised",
+        target: str | None = None,
         simultaneous: bool = False,
     ) -> pd.DataFrame:
         """One row per coefficient, in broom's layout.
@@ -325,7 +327,7 @@ class Fit(FitRecord):
         alpha: float = 0.05,
         *,
         mode: str | None = None,
-        target: Literal["penalised", "unpenalised"] = "penalised",
+        target: str | None = None,
         exponentiate: bool = False,
         diagnostics: bool = False,
     ) -> FitSummary:

@@ -107,13 +107,14 @@ def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd
 
 def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
     """Covariance of the coefficients in the user's units; see `Fit.vcov`."""
-    units, mode = fit.spec.user_rows(), answerable(fit.release, asked).mode
+    units, asked = fit.spec.user_rows(), answerable(fit.release, asked)
+    mode = asked.mode
     averaged = "posterior" if mode == "conservative" else mode
     released = inference.covariance(fit.release, Question(mode=averaged, target=asked.target))
     found = units @ released @ units.T
     if mode == "conservative":  # conservative standard deviations with the posterior correlations
         with np.errstate(all="ignore"):
-            ratio = infer_coefficients(fit, Question(mode=mode)).sd / np.sqrt(np.diag(found))
+            ratio = infer_coefficients(fit, asked).sd / np.sqrt(np.diag(found))
         found = found * np.outer(ratio, ratio)
     names = list(fit.spec.columns.names)
     return pd.DataFrame(found, index=names, columns=names)
@@ -211,6 +212,7 @@ def glance(fit: ModelRecord) -> pd.DataFrame:
             "radius": problem.radius,
             **loss,
             "inference": None if known is None else known.mode,
+            "target": None if known is None else known.target,
             "noise_to_signal": np.nan if known is None else known.noise_to_signal,
             "relative_bias": np.nan if known is None else known.relative_bias,
         }

@@ -181,7 +181,7 @@ def predict_interval(
         )
     takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
-    errors = prediction_errors.row_errors(fit.release, question.Question(level, mode))
+    errors = prediction_errors.row_errors(fit.release, question.Question(level, mode, "penalised"))
     found: pd.DataFrame = _over_parts(partial(_intervals, fit, errors), fit, data)
     return found
 

@@ -70,7 +70,7 @@ def plot_coefficients(
     level: float = 0.95,
     ax: Axes | None = None,
     mode: str | None = None,
-    target: str = "penalised",
+    target: str | None = None,
     simultaneous: bool = False,
     intercept: bool = False,
     exponentiate: bool = False,
