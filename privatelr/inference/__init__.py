@@ -8,6 +8,7 @@ from privatelr.inference.conservative import (
     worst_errors,
     worst_p_values,
 )
+from privatelr.inference.deviance import deviance_test
 from privatelr.inference.error_distribution import (
     PUBLIC_SEED,
     Matrices,

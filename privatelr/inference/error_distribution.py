@@ -228,10 +228,22 @@ def points_of(noise: NoiseLaw, groups: int) -> FloatArray:
 
 def joint_errors(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> FloatArray:
     """Draws ``(c, m)`` of the errors of combinations ``(m, d)``; the same at every call."""
+    solved = solved_for(matrices.curvature, contrasts)
+    return errors_of(evidence, solved, carriers(evidence, solved, contrasts), matrices, contrasts)
+
+
+def errors_of(
+    evidence: NoisyMoments,
+    solved: FloatArray,
+    carried: FloatArray,
+    matrices: Matrices,
+    contrasts: FloatArray,
+    centre: FloatArray | float = 0.0,
+) -> FloatArray:
+    """Draws ``(c, m)`` from the joint law whose marginal laws `law_of` makes from the same."""
     rng, law = np.random.default_rng(PUBLIC_SEED), evidence.calibration.noise
     count, d = len(matrices.curvature), len(evidence.w)
     size = count, max(1, _DRAWS // count)
-    solved = solved_for(matrices.curvature, contrasts)
     values, vectors = np.linalg.eigh(matrices.scores)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     gradients = rng.standard_normal((*size, d)) @ np.swapaxes(root, 1, 2)
@@ -242,6 +254,7 @@ def joint_errors(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArr
         variances = rng.choice(scales[0], (*size, 1), p=scales[1])
         noise = np.sqrt(variances) * rng.standard_normal((*size, law.dimension))
     shield = rng.standard_normal((*size, d)) * np.sqrt(evidence.calibration.shield.variances)
+    means = np.broadcast_to(centre, (count, len(contrasts)))[:, None, :]
     errors = gradients @ solved / np.sqrt(evidence.problem.n)
-    errors = errors + noise @ carriers(evidence, solved, contrasts) + shield @ contrasts.T
+    errors = means + errors + noise @ carried + shield @ contrasts.T
     return np.asarray(errors.reshape(-1, len(contrasts)))

@@ -151,15 +151,39 @@ def debiased_law(
     Under objective perturbation the step is ``H0^-1 (H w - g - b / n)``. Output noise is added
     to w, so H multiplies it, too.
     """
+    solved, carried, taken = _step(evidence, matrices, contrasts)
+    return distribution.law_of(evidence, solved, carried, matrices, contrasts, centre=taken)
+
+
+def debiased_errors(
+    evidence: NoisyMoments, matrices: distribution.Matrices, contrasts: FloatArray
+) -> FloatArray:
+    """Draws ``(c, m)`` of the errors of debiased combinations ``(m, d)``; always the same.
+
+    The mean bias is taken off the estimates, so what is left of it is how it differs with the
+    curvature.
+    """
+    solved, carried, taken = _step(evidence, matrices, contrasts)
+    left = taken - taken.mean(axis=0)
+    return distribution.errors_of(evidence, solved, carried, matrices, contrasts, centre=left)
+
+
+def bare_curvature(evidence: NoisyMoments, matrices: distribution.Matrices) -> FloatArray:
+    """H0 ``(k, d, d)``, the curvatures without the penalty, kept positive definite."""
     least = _LEAST * evidence.largest_trace
-    bare = floored(matrices.curvature - evidence.floor * np.eye(len(evidence.w)), least)
-    solved = distribution.solved_for(bare, contrasts)
+    return floored(matrices.curvature - evidence.floor * np.eye(len(evidence.w)), least)
+
+
+def _step(
+    evidence: NoisyMoments, matrices: distribution.Matrices, contrasts: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Factors ``(k, d, m)`` of gradient and noise, and the bias ``(k, m)`` of the penalty."""
+    solved = distribution.solved_for(bare_curvature(evidence, matrices), contrasts)
     if evidence.calibration.placement == "output":
         carried = np.einsum("kde,kem->kdm", matrices.curvature, solved)
     else:
         carried = distribution.carriers(evidence, solved, contrasts)
-    taken = -evidence.floor * np.einsum("d,kdm->km", evidence.w, solved)
-    return distribution.law_of(evidence, solved, carried, matrices, contrasts, centre=taken)
+    return solved, carried, -evidence.floor * np.einsum("d,kdm->km", evidence.w, solved)
 
 
 def covariance(release: Release, asked: Question = USUAL) -> FloatArray:
@@ -219,8 +243,8 @@ def joint_test(
     """Test that combinations ``(q, d)`` of the design coefficients have the values `null` ``(q,)``.
 
     A single equation is tested as in `infer`. Several equations are tested by Wald's statistic,
-    whose law under the noise is simulated. In the conservative mode, and for the unpenalised
-    target, the test uses the smallest of their p-values times their number.
+    whose law under the noise is simulated. In the conservative mode the test uses the smallest of
+    their p-values times their number.
 
     Raises
     ------
@@ -229,28 +253,53 @@ def joint_test(
     GuaranteeError
         As `infer`.
     """
-    rows, values = combinations(contrasts, null)
-    lengths = np.linalg.svd(rows, compute_uv=False)
-    if len(lengths) < len(rows) or lengths[-1] <= _ALIKE * lengths[0]:
-        raise ArgumentError("hypotheses: an equation follows from the others, or says nothing.")
+    rows, values = independent(contrasts, null)
     asked = answerable(release, Question(mode=mode, target=target))
     single = infer(release, rows, asked, values)
     off, q = single.estimate - values, len(rows)
     weight = np.linalg.pinv(rows @ covariance(release, asked) @ rows.T, hermitian=True)
-    statistic = float(off @ weight @ off)
     matrices, scales = (
         matrices_for(release, asked),
         distribution.mixture_of(release.calibration.noise),
     )
+    is_normal = len(matrices.curvature) == 1 and scales is not None and len(scales[0]) == 1
+    if q > 1 and is_normal and asked.mode != "conservative":
+        # the errors have a single normal law, so the statistic has a chi-square law
+        statistic = float(off @ weight @ off)
+        p_value = float(scipy.special.chdtrc(q, statistic))
+        return JointTest(statistic, q, p_value, asked.mode, asked.target)
+    return form_test(release, asked, single, rows, weight)
+
+
+def independent(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
+    """`combinations`, which raises `ArgumentError` if some follow from others."""
+    rows, values = combinations(contrasts, null)
+    lengths = np.linalg.svd(rows, compute_uv=False)
+    if len(lengths) < len(rows) or lengths[-1] <= _ALIKE * lengths[0]:
+        raise ArgumentError("hypotheses: an equation follows from the others, or says nothing.")
+    return rows, values
+
+
+def form_test(
+    release: Release, asked: Question, single: Inference, rows: FloatArray, weight: FloatArray
+) -> JointTest:
+    """Test `rows` ``(q, d)`` together by a quadratic form ``(q, q)`` of their distance from null.
+
+    Parameters
+    ----------
+    single : Inference
+        What `infer` found of each of the rows.
+    """
+    off, q = single.estimate - single.null, len(rows)
+    statistic = float(off @ weight @ off)
     if q == 1:
         p_value = float(single.p_value[0])
-    elif asked.mode == "conservative" or asked.target == "unpenalised":
+    elif asked.mode == "conservative":
         p_value = min(1.0, q * float(single.p_value.min()))
-    elif len(matrices.curvature) == 1 and scales is not None and len(scales[0]) == 1:
-        # the errors have a single normal law, so the statistic has a chi-square law
-        p_value = float(scipy.special.chdtrc(q, statistic))
     else:
-        errors = distribution.joint_errors(evidence_of(release), matrices, rows)
+        is_bare = asked.target == "unpenalised"
+        simulated = debiased_errors if is_bare else distribution.joint_errors
+        errors = simulated(evidence_of(release), matrices_for(release, asked), rows)
         drawn = np.einsum("ca,ab,cb->c", errors, weight, errors)
         p_value = (1 + int((drawn >= statistic).sum())) / (1 + len(drawn))
     return JointTest(statistic, q, p_value, asked.mode, asked.target)
