@@ -257,7 +257,8 @@ def joint_test(
     asked = answerable(release, Question(mode=mode, target=target))
     single = infer(release, rows, asked, values)
     off, q = single.estimate - values, len(rows)
-    weight = np.linalg.pinv(rows @ covariance(release, asked) @ rows.T, hermitian=True)
+    spread = rows @ covariance(release, asked) @ rows.T
+    weight = np.asarray(np.linalg.pinv(spread, hermitian=True), dtype=np.float64)
     matrices, scales = (
         matrices_for(release, asked),
         distribution.mixture_of(release.calibration.noise),

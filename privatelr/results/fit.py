@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privatelr.inference import question
-    from privatelr.results import fit_tables
+    from privatelr.results import fit_tables, nested_models
     from privatelr.results.fit_tables import WaldTest
+    from privatelr.results.nested_models import DevianceTest
     from privatelr.results.pages import forest, summary
     from privatelr.results.pages.summary import FitSummary
 else:
     question = lazy_import("privatelr.inference.question")
     fit_tables = lazy_import("privatelr.results.fit_tables")
+    nested_models = lazy_import("privatelr.results.nested_models")
     forest = lazy_import("privatelr.results.pages.forest")
     summary = lazy_import("privatelr.results.pages.summary")
 
@@ -169,6 +171,25 @@ class Fit(FitRecord):
             It prints as a sentence, and has ``statistic``, ``df`` and ``p_value``.
         """
         return fit_tables.wald_test(self, hypotheses, mode=mode, target=target)
+
+    def deviance_test(
+        self, hypotheses: Any, *, mode: str | None = None, target: str = "penalised"
+    ) -> DevianceTest:
+        """Test the model against a smaller one, in which all equations hold; as in `wald_test`.
+
+        The statistic is a quadratic approximation of the deviance difference at the released
+        curvature, not a likelihood ratio: the likelihood is not released. Its p-value is not that
+        of a chi-square: it counts the noise, too, and does not take the model to be right.
+        """
+        return nested_models.deviance_test(self, hypotheses, mode=mode, target=target)
+
+    def anova(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
+        """One row for each term: df, statistic and p_value of its `deviance_test`.
+
+        Each term is given all others, interactions included, as in a table of type III. So the
+        rows depend on the coding of factors, and do not add up. ``attrs`` says what they are.
+        """
+        return nested_models.anova(self, mode=mode, target=target)
 
     def contrasts(
         self,

@@ -16,7 +16,7 @@ from privatelr.inference import BOOTSTRAP, Inference, Question, answerable, join
 from privatelr.inference.question import USUAL
 from privatelr.mechanisms import Release, scale_map, scale_moments
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.results.equations import read_hypotheses, vocabulary_of
+from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
@@ -261,21 +261,33 @@ class WaldTest:
         return self.p_value
 
     def __str__(self) -> str:
-        more = len(self.equations) - _SHOWN
-        asked = ", ".join(self.equations[:_SHOWN])
-        asked += f" and {more} more" if more > 0 else ""
-        degrees = "1 degree" if self.df == 1 else f"{self.df} degrees"
-        chance = f"p-value {self.p_value:.4g}" if self.p_value >= 1e-4 else "p-value below 0.0001"
-        bounded = self.mode == "conservative" or self.target == "unpenalised"
-        how = f", {self.df} times the smallest of the single equations"  # not of the statistic
-        return (
-            f"Wald test of {asked}: statistic {self.statistic:.4g} on "
-            f"{degrees} of freedom, {chance}{how if bounded and self.df > 1 else ''} ({self.mode} "
-            f"mode, {self.target} coefficients)"
-        )
+        return sentence_of("Wald test", self)
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def sentence_of(title: str, test: Any) -> str:
+    """What a test of equations found, with its title in front."""
+    more = len(test.equations) - _SHOWN
+    asked = ", ".join(test.equations[:_SHOWN])
+    asked += f" and {more} more" if more > 0 else ""
+    degrees = "1 degree" if test.df == 1 else f"{test.df} degrees"
+    chance = f"p-value {test.p_value:.4g}" if test.p_value >= 1e-4 else "p-value below 0.0001"
+    how = f", {test.df} times the smallest of the single equations"  # not of the statistic
+    bounded = test.mode == "conservative" and test.df > 1
+    return (
+        f"{title} of {asked}: statistic {test.statistic:.4g} on {degrees} of freedom, "
+        f"{chance}{how if bounded else ''} ({test.mode} mode, {test.target} coefficients)"
+    )
+
+
+def equations_of(asked: Hypotheses) -> tuple[str, ...]:
+    """The equations that are tested, each with its value."""
+    return tuple(
+        label if "=" in label else f"{label} = {value:g}"
+        for label, value in zip(asked.labels, asked.values, strict=True)
+    )
 
 
 def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> WaldTest:
@@ -283,10 +295,7 @@ def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> Wal
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     rows = asked.contrasts @ fit.spec.user_rows()
     found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
-    equations = tuple(
-        label if "=" in label else f"{label} = {value:g}"
-        for label, value in zip(asked.labels, asked.values, strict=True)
-    )
+    equations = equations_of(asked)
     return WaldTest(equations, found.statistic, found.df, found.p_value, found.mode, found.target)
 
 
