@@ -64,6 +64,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.privacy.accounting import Ledger
     from privatelr.results import Diagnostics, Fit
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
+    from privatelr.results.pages.comparison import Comparison, compare
     from privatelr.results.pages.forest import plot_coefficients
     from privatelr.results.release_files import load
     from privatelr.results.selected import SelectedFit
@@ -76,6 +77,7 @@ __all__ += ["Calibration", "Diagnostics", "Fit", "Newton", "PrivateFTRL", "Relea
 __all__ += ["REPLACE_ONE", "ZCDP", "ApproxDP", "Ledger", "NonPrivate", "PureDP", "compose"]
 __all__ += ["implies", "to_approximate", "to_zcdp"]
 __all__ += ["MarginalEffects", "average_marginal_effects", "check", "constraint_private_lp", "plan"]
+__all__ += ["Comparison", "compare"]
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
 __all__ += ["ScaledData", "scaled"]
 __all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
@@ -100,6 +102,7 @@ _FOLDERS = {
     "privacy.accounting": ("Ledger",),
     "results": ("Diagnostics", "Fit"),
     "results.effects": ("MarginalEffects", "average_marginal_effects"),
+    "results.pages.comparison": ("Comparison", "compare"),
     "results.pages.forest": ("plot_coefficients",),
     "results.release_files": ("load",),
     "results.selected": ("SelectedFit",),

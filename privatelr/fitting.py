@@ -29,12 +29,14 @@ from privatelr.errors import (
     require_number,
 )
 from privatelr.mechanisms import (
+    relative_noise,
     release_scale,
     require_below_one_record,
     scale_map,
     warn_of_large_delta,
     warn_of_one_record,
 )
+from privatelr.mechanisms.calibration import nominal_epsilon
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.numerics import Loss, label
 from privatelr.privacy import Event, Guarantee, unless_seeded, void
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
 Fitted = TypeVar("Fitted")
 DoScale = bool | Literal["private"] | None
+Way = Callable[[Any, int], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,13 @@ class Method(Generic[Fitted]):
         Takes rows, a calibration and its noise; returns a release.
     by_entries : bool
         Whether the entries of rows are bounded instead of their length.
-    standard : callable or None
-        Takes the plan of rows and n; returns the plan of standardised rows. None if their scale is
-        not released.
-    moments : callable or None
-        Takes n and that plan; returns public facts about the moments that standardise the rows.
-    if_worth_it : bool
-        Whether the scale is left out where the plan cannot have it or its noise is too large.
+    standard : tuple of callable
+        Ways to standardise the rows. Each takes their plan and n, and returns the plan of
+        standardised rows and the calibration of all stages. Empty if the scale is not released.
+    if_worth_it : callable, optional
+        Given where the scale is left out if the plan cannot have it or its noise is too large.
+        Returns such ways, one for each law of noise; for facts about the columns, those at the
+        price at which they are compared.
     """
 
     fit: Callable[..., Fitted]
@@ -88,9 +91,8 @@ class Method(Generic[Fitted]):
     draw: Callable[[Any, Randomness], Any]
     release: Callable[[Any, Any, Any], Any]
     by_entries: bool = False
-    standard: Callable[[Any, int], Any] | None = None
-    moments: Callable[[int, Any], Any] | None = None
-    if_worth_it: bool = False
+    standard: tuple[Way, ...] = ()
+    if_worth_it: Callable[..., tuple[Way, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,15 @@ class Options:
     rp_dim: int = 0
 
 
-def read_do_scale(do_scale: Any, rp_dim: Any) -> DoScale:
+def read_do_scale(do_scale: Any) -> DoScale:
     """Check how rows are to be scaled; raises `ArgumentError`."""
     if do_scale is not None and not isinstance(do_scale, bool):
-        takes = "; it takes None, True and False, too"
+        takes = (
+            " (means and second moments of the columns are released and paid for), None (the same "
+            "where it is worth its price), False (neither), or True (scaling by the data, which "
+            "voids the guarantee)"
+        )
         require_choice(ArgumentError, "do_scale", do_scale, ("private",), takes)
-    if projection_width(rp_dim, 1) and isinstance(do_scale, str):
-        raise ArgumentError("rp_dim: rows whose scale is released cannot be projected, too.")
     found: DoScale = do_scale
     return found
 
@@ -128,7 +132,8 @@ def read_options(
     """Check the choices of a call; raises `ArgumentError`."""
     why = "; records may not be dropped, because n is public"
     require_choice(ArgumentError, "na_action", na_action, ("zero",), why)
-    scaling = read_do_scale(do_scale, rp_dim)
+    scaling = read_do_scale(do_scale)
+    projection_width(rp_dim, 1)  # refuses what is no number of directions
     shown = int(verbose) if isinstance(verbose, bool) else verbose
     verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
     account, replayed = read_account(ledger), read_seed(seed, "noise", "fit", stacklevel=5)
@@ -147,7 +152,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     """
     cut = read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
-    if method.standard is not None:  # row_norm limits rows once they are standardised
+    if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
     scored, n = data.require_scores(cut), len(data)  # Dask counts its records from here on
@@ -195,18 +200,54 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
 def standardised(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any] | None:
     """Plan and calibrate standardised rows; takes no data.
 
-    Returns the plan and the calibration, or None if the scale of the columns is not released.
+    Of several ways the one with the least noise for its rows is taken.
+
+    Returns
+    -------
+    The plan and the calibration, or None if the scale of the columns is not released.
     """
-    if method.standard is None or method.moments is None:
+    found, refusal = _tried(method.standard, declared, n)
+    if refusal is not None and not found and method.if_worth_it is None:
+        raise refusal
+    best = min(found.values(), key=lambda made: relative_noise(made[1]), default=None)
+    if best is None or method.if_worth_it is None:
+        return best
+    return _if_worth_it(best, method.if_worth_it, declared, n)
+
+
+def _tried(
+    ways: tuple[Way, ...], declared: Any, n: int
+) -> tuple[dict[int, tuple[Any, Any]], Exception | None]:
+    """Return what can be made, by its place, and the first refusal."""
+    found, refusal = dict[int, tuple[Any, Any]](), None
+    for place, way in enumerate(ways):
+        try:
+            found[place] = way(declared, n)
+        except (SchemaError, GuaranteeError) as error:
+            refusal = refusal or error  # no column to scale, or a price that is too small
+    return found, refusal
+
+
+def _if_worth_it(
+    best: tuple[Any, Any], rivals: Callable[..., tuple[Way, ...]], declared: Any, n: int
+) -> tuple[Any, Any] | None:
+    """Return the way with the least noise if it is worth its price, or None to leave it out.
+
+    As the price rises, ways overtake each other that have more and less noise on the scale. So one
+    of them decides at all prices, the one that is best at a certain public price. If a scale is
+    released at one price, then also at every larger one.
+    """
+    found, plan = _tried(rivals(), declared, n)[0], best[1]
+    worth = {place: made for place, made in found.items() if made[1].scale.is_worth_it}
+    if not worth or len(worth) == len(found):
+        return best if worth else None
+    usual = _tried(rivals(columns=plan.scale.facts), declared, n)[0]
+    place = min(usual, key=lambda place: relative_noise(usual[place][1]), default=-1)
+    if place not in worth or plan.scale.is_worth_it:
+        return best if place in worth else None
+    if nominal_epsilon(plan.target) < nominal_epsilon(usual[place][1].target):
         return None
-    try:
-        spec = method.standard(declared, n)
-        found = method.calibrate(method.facts(n, spec), method.moments(n, spec))
-    except (SchemaError, GuaranteeError):  # no column to scale, or a price that is too small
-        if method.if_worth_it:
-            return None
-        raise
-    return (spec, found) if found.scale.is_worth_it or not method.if_worth_it else None
+    return min(worth.values(), key=lambda made: relative_noise(made[1]))
 
 
 def charge(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, doubts, plan_standard
+from privatelr.design import doubts, plan_standard
 from privatelr.errors import ArgumentError, SchemaError, show
 from privatelr.fitting import DoScale, Method, fit, read_options
 from privatelr.mechanisms import (
@@ -19,19 +20,25 @@ from privatelr.mechanisms import (
     calibrate_all,
     draw_all,
     find_mechanism,
+    promises_for,
     read_request,
     release_all,
 )
 from privatelr.mechanisms.calibration import (
+    GAUSSIAN,
+    LAPLACE,
+    Kinds,
     ScaleFacts,
-    brings_rows_to_length,
+    counts_long_rows_less,
+    deciding_price,
     scale_floor,
-    usual_length,
+    usual_intercept,
+    usual_rows,
 )
 from privatelr.model_data import read_data, read_in_memory
 from privatelr.numerics import Loss, find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
-from privatelr.privacy import Guarantee, NonPrivate, PureDP
+from privatelr.privacy import ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.accounting import Account
 from privatelr.results import DataCheck, DataCounts, Fit
 from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema, is_dask, totals
@@ -103,12 +110,12 @@ def dplr(
     row_norm : float, optional
         Public limit on the length of the columns without bounds together, by default 1; columns
         with bounds stay unchanged. If all columns have bounds or none has, the limit is on the
-        length of all covariates of a row. With ``do_scale="private"`` it is the length of a row in
-        lengths of a typical one; without, the scale of the columns is not released.
+        length of all covariates of a row. With ``do_scale="private"`` (or a share for it) it is the
+        length of a row in lengths of a typical one; without, the scale of columns is not released.
     intercept_scale : float, optional
         Constant in the intercept column of the design, by default 0.5. The intercept is penalised,
         too. If the scale of the columns is released it is by default 1 under pure epsilon, and
-        otherwise 0.25, in lengths of a row.
+        otherwise 0.25 (0.5 where inference is bought), in lengths of a row.
     spend : mapping or str, optional
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
@@ -123,14 +130,14 @@ def dplr(
         ``"topleft"``, which are learned from the data and not private.
     do_scale : {None, "private", False, True}
         ``"private"`` releases noisy means and second moments of the columns first, for a tenth of
-        the price, and centres, scales and shortens the rows by them: ``fit.scale`` has them. What
+        the price, and centres, scales and bounds the rows by them: ``fit.scale`` has them. What
         the rest buys is then worth more wherever values fill only a part of their bounds, which
         every variable needs. By default that is done where every variable is bounded and the noise
-        on a mean, which is public, is at most .04 (under pure epsilon; otherwise .1) of half the
+        on a mean, which is public, is at most .04 (or .1 if it is Gaussian) of half the
         width of its bounds; not with `row_norm`, `rp_dim`, shares without one for the scale, or
-        ``analysis="cms11"``.
-        False leaves it out. True is R's scaling by the data's own means and deviations, which
-        voids the guarantee.
+        ``analysis="cms11"``. ``"private"`` or a share of the price force it, beside all of these
+        but `rp_dim`. False leaves it out. True is R's scaling by the data's own means and
+        deviations, which voids the guarantee.
     rp_dim : int
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
@@ -333,24 +340,39 @@ def perturbation(
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
     find_mechanism(request)
     target = request.target
+    if rp_dim and (do_scale == "private" or request.pays_for_scale):
+        asked = "do_scale='private'" if do_scale == "private" else "spend={'scale': ...}"
+        raise ArgumentError(
+            f"rp_dim={rp_dim} and {asked}: rows whose scale is released cannot be projected, too."
+        )
 
     def facts(n: int, spec: Any) -> Problem:
         return Problem(n, spec.d, loss, spec.radius, spec.blocks)
 
-    def moments(n: int, spec: Any) -> ScaleFacts:
-        return ScaleFacts(n, spec.standard.groups, spec.standard.centred, scale_floor(loss))
-
-    def standard(spec: DesignSpec, n: int) -> DesignSpec:
-        length, unit = usual_length(loss, n, spec.d, target), brings_rows_to_length(loss, target)
+    def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
+        promise, kinds = way
+        bought = request.buys_intervals
+        length, unit = usual_rows(loss, n, declared.d, promise, has_intervals=bought)
         if schema.row_norm is not None:
             length, unit = schema.row_norm, False
-        return plan_standard(
-            spec,
-            pure=isinstance(target, PureDP),
+        spec = plan_standard(
+            declared,
+            pure=isinstance(promise, PureDP),
             length=length,
             unit=unit,
-            intercept_scale=schema.intercept_scale,
+            weighted=counts_long_rows_less(loss),
+            intercept_scale=schema.intercept_scale or usual_intercept(promise, bought),
         )
+        held, constant = spec.standard, spec.intercept or 0.0
+        assert held is not None
+        columns = ScaleFacts(n, held.groups, held.centred, scale_floor(loss), constant)
+        asked = replace(request, target=promise, kinds=kinds)
+        return spec, replace(calibrate_all(asked, facts(n, spec), columns), target=price)
+
+    def ways(*laws: Kinds, columns: ScaleFacts | None = None) -> tuple[Any, ...]:
+        price = target if columns is None else deciding_price(columns, target)
+        promises = promises_for(replace(request, target=price))
+        return tuple(partial(standard, price, way) for way in product(promises, laws))
 
     calibrate, release = partial(calibrate_all, request), partial(release_all, solver=solver)
     method = Method(Fit, loss, target, facts, calibrate, draw_all, release)
@@ -365,4 +387,7 @@ def perturbation(
     if not released:
         return method
     optional = do_scale is None and not request.pays_for_scale
-    return replace(method, standard=standard, moments=moments, if_worth_it=optional)
+    several = isinstance(target, ApproxDP) and not request.kinds
+    laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
+    rivals = partial(ways, *laws) if optional else None
+    return replace(method, standard=ways(request.kinds), if_worth_it=rivals)

@@ -124,7 +124,7 @@ class FrameData:
         def change(covariates: FloatArray) -> FloatArray:
             return in_standard_units(spec, covariates, centre, factor)
 
-        return rows.bounded(change, bound=spec.bound, intercept=spec.intercept, blocks=spec.blocks)
+        return rows.bounded(change, **spec.limits)
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
@@ -209,14 +209,7 @@ def read_in_memory(first: Any, second: Any, target: Any) -> FrameData:
 
 
 def _sparse_rows(spec: Spec, covariates: Any, labels: FloatArray) -> Rows:
-    return sparse_backend(
-        covariates,
-        labels,
-        bound=spec.bound,
-        intercept=spec.intercept,
-        projection=spec.projection,
-        blocks=spec.blocks,
-    )
+    return sparse_backend(covariates, labels, **spec.limits)
 
 
 def _entry_rows(spec: Any, covariates: Any, labels: FloatArray) -> EntryRows:

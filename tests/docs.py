@@ -48,9 +48,9 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf)(?![\w.])
 _ANY_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
 _WITHIN = re.compile(r"within (\d+)%")
 _HEADING = re.compile(r"(?<=  )(?:Estimate|estimate|odds ratio|odds_ratio)\b")
-_HEADING_BY_SCALE = re.compile(_HEADING.pattern.replace("(?:", "(?:privacy sd|", 1))
+_HEADING_BY_SCALE = re.compile(_HEADING.pattern.replace("(?:", "(?:expected noise sd|at most|", 1))
 _RELEASED_SCALE = "released scale of the columns"
-"""On a page with these words the noise also decides the units of the privacy sd."""
+"""On a page with these words the noise also decides what noise is expected, at most."""
 _ERRORS = re.compile(r"Std\. Error|std_error")
 _OF_INFERENCE = re.compile(
     r"(?<=statistic )\d+(?=[ ,])"  # of four digits, one in ten is a whole number

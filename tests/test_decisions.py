@@ -4,7 +4,14 @@ import pytest
 
 from privatelr import Ledger
 from privatelr.mechanisms import Problem, Request, calibrate, calibrate_all
-from privatelr.mechanisms.calibration import certified_norm, gaussian_objective, pure
+from privatelr.mechanisms.calibration import (
+    certified_norm,
+    clip_for,
+    gaussian_objective,
+    moments_balance,
+    moments_sensitivity,
+    pure,
+)
 from privatelr.numerics import Huber, Logistic
 from privatelr.privacy import ApproxDP, GaussianEvent, PureDP
 from privatelr.privacy.accounting import Entry, epsilon_of
@@ -72,3 +79,15 @@ def test_what_a_shield_of_many_columns_takes(d):
         shares.append(made.shield.mean_length / made.noise.mean_length)
     assert shares[0] < 0.003
     assert 0.06 < shares[1] < 0.09
+
+
+@pytest.mark.parametrize(
+    ("length", "curvature", "scores"), [(1.5, 0.60, 1.44), (2, 0.34, 0.81), (3, 0.15, 0.36)]
+)
+def test_noise_on_the_matrices_where_long_rows_count_less(length, curvature, scores):
+    facts = Problem(10**4, 6, Logistic(), length)
+    ratio = moments_sensitivity(facts, 1.0) / moments_sensitivity(facts)
+    assert ratio == pytest.approx(curvature, abs=0.005)
+    of_scores = ratio * moments_balance(facts) / moments_balance(facts, 1.0)
+    assert of_scores == pytest.approx(scores, abs=0.005)
+    assert clip_for(facts, 1.0) == 1.0

@@ -131,9 +131,9 @@ def test_a_refreshed_page_is_right_under_fresh_noise(page):
         ("R = 2.06", "R = 2.07"),
         ("n = 150", "n = 151"),
         ("0.0567", "0.0568"),
-        ("0.800464", "0.800465"),  # privacy_sd in tidy()
+        ("0.800464", "0.800465"),  # privacy_sd_limit in tidy()
         ("Sepal.Width + Petal", "Petal"),
-        ("privacy sd   odds ratio", "odds ratio   privacy sd"),
+        ("expected noise sd  at most", "at most  expected noise sd"),
         ("epsilon = 1 (pure)\n```", "epsilon = 2 (pure)\n```"),
         ("Name: probability", "Name: probabilities"),
         ("C-index", "AUC"),
@@ -157,8 +157,12 @@ def test_a_planted_change_is_caught(page, public, planted):
 
 
 def test_a_planted_privacy_sd_in_the_summary_is_caught(page):
-    row = re.compile(r"(?<=Sepal\.Length) +\S+ +0\.600 ")  # whatever the estimate is
+    row = re.compile(r"(?<=Sepal\.Length) +\S+ +\S+ +0\.600 ")  # whatever the estimate is
     changed = row.sub(lambda found: found[0].replace("0.600 ", "0.601 "), page, count=1)
+    assert changed != page
+    assert not is_right(changed)
+    expected = re.compile(r"(?<=Sepal\.Length) +\S+ +0\.\d+(?= )")
+    changed = expected.sub(lambda found: f"{found[0][:-1]}{9 - int(found[0][-1])}", page, count=1)
     assert changed != page
     assert not is_right(changed)
 

@@ -442,7 +442,12 @@ def test_glance_and_tidy(loss):
     assert list(glance[["loss", "h", "nobs", "d", "epsilon"]].iloc[0]) == [loss, 0.125, 40, 4, 1.0]
     logistic = fit_clinic(clinic()).glance()
     assert set(glance) - set(logistic) == {"h"}
-    assert list(fit.tidy().columns) == ["term", "estimate", "privacy_sd"]
+    assert list(fit.tidy().columns) == [
+        "term",
+        "estimate",
+        "privacy_sd_expected",
+        "privacy_sd_limit",
+    ]
     np.testing.assert_array_equal(fit.tidy()["estimate"], fit.coef)
 
 

@@ -19,6 +19,7 @@ from privatelr import (
     PrivateLRError,
     SchemaError,
     average_marginal_effects,
+    compare,
     dplr,
     dpsvm,
     load_dataset,
@@ -46,6 +47,10 @@ def asking(hypotheses):
 
 def having_effects(variables):
     average_marginal_effects(FIT, variables=variables)
+
+
+def comparing(statistic):
+    compare([FIT, FIT], statistic=statistic)
 
 
 def planning(**declared):
@@ -177,7 +182,14 @@ CASES = [
     ({"threshold": "best"}, ArgumentError, ["'best'", "'youden'"]),
     ({"threshold": 1.5}, ArgumentError, ["1.5"]),
     ({"rp_dim": 1.5}, SchemaError, ["rp_dim=1.5"]),
-    ({"do_scale": "yes"}, ArgumentError, ["do_scale='yes'"]),
+    ({"do_scale": "yes"}, ArgumentError, ["do_scale='yes'", "None (", "'private' (", "False ("]),
+    ({"do_scale": 1}, ArgumentError, ["do_scale=1", "True (", "voids the guarantee"]),
+    ({"rp_dim": 2, "do_scale": "private"}, ArgumentError, ["rp_dim=2 and do_scale='private'"]),
+    (
+        {"rp_dim": 2, "spend": {"scale": 0.1, "coefficients": 0.9}},
+        ArgumentError,
+        ["rp_dim=2 and spend={'scale': ...}", "projected"],
+    ),
     ({"solver": 3}, ArgumentError, ["solver=3"]),
     ({"seed": -1}, ArgumentError, ["seed=-1"]),
     ({"ledger": 3.0}, ArgumentError, ["ledger=3.0", "a Ledger"]),
@@ -210,6 +222,8 @@ MISSPELT = [
     (dplr, {"lambda_": "privatelr"}, "'PrivateLR'"),
     (dplr, {"on_small_lambda": "increse"}, "'increase'"),
     (dplr, {"na_action": "zeros"}, "'zero'"),
+    (dplr, {"do_scale": "prviate"}, "'private'"),
+    (planning, {"do_scale": "Privat"}, "'private'"),
     (dpsvm, {"loss": "hubber"}, "'huber'"),
     (predicting, {"type": "respnse"}, "'response'"),
     (predicting, {"type": "Probabilities"}, "'probabilities'"),
@@ -218,6 +232,7 @@ MISSPELT = [
     (asking, {"hypotheses": "Smoker"}, "'smoker'"),
     (having_effects, {"variables": ["does"]}, "'dose'"),
     (plot_coefficients, {"scale": "coeficient"}, "'coefficient'"),
+    (comparing, {"statistic": "std_eror"}, "'std_error'"),
     (load_dataset, {"name": "irsi"}, "'iris'"),
     (load_schema, {"name": "Adult"}, "'adult'"),
     (planning, {"bounds": {"agee": (18, 90)}}, "'age'"),

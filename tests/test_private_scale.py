@@ -2,20 +2,23 @@
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import clinic, fixed_noise
+from frames_for_laws import clinic, fixed_noise, own_stages
 from raw_designs import raw_design
 from scipy import sparse
 
 import privatelr.fitting
-from privatelr import ZCDP, ApproxDP, PureDP, SchemaError, dplr, dpsvm
+from privatelr import ZCDP, ApproxDP, PureDP, SchemaError, audit, dplr, dpsvm
 from privatelr.design import plan_design, read_design, read_sparse_covariates, worth_sparse
 from privatelr.design.scaling import column_groups
 from privatelr.design.variables import read_values
 from privatelr.formula import parse_formula
+from privatelr.mechanisms.calibration import achieved_scale
+from privatelr.mechanisms.verify import achieved
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise.randomness import FloatDraw
 from privatelr.sources import as_batch, declare_schema
@@ -51,6 +54,12 @@ class NoNoiseAtAll:
 
     def uniforms(self, count):
         return np.full(count, 0.5)
+
+
+@pytest.fixture(autouse=True)
+def _own_stages(monkeypatch):
+    """In so few columns pure stages have less noise; tests/test_pure_stages.py is about these."""
+    own_stages(monkeypatch)
 
 
 @pytest.fixture
@@ -197,6 +206,27 @@ def test_a_number_is_centred_and_scaled_by_what_was_released(no_noise):
     a = (v + 0.003 + calibration.mean_sd) ** -0.5
     expected = (table - table.mean(axis=0)) * a / np.sqrt(v @ a**2)
     np.testing.assert_allclose(covariates_under(fit, frame), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_a_record_that_cannot_be_used_counts_as_the_middle_of_all_bounds(no_noise, target):
+    """The table is over all records, and so its words on the card and in the documentation say."""
+    frame = people()
+    frame.loc[:299, "dose"] = np.nan
+    frame.loc[300:349, "age"] = 1e9  # clipped, and used
+    fit = fitted("y ~ age + dose + smoker", frame, eps=target)
+    unused = frame["dose"].isna()
+    held = frame[["age", "dose"]].clip([18, -1], [90, 9], axis=1)
+    held.loc[unused, ["age", "dose"]] = 54.0, 4.0
+    np.testing.assert_allclose(fit.scale.loc[["age", "dose"], "mean"], held.mean(), rtol=1e-3)
+    np.testing.assert_allclose(fit.scale.loc[["age", "dose"], "sd"], held.std(), rtol=1e-2)
+    if isinstance(target, ZCDP):
+        smokes = (frame["smoker"] == "yes") & ~unused
+        share = fit.scale["mean"].drop(["age", "dose"]).item()
+        assert share == pytest.approx(smokes.mean(), rel=1e-2)
+    told = "one that could not be used counts as the middle of the bounds of every column"
+    assert f"over all {N} records; {told}" in str(fit.card())
+    assert told in " ".join(type(fit).scale.__doc__.split())
 
 
 # -- predictions -----------------------------------------------------------------------------------
@@ -392,6 +422,35 @@ def test_the_default_releases_what_was_asked_for_by_name(monkeypatch, model, n):
     assert found.guarantee == asked.guarantee == PureDP(1.0)
 
 
+ASKED_FOR = [{"do_scale": "private"}, {"spend": {"scale": 0.1, "coefficients": 0.9}}]
+
+
+@pytest.mark.parametrize("model", [dplr, partial(dpsvm, loss="huber")])
+@pytest.mark.parametrize("asked", ASKED_FOR, ids=str)
+def test_a_published_analysis_pays_for_a_scale_that_was_asked_for(model, asked):
+    """The price that follows from all the noise is that of both stages, and not of one."""
+    fit = by_default(model, analysis="cms11", **asked)
+    assert fit.calibration.analysis == "cms11"
+    stages = [achieved_scale(fit.release.scale.calibration), achieved(fit.calibration)]
+    assert [stage.epsilon for stage in stages] == pytest.approx([0.1, 0.9], rel=1e-9)
+    frame = people(LARGE)
+    other = frame.assign(age=[90.0, *frame["age"][1:]], dose=[9.0, *frame["dose"][1:]])
+    assert audit.privacy_loss(fit, frame, other).holds
+    alone = by_default(model, analysis="cms11")
+    assert achieved(alone.calibration).epsilon == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm])
+def test_a_published_analysis_gives_what_was_published(monkeypatch, model):
+    """By default it is that of declared rows, to the last bit."""
+    with fixed_noise(monkeypatch):
+        found = by_default(model, analysis="cms11")
+        expected = by_default(model, analysis="cms11", do_scale=False, row_norm=None)
+    np.testing.assert_array_equal(found.release.coef, expected.release.coef)
+    assert found.calibration == expected.calibration
+    assert found.calibration.problem.radius == pytest.approx(math.sqrt(3 + 0.25))
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 
@@ -406,7 +465,7 @@ def test_the_default_releases_what_was_asked_for_by_name(monkeypatch, model, n):
 )
 @pytest.mark.parametrize("model", [dplr, dpsvm])
 def test_formulas_without_a_column_to_scale_are_refused(formula, target, words, model):
-    with pytest.raises(SchemaError, match=f"^do_scale='private': {words}.*leave do_scale=False"):
+    with pytest.raises(SchemaError, match=f"^do_scale='private': {words}.*take do_scale=False"):
         fitted(formula, model=model, eps=target)
 
 

@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 181,
-    "code lines": 25_110,
+    "modules": 192,
+    "code lines": 26_800,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
-    "functions": 308,
+    "functions": 314,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of

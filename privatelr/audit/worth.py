@@ -46,10 +46,14 @@ def share_of_moments(moments: MomentsCalibration) -> float:
     """
     problem = moments.problem
     margins = candidate_margins(problem.loss)
+    square = problem.radius**2
     bend, steep = problem.loss.curvature(margins), problem.loss.slope(margins) ** 2
+    if moments.typical is not None:  # the longest row has the largest weights
+        most, largest = moments.traces
+        bend, steep = np.minimum(bend, most / square), np.minimum(steep, largest / square)
     heaviest = float(np.hypot(bend, moments.balance * steep).max())
     apart = math.sqrt(2) if problem.d > 1 else 1.0
-    return _share(moments.noise, moments.target, apart * heaviest * problem.radius**2 / problem.n)
+    return _share(moments.noise, moments.target, apart * heaviest * square / problem.n)
 
 
 def share_of_scale(scale: ScaleCalibration) -> float:

@@ -297,9 +297,9 @@ No data is read. Every covariate of the formula takes --bounds or --levels; the
 response need not be declared. Where FORMULA is a whole number, it is the number of
 columns of a design that nothing is known of, its intercept included.
 
-What is not public has to be guessed: --balance, --spread and --c-index, or a public
---pilot, a table of records like those of the study. Never give the data of the study
-as a pilot: a plan protects nothing.
+What is not public has to be guessed: --balance, --spread, --c-index and --correlation,
+or a public --pilot, a table of records like those of the study. Never give the data of
+the study as a pilot: a plan protects nothing.
 
 
 examples:
@@ -314,13 +314,15 @@ def plan_study(chosen: argparse.Namespace) -> int:
     """Plan a study, search for n and epsilon if requested, and draw and print the plan."""
     if chosen.term is not None and chosen.width is None and chosen.plot is None:
         raise ArgumentError("--term goes with --width or --plot.")
+    if chosen.share is not None and chosen.width is None:
+        raise ArgumentError("--share goes with --width.")
     arguments = _read(chosen)
     if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
         raise OutputError(f"--plot {chosen.plot!r}: the file exists, and plan replaces none.")
     text = chosen.formula
     is_number = text.isascii() and text.isdigit() and len(text) < 10
     outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
-    needed = {} if chosen.width is None else _needed(outlook, chosen.width, chosen.term)
+    needed = {} if chosen.width is None else _needed(outlook, chosen)
     if chosen.plot is not None:
         _draw(outlook, chosen.term, chosen.plot)
     if chosen.json:
@@ -330,7 +332,9 @@ def plan_study(chosen: argparse.Namespace) -> int:
     print(in_shell(outlook))
     if needed:
         term = "every covariate" if chosen.term is None else chosen.term
-        print(in_shell(f"\nFor 95% intervals of {term} up to {chosen.width:g} long:"))
+        often = "half" if needed["share"] == 0.5 else f"{needed['share']:.0%}"
+        long = f"up to {chosen.width:g} long in {often} of all studies"
+        print(in_shell(f"\nFor 95% intervals of {term} {long}:"))
         for name in ("n", "eps"):
             found = needed[name]
             print(in_shell(f"  {needed[f'no_{name}'] if found is None else f'{name} = {found:,}'}"))
@@ -343,7 +347,15 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     if chosen.model == "svm":
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
         found.setdefault("loss", "huber" if published else "softplus")
-    found |= read_declarations(chosen) | given(chosen, "balance", "spread", "c_index")
+    found |= read_declarations(chosen)
+    found |= given(chosen, "balance", "c_index", "correlation")
+    if chosen.spread:
+        named = dict(chosen.spread)
+        if "" in named and len(chosen.spread) > 1:
+            raise ArgumentError(
+                "--spread: it takes one number for all columns, or NAME=X for some."
+            )
+        found["spread"] = named.get("", named)
     if chosen.pilot is None:
         return found
     levels = found["levels"]
@@ -354,12 +366,13 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _needed(outlook: StudyPlan, width: float, term: str | None) -> dict[str, Any]:
+def _needed(outlook: StudyPlan, chosen: argparse.Namespace) -> dict[str, Any]:
     """The n and the epsilon that an interval of this length needs, or sentences if none do."""
-    found: dict[str, Any] = {"width": width, "term": term}
+    share = 0.5 if chosen.share is None else chosen.share
+    found: dict[str, Any] = {"width": chosen.width, "term": chosen.term, "share": share}
     for name, search in (("n", outlook.needed_n), ("eps", outlook.needed_eps)):
         try:
-            found[name] = search(width, term)
+            found[name] = search(chosen.width, chosen.term, share=share)
         except GuaranteeError as refusal:
             found[name], found[f"no_{name}"] = None, str(refusal)
     return found

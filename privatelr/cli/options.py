@@ -125,6 +125,12 @@ def _bounds(text: str) -> tuple[str, tuple[float, float]]:
     return name.strip(), (float(low), float(high))
 
 
+@_reader("not a number, or of the form NAME=X, such as age=0.3")
+def _spread(text: str) -> tuple[str, float]:
+    name, _, value = text.rpartition("=")
+    return name.strip(), float(value)
+
+
 @_reader("not of the form NAME=A,B, such as smoker=no,yes")
 def _levels(text: str) -> tuple[str, list[str]]:
     name, equals, written = text.partition("=")
@@ -154,8 +160,8 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         _DECLARED,
         ("what is promised", _PROMISE),
         _MODEL,
-        ("what is guessed", "--balance --spread --c-index --pilot"),
-        ("what is asked", "--width --term --plot --json"),
+        ("what is guessed", "--balance --spread --c-index --correlation --pilot"),
+        ("what is asked", "--width --term --share --plot --json"),
     ),
     "check": (("", f"data {_TEXT} formula"), _DECLARED),
     "fit": (
@@ -174,8 +180,8 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
 """Each command takes these arguments, under titles; options joined by ``|`` exclude each other."""
 _SWITCHES = "--json --force --output-perturbation --released-only --strict --full --mutations"
 _NUMBERS = (
-    "--row-norm --intercept-scale --eps --rho --delta --h --balance --spread --c-index --width "
-    "--threshold"
+    "--row-norm --intercept-scale --eps --rho --delta --h --balance --c-index --correlation "
+    "--width --share --threshold"
 )
 _READ: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true"} for name in _SWITCHES.split()},
@@ -190,6 +196,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--schema": {"metavar": "FILE.toml"},
     "--bounds": {"metavar": "NAME=LO:HI", "type": _bounds, "action": "append", "default": []},
     "--levels": {"metavar": "NAME=A,B", "type": _levels, "action": "append", "default": []},
+    "--spread": {"metavar": "X|NAME=X", "type": _spread, "action": "append", "default": []},
     "--spend": {"metavar": "SHARES", "type": _spend},
     "plan --spend": {"metavar": "SHARES", "type": _spend, "default": "inference"},
     "--do-scale": {"choices": ("private", "no")},
@@ -248,13 +255,15 @@ _HELP = {
     "--lambda": f"penalty: a number, or a rule, one of {_RULES}; default auto",
     "--output-perturbation": "add the noise to the result; by default it is added to the objective",
     "--analysis": "default: the tightest proven bound",
-    "--balance": "share of the positive class; default 0.5",
-    "--spread": "standard deviation of a numeric column over half the width of its bounds; "
-    "default 0.4",
+    "--balance": "share of the positive class; default 0.3",
+    "--spread": "standard deviation of a numeric column over half the width of its bounds, or of "
+    "one column, as in age=0.3, which may be repeated; by default less where bounds are wide",
     "--c-index": "C-index of the true probabilities; default 0.75",
+    "--correlation": "correlation of two numeric columns; default 0.5",
     "--pilot": "public table in place of guesses, CSV or Parquet",
     "--width": "length of an interval, for which n and epsilon are looked for",
     "--term": "its coefficient; by default all but the intercept",
+    "--share": "share of studies that reach the width; default 0.5",
     "--plot": "draw widths against epsilon: .png, .svg or .pdf",
     "audit --plot": "also draw the table: .png, .svg or .pdf",
     "--type": "default: probabilities, or the classes of an svm, which has no probabilities; "

@@ -151,7 +151,7 @@ def _levels(found: re.Match[str]) -> str:
     return f"--levels {quote(f'{found[1]}={items}')}"
 
 
-_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance)"
+_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share)"
 _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
     (r"\blambda_=", lambda _: "--lambda "),

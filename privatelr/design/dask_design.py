@@ -106,10 +106,7 @@ def read_dask_design(
     ]
     rows: Rows = backend.of(
         PartitionReader(spec, tuple(part for part, _ in filled), tuple(n for _, n in filled), bar),
-        bound=spec.bound,
-        intercept=spec.intercept,
-        projection=spec.projection,
-        blocks=spec.blocks,
+        **spec.limits,
     )
     return rows
 

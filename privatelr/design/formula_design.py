@@ -140,6 +140,17 @@ class DesignSpec:
         return blocks_of(self.columns, self.intercept, self.unbounded_norm)
 
     @property
+    def limits(self) -> dict[str, Any]:
+        """What rows are held to: arguments of `privatelr.numerics.rows.RowBounds`."""
+        return {
+            "bound": self.bound,
+            "intercept": self.intercept,
+            "projection": self.projection,
+            "blocks": self.blocks,
+            "weighted": self.standard is not None and self.standard.weighted,
+        }
+
+    @property
     def x_bound(self) -> float:
         """Largest size of an entry of a design row, the intercept entry included.
 
@@ -220,13 +231,7 @@ def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
-    return backend.of(
-        BatchReader(spec, batch),
-        bound=spec.bound,
-        intercept=spec.intercept,
-        projection=spec.projection,
-        blocks=spec.blocks,
-    )
+    return backend.of(BatchReader(spec, batch), **spec.limits)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

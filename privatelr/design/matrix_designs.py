@@ -203,6 +203,11 @@ class NormBoundedMatrix(NumberedSpec):
     projection: ClassVar[None] = None
 
     @property
+    def limits(self) -> dict[str, Any]:
+        """What rows are held to, as `DesignSpec.limits`."""
+        return {"bound": self.bound, "intercept": self.intercept, "projection": None}
+
+    @property
     def radius(self) -> float:
         """R, the largest length of a design row, the intercept entry included (privacy.md 2.2)."""
         return row_radius(self.bound, self.intercept)

@@ -78,7 +78,13 @@ def _group(term: Term) -> ColumnGroup:
 
 
 def plan_standard(
-    spec: Any, *, pure: bool, length: float, unit: bool, intercept_scale: float | None
+    spec: Any,
+    *,
+    pure: bool,
+    length: float,
+    unit: bool,
+    weighted: bool,
+    intercept_scale: float,
 ) -> DesignSpec:
     """Plan rows of standardised columns, before their moments are released (scale.md 1 and 2).
 
@@ -91,10 +97,11 @@ def plan_standard(
         The bound on a row, in lengths of a typical one.
     unit : bool
         Whether rows are brought to that length whatever it was.
-    intercept_scale : float or None
-        The constant in the intercept column, over `length` unless the promise is pure. By default
-        0.25, because standardised rows are short (scale.md 3); or 1 if it is pure, where a block
-        of its own makes no row longer, and a smaller constant is penalised more.
+    weighted : bool
+        Whether longer rows count less, which keeps the coefficients of a model with
+        probabilities what they are, instead of being shortened.
+    intercept_scale : float
+        The constant in the intercept column, over `length` unless the promise is pure.
 
     Raises
     ------
@@ -115,11 +122,10 @@ def plan_standard(
     if not any(group.size for group in groups if group.kind == "number" or not pure):
         needed = "number among the covariates under pure epsilon" if pure else "covariate"
         raise SchemaError(
-            f"do_scale='private': takes a {needed}, and there is none; leave do_scale=False."
+            f"do_scale='private': takes a {needed}, and there is none; take do_scale=False."
         )
     centred = columns.has_intercept and not worth_sparse(spec)
-    usual = 1.0 if pure else 0.25
-    constant = (usual if intercept_scale is None else intercept_scale) * (1.0 if pure else length)
+    constant = intercept_scale * (1.0 if pure else length)
     intercept = constant if columns.has_intercept else None
     bound, blocks = length, tuple[Block, ...]()
     if pure:
@@ -130,7 +136,7 @@ def plan_standard(
         bound=bound,
         bound_source="private scale",
         intercept=intercept,
-        standard=Standard(groups, centred, length, unit, blocks),
+        standard=Standard(groups, centred, length, unit, weighted, blocks),
     )
 
 
@@ -188,7 +194,7 @@ def in_standard_units(
     found = np.subtract(covariates.T, centre[:, None], order="C")
     found *= factor[:, None]
     length = spec.bound if spec.standard.unit else _common_length(spec)
-    if length is not None and spec.standard.length <= 1:
+    if length is not None and spec.standard.length <= 1 and not spec.standard.weighted:
         factors = unit_factors(np.einsum("ij,ij->j", found, found), length)
         if not spec.standard.unit:
             factors = np.minimum(factors, 1.0)

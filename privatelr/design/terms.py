@@ -115,6 +115,8 @@ class Standard:
         The length to which rows are held, in lengths of a typical one.
     unit : bool
         Whether every row is brought to that length, and not only longer ones.
+    weighted : bool
+        Whether longer rows are not shortened, but count less (`privatelr.numerics.rows`).
     blocks : tuple of Block
         The blocks of a standardised row; empty if only its length is bounded.
     """
@@ -123,6 +125,7 @@ class Standard:
     centred: bool
     length: float
     unit: bool
+    weighted: bool
     blocks: tuple[Block, ...] = ()
 
 

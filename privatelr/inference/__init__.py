@@ -12,19 +12,22 @@ from privatelr.inference.error_distribution import (
     PUBLIC_SEED,
     Matrices,
     carriers,
-    error_law,
-    joint_errors,
     mixture_of,
     points_of,
     solved_for,
 )
-from privatelr.inference.intervals import Inference, covariance, infer, joint_test
+from privatelr.inference.guessed_columns import Guesses, spread_quantiles
+from privatelr.inference.intervals import Inference, covariance, estimates, infer
+from privatelr.inference.joint_tests import deviance_test, joint_test
+from privatelr.inference.noise_forecast import expected_noise
 from privatelr.inference.noisy_moments import (
     FRAGILE,
+    LARGEST_BIAS,
     Mode,
     NoisyMoments,
     evidence_of,
     floored,
+    penalty_bias,
     plausible,
     plug_in,
     quality,
@@ -34,7 +37,6 @@ from privatelr.inference.noisy_moments import (
 from privatelr.inference.prediction_errors import RowErrors, row_errors
 from privatelr.inference.question import (
     BOOTSTRAP,
-    LARGEST_BIAS,
     STANDARD_LEVEL,
     Question,
     answerable,

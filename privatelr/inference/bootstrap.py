@@ -19,10 +19,11 @@ from privatelr.design import DesignSpec, read_covariates
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.inference.error_distribution import PUBLIC_SEED
 from privatelr.inference.intervals import Inference, combinations
-from privatelr.inference.question import BOOTSTRAP, LARGEST_BIAS, Question
+from privatelr.inference.noisy_moments import quality
+from privatelr.inference.question import BOOTSTRAP, Question
 from privatelr.mechanisms import Problem, Release
-from privatelr.numerics.rows import bounded_rows, held_in_blocks
-from privatelr.privacy.noise import draw_many
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.noise import NoNoise, draw_many
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
@@ -35,6 +36,8 @@ _ENOUGH = 1e-7
 _RIDGE = 1e-12
 """Curvature that is added to avoid singular matrices, relative to the largest possible one."""
 _TINY = 1e-300
+_LARGEST_BIAS = 1.0
+"""Largest relative bias of the penalty that is taken off, which here is no matter of one step."""
 REPLICATES = 400
 """Number of simulated samples, which are the same at every call."""
 _POOL = 5000
@@ -49,12 +52,15 @@ class SyntheticPopulation:
     ----------
     rows : ndarray of shape (q, d)
         Equally likely design rows.
+    weights : ndarray of shape (q,)
+        How much a record counts in a fit.
     model : ndarray of shape (d,)
         Coefficients that labels follow.
     release : Release
     """
 
     rows: FloatArray
+    weights: FloatArray
     model: FloatArray
     release: Release
 
@@ -71,15 +77,15 @@ class SyntheticPopulation:
 
     @property
     def expected(self) -> Counts:
-        """Expected number of times that a sample contains each row."""
-        share = self.problem.n / len(self.rows)
+        """Expected number of times that a sample contains each row, times its weight."""
+        share = self.problem.n / len(self.rows) * self.weights
         positive = share * self.positive[None]
         return Counts(positive, share - positive)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """How often each of B samples contains each row of a population, ``(B, q)``, by its label."""
+    """How often B samples contain each row of a population, times its weight, by its label."""
 
     positive: FloatArray
     negative: FloatArray
@@ -102,16 +108,16 @@ def unshrunk(world: SyntheticPopulation) -> tuple[SyntheticPopulation, FloatArra
     bare, tilt = replace(problem, lambda_=0.0), -problem.penalty * w[None]
     found = minimised(bare, rows, world.expected, tilt, w[None])[0]
     bias = float(np.linalg.norm(found - w)) / max(float(np.linalg.norm(w)), _TINY)
-    if not bias <= LARGEST_BIAS:
+    if not bias <= _LARGEST_BIAS:
         raise GuaranteeError(
             "target='unpenalised': the penalty shrinks the coefficients by more than "
-            f"{LARGEST_BIAS:.0%}, which simulation does not correct; take target='penalised', "
+            f"{_LARGEST_BIAS:.0%}, which simulation does not correct; take target='penalised', "
             "or fit with a smaller lambda_."
         )
     identity = np.eye(problem.d)
 
     def mean_curvature(v: FloatArray) -> FloatArray:
-        bent = problem.loss.curvature(rows @ v)
+        bent = problem.loss.curvature(rows @ v) * world.weights
         mean: FloatArray = (rows * bent[:, None]).T @ rows / len(rows)
         return mean + _RIDGE * problem.radius**2 * identity
 
@@ -143,7 +149,7 @@ def sampled(world: SyntheticPopulation, count: int, rng: np.random.Generator) ->
     q = len(world.rows)
     drawn = rng.multinomial(world.problem.n, np.full(q, 1 / q), size=count)
     positive = rng.binomial(drawn, world.positive)
-    return Counts(positive.astype(np.float64), (drawn - positive).astype(np.float64))
+    return Counts(positive * world.weights, (drawn - positive) * world.weights)
 
 
 def minimised(
@@ -208,9 +214,11 @@ def bootstrap_intervals(
     asked : Question
         A question by the method bootstrap. The penalised target is the minimiser of the expected
         objective, in a population that follows the released model. The unpenalised target is the
-        coefficients of the model itself, in the population whose minimiser was released. The
-        covariates are a public frame whose rows are resampled, or ``"uniform"``: each variable is
-        uniform on its declared bounds or levels, and independent of the others.
+        coefficients of the model itself, in the population whose minimiser was released. By
+        default it is that of `infer`; without moments, the unpenalised one if there is noise. If
+        the penalty shrinks too much for it, the default is the penalised one. The covariates are a
+        public frame whose rows are resampled, or ``"uniform"``: each variable is uniform on its
+        declared bounds or levels, and independent of the others.
     null : ndarray of shape (m,), optional
         Values to test; by default 0.
 
@@ -235,12 +243,16 @@ def bootstrap_intervals(
             f"method='bootstrap': a {loss.title} says nothing of how labels arise, so there is no "
             "model to simulate; take method='sandwich', or fit with dplr."
         )
-    world = SyntheticPopulation(pool_of_rows(spec, asked.covariates), release.coef, release)
-    if asked.target == "unpenalised":
-        world, carry = unshrunk(world)
-        truth = release.coef
-    else:
-        truth, carry = population_minimiser(world), np.eye(len(release.coef))
+    world = SyntheticPopulation(*pool_of_rows(spec, asked.covariates), release.coef, release)
+    target, carry = asked.target or _usual_target(release), np.eye(len(release.coef))
+    if target == "unpenalised":
+        try:
+            world, carry = unshrunk(world)
+        except GuaranteeError:
+            if asked.target is not None:
+                raise
+            target = "penalised"
+    truth = release.coef if target == "unpenalised" else population_minimiser(world)
     minimisers, released = simulated(world, REPLICATES)
     rows, values = combinations(contrasts, null)
     estimate, carried = rows @ world.model, (rows @ carry).T
@@ -254,18 +266,25 @@ def bootstrap_intervals(
         null=values,
         sampling_sd=((minimisers - truth) @ carried).std(axis=0),
         privacy_sd=((released - minimisers) @ carried).std(axis=0),
+        unknown_sd=np.zeros(len(rows)),
         lower=estimate - high,
         upper=estimate - low,
         p_value=np.minimum(1.0, 2 * rarer / (1 + len(errors))),
         level=asked.level,
         mode=BOOTSTRAP,
-        target=asked.target,
+        target=target,
         method=BOOTSTRAP,
     )
 
 
-def pool_of_rows(spec: DesignSpec, covariates: Any) -> FloatArray:
-    """Return design rows ``(q, d)`` that represent the law of the covariates."""
+def _usual_target(release: Release) -> str:
+    if release.moments is not None:
+        return quality(release).target
+    return "penalised" if isinstance(release.calibration.noise, NoNoise) else "unpenalised"
+
+
+def pool_of_rows(spec: DesignSpec, covariates: Any) -> tuple[FloatArray, FloatArray]:
+    """Return design rows ``(q, d)`` that represent the law of the covariates, and their weights."""
     named = isinstance(covariates, str) and covariates != "uniform"
     if named or covariates is None or isinstance(covariates, int | float):
         raise ArgumentError(
@@ -298,5 +317,6 @@ def pool_of_rows(spec: DesignSpec, covariates: Any) -> FloatArray:
             "covariates: no row has usable values of all variables; missing values and undeclared "
             "levels are not usable."
         )
-    rows = bounded_rows(raw[usable], spec.bound, spec.intercept, spec.projection, spec.blocks)
-    return held_in_blocks(rows, spec.blocks) if spec.blocks else rows
+    held = DenseRows(raw[usable], np.ones(usable.sum()), **spec.limits)
+    sizes = np.abs(held.y)
+    return held.x * sizes[:, None], 1 / sizes**2

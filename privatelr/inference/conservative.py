@@ -285,7 +285,7 @@ def _descended(dual: LagrangeDual, m: FloatArray, closeness: float) -> FloatArra
 
 
 def worst_p_values(
-    evidence: NoisyMoments, contrasts: FloatArray, off: FloatArray, alpha: FloatArray | float
+    known: WorstErrors, contrasts: FloatArray, off: FloatArray, alpha: float
 ) -> FloatArray:
     """Return p-values ``(m,)`` of combinations ``(m, d)`` that are `off` ``(m,)`` from their null.
 
@@ -293,12 +293,22 @@ def worst_p_values(
     smaller. The smallest of these values is a p-value: among the limits with beta up to
     ``SHARE alpha`` the narrowest fail with probability ``SHARE alpha``, and within them no tail is
     smaller than the true one. At the level `alpha` it agrees with the interval.
+
+    Parameters
+    ----------
+    known : WorstErrors
+        Those of the combinations for ``beta = SHARE alpha``.
     """
-    found = np.ones(len(off))
-    for level in sorted({float(alpha), *_LEVELS}, reverse=True):
-        left = found >= level  # the others are already below what smaller levels could give
-        if not left.any():
+    found, left = np.ones(len(off)), np.arange(len(off))
+    for level in sorted({alpha, *_LEVELS}, reverse=True):
+        if left.size == 0:
             break
-        tail = worst_errors(evidence, contrasts[left], SHARE * level).beyond(off[left])
-        found[left] = np.minimum(found[left], np.maximum(tail / (1 - SHARE), level))
+        law = WorstErrors(known.evidence, known.sampling[left], known.privacy[left])
+        if level != alpha:
+            law = worst_errors(known.evidence, contrasts[left], SHARE * level)
+        tail = law.beyond(off[left]) / (1 - SHARE)
+        found[left] = np.minimum(found[left], np.maximum(tail, level))
+        # with a smaller beta the limits are wider and the tail is longer, so only a value that was
+        # raised can become smaller
+        left = left[tail < level]
     return found

@@ -9,7 +9,7 @@ law here is a mixture of normal laws, and every tail is a mean of normal tails.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,12 @@ _POINTS, _DRAWS = 8192, 20_000
 """Number of points that represent a law of noise, and of draws of joint errors."""
 _WIDE = 60.0
 """Number of standard deviations of a normal law beyond which its tail is neglected."""
-_STEPS = 34
+_STEPS, _LAST = 60, 1e-10
+"""Largest number of steps to a quantile, and the length of the last, in standard deviations."""
+_SHORT, _STRIDE = 1000, 31
+"""Number of components from which on every 31st of them gives a first guess of a quantile; it has
+no factor in common with numbers of nodes."""
+_HALVINGS = 34
 """Number of halvings of an interval, after which 6e-11 of its width is left."""
 SMALLEST = 1e-290
 """Least variance of an error, which stands for 0, as in a plain fit to one record."""
@@ -95,21 +100,77 @@ class ErrorLaw:
 
     def half_width(self, level: float) -> FloatArray:
         """Sizes ``(m,)`` that errors stay within with probability `level`."""
-        squares = self.weight @ (self.centre**2 + self.sd**2)
-        reach = np.sqrt(squares / (1 - level))  # by Chebyshev's inequality
-        return bisect(lambda size: self.beyond(size) > 1 - level, reach * 0, reach)
+        unit = np.sqrt(self.weight @ (self.centre**2 + self.sd**2))
+        aim = scipy.special.ndtri((1 - level) / 2)
+        reach = unit / np.sqrt(1 - level)  # by Chebyshev's inequality
+        return root_of(
+            lambda size: aim - scipy.special.ndtri(self.beyond(size) / 2),
+            -aim * unit if self._is_short else self._every().half_width(level),
+            unit,
+            (0 * reach, reach),
+        )
 
     def quantile(self, share: float) -> FloatArray:
         """Errors ``(m,)`` that are exceeded with probability ``1 - share``."""
+        aim, middle = scipy.special.ndtri(share), self.weight @ self.centre
+        unit = np.sqrt(self.weight @ ((self.centre - middle) ** 2 + self.sd**2))
         reach = (np.abs(self.centre) + _WIDE * self.sd).max(axis=0)
-        return bisect(lambda limit: self.below(limit) < share, -reach, reach)
+        return root_of(
+            lambda limit: scipy.special.ndtri(self.below(limit)) - aim,
+            middle + aim * unit if self._is_short else self._every().quantile(share),
+            unit,
+            (-reach, reach),
+        )
+
+    @property
+    def _is_short(self) -> bool:
+        return len(self.weight) <= _SHORT
+
+    def _every(self) -> ErrorLaw:
+        """Return a law of a few components, whose quantiles are near those of this one."""
+        weight = self.weight[::_STRIDE]
+        centre, sd = self.centre[::_STRIDE], self.sd[::_STRIDE]
+        return replace(self, centre=centre, sd=sd, weight=weight / weight.sum())
+
+
+def root_of(
+    rising: Callable[[FloatArray], FloatArray],
+    start: FloatArray,
+    unit: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+) -> FloatArray:
+    """Find where m rising functions are 0, by secants, and halvings where a secant leads astray.
+
+    Parameters
+    ----------
+    rising : callable
+        Takes m numbers, one for each function, and returns m values, which may be infinite.
+    start, unit : ndarray of shape (m,)
+        First numbers, and steps on which the functions rise by about 1.
+    ends : tuple of ndarray of shape (m,)
+        Numbers on both sides of the roots.
+    """
+    (low, high), at, value, rate = ends, start, rising(start), 1 / unit
+    for _ in range(_STEPS):
+        low, high = np.where(value < 0, at, low), np.where(value < 0, high, at)
+        with np.errstate(all="ignore"):
+            there = at - value / rate
+        there = np.where((there >= low) & (there <= high), there, (low + high) / 2)
+        if (np.abs(there - at) <= _LAST * unit).all():
+            return there
+        before, (at, value) = (at, value), (there, rising(there))
+        with np.errstate(all="ignore"):
+            slope = (value - before[1]) / (at - before[0])
+        # beside the root a difference of values is rounding alone; the slope before it is as good
+        rate = np.where((slope > 0) & np.isfinite(slope), slope, rate)
+    return at
 
 
 def bisect(
     is_short: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
     """Find where a condition on ``(m,)`` numbers ends that holds for small ones, from above."""
-    for _ in range(_STEPS):
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         short = is_short(middle)
         low, high = np.where(short, middle, low), np.where(short, high, middle)
@@ -139,12 +200,6 @@ def carriers(evidence: NoisyMoments, solved: FloatArray, contrasts: FloatArray) 
     return np.broadcast_to(contrasts.T, solved.shape)
 
 
-def error_law(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> ErrorLaw:
-    """The law of the errors of combinations ``(m, d)`` under equally likely matrices."""
-    solved = solved_for(matrices.curvature, contrasts)
-    return law_of(evidence, solved, carriers(evidence, solved, contrasts), matrices, contrasts)
-
-
 def law_of(
     evidence: NoisyMoments,
     solved: FloatArray,
@@ -153,7 +208,9 @@ def law_of(
     contrasts: FloatArray,
     centre: FloatArray | float = 0.0,
 ) -> ErrorLaw:
-    """Make the mixture, from the factors of the mean gradient and those of the noise.
+    """The law of the errors of combinations ``(m, d)`` under equally likely matrices.
+
+    It is made from the factors of the mean gradient and those of the noise.
 
     Parameters
     ----------
@@ -162,10 +219,10 @@ def law_of(
         Where each pair of matrices centres the errors.
     """
     noise, shield = evidence.calibration.noise, evidence.calibration.shield
-    spread = np.einsum("kdm,kde,kem->km", solved, matrices.scores, solved)
+    spread = np.einsum("kdm,kdm->km", solved, matrices.scores @ solved)
     sampling = np.maximum(spread, 0.0) / evidence.problem.n
     fixed = sampling + (contrasts**2 @ shield.variances)[None, :]
-    privacy = np.einsum("kdm,d->km", carried**2, noise.variances) + fixed - sampling
+    privacy = noise.variances @ carried**2 + fixed - sampling
     means = np.broadcast_to(centre, sampling.shape)[:, None, :]
     scales = mixture_of(noise, _NODES if len(solved) == 1 else _FEW_NODES)
     if scales is not None:
@@ -226,12 +283,18 @@ def points_of(noise: NoiseLaw, groups: int) -> FloatArray:
     return found
 
 
-def joint_errors(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArray) -> FloatArray:
-    """Draws ``(c, m)`` of the errors of combinations ``(m, d)``; the same at every call."""
+def errors_of(
+    evidence: NoisyMoments,
+    solved: FloatArray,
+    carried: FloatArray,
+    matrices: Matrices,
+    contrasts: FloatArray,
+    centre: FloatArray | float = 0.0,
+) -> FloatArray:
+    """Draws ``(c, m)`` from the joint law whose marginal laws `law_of` makes from the same."""
     rng, law = np.random.default_rng(PUBLIC_SEED), evidence.calibration.noise
     count, d = len(matrices.curvature), len(evidence.w)
     size = count, max(1, _DRAWS // count)
-    solved = solved_for(matrices.curvature, contrasts)
     values, vectors = np.linalg.eigh(matrices.scores)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     gradients = rng.standard_normal((*size, d)) @ np.swapaxes(root, 1, 2)
@@ -242,6 +305,7 @@ def joint_errors(evidence: NoisyMoments, matrices: Matrices, contrasts: FloatArr
         variances = rng.choice(scales[0], (*size, 1), p=scales[1])
         noise = np.sqrt(variances) * rng.standard_normal((*size, law.dimension))
     shield = rng.standard_normal((*size, d)) * np.sqrt(evidence.calibration.shield.variances)
+    means = np.broadcast_to(centre, (count, len(contrasts)))[:, None, :]
     errors = gradients @ solved / np.sqrt(evidence.problem.n)
-    errors = errors + noise @ carriers(evidence, solved, contrasts) + shield @ contrasts.T
+    errors = means + errors + noise @ carried + shield @ contrasts.T
     return np.asarray(errors.reshape(-1, len(contrasts)))

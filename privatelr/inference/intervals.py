@@ -10,20 +10,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 
-from privatelr.errors import ArgumentError
 from privatelr.inference import error_distribution as distribution
-from privatelr.inference.conservative import SHARE, WorstErrors, worst_errors, worst_p_values
+from privatelr.inference.conservative import SHARE, worst_errors, worst_p_values
 from privatelr.inference.noisy_moments import NoisyMoments, evidence_of, floored
-from privatelr.inference.question import USUAL, Question, answerable, matrices_for
+from privatelr.inference.question import (
+    PENALISED,
+    STANDARD_LEVEL,
+    Question,
+    answerable,
+    matrices_for,
+)
 from privatelr.mechanisms import Release
 from privatelr.types import FloatArray
 
+_USUAL_REACH = 1.959963984540054
+"""Half of an interval at 95 % in standard errors, for a normal law."""
 _LEAST = 1e-12
 """Share of the largest curvature below which a direction counts as flat."""
-_ALIKE = 1e-10
-"""Ratio of smallest to largest singular value below which equations count as dependent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +37,10 @@ class Inference:
     Attributes
     ----------
     estimate, null : ndarray of shape (m,)
-    sampling_sd, privacy_sd : ndarray of shape (m,)
-        The two parts of the standard error, whose squares add up to its square.
+    sampling_sd, privacy_sd, unknown_sd : ndarray of shape (m,)
+        The three parts of the standard error, whose squares add up to its square: the sampling
+        error and what the noise adds, both at the point estimate of the matrices, and what is
+        added because the matrices are known through their noise only.
     lower, upper : ndarray of shape (m,)
     p_value : ndarray of shape (m,)
         Two-sided, of ``estimate == null``.
@@ -46,6 +52,7 @@ class Inference:
     null: FloatArray
     sampling_sd: FloatArray
     privacy_sd: FloatArray
+    unknown_sd: FloatArray
     lower: FloatArray
     upper: FloatArray
     p_value: FloatArray
@@ -57,7 +64,7 @@ class Inference:
     @property
     def sd(self) -> FloatArray:
         """Standard error ``(m,)``."""
-        return np.asarray(np.hypot(self.sampling_sd, self.privacy_sd))
+        return np.asarray(np.hypot(np.hypot(self.sampling_sd, self.privacy_sd), self.unknown_sd))
 
     @property
     def z(self) -> FloatArray:
@@ -73,7 +80,10 @@ def combinations(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def infer(
-    release: Release, contrasts: FloatArray, asked: Question = USUAL, null: FloatArray | None = None
+    release: Release,
+    contrasts: FloatArray,
+    asked: Question = PENALISED,
+    null: FloatArray | None = None,
 ) -> Inference:
     """Intervals and tests of combinations of the design coefficients.
 
@@ -99,43 +109,22 @@ def infer(
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
     rows, values = combinations(contrasts, null)
-    # factor of the p-values when all intervals are to hold together (Bonferroni)
-    count = len(rows) if asked.simultaneous else 1
-    level = 1 - (1 - asked.level) / count
-    estimate = rows @ evidence.w
-    off = estimate - values
-    law: distribution.ErrorLaw | WorstErrors
-    if asked.target == "unpenalised":
-        law = debiased_law(evidence, matrices_for(release, asked), rows)
-        taken = law.weight @ law.centre  # the bias of the penalty, with its sign
-        low, high = (law.quantile(share) for share in ((1 - level) / 2, (1 + level) / 2))
-        estimate, below, above = estimate - taken, high - taken, taken - low
-        p_value = 2 * np.minimum(law.below(off), law.above(off)) * count
-    elif asked.mode == "conservative":
-        alpha = 1 - level
-        law = worst_errors(evidence, rows, SHARE * alpha)
-        below = above = law.half_width((1 - SHARE) * alpha)
-        p_value = worst_p_values(evidence, rows, np.abs(off), alpha) * count
-    else:
-        matrices = matrices_for(release, asked)
-        law = distribution.error_law(evidence, matrices, rows)
-        half, p_value = law.half_width(asked.level), law.beyond(np.abs(off))
-        if count > 1:
-            # joint intervals use the largest of all errors, each in units of its standard error
-            sd = np.sqrt(np.maximum(law.sampling + law.privacy, distribution.SMALLEST))
-            largest = np.abs(distribution.joint_errors(evidence, matrices, rows) / sd).max(axis=1)
-            as_far = (largest[:, None] >= np.abs(off) / sd).sum(axis=0)
-            half = np.maximum(half, np.quantile(largest, asked.level) * sd)
-            p_value = np.maximum(p_value, (1 + as_far) / (1 + len(largest)))
-        below = above = half
+    point = at_point(evidence, mean_of(matrices_for(release, asked)), rows, asked.target)
+    off = rows @ evidence.w - values
+    find = _worst if asked.mode == "conservative" else _averaged
+    reach = find(release, rows, asked, off, point.taken)
+    # the parts add up to the whole, which a mean over matrices may leave below those of one
+    share = np.minimum(1.0, reach.variance / np.maximum(point.known, distribution.SMALLEST))
+    estimate = rows @ evidence.w - point.taken
     return Inference(
         estimate=estimate,
         null=values,
-        sampling_sd=np.sqrt(law.sampling),
-        privacy_sd=np.sqrt(law.privacy),
-        lower=estimate - below,
-        upper=estimate + above,
-        p_value=np.minimum(p_value, 1.0),
+        sampling_sd=np.sqrt(share * point.sampling),
+        privacy_sd=np.sqrt(share * point.privacy),
+        unknown_sd=np.sqrt(np.maximum(reach.variance - share * point.known, 0.0)),
+        lower=estimate - reach.below,
+        upper=estimate + reach.above,
+        p_value=np.minimum(reach.p_value, 1.0),
         level=asked.level,
         mode=asked.mode,
         target=asked.target,
@@ -143,114 +132,181 @@ def infer(
     )
 
 
-def debiased_law(
-    evidence: NoisyMoments, matrices: distribution.Matrices, contrasts: FloatArray
-) -> distribution.ErrorLaw:
-    """Return the law of ``a.(w - w0)`` for combinations ``(m, d)``, centred at the penalty's bias.
-
-    Under objective perturbation the step is ``H0^-1 (H w - g - b / n)``. Output noise is added
-    to w, so H multiplies it, too.
-    """
-    least = _LEAST * evidence.largest_trace
-    bare = floored(matrices.curvature - evidence.floor * np.eye(len(evidence.w)), least)
-    solved = distribution.solved_for(bare, contrasts)
-    if evidence.calibration.placement == "output":
-        carried = np.einsum("kde,kem->kdm", matrices.curvature, solved)
-    else:
-        carried = distribution.carriers(evidence, solved, contrasts)
-    taken = -evidence.floor * np.einsum("d,kdm->km", evidence.w, solved)
-    return distribution.law_of(evidence, solved, carried, matrices, contrasts, centre=taken)
-
-
-def covariance(release: Release, asked: Question = USUAL) -> FloatArray:
-    """Covariance ``(d, d)`` of the design coefficients: sampling error and noise.
-
-    In the conservative mode it is the covariance of the posterior mode, enlarged until no
-    standard error is smaller than the conservative one.
-    """
-    evidence, asked = evidence_of(release), answerable(release, asked)
-    matrices, identity = matrices_for(release, asked), np.eye(len(evidence.w))
-    curvature, is_bare = matrices.curvature, asked.target == "unpenalised"
-    solved = distribution.solved_for(
-        curvature - evidence.floor * identity if is_bare else curvature, identity
-    )
-    carried = distribution.carriers(evidence, solved, identity)
-    if is_bare and evidence.calibration.placement == "output":
-        carried = curvature @ solved
-    noise = np.einsum("kda,d,kdb->kab", carried, evidence.calibration.noise.variances, carried)
-    sampling = np.einsum("kda,kde,keb->kab", solved, matrices.scores, solved) / evidence.problem.n
-    found = (noise + sampling).mean(axis=0) + np.diag(evidence.calibration.shield.variances)
-    if asked.mode != "conservative":
-        return np.asarray(found)
-    worst = infer(release, identity, Question(mode=asked.mode)).sd
-    ratio = np.maximum(worst / np.sqrt(np.diag(found)), 1.0)
-    return np.asarray(found * np.outer(ratio, ratio))
-
-
-@dataclass(frozen=True, slots=True)
-class JointTest:
-    """A test of ``df`` equations about the coefficients.
+@dataclass(frozen=True, slots=True, eq=False)
+class AtPoint:
+    """Errors of m combinations at one pair of matrices, the point estimate of the true ones.
 
     Attributes
     ----------
-    statistic : float
-        Wald's quadratic form.
-    df : int
-    p_value : float
-        At least 5e-5 if it is simulated.
-    mode, target : str
+    taken : ndarray of shape (m,)
+        The bias of the penalty, which is taken off the estimates; 0 for the penalised target.
+    sampling, privacy : ndarray of shape (m,)
+        Variances: what the sample contributes, and what the noise does.
     """
 
-    statistic: float
-    df: int
-    p_value: float
-    mode: str
-    target: str
+    taken: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+
+    @property
+    def known(self) -> FloatArray:
+        return np.asarray(self.sampling + self.privacy)
 
 
-def joint_test(
-    release: Release,
-    contrasts: FloatArray,
-    null: FloatArray,
-    *,
-    mode: str | None = None,
-    target: str = "penalised",
-) -> JointTest:
-    """Test that combinations ``(q, d)`` of the design coefficients have the values `null` ``(q,)``.
+def at_point(
+    evidence: NoisyMoments, point: distribution.Matrices, rows: FloatArray, target: str | None
+) -> AtPoint:
+    """Bias and errors of combinations ``(m, d)`` if the matrices are those of `point`."""
+    solved, carried, taken = factors_of(evidence, point, rows, target)
+    law = distribution.law_of(evidence, solved, carried, point, rows, taken)
+    return AtPoint(taken[0], law.sampling, law.privacy)
 
-    A single equation is tested as in `infer`. Several equations are tested by Wald's statistic,
-    whose law under the noise is simulated. In the conservative mode, and for the unpenalised
-    target, the test uses the smallest of their p-values times their number.
 
-    Raises
-    ------
-    ArgumentError
-        If the equations are not independent of each other.
-    GuaranteeError
-        As `infer`.
-    """
-    rows, values = combinations(contrasts, null)
-    lengths = np.linalg.svd(rows, compute_uv=False)
-    if len(lengths) < len(rows) or lengths[-1] <= _ALIKE * lengths[0]:
-        raise ArgumentError("hypotheses: an equation follows from the others, or says nothing.")
-    asked = answerable(release, Question(mode=mode, target=target))
-    single = infer(release, rows, asked, values)
-    off, q = single.estimate - values, len(rows)
-    weight = np.linalg.pinv(rows @ covariance(release, asked) @ rows.T, hermitian=True)
-    statistic = float(off @ weight @ off)
-    matrices, scales = (
-        matrices_for(release, asked),
-        distribution.mixture_of(release.calibration.noise),
-    )
-    if q == 1:
-        p_value = float(single.p_value[0])
-    elif asked.mode == "conservative" or asked.target == "unpenalised":
-        p_value = min(1.0, q * float(single.p_value.min()))
-    elif len(matrices.curvature) == 1 and scales is not None and len(scales[0]) == 1:
-        # the errors have a single normal law, so the statistic has a chi-square law
-        p_value = float(scipy.special.chdtrc(q, statistic))
+def mean_of(matrices: distribution.Matrices) -> distribution.Matrices:
+    """The mean of equally likely matrices, which is a single pair."""
+    means = (part.mean(axis=0)[None] for part in (matrices.curvature, matrices.scores))
+    return distribution.Matrices(*means)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reach:
+    """How far m estimates may be from the truth; all of its fields have the shape ``(m,)``."""
+
+    variance: FloatArray
+    below: FloatArray
+    above: FloatArray
+    p_value: FloatArray
+
+
+def _worst(
+    release: Release, rows: FloatArray, asked: Question, off: FloatArray, taken: FloatArray
+) -> Reach:
+    """Bounds over all matrices that the noise leaves possible."""
+    evidence, count = evidence_of(release), _together(rows, asked)
+    miss = (1 - asked.level) / count
+    law = worst_errors(evidence, rows, SHARE * miss)
+    half = law.half_width((1 - SHARE) * miss)
+    p_value = worst_p_values(law, rows, np.abs(off), miss) * count
+    return Reach(law.sampling + law.privacy, half, half, p_value)
+
+
+def _averaged(
+    release: Release, rows: FloatArray, asked: Question, off: FloatArray, taken: FloatArray
+) -> Reach:
+    """Means over the matrices; `taken` ``(m,)`` is what was taken off the estimates."""
+    evidence, matrices = evidence_of(release), matrices_for(release, asked)
+    solved, carried, biases = factors_of(evidence, matrices, rows, asked.target)
+    law = distribution.law_of(evidence, solved, carried, matrices, rows, biases)
+    variance = law.sampling + law.privacy + ((biases - taken) ** 2).mean(axis=0)
+    if law.is_symmetric:
+        below = above = law.half_width(asked.level)
+        p_value = law.beyond(np.abs(off))
     else:
-        errors = distribution.joint_errors(evidence_of(release), matrices, rows)
-        drawn = np.einsum("ca,ab,cb->c", errors, weight, errors)
-        p_value = (1 + int((drawn >= statistic).sum())) / (1 + len(drawn))
-    return JointTest(statistic, q, p_value, asked.mode, asked.target)
+        low, high = (law.quantile((1 + side * asked.level) / 2) for side in (-1, 1))
+        below, above = high - taken, taken - low
+        p_value = 2 * np.minimum(law.below(off), law.above(off))
+        # few of the matrices may be nearly singular, which says nothing of usual errors
+        if asked.level != STANDARD_LEVEL:
+            low, high = (law.quantile((1 + side * STANDARD_LEVEL) / 2) for side in (-1, 1))
+        variance = np.minimum(variance, ((high - low) / 2 / _USUAL_REACH) ** 2)
+    if _together(rows, asked) > 1:
+        # joint intervals use the largest of all errors, each in units of its standard error
+        sd = np.sqrt(np.maximum(variance, distribution.SMALLEST))
+        drawn = distribution.errors_of(evidence, solved, carried, matrices, rows, biases - taken)
+        largest = np.abs(drawn / sd).max(axis=1)
+        reach = np.quantile(largest, asked.level) * sd
+        as_far = (largest[:, None] >= np.abs(off - taken) / sd).sum(axis=0)
+        below, above = np.maximum(below, reach), np.maximum(above, reach)
+        p_value = np.maximum(p_value, (1 + as_far) / (1 + len(largest)))
+    return Reach(variance, below, above, p_value)
+
+
+def _together(rows: FloatArray, asked: Question) -> int:
+    """The number of combinations whose intervals are to hold together."""
+    return len(rows) if asked.simultaneous else 1
+
+
+def bare_curvature(evidence: NoisyMoments, matrices: distribution.Matrices) -> FloatArray:
+    """H0 ``(k, d, d)``, the curvatures without the penalty, kept positive definite."""
+    least = _LEAST * evidence.largest_trace
+    return floored(matrices.curvature - evidence.floor * np.eye(len(evidence.w)), least)
+
+
+def factors_of(
+    evidence: NoisyMoments, matrices: distribution.Matrices, rows: FloatArray, target: str | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Factors ``(k, d, m)`` of gradient and noise, and the bias ``(k, m)`` of the penalty.
+
+    For the unpenalised target and objective perturbation the step is ``H0^-1 (H w - g - b / n)``.
+    Output noise is added to w, so H multiplies it, too.
+    """
+    if target != "unpenalised":
+        solved = distribution.solved_for(matrices.curvature, rows)
+        carried = distribution.carriers(evidence, solved, rows)
+        return solved, carried, np.zeros((len(solved), len(rows)))
+    solved = distribution.solved_for(bare_curvature(evidence, matrices), rows)
+    if evidence.calibration.placement == "output":
+        carried = matrices.curvature @ solved
+    else:
+        carried = distribution.carriers(evidence, solved, rows)
+    return solved, carried, -evidence.floor * np.einsum("d,kdm->km", evidence.w, solved)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixErrors:
+    """Estimates of the design coefficients, and their errors under each of k pairs of matrices.
+
+    Attributes
+    ----------
+    estimate : ndarray of shape (d,)
+        They are about the target: for the penalised one they are those that were released.
+    left : ndarray of shape (k, d)
+        The bias of the penalty that each pair of matrices leaves in the estimates.
+    noise : ndarray of shape (k, d, d)
+        Covariances of what the noise contributes.
+    total : ndarray of shape (k, d, d)
+        Mean products of the errors: of all their parts, and of the bias.
+    """
+
+    estimate: FloatArray
+    left: FloatArray
+    noise: FloatArray
+    total: FloatArray
+
+
+def estimates(release: Release, asked: Question = PENALISED) -> FloatArray:
+    """Estimates ``(d,)`` of the design coefficients of the target."""
+    evidence, asked = evidence_of(release), answerable(release, asked)
+    point, identity = mean_of(matrices_for(release, asked)), np.eye(len(evidence.w))
+    return np.asarray(evidence.w - at_point(evidence, point, identity, asked.target).taken)
+
+
+def errors_by_matrices(release: Release, asked: Question) -> MatrixErrors:
+    """Errors of all combinations at once; `asked` has the mode and target of `answerable`."""
+    evidence, matrices = evidence_of(release), matrices_for(release, asked)
+    identity, calibration = np.eye(len(evidence.w)), evidence.calibration
+    solved, carried, biases = factors_of(evidence, matrices, identity, asked.target)
+    estimate = estimates(release, asked)
+    left = biases - (evidence.w - estimate)
+    noise = np.swapaxes(carried, 1, 2) * calibration.noise.variances @ carried
+    sampling = np.swapaxes(solved, 1, 2) @ matrices.scores @ solved / calibration.problem.n
+    total = sampling + noise + left[:, :, None] * left[:, None, :]
+    total += np.diag(calibration.shield.variances)
+    return MatrixErrors(estimate, left, noise, total)
+
+
+def covariance(release: Release, asked: Question = PENALISED) -> FloatArray:
+    """Covariance ``(d, d)`` of the estimates of the design coefficients.
+
+    It has the sampling error, the noise, and what is not known of the bias of the penalty. Where
+    some matrices are nearly singular it is larger than standard errors, which are then those of a
+    normal law with the same interval at 95 %. In the conservative mode it is the covariance of the
+    posterior mode, enlarged until no standard error is smaller than the conservative one.
+    """
+    asked = answerable(release, asked)
+    found = errors_by_matrices(release, asked).total.mean(axis=0)
+    if asked.mode != "conservative":
+        return np.asarray(found)
+    worst = infer(release, np.eye(len(found)), asked).sd
+    ratio = np.maximum(worst / np.sqrt(np.diag(found)), 1.0)
+    return np.asarray(found * np.outer(ratio, ratio))

@@ -15,20 +15,32 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import lapack
 
 from privatelr.errors import GuaranteeError
 from privatelr.inference.error_distribution import PUBLIC_SEED, Matrices
-from privatelr.mechanisms import Moments, Problem, Release, matrix_of, vector_of
+from privatelr.inference.posterior import posterior
+from privatelr.mechanisms import Moments, Problem, Release, matrix_of
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy.noise import NoiseLaw, NoNoise, SphericalLaplace
-from privatelr.types import BoolArray, FloatArray
+from privatelr.types import FloatArray
 
 Mode = Literal["posterior", "conservative", "plug-in"]
+Target = Literal["penalised", "unpenalised"]
+TARGETS: tuple[Target, ...] = ("penalised", "unpenalised")
 MODES: tuple[Mode, ...] = ("posterior", "conservative", "plug-in")
 FRAGILE = 0.3
-"""Ratio of noise to signal from which on the noise in H counts as large (inference.md 9.0)."""
+"""Ratio of noise to signal from which on the posterior is sampled within the cone."""
+MISLEADING = 5.0
+"""Ratio of noise to signal beyond which an average over the posterior may miss (inference.md 11.2;
+``python -m tests.studies.coverage``)."""
+LARGEST_BIAS = 0.3
+"""Largest relative bias of the penalty that one step takes off (inference.md 3.4), where it is not
+lost in the noise of the curvature; a multiple of it is, that of the noise to the curvature."""
 
+STANDARDISED = 1.0
+"""Power of the determinant of H in its prior where columns are standardised. A flat prior gives a
+curvature near 0, in whose direction nothing would be known, so much weight that standard errors
+have no mean. Of declared bounds a column may fill so little that its curvature is as small."""
 _FLAT = 1e-13
 """Share of the largest curvature below which eigenvalues are rounding errors."""
 
@@ -53,6 +65,10 @@ class NoisyMoments:
         The calibration of the coefficients.
     noise : NoiseLaw
         The law of the noise of the moments, on ``(svec H, eta svec S)``.
+    largest_trace, largest_scores : float
+        The largest traces of H without its penalty, and of S.
+    determinant : float
+        Power of the determinant of H without its penalty in its prior density.
     """
 
     w: FloatArray
@@ -62,6 +78,9 @@ class NoisyMoments:
     balance: float
     calibration: Calibration
     noise: NoiseLaw
+    largest_trace: float
+    largest_scores: float
+    determinant: float
 
     @property
     def problem(self) -> Problem:
@@ -77,16 +96,6 @@ class NoisyMoments:
         """lambda, a lower bound on the eigenvalues of H."""
         return self.problem.lambda_
 
-    @property
-    def largest_trace(self) -> float:
-        """``c R^2``, the largest trace of H without its penalty."""
-        return self.problem.loss.curvature_bound * self.problem.radius**2
-
-    @property
-    def largest_scores(self) -> float:
-        """``L^2 R^2``, the largest trace of S."""
-        return self.problem.reach**2
-
 
 @dataclass(frozen=True, slots=True)
 class Quality:
@@ -97,23 +106,56 @@ class Quality:
     noise_to_signal : float
         Typical size of the noise in H over its smallest eigenvalue.
     relative_bias : float
-        Length of the bias of the penalty, over the length of the coefficients; infinite if the
-        data adds hardly any curvature to the objective.
+        Length of the bias of the penalty, over the length of the coefficients, with a curvature
+        that is no smaller than its noise; infinite if there is neither.
+    has_probabilities : bool
+        Whether the model has coefficients of its own, which no penalty is needed to define.
     is_fragile : bool
-        Whether H may be near its floor and the noise is not small (inference.md 9.0).
+        Whether the noise is so large that an average over the posterior may miss the penalised
+        coefficients.
+    target : str
+        What intervals are about by default: the coefficients without the penalty, if noise is
+        known to hide them and one step can take the penalty off.
+    is_shrunk : bool
+        Whether the model has coefficients without the penalty, but noise hides them, and the
+        penalty is more than one step can take off. No coefficient can be tested to be 0 then.
     mode : str
-        The default mode of intervals.
+        The default mode of intervals for that target.
     """
 
     noise_to_signal: float
     relative_bias: float
-    is_fragile: bool
+    has_probabilities: bool
+
+    @property
+    def is_fragile(self) -> bool:
+        return self.noise_to_signal > MISLEADING
+
+    @property
+    def target(self) -> Target:
+        known = self.noise_to_signal > 0 and self.has_probabilities
+        return "unpenalised" if known and self.corrects_bias else "penalised"
+
+    @property
+    def corrects_bias(self) -> bool:
+        """Whether one step takes the bias of the penalty off, up to what its error covers."""
+        return self.relative_bias <= LARGEST_BIAS * max(1.0, self.noise_to_signal)
+
+    @property
+    def is_shrunk(self) -> bool:
+        hidden = self.has_probabilities and self.noise_to_signal > 0
+        return hidden and self.target == "penalised"
 
     @property
     def mode(self) -> Mode:
+        return self.mode_for(self.target)
+
+    def mode_for(self, target: str) -> Mode:
+        """The default mode of intervals for a target."""
         if self.noise_to_signal == 0:
             return "plug-in"  # without noise in the matrices there is nothing to average over
-        return "conservative" if self.is_fragile else "posterior"
+        misses = self.is_fragile and target == "penalised"
+        return "conservative" if misses else "posterior"
 
 
 def require_moments(release: Release) -> Moments:
@@ -131,6 +173,7 @@ def evidence_of(release: Release) -> NoisyMoments:
     moments = require_moments(release)
     problem = release.calibration.problem
     w, calibration = release.coef, moments.calibration
+    largest_trace, largest_scores = calibration.traces
     return NoisyMoments(
         w=w,
         curvature=moments.curvature + problem.lambda_ * np.eye(problem.d),
@@ -139,6 +182,9 @@ def evidence_of(release: Release) -> NoisyMoments:
         balance=calibration.balance,
         calibration=release.calibration,
         noise=calibration.noise,
+        largest_trace=largest_trace,
+        largest_scores=largest_scores,
+        determinant=0.0 if release.scale is None else STANDARDISED,
     )
 
 
@@ -148,19 +194,28 @@ def quality(release: Release) -> Quality:
     values = np.linalg.eigvalsh(evidence.curvature)
     smallest, sd = float(values[0]), evidence.curvature_sd
     ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
-    fragile = ratio > FRAGILE and smallest < evidence.floor + 2 * sd
-    return Quality(ratio, relative_bias(evidence), fragile)
+    return Quality(ratio, relative_bias(evidence), evidence.problem.loss.probability is not None)
+
+
+def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:
+    """``lambda H0^-1 w`` ``(d,)`` with H0 the curvature without its penalty (inference.md 3.4).
+
+    Eigenvalues of H0 are raised to the noise in them, below which they cannot be told; None if
+    even then they are not above 0.
+    """
+    bare = evidence.curvature - evidence.floor * np.eye(len(evidence.w))
+    raised = floored(bare, evidence.curvature_sd)
+    if float(np.linalg.eigvalsh(raised)[0]) <= _FLAT * evidence.largest_trace:
+        return None
+    return np.asarray(evidence.floor * np.linalg.solve(raised, evidence.w))
 
 
 def relative_bias(evidence: NoisyMoments) -> float:
-    """``|lambda H0^-1 w| / |w|`` with H0 the curvature without its penalty (inference.md 3.4)."""
-    bare = evidence.curvature - evidence.floor * np.eye(len(evidence.w))
-    length = float(np.linalg.norm(evidence.w))
-    if float(np.linalg.eigvalsh(bare)[0]) <= _FLAT * evidence.largest_trace:
+    """The length of `penalty_bias` over that of the coefficients; infinite if it is not known."""
+    bias, length = penalty_bias(evidence), float(np.linalg.norm(evidence.w))
+    if bias is None:
         return math.inf
-    if length == 0:
-        return 0.0
-    return evidence.floor * float(np.linalg.norm(np.linalg.solve(bare, evidence.w))) / length
+    return float(np.linalg.norm(bias)) / length if length > 0 else 0.0
 
 
 def is_exact(evidence: NoisyMoments) -> bool:
@@ -168,14 +223,8 @@ def is_exact(evidence: NoisyMoments) -> bool:
     return isinstance(evidence.noise, NoNoise)
 
 
-_CHAINS, _WARM_UP, _KEPT, _APART = 64, 60, 6, 8
-"""Number of chains, of warm-up steps, of draws that a chain keeps, and of steps between them."""
-_SHRINKS = 60
-"""Largest number of attempts at a step of a chain; after them the chain stays where it is."""
-_SHORTEST = 1e-9
-"""Least ratio of the length of noise to its scale, which avoids a division by 0."""
-_INSIDE = 0.05
-"""Distance from the floor at which chains start, in standard deviations of the noise."""
+_DRAWS = 384
+"""Number of draws where the noise is small."""
 
 
 def floored(matrices: FloatArray, floor: float) -> FloatArray:
@@ -201,9 +250,9 @@ def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
     """
     if is_exact(evidence):
         return plug_in(evidence)
+    rng, law, count = np.random.default_rng(PUBLIC_SEED), evidence.noise, _DRAWS
     if noise_to_signal >= FRAGILE:
-        return _posterior(evidence)
-    rng, law, count = np.random.default_rng(PUBLIC_SEED), evidence.noise, _CHAINS * _KEPT
+        return posterior(evidence, rng)
     scales = np.full(count, law.scale)
     if isinstance(law, SphericalLaplace):
         shape = (law.dimension + 1) / 2
@@ -212,81 +261,3 @@ def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
     curvature = evidence.curvature - matrix_of(sd * rng.standard_normal(size))
     scores = evidence.scores - matrix_of(sd / evidence.balance * rng.standard_normal(size))
     return Matrices(floored(curvature, evidence.floor), floored(scores, 0.0))
-
-
-def _posterior(evidence: NoisyMoments) -> Matrices:
-    """Sample by elliptical slices in the cone, together with the scale of Laplace noise.
-
-    Many chains run in parallel. Given the scale, the noise is normal (Murray, Adams and MacKay
-    2010); given the noise, the reciprocal of the squared scale is inverse Gaussian.
-    """
-    rng, law = np.random.default_rng(PUBLIC_SEED), evidence.noise
-    balance, d = evidence.balance, len(evidence.w)
-    bare = evidence.curvature - evidence.floor * np.eye(d)
-    curvature = FeasibleCone(bare, evidence.largest_trace)
-    scores = FeasibleCone(evidence.scores, evidence.largest_scores)
-    x = np.tile(curvature.start(evidence.curvature_sd), (_CHAINS, 1))
-    y = np.tile(scores.start(evidence.scores_sd), (_CHAINS, 1))
-    sd = np.full((_CHAINS, 1), law.scale)
-    kept = []
-    for step in range(_WARM_UP + _KEPT * _APART):
-        if isinstance(law, SphericalLaplace):
-            length = np.linalg.norm(np.hstack([x, balance * y]), axis=1)
-            length = np.maximum(length, _SHORTEST / law.rate)
-            sd = (1 / np.sqrt(rng.wald(law.rate / length, law.rate**2)))[:, None]
-        x = _sliced(x, sd * rng.standard_normal(x.shape), curvature, rng)
-        y = _sliced(y, sd / balance * rng.standard_normal(y.shape), scores, rng)
-        # several steps lie between the draws of a chain, so they are nearly independent
-        if step >= _WARM_UP and (step - _WARM_UP) % _APART == _APART - 1:
-            kept.append((x, y))
-    xs, ys = (np.concatenate(part) for part in zip(*kept, strict=True))
-    return Matrices(evidence.curvature + matrix_of(xs), evidence.scores + matrix_of(ys))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FeasibleCone:
-    """Offsets from a noisy matrix ``(d, d)`` to positive definite ones of bounded trace."""
-
-    noisy: FloatArray
-    largest_trace: float
-
-    def start(self, sd: float) -> FloatArray:
-        """Return an offset ``(k,)`` inside the cone, near the noisy matrix."""
-        least = min(_INSIDE * sd, self.largest_trace / (2 * len(self.noisy)))
-        inside = floored(self.noisy, least)
-        excess = float(np.trace(inside)) / (0.99 * self.largest_trace)
-        return vector_of(inside / max(excess, 1.0) - self.noisy)
-
-    def holds(self, offset: FloatArray) -> BoolArray:
-        """Whether noisy matrix plus offset ``(c, k)`` is in the cone."""
-        matrices = self.noisy + matrix_of(offset)
-        small = np.trace(matrices, axis1=1, axis2=2) <= self.largest_trace
-        # each matrix is factored by itself, because one failure would end a stack of them
-        return np.array(
-            [
-                ok and lapack.dpotrf(one, clean=0)[1] == 0
-                for ok, one in zip(small, matrices, strict=True)
-            ]
-        )
-
-
-def _sliced(
-    x: FloatArray, y: FloatArray, cone: FeasibleCone, rng: np.random.Generator
-) -> FloatArray:
-    """Take one step in each chain, to a point in the cone on the ellipse through x and y."""
-    angle = rng.uniform(0, 2 * math.pi, len(x))
-    low, high = angle - 2 * math.pi, angle.copy()
-    found, left = x.copy(), np.arange(len(x))
-    for _ in range(_SHRINKS):
-        turn = angle[left, None]
-        proposal = x[left] * np.cos(turn) + y[left] * np.sin(turn)
-        inside = cone.holds(proposal)
-        found[left[inside]] = proposal[inside]
-        left = left[~inside]
-        if left.size == 0:
-            break
-        beyond = angle[left] < 0
-        low[left] = np.where(beyond, angle[left], low[left])
-        high[left] = np.where(beyond, high[left], angle[left])
-        angle[left] = rng.uniform(low[left], high[left])
-    return found

@@ -4,6 +4,9 @@
 and one factor turns standard errors into half widths. Neither depends on the combinations, so the
 interval of a row does not depend on the other rows. In the posterior mode it is never shorter than
 the interval of `infer`; in the conservative mode both are bounds.
+
+Without the penalty, `infer` gives intervals whose sides differ, because the bias of the penalty has
+a skew law. Those here are symmetric about the same estimates.
 """
 
 from __future__ import annotations
@@ -16,14 +19,19 @@ import scipy
 
 from privatelr.inference.conservative import SHARE, NoiseLimits, WorstErrors, limits_of
 from privatelr.inference.error_distribution import mixture_of
+from privatelr.inference.intervals import MatrixErrors, errors_by_matrices
 from privatelr.inference.noisy_moments import NoisyMoments, evidence_of, floored, is_exact
-from privatelr.inference.question import Question, answerable, matrices_for
+from privatelr.inference.question import Question, answerable
 from privatelr.mechanisms import Release, vector_of
-from privatelr.privacy.noise import SphericalLaplace
-from privatelr.types import FloatArray
+from privatelr.privacy.noise import NoiseLaw, SphericalLaplace
+from privatelr.types import FloatArray, IntArray
 
 _PORTIONS = np.linspace(0.0, 1.0, 9)
 """Shares of the variance that may be noise; the heaviest tail among them is used."""
+_BIASES = np.linspace(0.0, 1.0, 4)
+"""The same for squared bias."""
+_LEFT_OUT = (1 / 15, 1 / 6, 1 / 3)
+"""Shares of the misses that matrices with large errors may use up."""
 _HALVINGS = 16
 _RATIOS = 120
 _TINY = 1e-300
@@ -36,40 +44,56 @@ _FAR = 50.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowErrors:
-    """Half widths of the intervals of ``a.w``, for any combination a.
+    """Intervals of all combinations a of the design coefficients, about ``a.estimate``.
 
     Attributes
     ----------
+    estimate : ndarray of shape (d,)
+        Estimates of the coefficients of the target.
     roots : tuple of ndarray of shape (d, d)
         Each of them gives a standard error ``|a' root|``; the smallest is used.
-    factor : float
-        Half width of an interval over the standard error.
+    reaches : tuple of ndarray of shape (d, d)
+        Each of them gives a half width ``|a' reach|``; the smallest is used.
     level : float
-    mode : str
+    mode, target : str
     """
 
+    estimate: FloatArray
     roots: tuple[FloatArray, ...]
-    factor: float
+    reaches: tuple[FloatArray, ...]
     level: float
     mode: str
+    target: str
 
     def sd(self, rows: FloatArray) -> FloatArray:
         """Standard errors ``(n,)`` of combinations ``(n, d)``, each by itself to the last bit."""
-        found = []
-        for root in self.roots:
-            # summed in a fixed order; that of a product of matrices would depend on the batch
-            total = np.zeros(len(rows))
-            for column in root.T:
-                image = np.zeros(len(rows))
-                for entry, weight in zip(rows.T, column, strict=True):
-                    image += entry * weight
-                total += image * image
-            found.append(np.sqrt(total))
-        return np.asarray(np.min(found, axis=0))
+        return _least_lengths(rows, self.roots)
 
     def half_width(self, rows: FloatArray) -> FloatArray:
-        """Half widths ``(n,)`` for combinations ``(n, d)``."""
-        return self.factor * self.sd(rows)
+        """Half widths ``(n,)`` for combinations ``(n, d)``, each by itself to the last bit."""
+        return _least_lengths(rows, self.reaches)
+
+
+def _least_lengths(rows: FloatArray, roots: tuple[FloatArray, ...]) -> FloatArray:
+    found = []
+    for root in roots:
+        # summed in a fixed order; that of a product of matrices would depend on the batch
+        total = np.zeros(len(rows))
+        for column in root.T:
+            image = np.zeros(len(rows))
+            for entry, weight in zip(rows.T, column, strict=True):
+                if weight != 0:
+                    image += entry * weight
+            total += image * image
+        found.append(np.sqrt(total))
+    return np.asarray(np.min(found, axis=0))
+
+
+def _root(form: FloatArray) -> FloatArray:
+    """A triangular matrix M with ``M M' = form``, which may be singular."""
+    values, vectors = np.linalg.eigh(form)
+    half = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(np.linalg.qr(half.T)[1].T)
 
 
 def row_errors(release: Release, asked: Question) -> RowErrors:
@@ -80,7 +104,7 @@ def row_errors(release: Release, asked: Question) -> RowErrors:
     release : Release
         With moments.
     asked : Question
-        A question about the penalised target; its level is for each combination by itself.
+        The level is for each combination by itself.
 
     Raises
     ------
@@ -106,60 +130,93 @@ def _row_errors(release: Release, asked: Question) -> RowErrors:
 
 
 def _averaged(release: Release, asked: Question) -> RowErrors:
-    """Return the mean covariance, and the factor of the worst combination.
+    """Return the mean covariance, and the smallest bound of squared half widths that was found.
 
-    For one of the equally likely matrices, let r be the variance of a combination over the mean of
-    that variance over all matrices. The mean of r is 1, and r lies between the extreme eigenvalues
-    of the whitened covariances. Its variance is at most the largest eigenvalue of their covariance.
+    The matrices with the largest errors may be left out of a bound: they count as misses, and the
+    others then have to miss less often.
     """
-    matrices, calibration = matrices_for(release, asked), release.calibration
-    n = calibration.problem.n
-    solved = np.linalg.inv(matrices.curvature)
-    sampling = solved @ matrices.scores @ solved / n
-    added = np.broadcast_to(np.diag(calibration.noise.variances), solved.shape)
-    if calibration.placement == "objective":
-        added = solved @ added @ solved / n**2
-    total = sampling + added + np.diag(calibration.shield.variances)
-    values, vectors = np.linalg.eigh(total.mean(axis=0))
-    root = np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    errors, noise = errors_by_matrices(release, asked), release.calibration.noise
+    miss, k = 1 - asked.level, len(errors.total)
+    squares = np.diagonal(errors.total, axis1=1, axis2=2)
+    usual = np.maximum(np.median(squares, axis=0), _TINY)  # large errors hardly move medians
+    order = np.argsort((squares / usual).sum(axis=1))
+    squared = _squared_reach(errors, order, noise, miss)
+    for out in sorted({int(share * miss * k) for share in _LEFT_OUT} - {0}):
+        left = _squared_reach(errors, order[: k - out], noise, (miss * k - out) / (k - out))
+        if (np.diag(left) / usual).sum() >= (np.diag(squared) / usual).sum():
+            break
+        squared = left
+    roots, reaches = (_root(errors.total.mean(axis=0)),), (_root(squared),)
+    return RowErrors(errors.estimate, roots, reaches, asked.level, asked.mode, asked.target)
+
+
+def _squared_reach(
+    errors: MatrixErrors, kept: IntArray, noise: NoiseLaw, miss: float
+) -> FloatArray:
+    """Return a matrix M: an error ``a.e`` exceeds ``sqrt(a' M a)`` with probability `miss` at most.
+
+    For one of the equally likely matrices, let r be the mean square of ``a.e`` over the mean of
+    that over all matrices. The mean of r is 1, and r lies between the extreme eigenvalues of the
+    whitened mean products. Its variance is at most the largest eigenvalue of their covariance.
+    Shares of r are noise and squared bias; each is at most that of the worst combination.
+    """
+    total, mean = errors.total[kept], errors.total[kept].mean(axis=0)
     ratios, spread = np.ones(1), 0.0
-    if len(total) > 1:
-        white = vectors / np.sqrt(values)
-        relative = white.T @ total @ white
-        ends = np.linalg.eigvalsh(relative)
-        ratios = np.unique([1.0, *np.geomspace(max(ends.min(), _TINY), ends.max(), _RATIOS)])
-        moments = np.atleast_2d(np.cov(vector_of(relative).T, bias=True))
-        spread = float(np.linalg.eigvalsh(moments)[-1])
-    portion = 0.0  # the largest share of the noise in the variance of any combination
-    if added.any():
-        lower = np.linalg.cholesky(total)
-        half = np.linalg.solve(lower, added)
-        shares = np.linalg.eigvalsh(np.linalg.solve(lower, np.swapaxes(half, 1, 2)))
-        portion = min(1.0, float(shares.max()))
+    try:
+        if len(total) > 1:
+            white = np.linalg.inv(np.linalg.cholesky(mean))
+            relative = white @ total @ white.T
+            ends = np.linalg.eigvalsh(relative)
+            ratios = np.unique([1.0, *np.geomspace(max(ends.min(), _TINY), ends.max(), _RATIOS)])
+            moments = np.atleast_2d(np.cov(vector_of(relative).T, bias=True))
+            spread = float(np.linalg.eigvalsh(moments)[-1])
+        shares = _largest_shares(total, errors.noise[kept], errors.left[kept])
+    except np.linalg.LinAlgError:  # matrices that are nearly singular, whose errors have no limit
+        return np.asarray(mean / miss)  # Chebyshev's inequality
     # noise that is not a mixture of normal laws is treated as a Laplace number, which has the
     # heaviest tails that a log-concave law can have
-    mixed = mixture_of(calibration.noise) or mixture_of(SphericalLaplace(1, 1.0))
+    mixed = mixture_of(noise) or mixture_of(SphericalLaplace(1, 1.0))
     assert mixed is not None
     nodes, weight = mixed
-    mean = float(weight @ nodes)
-    relative = nodes / mean if mean > 0 else np.ones(1)
-    parts = portion * _PORTIONS[:, None, None]
-    variances = ratios[:, None] * (1 - parts + parts * relative)
-    factor = _factor(np.sqrt(variances), weight, ratios, spread, 1 - asked.level)
-    return RowErrors((root,), factor, asked.level, asked.mode)
+    size = float(weight @ nodes)
+    heavier = nodes / size if size > 0 else np.ones(1)
+    parts = np.array([(p, b) for p in _PORTIONS * shares[0] for b in _BIASES * shares[1]])
+    of_noise, of_bias = parts[parts.sum(axis=1) <= 1].T[:, :, None, None]
+    variances = ratios[:, None] * np.maximum(1 - of_bias - of_noise + of_noise * heavier, _TINY)
+    centre, sd = np.sqrt(ratios[:, None] * of_bias), np.sqrt(variances)
+    return np.asarray(_factor(centre, sd, weight, ratios, spread, miss) ** 2 * mean)
+
+
+def _largest_shares(total: FloatArray, noise: FloatArray, bias: FloatArray) -> tuple[float, float]:
+    """The largest shares that noise ``(k, d, d)`` and bias ``(k, d)`` have for any combination."""
+    if not noise.any():  # without noise nothing is unknown, and the total may be singular
+        return 0.0, 0.0
+    lower = np.linalg.cholesky(total)
+    half = np.linalg.solve(lower, noise)
+    shares = np.linalg.eigvalsh(np.linalg.solve(lower, np.swapaxes(half, 1, 2)))
+    squares = (np.linalg.solve(lower, bias[:, :, None]) ** 2).sum(axis=1)
+    return min(1.0, float(shares.max())), min(1.0, float(squares.max()))
 
 
 def _factor(
-    sd: FloatArray, weight: FloatArray, ratios: FloatArray, spread: float, miss: float
+    centre: FloatArray,
+    sd: FloatArray,
+    weight: FloatArray,
+    ratios: FloatArray,
+    spread: float,
+    miss: float,
 ) -> float:
     """Return the number of standard errors that an error exceeds with probability `miss`.
 
     It holds for the worst law of r. `sd` ``(u, c, j)`` has the standard deviations of the mixed
-    normal laws, for each portion of noise and each ratio r.
+    normal laws, and `centre` ``(u, c, 1)`` their means, for each pair of shares and each ratio r.
     """
 
     def misses(size: float) -> float:
-        chance = (2 * scipy.special.ndtr(-size / sd) @ weight).max(axis=0)
+        beyond = scipy.special.ndtr((centre - size) / sd) + scipy.special.ndtr(
+            -(centre + size) / sd
+        )
+        chance = (beyond @ weight).max(axis=0)
         if spread == 0:
             return float(chance[ratios == 1.0][0])
         worst = scipy.optimize.linprog(
@@ -192,13 +249,11 @@ def _worst(evidence: NoisyMoments, asked: Question) -> RowErrors:
         form = form + noise / n**2
     else:
         fixed = fixed + noise
-    roots = []
-    for reference in (np.eye(len(form)), floored(evidence.curvature, evidence.floor)):
-        bound = bounding_form(form, evidence, limits, reference)
-        values, vectors = np.linalg.eigh(bound + fixed)
-        roots.append(np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))))
+    references = (np.eye(len(form)), floored(evidence.curvature, evidence.floor))
+    roots = tuple(_root(bounding_form(form, evidence, limits, ref) + fixed) for ref in references)
     factor = WorstErrors(evidence, 1 - _PORTIONS, _PORTIONS).half_width((1 - SHARE) * miss).max()
-    return RowErrors(tuple(roots), float(factor), asked.level, asked.mode)
+    reaches = tuple(factor * root for root in roots)
+    return RowErrors(evidence.w, roots, reaches, asked.level, asked.mode, asked.target)
 
 
 def bounding_form(

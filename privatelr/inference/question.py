@@ -13,6 +13,7 @@ from privatelr.errors import ArgumentError, GuaranteeError, require_choice, requ
 from privatelr.inference.error_distribution import Matrices
 from privatelr.inference.noisy_moments import (
     MODES,
+    TARGETS,
     evidence_of,
     is_exact,
     plausible,
@@ -23,11 +24,9 @@ from privatelr.mechanisms import Release
 
 STANDARD_LEVEL = 0.95
 BOOTSTRAP = "bootstrap"
-TARGETS, METHODS = ("penalised", "unpenalised"), ("sandwich", "wkl", BOOTSTRAP)
+METHODS = ("sandwich", "wkl", BOOTSTRAP)
 _OLDER = {"regularised": "penalised", "unregularised": "unpenalised"}
 """Spellings of earlier versions, which are still accepted."""
-LARGEST_BIAS = 0.25
-"""Largest relative bias of the penalty that one step can remove (inference.md 3.4)."""
 
 
 def read_level(level: Any, argument: str = "level") -> float:
@@ -46,8 +45,9 @@ class Question:
         Level of confidence.
     mode : {None, "posterior", "conservative", "plug-in"}
         How the noise in the matrices is taken into account; `quality` chooses the default.
-    target : {"penalised", "unpenalised"}
-        The minimiser of the expected objective, or of the expected loss without its penalty.
+    target : {"penalised", "unpenalised", None}
+        The minimiser of the expected objective, or of the expected loss without its penalty. None
+        is the one that `quality` chooses, which is the default of the tables of a fit.
     method : {"sandwich", "wkl", "bootstrap"}
         ``"wkl"`` is the method of Wang, Kifer and Lee (2019): it uses the released matrices, with
         eigenvalues below lambda raised to lambda in both.
@@ -64,15 +64,22 @@ class Question:
 
     level: float = STANDARD_LEVEL
     mode: Any = None
-    target: str = "penalised"
+    target: Any = "penalised"
     method: str = "sandwich"
     simultaneous: bool = False
     covariates: Any = None
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether a fit without inference has the answer: its estimates, as they were released."""
+        is_released = self.target in (None, "penalised")
+        return is_released and replace(self, target=None) == replace(USUAL, level=self.level)
+
     def __post_init__(self) -> None:
         given = self.target
         target = _OLDER.get(given, given) if isinstance(given, str) else given
-        require_choice(ArgumentError, "target", target, TARGETS)
+        if target is not None:
+            require_choice(ArgumentError, "target", target, TARGETS)
         require_choice(ArgumentError, "method", self.method, METHODS)
         if not isinstance(self.simultaneous, bool | np.bool_):
             raise ArgumentError(
@@ -111,7 +118,8 @@ class Question:
             )
 
 
-USUAL = Question()
+PENALISED, USUAL = Question(), Question(target=None)
+"""What functions of a release answer by default, and what the tables of a fit do."""
 
 
 def level_of(alpha: Any) -> float:
@@ -122,34 +130,33 @@ def level_of(alpha: Any) -> float:
 
 
 def answerable(release: Release, asked: Question) -> Question:
-    """Return the question with its default mode replaced by the one for this release.
+    """Return the question with its default mode and target replaced by those for this release.
 
     Raises
     ------
     GuaranteeError
         If inference was not requested, or what was released cannot carry the target.
     """
-    known, mode = quality(release), asked.mode
+    known = quality(release)
+    own = known.target if asked.method != "wkl" and asked.mode != "conservative" else "penalised"
+    target = asked.target or own
+    mode = asked.mode or known.mode_for(target)
     if asked.method == "wkl" or is_exact(evidence_of(release)):
         mode = "plug-in"
-    mode = mode or known.mode
-    if asked.target == "unpenalised" and mode == "conservative":
+    if target == "unpenalised" and mode == "conservative":
         raise GuaranteeError(
-            "target='unpenalised': the noise in the information matrix is "
-            f"{known.noise_to_signal:.2g} times its smallest eigenvalue, so that without the "
-            "penalty no limit holds for every dataset; take target='penalised', or more "
-            "records, more epsilon or fewer columns."
+            "target='unpenalised': without the penalty no limit holds for every dataset, which is "
+            "what mode='conservative' is for; take mode='posterior', or target='penalised'."
         )
-    if asked.target == "unpenalised" and not known.relative_bias <= LARGEST_BIAS:
+    if target == "unpenalised" and not known.corrects_bias:
         bias = known.relative_bias
         size = f"{bias:.0%}" if bias <= 1 else "more than all of them"
-        size = "an unknown size" if math.isinf(bias) else size
+        size = size if math.isfinite(bias) else "an unknown size"
         raise GuaranteeError(
-            f"target='unpenalised': the penalty shrinks the coefficients by {size}, and one "
-            f"step corrects at most {LARGEST_BIAS:.0%}; take target='penalised', or fit with a "
-            "smaller lambda_."
+            f"target='unpenalised': the penalty shrinks the coefficients by {size}, which one "
+            "step does not correct; take target='penalised', or fit with a smaller lambda_."
         )
-    return replace(asked, mode=mode)
+    return replace(asked, mode=mode, target=target)
 
 
 def matrices_for(release: Release, asked: Question) -> Matrices:

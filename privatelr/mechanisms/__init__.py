@@ -22,6 +22,8 @@ from privatelr.mechanisms.registry import (
     draw_all,
     find_mechanism,
     mechanism_of,
+    promises_for,
+    relative_noise,
     release_all,
 )
 from privatelr.mechanisms.request import (

@@ -15,7 +15,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.numerics import Objective, value_and_gradient
-from privatelr.numerics.rows import gram, row_products
+from privatelr.numerics.rows import bends_of, gram, row_products, row_squares, weights_of
 from privatelr.numerics.solve import Solver, certificate, certified_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
@@ -31,6 +31,8 @@ else:
 
 _ROUNDED_UP = 1 + 1e-6
 """Factor that covers the relative rounding error in the length of any vector in memory."""
+_SMALLEST = 1e-300
+"""A squared length that is divided by is replaced by this if it is smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -309,14 +311,24 @@ def release_moments(
 
 
 def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) -> FloatArray:
-    """Return ``(svec H, eta svec S)`` of the rows without noise; it is private."""
-    loss = calibration.problem.loss
+    """Return ``(svec H, eta svec S)`` of the rows without noise; it is private.
+
+    Where the calibration has a typical length, a record whose trace would exceed that of
+    ``calibration.traces`` has its weight reduced to it.
+    """
+    loss, limits = calibration.problem.loss, calibration.traces
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         # each margin is computed by itself, so that no record changes the part of another one
         margin = y * row_products(x, coef)
-        used = y * y
-        return gram(x, loss.curvature(margin) * used), gram(x, loss.slope(margin) ** 2 * used)
+        used = bends_of(y)
+        weights = [loss.curvature(margin) * used, loss.slope(margin) ** 2 * used * weights_of(y)]
+        if calibration.typical is not None:
+            squares = np.maximum(row_squares(x), _SMALLEST)
+            weights = [
+                np.minimum(w, most / squares) for w, most in zip(weights, limits, strict=True)
+            ]
+        return gram(x, weights[0]), gram(x, weights[1])
 
     curvature, scores = rows.fold(kernel)
     weighted = [vector_of(curvature), calibration.balance * vector_of(scores)]

@@ -11,6 +11,7 @@ composition).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -39,7 +40,7 @@ from privatelr.mechanisms.perturbation import (
     release_plain,
 )
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import Request, divide, require_usual
+from privatelr.mechanisms.request import SMALLEST_EPSILON, Request, divide, require_usual
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import (
     ZCDP,
@@ -49,9 +50,13 @@ from privatelr.privacy import (
     NonPrivate,
     Promise,
     PureDP,
+    pure_within,
 )
 from privatelr.privacy.noise import Randomness, mean_square
-from privatelr.types import Placement, Rows
+from privatelr.types import FACTOR_SCALE, Placement, Rows
+
+_SMALLEST = 1e-12
+"""A second moment of a column is at least this where one divides by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +137,21 @@ class StagedCalibration:
         parts = [stage.proven for stage in self.stages]
         if isinstance(self.target, ApproxDP) and all(isinstance(part, PureDP) for part in parts):
             return PureDP(self.target.epsilon, self.target.neighbours)
+        if isinstance(self.target, ZCDP) and all(
+            isinstance(stage.target, PureDP) for stage in self.stages
+        ):
+            return PureDP(pure_within(self.target.rho), self.target.neighbours)
         return self.target
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events that a ledger composes for all stages."""
+        """The events that a ledger composes for all stages; none for a rho that is charged itself.
+
+        Pure stages that imply a rho together are divided by epsilon, so that what a ledger makes of
+        each by itself is too little.
+        """
+        if isinstance(self.target, ZCDP) and isinstance(self.proven, PureDP):
+            return ()
         return tuple(event for stage in self.stages for event in stage.events)
 
     def __str__(self) -> str:
@@ -164,7 +179,8 @@ def calibrate_all(
                 first = calibrate_scale(scale, cast("Promise", parts["scale"]))
             if "inference" in parts:
                 beside = GAUSSIAN if meant else request.kinds  # it shares a delta
-                last = calibrate_moments(coefficients.problem, parts["inference"], beside)
+                usual = None if first is None else first.typical
+                last = calibrate_moments(coefficients.problem, parts["inference"], beside, usual)
         except GuaranteeError as error:
             refusal = error
         else:
@@ -181,6 +197,46 @@ def _noise(plan: StagedCalibration) -> float:
     found = plan.coefficients
     slope = 1.0 if found.placement == "objective" else found.problem.penalty
     return slope * slope * mean_square(found.noise)
+
+
+def promises_for(request: Request) -> tuple[Guarantee, ...]:
+    """The target, and a pure guarantee that implies it: factors have less noise under it.
+
+    The matrices of inference have more, so that beside them it is not tried.
+    """
+    target = request.target
+    if request.kinds or request.buys_intervals:
+        return (target,)
+    match target:
+        case ApproxDP(epsilon=epsilon) if epsilon >= SMALLEST_EPSILON:
+            return target, PureDP(epsilon, target.neighbours)
+        case ZCDP(rho=rho) if pure_within(rho) >= SMALLEST_EPSILON:
+            return target, PureDP(pure_within(rho), target.neighbours)
+    return (target,)
+
+
+def relative_noise(plan: StagedCalibration) -> float:
+    """Return the noise of the coefficients of standardised columns, for the spread of these.
+
+    It adds up the variances of a tilt over the second moments that the map gives to columns:
+    together 1, or 1 for a number under pure epsilon, where other columns have their factor. Noise
+    on the minimiser counts by the margins of such rows. The intercept is left out.
+    """
+    scale, noise = plan.scale, plan.coefficients.noise
+    assert scale is not None
+    facts = scale.facts
+    if scale.of_numbers:
+        moments = [
+            1.0 if group.kind == "number" else (FACTOR_SCALE * group.radius) ** 2 / (group.size + 1)
+            for group in facts.groups
+            for _ in range(group.size)
+        ]
+    else:
+        moments = [1.0 / facts.p] * facts.p
+    variances = noise.variances.tolist()[-facts.p :]  # that of the intercept is no slope's
+    spread = [max(moment, _SMALLEST) for moment in moments]
+    carried = spread if plan.coefficients.placement == "output" else [1 / each for each in spread]
+    return math.fsum(v * by for v, by in zip(variances, carried, strict=True))
 
 
 def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:

@@ -269,8 +269,12 @@ class Request:
     @property
     def pays_for_scale(self) -> bool:
         """Whether the scale of the columns has a share of the price of its own."""
-        named = () if self.spend == "inference" else self.spend
-        return self.target.is_private and "scale" in dict(named)
+        return self.target.is_private and self.spend != "inference" and "scale" in dict(self.spend)
+
+    @property
+    def buys_intervals(self) -> bool:
+        """Whether the matrices of inference have a share of the price."""
+        return self.spend == "inference" or "inference" in dict(self.spend)
 
     @property
     def may_scale(self) -> bool:

@@ -7,7 +7,9 @@ empty, and vectors in a solver are shorter without them.
     J(w) = (1/n) sum_i loss(y_i x_i.w) + (lambda/2) |w|^2 + tilt.w
 
 with x of shape ``(n, d)``, y in {-1, +1} (0 for unusable rows, which have x = 0), and w and
-tilt of shape ``(d,)``. Every solver and every caller uses this one normalisation.
+tilt of shape ``(d,)``. Every solver and every caller uses this one normalisation. A label whose
+size is above 1 is that of a record with a weight (`privatelr.numerics.rows.row_bounds`), which
+has the term ``loss(y_i x_i.w) / y_i**2``.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from scipy import sparse
 
 from privatelr.numerics.losses import Loss
 from privatelr.numerics.rows.products import margins, rough_gram, weighted_sum
+from privatelr.numerics.rows.row_bounds import bends_of, weights_of
 from privatelr.numerics.rows.sparse_rows import SparseRows
 from privatelr.types import FloatArray, IntArray, Rows
 
@@ -43,8 +46,9 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
     loss = objective.loss
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
-        margin = y * margins(x, w)
-        return float(loss.value(margin).sum()), weighted_sum(loss.slope(margin) * y, x)
+        margin, weight = y * margins(x, w), weights_of(y)
+        lost = float((loss.value(margin) * weight).sum())
+        return lost, weighted_sum(loss.slope(margin) * (y * weight), x)
 
     total, slopes = objective.rows.fold(kernel)
     n, lambda_, tilt = objective.rows.n, objective.lambda_, objective.tilt
@@ -63,7 +67,7 @@ def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
         margin = margins(x, w)
         margin *= y
         slope = loss.slope(margin)
-        slope *= y
+        slope *= y * weights_of(y)
         return (weighted_sum(slope, x),)
 
     (slopes,) = objective.rows.fold(kernel)
@@ -85,7 +89,7 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
     curvature = curvature_within(objective.loss, reach)
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
-        return (rough_gram(x, curvature(y * margins(x, w)) * y * y),)
+        return (rough_gram(x, curvature(y * margins(x, w)) * bends_of(y)),)
 
     (total,) = objective.rows.fold(kernel)
     matrix = np.asarray(total / objective.rows.n)
@@ -104,7 +108,7 @@ def mean_change(objective: Objective, step: FloatArray) -> float:
     """Mean size of the change of a margin when w moves by `step`, in one pass over the rows."""
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[float]:
-        return (float(np.abs(margins(x, step)).sum()),)
+        return (float(np.abs(y * margins(x, step)).sum()),)
 
     (total,) = objective.rows.fold(kernel)
     return float(total / objective.rows.n)

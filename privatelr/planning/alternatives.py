@@ -13,12 +13,22 @@ from privatelr import privacy
 from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import USUAL_DELTA, Request, read_spend, shares_of
-from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, intervals, simulate
+from privatelr.planning.forecast import (
+    FEWEST_DRAWS,
+    NEARLY_ALL,
+    TYPICAL,
+    Simulator,
+    errors,
+    intervals,
+    simulate,
+)
 from privatelr.planning.study import Study, rows_of
 from privatelr.types import FloatArray, Placement
 
 _SHARES = (0.5, 0.65, 0.8)
 """Alternatives give the coefficients these shares of the guarantee."""
+PESSIMISTIC = "pessimistic guesses"
+"""The title of the plan itself under these, with what nearly all studies reach."""
 _SAME = 1e-3
 """Two numbers with at most this relative difference count as equal."""
 
@@ -76,7 +86,7 @@ class _Outcome:
 
 @lru_cache(maxsize=16)
 def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
-    """The plan itself, and all alternatives with a proven guarantee."""
+    """The plan itself, under pessimistic guesses, too, and alternatives with a proven guarantee."""
     found = []
     chosen = _outcome(study)
     lambda_ = chosen.sim.problem.lambda_
@@ -84,7 +94,8 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
         try:
             # a lambda means the same on the same rows only
             like = None if varied.request.target.is_private else chosen.sim.spec
-            outcome = chosen if varied is study else _outcome(varied, like)
+            share = NEARLY_ALL if title == PESSIMISTIC else TYPICAL
+            outcome = chosen if varied is study else _outcome(varied, like, share)
         except GuaranteeError:  # no guarantee is proven for it, or no noise is large enough
             continue
         calibration = outcome.sim.stages.coefficients
@@ -108,13 +119,14 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
     return tuple(found)
 
 
-def _outcome(study: Study, like: DesignSpec | None = None) -> _Outcome:
+def _outcome(study: Study, like: DesignSpec | None = None, share: float = TYPICAL) -> _Outcome:
     rows, sim = rows_of(study, None), simulate(study, like)
-    found = errors(sim, FEWEST_DRAWS)  # few draws are enough for ratios under the same draws
-    width, mode = np.full(len(rows), math.nan), ""
+    width, mode, target = np.full(len(rows), math.nan), "", "penalised"
     if sim.stages.moments is not None:
-        inferred = intervals(sim, rows)
+        inferred = intervals(sim, rows, share=share)
         width, mode = inferred.width, inferred.mode if sim.stages.moments.grid else "exact"
+        target = inferred.target
+    found = errors(sim, FEWEST_DRAWS, target)  # few are enough for ratios under the same draws
     return _Outcome(sim, found.privacy_sd[rows], found.kept[rows], width, mode)
 
 
@@ -133,6 +145,8 @@ def share_of_coefficients(study: Study, sim: Simulator) -> float:
 def _variations(study: Study, sim: Simulator) -> Iterator[tuple[str, Study]]:
     """The plan, and studies that differ from it in one argument, or in guarantee and placement."""
     yield "this plan", study
+    if study.worse is not None:
+        yield PESSIMISTIC, replace(study, population=study.worse)
     if not study.request.target.is_private:
         return
     for title, request in _requests(study, sim):

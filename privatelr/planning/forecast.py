@@ -2,7 +2,7 @@
 
 The coefficients depend on a tilt linearly only if it is small, so many tilts are drawn from their
 exact law, and the minimiser is computed under each. Widths are those of the intervals of a few
-simulated releases. All draws use a public seed.
+simulated releases, from records that are drawn for each. All draws use a public seed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privatelr import inference, mechanisms
-from privatelr.audit.density.exact import hessian, minimisers
+from privatelr.audit.density.exact import hessian, matrix_weights, minimisers
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, standardise
 from privatelr.fitting import standardised
-from privatelr.inference import PUBLIC_SEED, Mode
+from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.mechanisms.calibration import ScaleCalibration
 from privatelr.planning.study import Study
 from privatelr.privacy.noise import NoiseLaw, draw_many
@@ -31,10 +31,14 @@ _FEWEST_SCALES, _MOST_SCALES = 8, 24
 """Between so many releases of the scale of the columns are simulated."""
 _PAIRS = 40
 """This number of pairs of releases with opposite noise is simulated."""
-_LIKELY = 0.5
-"""Intervals are likely not to be conservative if this share of the releases has no such ones."""
+ASKED = Question()
+"""What the intervals of a fit answer by default; a release decides on their mode and target."""
+TYPICAL, NEARLY_ALL = 0.5, 0.9
+"""Shares of studies: half of them, for what is typical, and those that a pessimist counts on."""
 _SMALLEST = 1e-300
 """In a ratio or a logarithm, this replaces a standard deviation of 0."""
+_FLAT = 1e-12
+"""Share of the trace of the curvature below which a direction counts as flat."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +72,12 @@ class Intervals:
     Attributes
     ----------
     width : ndarray of shape (m,)
-        The typical length in the user's units.
-    mode : str
-        The most likely mode of the intervals.
+        The length in the user's units that a share of the studies reach, half unless told
+        otherwise.
+    widest : float
+        The length that so many studies reach in all their intervals.
+    mode, target : str
+        Those of the intervals with these lengths.
     sturdy : float
         The share of simulated releases whose intervals are not conservative.
     noise_to_signal : float
@@ -78,7 +85,9 @@ class Intervals:
     """
 
     width: FloatArray
+    widest: float
     mode: Mode
+    target: str
     sturdy: float
     noise_to_signal: float
 
@@ -120,7 +129,7 @@ class Simulator:
 def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
     """Calibrate a study as a fit would, and compute its minimiser without noise.
 
-    Rows are standardised by moments without noise, which a fit releases only where it is small.
+    Rows are standardised by moments without noise; `scale_sd` is what the noise on them adds.
 
     Parameters
     ----------
@@ -139,12 +148,13 @@ def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
     return Simulator(study, spec, stages, data, spec.user_rows(), centre[0], curvature)
 
 
-def errors(sim: Simulator, draws: int = MOST_DRAWS) -> Errors:
-    """The two parts of each standard error, and the share of effects that remains.
+def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -> Errors:
+    """The two parts of each standard error of a target, and the share of effects that remains.
 
     The argument `draws` is that of `privacy_sd`.
     """
     problem = sim.problem
+    sim = replace(sim, units=sim.units @ _step(sim.curvature, problem.lambda_, target).T)
     solved = _solved(sim)
     scores = _scores(sim, sim.centre[None])[0]
     scores -= problem.lambda_**2 * np.outer(sim.centre, sim.centre)
@@ -188,8 +198,8 @@ def _standardised_by(
 def kept_by_penalty(sim: Simulator) -> FloatArray:
     """The share ``(d,)`` of a small effect that remains under the penalty.
 
-    Effects w become ``H^-1 (H - lambda) w``, in scaled units, in which a column counts from the
-    middle of its bounds.
+    Effects w become ``H^-1 (H - lambda) w``, in the units of the design, in which a column counts
+    from the middle of its bounds, or from its mean if that is released.
     """
     return np.asarray(1 - sim.problem.lambda_ * np.diag(np.linalg.inv(sim.curvature)))
 
@@ -226,15 +236,15 @@ def _solved(sim: Simulator) -> FloatArray:
 
 
 def intervals(
-    sim: Simulator, rows: Sequence[int], each: int = 1, sure: float = _LIKELY
+    sim: Simulator, rows: Sequence[int], each: int = 1, share: float = TYPICAL
 ) -> Intervals:
-    """The expected intervals of some coefficients, by simulated releases.
+    """The lengths that a share of the studies reach, by simulated releases.
 
-    Many releases show which mode is likely. Intervals are computed for a few of the releases with
-    that mode, those whose ratio of noise to signal is nearest to the median. Intervals that are not
-    conservative are nearly proportional to standard errors that ignore the noise in the matrices.
-    These are cheap, and are computed for all releases, so that only the ratio of the two is taken
-    from the few.
+    Conservative intervals count as longer than others, so that the share decides of which kind the
+    longest of these lengths is. Intervals of that kind are computed for a few of the releases,
+    those whose ratio of noise to signal is about as rare. Intervals that are not conservative are
+    nearly proportional to standard errors that ignore the noise in the matrices. These are cheap,
+    and are computed for all releases, so that only the ratio of the two is taken from the few.
 
     Parameters
     ----------
@@ -242,54 +252,83 @@ def intervals(
         Positions of the coefficients.
     each
         Number of releases whose intervals are computed.
-    sure
-        If at least this share of the releases has no conservative intervals, these are unlikely.
     """
     releases, contrasts = _releases(sim), sim.units[list(rows)]
-    known = [inference.quality(release) for release in releases]
-    logs = np.log(np.maximum([one.noise_to_signal for one in known], _SMALLEST))
-    middle = float(np.median(logs))
-    share = float(np.mean([not one.is_fragile for one in known]))
-    likely = share >= sure
-    having = [at for at, one in enumerate(known) if one.is_fragile != likely]
-    typical = sorted(having, key=lambda at: abs(logs[at] - middle))[:each]
-    found = [inference.infer(releases[at], contrasts) for at in typical]
+    asked = [inference.answerable(release, ASKED) for release in releases]
+    ratios = [inference.quality(release).noise_to_signal for release in releases]
+    logs = np.log(np.maximum(ratios, _SMALLEST))
+    sturdy = np.array([one.mode != "conservative" for one in asked])
+    short, likely = float(sturdy.mean()), float(sturdy.mean()) >= share
+    having = np.flatnonzero(sturdy == likely)
+    rank = share / short if likely else (share - short) / (1 - short)
+    typical = having[np.argsort(np.abs(logs[having] - np.quantile(logs[having], rank)))[:each]]
+    found = [inference.infer(releases[at], contrasts, asked[at]) for at in typical]
     lengths = [np.log(np.maximum(one.upper - one.lower, _SMALLEST)) for one in found]
-    width = np.mean(lengths, axis=0)
+    logs_of_width = np.mean(lengths, axis=0)[None]
     if likely:
-        short = _log_plug_in(releases, contrasts)
-        width += np.median(short[having], axis=0) - np.mean(short[typical], axis=0)
-    return Intervals(np.exp(width), known[typical[0]].mode, share, math.exp(middle))
+        plain = np.array([_log_plug_in(releases[at], contrasts, asked[at].target) for at in having])
+        place = {at: k for k, at in enumerate(having)}
+        logs_of_width = logs_of_width + plain - plain[[place[at] for at in typical]].mean(axis=0)
+    return Intervals(
+        width=np.exp(np.quantile(logs_of_width, rank, axis=0)),
+        widest=math.exp(np.quantile(logs_of_width.max(axis=1), rank)),
+        mode=asked[typical[0]].mode,
+        target=found[0].target,
+        sturdy=short,
+        noise_to_signal=math.exp(np.median(logs)),
+    )
 
 
 def nonconservative_share(sim: Simulator) -> float:
     """The share of simulated releases whose intervals are not conservative."""
-    return float(np.mean([not inference.quality(release).is_fragile for release in _releases(sim)]))
+    modes = [inference.answerable(release, ASKED).mode for release in _releases(sim)]
+    return float(np.mean([mode != "conservative" for mode in modes]))
 
 
-def _log_plug_in(releases: Sequence[mechanisms.Release], contrasts: FloatArray) -> FloatArray:
-    """Log standard errors ``(k, m)`` that ignore the noise in the released matrices."""
-    one, *_ = evidence = [inference.evidence_of(release) for release in releases]
-    found = [inference.plug_in(moments) for moments in evidence]
-    curvature = np.concatenate([matrices.curvature for matrices in found])
-    solved = inference.solved_for(curvature, contrasts)
-    scores = np.concatenate([matrices.scores for matrices in found])
-    sampling = np.einsum("kdm,kde,kem->km", solved, scores, solved) / one.problem.n
-    carried = inference.carriers(one, solved, contrasts)
-    privacy = np.einsum("kdm,d->km", carried**2, one.calibration.noise.variances)
+def _log_plug_in(release: mechanisms.Release, contrasts: FloatArray, target: str) -> FloatArray:
+    """Log standard errors ``(m,)`` that ignore the noise in the released matrices."""
+    evidence = inference.evidence_of(release)
+    found = inference.plug_in(evidence)
+    step = _step(found.curvature[0], evidence.floor, target)
+    rows = contrasts @ step.T
+    solved = np.linalg.solve(found.curvature[0], rows.T)
+    sampling = np.einsum("dm,de,em->m", solved, found.scores[0], solved) / evidence.problem.n
+    carried = inference.carriers(evidence, solved[None], rows)[0]
+    privacy = np.einsum("dm,d->m", carried**2, evidence.calibration.noise.variances)
     return np.asarray(np.log(np.maximum(sampling + privacy, _SMALLEST)) / 2)
 
 
+def _step(curvature: FloatArray, lambda_: float, target: str) -> FloatArray:
+    """``H H0^-1`` with ``H0 = H - lambda``: errors of the target from those of the minimiser.
+
+    It is the identity for the penalised target (inference.md 3.4).
+    """
+    identity = np.eye(len(curvature))
+    if target != "unpenalised":
+        return identity
+    least = _FLAT * float(np.trace(curvature))
+    bare = inference.floored(curvature - lambda_ * identity, least)
+    return np.asarray(curvature @ np.linalg.inv(bare))
+
+
 def _releases(sim: Simulator) -> list[mechanisms.Release]:
-    """Simulated releases, in pairs with opposite noise."""
+    """Simulated releases, in pairs with opposite noise and samples with opposite errors."""
     calibration, moments = sim.stages.coefficients, sim.stages.moments
     assert moments is not None
-    problem, rng = sim.problem, np.random.default_rng(PUBLIC_SEED)
+    problem, rows, rng = sim.problem, sim.data.rows, np.random.default_rng(PUBLIC_SEED)
     noise, is_tilt = _opposite(calibration.noise, rng), calibration.placement == "objective"
-    w = minimisers(sim.data, problem, noise) if is_tilt else sim.centre + noise
-    bare = hessian(sim.data, problem, w) / problem.n - problem.lambda_ * np.eye(problem.d)
-    scores = moments.balance * mechanisms.vector_of(_scores(sim, w))
-    values = np.hstack([mechanisms.vector_of(bare), scores]) + _opposite(moments.noise, rng)
+    shares = sim.data.counts / sim.data.counts.sum()
+    off = rng.multinomial(problem.n, shares, _PAIRS) - sim.data.counts
+    off = np.concatenate([off, -off])
+    # the sample moves the minimiser as a tilt by its gradient would, up to its share in H
+    slopes = problem.loss.slope(rows @ sim.centre)
+    sampled = (off * slopes) @ rows
+    w = minimisers(sim.data, problem, sampled + noise if is_tilt else sampled)
+    w = w if is_tilt else w + noise
+    squares = mechanisms.vector_of(rows[:, :, None] * rows[:, None, :])
+    weights = matrix_weights(moments, w @ rows.T, (rows**2).sum(axis=1))
+    values = np.hstack([(part * (sim.data.counts + off)) @ squares for part in weights]) / problem.n
+    values += _opposite(moments.noise, rng)
     noisy = [mechanisms.Moments(value, moments) for value in values]
     return [
         mechanisms.Release(coef, sim.stages.target, calibration, moments=one)
@@ -305,6 +344,7 @@ def _opposite(law: NoiseLaw, rng: np.random.Generator) -> FloatArray:
 
 def _scores(sim: Simulator, w: FloatArray) -> FloatArray:
     """The means ``(k, d, d)`` of ``l'^2 x x'`` at coefficients ``(k, d)``."""
-    rows = sim.data.rows
-    weight = sim.problem.loss.slope(w @ rows.T) ** 2 * (sim.data.counts / sim.problem.n)
+    rows, sizes = sim.data.rows, sim.data.sizes
+    slopes = sim.problem.loss.slope(sizes * (w @ rows.T)) / sizes
+    weight = slopes**2 * (sim.data.counts / sim.problem.n)
     return np.stack([(rows * share[:, None]).T @ rows for share in weight])

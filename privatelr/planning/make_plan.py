@@ -18,8 +18,14 @@ from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_recor
 from privatelr.model import perturbation
 from privatelr.numerics import LOSSES, find_hinge, find_loss
 from privatelr.planning import forecast
+from privatelr.planning.made_up_records import (
+    assumptions_of,
+    pessimistic,
+    population_of,
+    read_guesses,
+)
 from privatelr.planning.needed_records import EACH, LARGEST_N
-from privatelr.planning.study import Study, assumptions_of, population_of, read_guesses
+from privatelr.planning.study import Study
 from privatelr.planning.study_plan import StudyPlan
 from privatelr.privacy import Guarantee
 from privatelr.sources import Batch, BoundsLike, LevelsLike, Schema, as_batch, declare_schema
@@ -121,9 +127,10 @@ def plan(
     h: float | None = None,
     analysis: str | None = None,
     on_small_lambda: str = "increase",
-    balance: float = 0.5,
-    spread: float = 0.4,
+    balance: float = 0.3,
+    spread: float | Mapping[str, float] | None = None,
     c_index: float = 0.75,
+    correlation: float = 0.5,
     pilot: Any = None,
 ) -> StudyPlan:
     """Forecast the noise, standard errors and interval widths of a private fit before it is made.
@@ -154,13 +161,17 @@ def plan(
         Width of the bend of the hinge, as for `dpsvm`; by default 0.5.
     balance : float
         A guess of the share of the positive class.
-    spread : float
+    spread : float or mapping from column to float, optional
         A guess of the standard deviation of a numeric column, over half the width of its bounds.
         It is 0.577 if all values within the bounds are equally common, and 0.4 if the bounds are
-        two and a half standard deviations from the middle.
+        two and a half standard deviations from the middle. By default, and for columns that a
+        mapping leaves out, it falls with the width of the bounds, from 0.5 for a few units to 0.1
+        for 40,000: an amount of money seldom comes near the largest one.
     c_index : float
         A guess of the C-index of the true probabilities, from 0.5 (no effects) to 0.95. The
         stronger the effects, the less information a record has about them.
+    correlation : float
+        A guess of the correlation of any two numeric columns.
     pilot : frame or mapping of columns, optional
         Public records that are similar to those of the study: those of an earlier, published
         study, or records that were made up from published means. They replace the guesses; if the
@@ -184,11 +195,11 @@ def plan(
     """
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     find_mechanism(request)
-    scaling = read_do_scale(do_scale, 0)
+    scaling = read_do_scale(do_scale)
     if scaling is True:
         raise ArgumentError("do_scale=True: it reads the data, and a plan has none.")
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    guesses = read_guesses(balance=balance, spread=spread, c_index=c_index)
+    guesses = read_guesses(balance=balance, spread=spread, c_index=c_index, correlation=correlation)
     records = None if pilot is None else _read_pilot(pilot)
     takes = f"a whole number from 1 to {LARGEST_N:.0e}"
     size = errors.require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
@@ -202,7 +213,7 @@ def plan(
     warn_of_one_record(request.target, int(size), stacklevel=3)
     method = perturbation(chosen, request, schema, scaling)
     # row_norm limits rows once they are standardised
-    declared = schema if method.standard is None else replace(schema, row_norm=None)
+    declared = schema if not method.standard else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
@@ -210,13 +221,24 @@ def plan(
     else:
         spec = formula_design(formula, declared, records)
     population = population_of(spec, guesses, records)
-    study = Study(spec, chosen, request, int(size), population, schema, scaling)
-    sim = forecast.simulate(study)
-    intervals = None
+    worse = population_of(spec, pessimistic(guesses), records)
+    study = Study(spec, chosen, request, int(size), population, schema, scaling, worse)
+    sim, intervals, longer, target = forecast.simulate(study), None, None, "penalised"
     if sim.stages.moments is not None:
-        intervals = forecast.intervals(sim, range(len(study.terms)), EACH)
-    assumptions = assumptions_of(spec, guesses, records)
-    return StudyPlan(study, sim.spec, sim.stages, forecast.errors(sim), intervals, assumptions)
+        rows, doubtful = range(len(study.terms)), replace(study, population=worse)
+        intervals = forecast.intervals(sim, rows, EACH)
+        longer = forecast.intervals(forecast.simulate(doubtful), rows, EACH, forecast.NEARLY_ALL)
+        longer = replace(longer, width=np.maximum(longer.width, intervals.width))
+        target = intervals.target
+    return StudyPlan(
+        study,
+        spec=sim.spec,
+        calibration=sim.stages,
+        errors=forecast.errors(sim, target=target),
+        intervals=intervals,
+        pessimistic=longer,
+        assumptions=assumptions_of(spec, guesses, records, scaled=sim.stages.scale is not None),
+    )
 
 
 def _read_pilot(pilot: Any) -> Batch:

@@ -12,7 +12,7 @@ import numpy as np
 from privatelr.errors import ArgumentError, GuaranteeError, MissingDependencyError, require_number
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.planning import forecast
-from privatelr.planning.forecast import intervals, simulate
+from privatelr.planning.forecast import TYPICAL, intervals, simulate
 from privatelr.planning.study import Study, at_price, price_of, rows_of
 
 if TYPE_CHECKING:
@@ -87,10 +87,13 @@ def crossing(width_at: Callable[[float], float], width: float, start: float, axi
 EACH = 3
 """A width that is printed or searched for is a mean over this number of simulated releases."""
 SURE = 0.9
-"""If at least this share of simulated releases has no conservative intervals, widths are those of
-the other kind."""
+"""A search starts where at least this share of simulated releases has no conservative intervals."""
+_SHARES = (0.05, 0.95)
+"""Limits to a share of the studies; 80 are simulated."""
 _STRIDE = 3.0
 """A point is increased by this factor while the intervals there are conservative."""
+_MOSTLY_KEPT = 0.7
+"""Below this share of an effect under the penalty, widths may rise with the point."""
 SMALLEST_N, LARGEST_N = 10, 10**8
 """A search covers numbers of records in this range."""
 SMALLEST_PRICE, LARGEST_PRICE = 0.001, 1000.0
@@ -99,10 +102,10 @@ SIZES = Axis(SMALLEST_N, LARGEST_N, lambda n: float(round(three_digits(n))))
 PRICES = Axis(SMALLEST_PRICE, LARGEST_PRICE, three_digits)
 
 
-def needed_n(study: Study, width: Any, term: str | None) -> int:
+def needed_n(study: Study, width: Any, term: str | None, share: Any = TYPICAL) -> int:
     """The smallest number of records for a width; see `StudyPlan.needed_n`."""
-    rows, asked, named = _read(study, width, term)
-    found = _search(lambda n: replace(study, n=int(n)), rows, asked, study.n, SIZES)
+    rows, asked, named, reached = _read(study, width, term, share)
+    found = _search(lambda n: replace(study, n=int(n)), rows, asked, study.n, SIZES, reached)
     if found.place is not None:
         return int(found.place)
     remedy = "take a larger eps or a larger width"
@@ -117,11 +120,11 @@ def needed_n(study: Study, width: Any, term: str | None) -> int:
     )
 
 
-def needed_eps(study: Study, width: Any, term: str | None) -> float:
+def needed_eps(study: Study, width: Any, term: str | None, share: Any = TYPICAL) -> float:
     """The smallest epsilon or rho for a width; see `StudyPlan.needed_eps`."""
-    rows, asked, named = _read(study, width, term)
+    rows, asked, named, reached = _read(study, width, term, share)
     currency, price = price_of(study)
-    found = _search(lambda x: at_price(study, x), rows, asked, price, PRICES)
+    found = _search(lambda x: at_price(study, x), rows, asked, price, PRICES, reached)
     if found.place is not None:
         return found.place
     raise GuaranteeError(
@@ -131,14 +134,20 @@ def needed_eps(study: Study, width: Any, term: str | None) -> float:
     )
 
 
-def _read(study: Study, width: Any, term: str | None) -> tuple[list[int], float, str]:
-    """Positions of the coefficients, the requested width, and the name for an error message."""
+def _read(
+    study: Study, width: Any, term: str | None, share: Any
+) -> tuple[list[int], float, str, float]:
+    """Positions of the coefficients, the width, the name for an error message, and the share."""
     rows = rows_of(study, term)
     takes = "a number above 0, the length of an interval in the units of the coefficient"
     asked = require_number(ArgumentError, "width", width, takes, above=0)
+    low, high = _SHARES
+    takes = f"a number from {low:g} to {high:g}, the share of studies that reach the width"
+    limits = {"at_least": low, "at_most": high}
+    reached = require_number(ArgumentError, "share", share, takes, **limits)
     require_intervals(study)
     named = repr(study.terms[rows[0]]) if len(rows) == 1 else "the widest covariate"
-    return rows, asked, named
+    return rows, asked, named, reached
 
 
 def require_intervals(study: Study) -> None:
@@ -151,10 +160,15 @@ def require_intervals(study: Study) -> None:
 
 
 def _search(
-    at: Callable[[float], Study], rows: list[int], width: float, start: float, axis: Axis
+    at: Callable[[float], Study],
+    rows: list[int],
+    width: float,
+    start: float,
+    axis: Axis,
+    share: float,
 ) -> Found:
     def widest(x: float) -> float:
-        return float(intervals(simulate(at(x)), rows, EACH, SURE).width.max())
+        return intervals(simulate(at(x)), rows, EACH, share).widest
 
     return crossing(widest, width, beyond_conservative(at, start, axis), axis)
 
@@ -166,9 +180,14 @@ def beyond_conservative(at: Callable[[float], Study], start: float, axis: Axis) 
     are short, although they are not informative.
     """
     x = start
-    while x < axis.high and forecast.nonconservative_share(simulate(at(axis.nearest(x)))) < SURE:
+    while x < axis.high and not _is_informative(simulate(at(axis.nearest(x)))):
         x *= _STRIDE
     return x
+
+
+def _is_informative(sim: forecast.Simulator) -> bool:
+    kept = forecast.kept_by_penalty(sim)
+    return forecast.nonconservative_share(sim) >= SURE and bool((kept >= _MOSTLY_KEPT).all())
 
 
 _COLOURS = ("#9cc3e6", "#5b97cc", "#2f6fab", "#17395c")

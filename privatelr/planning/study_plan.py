@@ -45,6 +45,8 @@ class StudyPlan:
         The errors of the coefficients, in the user's units.
     intervals : Intervals or None
         The expected intervals; None if inference is not requested.
+    pessimistic : Intervals or None
+        What nine of ten studies reach under pessimistic guesses.
     assumptions : tuple of str
         The assumptions of the forecast, in words.
     """
@@ -54,6 +56,7 @@ class StudyPlan:
     calibration: StagedCalibration
     errors: Errors
     intervals: Intervals | None
+    pessimistic: Intervals | None
     assumptions: tuple[str, ...]
 
     @property
@@ -65,8 +68,9 @@ class StudyPlan:
         """One row per coefficient, in the user's units.
 
         The columns are term, privacy_sd, sampling_sd, std_error (both together), width (that of
-        the 95% interval; NaN if inference is not requested), and kept (the share of a small effect
-        that remains under the penalty).
+        the 95% interval; NaN if inference is not requested), pessimistic (the width that nine of
+        ten studies reach under pessimistic guesses), and kept (the share of a small effect that
+        remains under the penalty).
         """
         return pd.DataFrame(
             {
@@ -75,6 +79,7 @@ class StudyPlan:
                 "sampling_sd": self.errors.sampling_sd,
                 "std_error": self.errors.sd,
                 "width": np.nan if self.intervals is None else self.intervals.width,
+                "pessimistic": np.nan if self.pessimistic is None else self.pessimistic.width,
                 "kept": self.errors.kept,
             }
         )
@@ -87,11 +92,8 @@ class StudyPlan:
         """
         return pd.DataFrame([asdict(row) for row in alternatives(self.study)])
 
-    def needed_n(self, width: float, term: str | None = None) -> int:
-        """The smallest number of records for which an interval has at most this expected length.
-
-        If more than one in ten simulated fits have conservative intervals, the length is that of
-        conservative intervals.
+    def needed_n(self, width: float, term: str | None = None, *, share: float = 0.5) -> int:
+        """The smallest number of records for which an interval has at most this length.
 
         Parameters
         ----------
@@ -99,24 +101,27 @@ class StudyPlan:
             Length of the 95% interval, in the units of the coefficient.
         term : str, optional
             The coefficient; by default all but the intercept.
+        share : float
+            The share of simulated studies whose interval is no longer, from 0.05 to 0.95. Each has
+            noise and a sample of its own; the guesses are the plan's.
 
         Raises
         ------
         ArgumentError
-            If the term is unknown, or the width is not a number above 0.
+            If the term is unknown, or the width or the share is not such a number.
         GuaranteeError
             If inference is not requested, or no number of records up to 1e8 is enough.
         """
-        return needed_records.needed_n(self.study, width, term)
+        return needed_records.needed_n(self.study, width, term, share)
 
-    def needed_eps(self, width: float, term: str | None = None) -> float:
-        """The smallest epsilon for which an interval has at most this expected length.
+    def needed_eps(self, width: float, term: str | None = None, *, share: float = 0.5) -> float:
+        """The smallest epsilon for which an interval has at most this length.
 
-        For a plan under zCDP it is the smallest rho. Conservative intervals count as in `needed_n`.
+        For a plan under zCDP it is the smallest rho.
 
         Parameters
         ----------
-        width, term
+        width, term, share
             The same as in `needed_n`.
 
         Raises
@@ -126,7 +131,7 @@ class StudyPlan:
         GuaranteeError
             If inference is not requested, or if 1000 is not enough.
         """
-        return needed_records.needed_eps(self.study, width, term)
+        return needed_records.needed_eps(self.study, width, term, share)
 
     def plot(
         self,
@@ -201,6 +206,7 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "scale_mean_sd": scale.mean_sd if scale else None,
         "moments_noise_sd": moments.entry_sd if moments else None,
         "mode": intervals.mode if intervals else None,
+        "target": intervals.target if intervals else None,
         "noise_to_signal": intervals.noise_to_signal if intervals else None,
         "assumptions": list(plan.assumptions),
         "terms": plan.to_frame().to_dict(orient="records"),
@@ -227,8 +233,7 @@ def _page(plan: StudyPlan) -> list[Piece]:
         _coefficients(plan),
         *_notes(plan),
         "",
-        "Alternatives: privacy sd and width are multiples of the plan's, over the covariates. "
-        "Promises with another epsilon, delta or rho are not equally strong.",
+        " ".join(_words_on_alternatives(plan)),
         _alternatives(plan),
         "",
         "Assumed:",
@@ -244,7 +249,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     if study.request.target.is_private:
         bought = {
             "scale": scale and scale.target,
-            "coefficients": calibration.target,
+            "coefficients": calibration.proven,
             "inference": moments and moments.target,
         }
         parts = sentences.divided({name: part for name, part in bought.items() if part})
@@ -282,11 +287,23 @@ def _coefficients(plan: StudyPlan) -> Table:
     frame = plan.to_frame()
     columns = {"privacy sd": "privacy_sd", "sampling sd": "sampling_sd", "Std. Error": "std_error"}
     if plan.intervals is not None:
-        columns[f"{STANDARD_LEVEL:.0%} width"] = "width"
+        columns |= {f"{STANDARD_LEVEL:.0%} width": "width", "pessimistic": "pessimistic"}
     shown = [[_number(value) for value in frame[name]] for name in columns.values()]
     shown.append([f"{value:.2f}" for value in frame["kept"]])
     cells = tuple(zip(*shown, strict=True))
     return Table(plan.terms, (*columns, "kept"), cells)
+
+
+def _words_on_alternatives(plan: StudyPlan) -> list[str]:
+    words = [
+        "Alternatives: privacy sd and width are multiples of the plan's, over the covariates. "
+        "Promises with another epsilon, delta or rho are not equally strong."
+    ]
+    if plan.study.method.standard:
+        words.append("A lambda is about the rows of its line, on the scale that is released there.")
+    if plan.calibration.moments is not None:
+        words.append("Shares are in the order of what they are spent on.")
+    return words
 
 
 def _alternatives(plan: StudyPlan) -> Table:
@@ -304,11 +321,13 @@ def _alternatives(plan: StudyPlan) -> Table:
 
 def _notes(plan: StudyPlan) -> list[str]:
     both = "privacy sd: what the noise adds to a coefficient; Std. Error: noise and sample together"
-    width = "" if plan.intervals is None else "; width: typical length of the reported interval"
-    notes = [
-        f"{both}{width}; kept: the share of a small effect that the penalty leaves, since all of "
-        "this is about the penalised coefficients."
-    ]
+    kept = "kept: the share of a small effect that the penalty leaves"
+    if plan.intervals is None or plan.intervals.target == "penalised":
+        notes = [f"{kept}, since all of this is about the penalised coefficients."]
+    else:
+        notes = [f"{kept}; errors and widths are about the coefficients without it."]
+    width = "width: that of the interval that half of all studies report; pessimistic: see below; "
+    notes = [f"{both}; {width if plan.intervals else ''}{notes[0]}"]
     if plan.intervals is not None and plan.intervals.mode == "conservative":
         notes.append(
             "Conservative intervals allow for the worst data that the noise does not rule out, and "

@@ -45,14 +45,15 @@ class MarginalEffects:
     over : {"reference", "training data"}
     level : float
         Level of confidence.
-    mode : str
-        The mode of the intervals, as in `Fit`.
+    mode, target : str
+        The mode and the target of estimates and intervals, as in `Fit`.
     """
 
     table: pd.DataFrame
     over: Literal["reference", "training data"]
     level: float
     mode: str
+    target: str
 
     def __str__(self) -> str:
         return f"{self.table.to_string(float_format='%.4g')}\n{self._sentence}"
@@ -66,7 +67,8 @@ class MarginalEffects:
 
     @property
     def _sentence(self) -> str:
-        return f"{_AVERAGED[self.over]} Intervals: {100 * self.level:g}%, {self.mode} mode."
+        how = f"{100 * self.level:g}%, {self.mode} mode, {self.target} coefficients"
+        return f"{_AVERAGED[self.over]} Intervals: {how}."
 
 
 @suggests_arguments
@@ -77,17 +79,20 @@ def average_marginal_effects(
     variables: Any = None,
     level: float = 0.95,
     mode: str | None = None,
+    target: str | None = None,
 ) -> MarginalEffects:
     """Average effect of each variable on the probability of the positive class.
 
     Over a public reference frame, the effect of a numeric variable is the mean derivative of the
     predicted probability, and that of a factor is the mean change from its first level to another.
-    Errors are those of the delta method, with the released covariance.
+    Errors are those of the delta method, with the released covariance. Probabilities are those of
+    the coefficients of `target`, as in `Fit.predict` with an interval.
 
     Without a reference, the effect is the mean of ``p (1 - p)`` over the training records, times
     the coefficient. That mean is an entry of the released information matrix. The standard error
-    includes its noise, and an upper bound on its change with the coefficients. This works for
-    numeric variables that enter the formula as they are, in one column.
+    includes its noise, and an upper bound on its change with the coefficients: with their errors,
+    and with the bias of the penalty. This works for numeric variables that enter the formula as
+    they are, in one column.
 
     Parameters
     ----------
@@ -99,8 +104,8 @@ def average_marginal_effects(
         By default all variables, or without a reference all that enter linearly.
     level : float
         Level of confidence.
-    mode : {None, "posterior", "conservative", "plug-in"}
-        The mode of the intervals, as in `Fit.conf_int`.
+    mode, target
+        As in `Fit`; by default effects are of the coefficients that the tables of the fit show.
 
     Returns
     -------
@@ -110,7 +115,7 @@ def average_marginal_effects(
     Raises
     ------
     GuaranteeError
-        If inference was not requested.
+        If inference was not requested, or the release cannot carry the target.
     ArgumentError
         If the fit has no probabilities, or if the requested effects need a reference.
 
@@ -128,7 +133,7 @@ def average_marginal_effects(
             "on; dplr fits a model that has."
         )
     inference.require_moments(fit.release)
-    asked = Question(level, mode)
+    asked = inference.answerable(fit.release, Question(level, mode, target))
     if reference is None:
         return _over_training_data(fit, variables, asked)
     if isinstance(reference, str | int | float):
@@ -151,23 +156,21 @@ def _chosen(variables: Any, known: list[str]) -> list[str]:
 
 
 def _effects(
-    names: list[str],
-    effect: FloatArray,
-    sd: FloatArray,
-    half: FloatArray,
-    found: Inference,
-    over: Any,
+    names: list[str], effect: FloatArray, sd: FloatArray, found: Inference, over: Any
 ) -> MarginalEffects:
+    """Effects whose errors have the law of those found, but for their standard errors `sd`."""
     with np.errstate(all="ignore"):
+        below, above = (found.estimate - found.lower) / found.sd, found.upper - found.estimate
         columns = {
             "estimate": effect,
             "std_error": sd,
             "statistic": effect / sd,
             "p_value": found.p_value,
-            "conf_low": effect - half,
-            "conf_high": effect + half,
+            "conf_low": effect - sd * np.nan_to_num(below),
+            "conf_high": effect + sd * np.nan_to_num(above / found.sd),
         }
-    return MarginalEffects(pd.DataFrame(columns, index=names), over, found.level, found.mode)
+    table = pd.DataFrame(columns, index=names)
+    return MarginalEffects(table, over, found.level, found.mode, found.target)
 
 
 # -- over a reference frame ------------------------------------------------------------------
@@ -176,17 +179,16 @@ def _effects(
 def _over_reference(
     fit: FitRecord, batch: Batch, variables: Any, asked: Question
 ) -> MarginalEffects:
-    known = list(fit.spec.formula.covariates)
+    known, coef = list(fit.spec.formula.covariates), inference.estimates(fit.release, asked)
     changes = [
-        (name, *_mean_change(fit, above, below, step))
+        (name, *_mean_change(fit, coef, above, below, step))
         for variable in (known if variables is None else _chosen(variables, known))
         for name, above, below, step in _changes(fit.spec.variables[variable], batch)
     ]
     names, effects, gradients = (list(part) for part in zip(*changes, strict=True))
     effect, rows = np.array(effects), np.array(gradients)
-    found = inference.infer(fit.release, rows, asked, rows @ fit.release.coef - effect)
-    half = (found.upper - found.lower) / 2
-    return _effects(names, effect, found.sd, half, found, "reference")
+    found = inference.infer(fit.release, rows, asked, rows @ coef - effect)
+    return _effects(names, effect, found.sd, found, "reference")
 
 
 def _changes(
@@ -221,13 +223,13 @@ def _changes(
 
 
 def _mean_change(
-    fit: FitRecord, above: Batch, below: Batch, step: FloatArray | float
+    fit: FitRecord, coef: FloatArray, above: Batch, below: Batch, step: FloatArray | float
 ) -> tuple[float, FloatArray]:
     """Mean change of the probability per unit over usable rows, and its gradient ``(d,)``."""
     probability = fit.loss.probability
     assert probability is not None
     (high, usable), (low, _) = (design_rows(fit, batch) for batch in (above, below))
-    p, q = (probability(rows @ fit.release.coef) for rows in (high, low))
+    p, q = (probability(rows @ coef) for rows in (high, low))
     if not usable.any():
         raise ArgumentError("reference: it has no row that can be predicted.")
     per = usable / np.where(usable, step, 1.0) / usable.sum()
@@ -242,14 +244,13 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
     spec = fit.spec
     linear = {name: _linear_column(fit, name) for name in spec.formula.covariates}
     names = [name for name, column in linear.items() if column is not None]
-    # of standardised rows only long ones are shortened, and they count as they were fitted
-    kept = spec.bound_source == "declared bounds" or spec.standard is not None
-    shortened = not kept or spec.projection is not None
-    if spec.intercept is None or shortened or not names:
+    changed = spec.bound_source != "declared bounds" or spec.projection is not None
+    if spec.intercept is None or changed or not names:
         raise ArgumentError(
             "reference=None: the mean that was paid for gives effects of numeric variables with "
             "declared bounds that enter as they are, in a model with an intercept, without "
-            "row_norm and projection; pass a public frame as reference."
+            "row_norm, projection and private scale, with which long records count less; pass a "
+            "public frame as reference, or fit with do_scale=False."
         )
     if variables is not None:
         names = _chosen(variables, list(linear))
@@ -262,11 +263,9 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
             )
     columns = [column for name in names if (column := linear[name]) is not None]
     found = inference.infer(fit.release, spec.user_rows()[columns], asked)
-    mean, (sampled, noise) = mean_curvature(fit, Question(found.level, found.mode))
+    mean, (sampled, noise) = mean_curvature(fit, asked)
     sd = np.hypot(mean * found.sd + np.abs(found.estimate) * sampled, found.estimate * noise)
-    with np.errstate(all="ignore"):
-        factor = np.nan_to_num((found.upper - found.lower) / 2 / found.sd)
-    return _effects(names, mean * found.estimate, sd, factor * sd, found, "training data")
+    return _effects(names, mean * found.estimate, sd, found, "training data")
 
 
 def _linear_column(fit: FitRecord, variable: str) -> int | None:
@@ -285,9 +284,10 @@ def mean_curvature(fit: FitRecord, asked: Question) -> tuple[float, tuple[float,
     """The mean m of ``q = p (1 - p)`` over the training records, and two parts of its error.
 
     The first part is due to the errors of the coefficients and to sampling. If v is the error of
-    the coefficients, m changes by the mean of ``q (1 - 2 p) x.v``. The square of that is at most
-    ``m (1 - 4 m) v' H v``, where H is the mean of ``q x x'`` (by the inequalities of
-    Cauchy-Schwarz and Jensen). The second part is due to the noise.
+    the released coefficients, m changes by the mean of ``q (1 - 2 p) x.v``. The square of that is
+    at most ``m (1 - 4 m) v' H v``, where H is the mean of ``q x x'`` (by the inequalities of
+    Cauchy-Schwarz and Jensen). Without the penalty, its bias is a part of v. The second part is due
+    to the noise.
     """
     evidence, moments = inference.evidence_of(fit.release), inference.require_moments(fit.release)
     assert fit.spec.intercept is not None
@@ -299,6 +299,8 @@ def mean_curvature(fit: FitRecord, asked: Question) -> tuple[float, tuple[float,
         # an upper bound on the eigenvalues of the noise, which fails with probability 3e-4
         h += evidence.curvature_sd * (math.sqrt(2 * len(h)) + 4) * np.eye(len(h))
     moved = min(float(np.linalg.eigvalsh(root.T @ h @ root)[-1]) for root in errors.roots)
-    spread = math.sqrt(mean * (1 - 4 * mean) * max(moved, 0.0))
+    bias = errors.estimate - fit.release.coef
+    spread = math.sqrt(max(moved, 0.0)) + math.sqrt(max(float(bias @ h @ bias), 0.0))
+    spread *= math.sqrt(mean * (1 - 4 * mean))
     sampled = math.sqrt(mean * (_LARGEST - mean) / n)
     return mean, (spread + sampled, moments.calibration.entry_sd / square)

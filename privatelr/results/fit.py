@@ -7,7 +7,7 @@ They need a fit that requested inference (``spend="inference"``), and raise an e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privatelr.inference import question
-    from privatelr.results import fit_tables
+    from privatelr.results import fit_tables, nested_models
     from privatelr.results.fit_tables import WaldTest
+    from privatelr.results.nested_models import DevianceTest
     from privatelr.results.pages import forest, summary
     from privatelr.results.pages.summary import FitSummary
 else:
     question = lazy_import("privatelr.inference.question")
     fit_tables = lazy_import("privatelr.results.fit_tables")
+    nested_models = lazy_import("privatelr.results.nested_models")
     forest = lazy_import("privatelr.results.pages.forest")
     summary = lazy_import("privatelr.results.pages.summary")
 
@@ -49,9 +51,13 @@ class Fit(FitRecord):
         the worst of these matrices; it holds for every dataset, and its standard errors grow a
         little with the level. ``"plug-in"`` ignores the noise in the matrix. The default is
         ``"posterior"``, or ``"conservative"`` if the release itself shows that an average may fail.
-    target : {"penalised", "unpenalised"}
+    target : {None, "penalised", "unpenalised"}
         What is estimated: the minimiser of the expected loss with its penalty, or without. The
         latter estimates take one step that removes the bias of the penalty and costs no privacy.
+        By default these, the coefficients of logistic regression, where the release can carry them;
+        for `dpsvm`, and where it cannot, the penalised ones. Where it cannot, z and p-values are
+        NaN: a variable without an effect may have a penalised coefficient, and would be found to
+        have one. Only ``"penalised"`` by name tests that.
     method : {"sandwich", "wkl", "bootstrap"}
         ``"wkl"`` is the method of Wang, Kifer and Lee (2019), for comparison. ``"bootstrap"``
         simulates records from the released model, which must be right for that, and works without
@@ -65,12 +71,12 @@ class Fit(FitRecord):
 
     @property
     def bse(self) -> pd.Series[float]:
-        """Standard errors of `coef`, which include both sampling error and noise."""
+        """Standard errors of the estimates of `tidy`, of sampling, noise and what is not known."""
         return self._named(fit_tables.infer_coefficients(self).sd, "bse")
 
     @property
     def zvalues(self) -> pd.Series[float]:
-        """The ratio of `coef` to `bse`."""
+        """The ratios of the estimates of `tidy` to `bse`."""
         return self._named(fit_tables.infer_coefficients(self).z, "zvalues")
 
     @property
@@ -88,7 +94,7 @@ class Fit(FitRecord):
         alpha: float = 0.05,
         *,
         mode: str | None = None,
-        target: str = "penalised",
+        target: str | None = None,
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -114,7 +120,7 @@ class Fit(FitRecord):
         level: float = 0.95,
         *,
         mode: str | None = None,
-        target: str = "penalised",
+        target: str | None = None,
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -134,7 +140,7 @@ class Fit(FitRecord):
         asked = question.Question(level, mode, target, method, simultaneous, covariates)
         return fit_tables.intervals(self, asked, "parm", parm)
 
-    def vcov(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
+    def vcov(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
 
         In the conservative mode the correlations are those of the posterior mode. For the standard
@@ -142,12 +148,12 @@ class Fit(FitRecord):
         """
         return fit_tables.covariances(self, question.Question(mode=mode, target=target))
 
-    def cov_params(self, *, mode: str | None = None, target: str = "penalised") -> pd.DataFrame:
+    def cov_params(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """The same as `vcov`, by statsmodels' name."""
         return self.vcov(mode=mode, target=target)
 
     def wald_test(
-        self, hypotheses: Any, *, mode: str | None = None, target: str = "penalised"
+        self, hypotheses: Any, *, mode: str | None = None, target: str | None = None
     ) -> WaldTest:
         """Test several equations about the coefficients together.
 
@@ -170,13 +176,32 @@ class Fit(FitRecord):
         """
         return fit_tables.wald_test(self, hypotheses, mode=mode, target=target)
 
+    def deviance_test(
+        self, hypotheses: Any, *, mode: str | None = None, target: str | None = None
+    ) -> DevianceTest:
+        """Test the model against a smaller one, in which all equations hold; as in `wald_test`.
+
+        The statistic is a quadratic approximation of the deviance difference at the released
+        curvature, not a likelihood ratio: the likelihood is not released. Its p-value is not that
+        of a chi-square: it counts the noise, too, and does not take the model to be right.
+        """
+        return nested_models.deviance_test(self, hypotheses, mode=mode, target=target)
+
+    def anova(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
+        """One row for each term: df, statistic and p_value of its `deviance_test`.
+
+        Each term is given all others, interactions included, as in a table of type III. So the
+        rows depend on the coding of factors, and do not add up. ``attrs`` says what they are.
+        """
+        return nested_models.anova(self, mode=mode, target=target)
+
     def contrasts(
         self,
         hypotheses: Any,
         *,
         level: float = 0.95,
         mode: str | None = None,
-        target: str = "penalised",
+        target: str | None = None,
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
@@ -197,8 +222,8 @@ class Fit(FitRecord):
         Returns
         -------
         DataFrame
-            One row per combination: estimate, null_value, std_error with its parts sampling_sd
-            and privacy_sd, statistic, p_value, conf_low, conf_high.
+            One row per combination: estimate, null_value, std_error with its parts sampling_sd,
+            privacy_sd and unknown_sd, statistic, p_value, conf_low, conf_high.
         """
         asked = question.Question(level, mode, target, method, simultaneous, covariates)
         return fit_tables.contrasts(self, hypotheses, asked)
@@ -218,7 +243,7 @@ class Fit(FitRecord):
         exponentiate: bool = False,
         *,
         mode: str | None = None,
-        target: str = "penalised",
+        target: str | None = None,
         simultaneous: bool = False,
     ) -> pd.DataFrame:
         """One row per coefficient, in broom's layout.
@@ -232,17 +257,21 @@ class Fit(FitRecord):
         exponentiate : bool
             Whether to return odds ratios with their intervals instead of coefficients. Standard
             errors remain those of the coefficient, as in broom. The coefficient is the logarithm of
-            the odds ratio, so they are then called std_error_log, sampling_sd_log and
-            privacy_sd_log.
+            the odds ratio, so they are then called std_error_log, sampling_sd_log, privacy_sd_log
+            and unknown_sd_log.
         mode, target, simultaneous
             See the class.
 
         Returns
         -------
         DataFrame
-            Columns term, estimate, std_error, its two parts sampling_sd and privacy_sd, statistic,
-            and p_value. Without inference they are only term, estimate, and an upper bound on
-            privacy_sd.
+            Columns term, estimate, std_error, its three parts, statistic, and p_value. The squares
+            of the parts add up to that of std_error: sampling_sd is the sampling error and
+            privacy_sd what the noise adds to a coefficient, both at the best estimate of the
+            information matrix. unknown_sd is added because this matrix is known through its own
+            noise only: by an average over the matrices that it leaves possible, or in the
+            conservative mode by the worst of them. Without inference, the columns are term,
+            estimate, `privacy_sd_expected` and `privacy_sd_limit`, with ``_log`` for odds ratios.
         """
         level = question.read_level(conf_level, "conf_level")
         asked = question.Question(level, mode, target, simultaneous=simultaneous)
@@ -263,10 +292,12 @@ class Fit(FitRecord):
         threshold: float | None = None,
         interval: float | None = None,
         mode: str | None = None,
+        target: str | None = None,
     ) -> pd.Series[Any] | pd.DataFrame:
         """Predict each row of `data`, independently of the other rows.
 
-        A value beyond its declared bounds is replaced by the bound, as in the fit.
+        A value beyond its declared bounds is replaced by the bound, as in the fit. Predictions are
+        by the released `coef`, but with `interval` by the estimates that intervals are about.
 
         Parameters
         ----------
@@ -282,11 +313,11 @@ class Fit(FitRecord):
             A probability or a margin above which the positive class is predicted. The default is
             the threshold of the fit.
         interval : float, optional
-            Level of confidence, such as 0.95, of an interval for each row by itself. It contains
-            the linear predictor of the penalised model, not the outcome of a record. It needs a
-            fit that requested inference.
-        mode : {None, "posterior", "conservative", "plug-in"}
-            The mode of the interval, as in `conf_int`.
+            Level of confidence, such as 0.95, of an interval for each row by itself. It is about
+            the linear predictor, and so the probability, of the model of `target`, not about the
+            outcome of a record. It needs a fit that requested inference.
+        mode, target
+            Of the interval; see the class.
 
         Returns
         -------
@@ -295,9 +326,12 @@ class Fit(FitRecord):
         DataFrame of the same length
             The predictions with an interval. For `dplr` the columns are probability,
             probability_lower, probability_upper, link, link_lower, link_upper, and the std_error of
-            the link; for `dpsvm` they are margin, margin_lower, margin_upper and std_error. All
-            rows use the same covariance and the same factor, so the intervals are a little longer
-            than those of `contrasts`: by a few percent up to a fifth if the noise is moderate.
+            the link; for `dpsvm` they are margin, margin_lower, margin_upper and std_error. A link
+            is the middle of its interval. For the unpenalised target it has the bias of the penalty
+            taken off, as in `contrasts`, so it is not the prediction without an interval. All rows
+            use the same bound of their half widths, so the intervals are a little longer than those
+            of `contrasts`: by a few percent up to a fifth if the noise is moderate. ``attrs`` of a
+            frame in memory has the mode and the target.
 
         Notes
         -----
@@ -307,9 +341,10 @@ class Fit(FitRecord):
         and the privacy of `data` itself.
         """
         if interval is not None:
-            return predict.predict_interval(self, data, type, threshold, interval, mode)
-        if mode is not None:
-            raise ArgumentError("mode: predict takes it together with interval, such as 0.95.")
+            return predict.predict_interval(self, data, type, threshold, interval, mode, target)
+        for name, value in (("mode", mode), ("target", target)):
+            if value is not None:
+                raise ArgumentError(f"{name}: predict takes it with interval, such as 0.95.")
         return predict.predict(self, data, type, threshold)
 
     def glance(self) -> pd.DataFrame:
@@ -325,7 +360,7 @@ class Fit(FitRecord):
         alpha: float = 0.05,
         *,
         mode: str | None = None,
-        target: Literal["penalised", "unpenalised"] = "penalised",
+        target: str | None = None,
         exponentiate: bool = False,
         diagnostics: bool = False,
     ) -> FitSummary:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +14,7 @@ import scipy
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, EntryBoundedMatrix
-from privatelr.errors import GuaranteeError
+from privatelr.errors import ArgumentError, GuaranteeError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Release
 from privatelr.mechanisms.calibration import Calibration
@@ -89,8 +91,8 @@ class ModelRecord(ABC):
     def odds_ratios(self) -> pd.Series[float]:
         """Exponentials of `coef`, for a model of probabilities.
 
-        If inference was requested, ``tidy(conf_int=True, exponentiate=True)`` returns them with
-        intervals, and ``summary(exponentiate=True)`` shows them as a page.
+        If inference was requested, ``tidy(conf_int=True, exponentiate=True)`` returns those of the
+        target, with intervals, and ``summary(exponentiate=True)`` shows them as a page.
         """
         odds.require_odds(self)
         with np.errstate(over="ignore"):
@@ -231,11 +233,10 @@ class FitRecord(ModelRecord):
 
     @property
     def privacy_sd(self) -> pd.Series[float]:
-        """Standard deviation that the noise adds to `coef`.
+        """Standard deviation that the noise adds to the estimates of `tidy`.
 
         If inference was requested, it is the part of the standard errors `bse` that the noise
-        causes, computed from the release. Otherwise it is `privacy_sd_limit`. `tidy` has it as a
-        column of the same name.
+        causes, computed from the release. Otherwise it is `privacy_sd_limit`.
         """
         if self.release.moments is None:
             return self.privacy_sd_limit.rename("privacy_sd")
@@ -253,11 +254,27 @@ class FitRecord(ModelRecord):
         return self._named(self.calibration.coefficient_sd * reach, "privacy_sd_limit")
 
     @property
+    def privacy_sd_expected(self) -> pd.Series[float]:
+        """A forecast of the standard deviation that the noise adds to `coef`.
+
+        It is that of `privatelr.plan`, by the same public guesses about the records, and without a
+        look at the data. If the scale of the columns was released, it takes the place of the
+        guesses about numbers. Columns that go together, or classes that are easily told apart, have
+        more noise. It is exact for output perturbation, and NaN where nothing is declared to guess
+        by, where rows are projected, and for more than 200 columns.
+        """
+        return self._named(fit_tables.foreseen_noise(self), "privacy_sd_expected")
+
+    @property
     def scale(self) -> pd.DataFrame | None:
         """Means and standard deviations of the columns, which standardised the rows.
 
         In the units of the data, with the standard deviation of the noise on each mean. They were
         paid for, so they are free to publish. None for a fit that has none.
+
+        They are over all n records; one that could not be used counts as the middle of the
+        bounds of every column, and as none of the levels: where many values are missing, means are
+        nearer to the middle than those of the complete records, and shares are smaller.
         """
         return None if self.release.scale is None else fit_tables.scale_table(self)
 
@@ -269,6 +286,8 @@ class FitRecord(ModelRecord):
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, shortened as the rows of the fit were."""
         spec = self.spec
+        if spec.standard is not None and spec.standard.weighted:  # a new row counts as it is
+            return bounded_rows(covariates, math.inf, spec.intercept)
         return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection, spec.blocks)
 
 
@@ -306,3 +325,43 @@ def row_lengths_of(matrix: Any) -> FloatArray:
     if scipy.sparse.issparse(matrix):
         return np.asarray(np.sqrt((matrix * matrix).sum(axis=1)))
     return np.asarray(np.linalg.norm(matrix, axis=1))
+
+
+def named_fits(
+    function: str,
+    kind: type[Any],
+    takes: str,
+    fit: Any,
+    others: Sequence[Any],
+    labels: Callable[[Sequence[Any]], Sequence[str]],
+) -> dict[str, Any]:
+    """Read the fits of a view of several fits: one or more, one list, or one mapping from labels.
+
+    Parameters
+    ----------
+    function, takes : str
+        For errors: the name of the function, and what it takes.
+    kind : type
+        The fits have to be of this type.
+    labels : callable
+        Makes the labels of fits that were given without any.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no fit, something else than a fit, or a label twice.
+    """
+    if isinstance(fit, Mapping) and not others:
+        named, given = [str(label) for label in fit], [*fit.values()]
+    else:
+        given = [*fit] if isinstance(fit, Sequence) and not others else [fit, *others]
+        named = [*labels(given)]
+    for one in given:
+        if not isinstance(one, kind):
+            raise ArgumentError(f"{function}: {show(one)} is no fit; it takes {takes}.")
+    if not named:
+        raise ArgumentError(f"{function}: there is no fit; it takes {takes}.")
+    twice = next((label for label in named if named.count(label) > 1), None)
+    if twice is not None:
+        raise ArgumentError(f"{function}: {show(twice)} is the label of two fits.")
+    return dict(zip(named, given, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,11 +12,11 @@ import pandas as pd
 from privatelr import inference
 from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, show
-from privatelr.inference import BOOTSTRAP, Inference, Question, answerable, joint_test
+from privatelr.inference import BOOTSTRAP, Inference, Question, answerable, joint_test, quality
 from privatelr.inference.question import USUAL
 from privatelr.mechanisms import Release, scale_map, scale_moments
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.results.equations import read_hypotheses, vocabulary_of
+from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
@@ -25,7 +25,13 @@ from privatelr.types import FloatArray
 
 
 def scale_table(fit: FitRecord) -> pd.DataFrame:
-    """The released means and standard deviations of columns, in the units of the data."""
+    """The released means and standard deviations of columns, in the units of the data.
+
+    They are over all n records; one that could not be used counts as the middle of the bounds of
+    every column, and as none of the levels. A product of a number with levels counts from the
+    number's middle in its own units, so that the share of these levels has to be added; without
+    that share nothing is known of it.
+    """
     release, columns = fit.release.scale, fit.spec.columns
     assert release is not None
     here = np.array(release.calibration.means)
@@ -34,21 +40,39 @@ def scale_table(fit: FitRecord) -> pd.DataFrame:
     places = here + int(columns.has_intercept)
     units = (columns.scale[places] * factor[here]).astype(float)
     middle = columns.centre[places] - units * centre[here]
+    means, spread, sd = units * mean[here], units**2 * variance[here], release.calibration.mean_sd
+    first, noise = int(columns.has_intercept), units * sd
+    for row, place in enumerate(places):
+        parent = columns.parent[place] - first
+        if middle[row] == 0 or parent < 0:  # it counts from zero, or from a constant
+            means[row] += middle[row]
+        elif parent in release.calibration.facts.columns_of("indicators"):
+            share, off = mean[parent], middle[row]  # the column is 0 where the indicator is
+            spread[row] += off * (1 - share) * (off * share + 2 * means[row])
+            means[row], noise[row] = means[row] + off * share, np.hypot(noise[row], off * sd)
+        else:
+            means[row] = spread[row] = noise[row] = np.nan
     return pd.DataFrame(
-        {
-            "mean": middle + units * mean[here],
-            "sd": units * np.sqrt(variance[here]),
-            "noise_sd": units * release.calibration.mean_sd,
-        },
+        {"mean": means, "sd": np.sqrt(np.maximum(spread, 0.0)), "noise_sd": noise},
         index=pd.Index([columns.names[place] for place in places], name="column"),
     )
+
+
+def foreseen_noise(fit: FitRecord) -> FloatArray:
+    """The values ``(m,)`` of `FitRecord.privacy_sd_expected`."""
+    calibration = fit.calibration
+    if calibration.placement == "output" or calibration.noise.scale == 0:
+        return np.asarray(fit.privacy_sd_limit)
+    found = inference.expected_noise(fit.release, fit.spec)
+    return np.full(len(fit.spec.columns.names), np.nan) if found is None else found
 
 
 def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
     """Inference on all coefficients in the user's units; the result is cached."""
     if asked.method == BOOTSTRAP:
         return infer_rows(fit, fit.spec.user_rows(), asked)
-    return _inferred(fit.release, fit.spec, answerable(fit.release, asked))
+    found = _inferred(fit.release, fit.spec, answerable(fit.release, asked))
+    return _without_tests(found) if lacks_tests(fit, asked) else found
 
 
 @lru_cache(maxsize=32)
@@ -62,7 +86,22 @@ def infer_rows(
     """Inference on combinations ``(m, d)`` of the design coefficients."""
     if asked.method == BOOTSTRAP:
         return inference.bootstrap_intervals(fit.release, fit.spec, rows, asked, null)
-    return inference.infer(fit.release, rows, asked, null)
+    found = inference.infer(fit.release, rows, asked, null)
+    return _without_tests(found) if lacks_tests(fit, asked) else found
+
+
+def lacks_tests(fit: FitRecord, asked: Question) -> bool:
+    """Whether no hypothesis is tested, because the estimates are shrunk and nobody asked for that.
+
+    A variable without an effect may have a penalised coefficient, which a test would find.
+    """
+    is_open = asked.target is None and asked.method != BOOTSTRAP
+    return is_open and quality(fit.release).is_shrunk
+
+
+def _without_tests(found: Inference) -> Inference:
+    nothing = np.full(len(found.estimate), np.nan)
+    return replace(found, null=nothing, p_value=nothing)
 
 
 def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd.DataFrame:
@@ -94,14 +133,13 @@ def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd
 
 def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
     """Covariance of the coefficients in the user's units; see `Fit.vcov`."""
-    units, mode = fit.spec.user_rows(), answerable(fit.release, asked).mode
-    averaged = "posterior" if mode == "conservative" else mode
+    units, asked = fit.spec.user_rows(), answerable(fit.release, asked)
+    averaged = "posterior" if asked.mode == "conservative" else asked.mode
     released = inference.covariance(fit.release, Question(mode=averaged, target=asked.target))
     found = units @ released @ units.T
-    if mode == "conservative":  # conservative standard deviations with the posterior correlations
-        with np.errstate(all="ignore"):
-            ratio = infer_coefficients(fit, Question(mode=mode)).sd / np.sqrt(np.diag(found))
-        found = found * np.outer(ratio, ratio)
+    with np.errstate(all="ignore"):  # the correlations of the mean, with the standard errors
+        ratio = infer_coefficients(fit, asked).sd / np.sqrt(np.diag(found))
+    found = found * np.outer(ratio, ratio)
     names = list(fit.spec.columns.names)
     return pd.DataFrame(found, index=names, columns=names)
 
@@ -116,13 +154,16 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
             raise ArgumentError(f"{name}={show(value)}: {name} takes True or False.")
     if exponentiate:
         require_odds(fit, "exponentiate=True")
-    is_plain = not conf_int and asked == Question(asked.level)
+    is_plain = not conf_int and asked.is_usual
     log = "_log" if exponentiate else ""
     columns: dict[str, Any] = {"term": list(fit.spec.columns.names)}
     if fit.release.moments is None and is_plain:
-        estimate, noise = fit.coef.to_numpy(), fit.privacy_sd.to_numpy()
-        columns |= {"estimate": estimate, f"privacy_sd{log}": noise}
-        uncertain = noise
+        estimate, uncertain = fit.coef.to_numpy(), fit.privacy_sd_limit.to_numpy()
+        columns |= {
+            "estimate": estimate,
+            f"privacy_sd_expected{log}": foreseen_noise(fit),
+            f"privacy_sd_limit{log}": uncertain,
+        }
     else:
         found = infer_coefficients(fit, asked)
         estimate, uncertain = found.estimate, found.sd
@@ -131,6 +172,7 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
             f"std_error{log}": found.sd,
             f"sampling_sd{log}": found.sampling_sd,
             f"privacy_sd{log}": found.privacy_sd,
+            f"unknown_sd{log}": found.unknown_sd,
             "statistic": found.z,
             "p_value": found.p_value,
         }
@@ -198,6 +240,7 @@ def glance(fit: ModelRecord) -> pd.DataFrame:
             "radius": problem.radius,
             **loss,
             "inference": None if known is None else known.mode,
+            "target": None if known is None else known.target,
             "noise_to_signal": np.nan if known is None else known.noise_to_signal,
             "relative_bias": np.nan if known is None else known.relative_bias,
         }
@@ -230,7 +273,7 @@ class WaldTest:
         The number of equations.
     p_value : float
         It is computed from the law of the statistic under sampling error and noise, which is not a
-        chi-square.
+        chi-square. NaN where the default target has no tests; see `Fit`.
     mode, target : str
         The mode and the target of the test, as in `Fit`.
     """
@@ -248,21 +291,35 @@ class WaldTest:
         return self.p_value
 
     def __str__(self) -> str:
-        more = len(self.equations) - _SHOWN
-        asked = ", ".join(self.equations[:_SHOWN])
-        asked += f" and {more} more" if more > 0 else ""
-        degrees = "1 degree" if self.df == 1 else f"{self.df} degrees"
-        chance = f"p-value {self.p_value:.4g}" if self.p_value >= 1e-4 else "p-value below 0.0001"
-        bounded = self.mode == "conservative" or self.target == "unpenalised"
-        how = f", {self.df} times the smallest of the single equations"  # not of the statistic
-        return (
-            f"Wald test of {asked}: statistic {self.statistic:.4g} on "
-            f"{degrees} of freedom, {chance}{how if bounded and self.df > 1 else ''} ({self.mode} "
-            f"mode, {self.target} coefficients)"
-        )
+        return sentence_of("Wald test", self)
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def sentence_of(title: str, test: Any) -> str:
+    """What a test of equations found, with its title in front."""
+    more = len(test.equations) - _SHOWN
+    asked = ", ".join(test.equations[:_SHOWN])
+    asked += f" and {more} more" if more > 0 else ""
+    degrees = "1 degree" if test.df == 1 else f"{test.df} degrees"
+    chance = f"p-value {test.p_value:.4g}" if not test.p_value < 1e-4 else "p-value below 0.0001"
+    if np.isnan(test.p_value):
+        chance = "no p-value of shrunk estimates unless target='penalised' asks for it"
+    how = f", {test.df} times the smallest of the single equations"  # not of the statistic
+    bounded = test.mode == "conservative" and test.df > 1
+    return (
+        f"{title} of {asked}: statistic {test.statistic:.4g} on {degrees} of freedom, "
+        f"{chance}{how if bounded else ''} ({test.mode} mode, {test.target} coefficients)"
+    )
+
+
+def equations_of(asked: Hypotheses) -> tuple[str, ...]:
+    """The equations that are tested, each with its value."""
+    return tuple(
+        label if "=" in label else f"{label} = {value:g}"
+        for label, value in zip(asked.labels, asked.values, strict=True)
+    )
 
 
 def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> WaldTest:
@@ -270,11 +327,9 @@ def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> Wal
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     rows = asked.contrasts @ fit.spec.user_rows()
     found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
-    equations = tuple(
-        label if "=" in label else f"{label} = {value:g}"
-        for label, value in zip(asked.labels, asked.values, strict=True)
-    )
-    return WaldTest(equations, found.statistic, found.df, found.p_value, found.mode, found.target)
+    p_value = np.nan if lacks_tests(fit, Question(target=target)) else found.p_value
+    equations = equations_of(asked)
+    return WaldTest(equations, found.statistic, found.df, p_value, found.mode, found.target)
 
 
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
@@ -284,10 +339,11 @@ def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFra
     return pd.DataFrame(
         {
             "estimate": found.estimate,
-            "null_value": found.null,
+            "null_value": asked.values,
             "std_error": found.sd,
             "sampling_sd": found.sampling_sd,
             "privacy_sd": found.privacy_sd,
+            "unknown_sd": found.unknown_sd,
             "statistic": found.z,
             "p_value": found.p_value,
             "conf_low": found.lower,

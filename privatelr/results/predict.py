@@ -171,7 +171,7 @@ def _predicted(
 
 
 def predict_interval(
-    fit: FitRecord, data: Any, type: Any, threshold: Any, interval: Any, mode: Any
+    fit: FitRecord, data: Any, type: Any, threshold: Any, interval: Any, mode: Any, target: Any
 ) -> pd.DataFrame:
     """An interval for each row of `data`; see `Fit.predict`."""
     if (type is not None and _kind(type, fit) == "classes") or threshold is not None:
@@ -181,24 +181,26 @@ def predict_interval(
         )
     takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
-    errors = prediction_errors.row_errors(fit.release, question.Question(level, mode))
+    errors = prediction_errors.row_errors(fit.release, question.Question(level, mode, target))
     found: pd.DataFrame = _over_parts(partial(_intervals, fit, errors), fit, data)
     return found
 
 
 def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -> pd.DataFrame:
-    batch, scale, coef = as_batch(data), scale_of(fit.loss), fit.release.coef
+    batch, scale, estimate = as_batch(data), scale_of(fit.loss), errors.estimate
 
     def of_rows(rows: FloatArray) -> tuple[FloatArray, ...]:
-        return linear_predictor(rows, coef), errors.sd(rows)
+        return linear_predictor(rows, estimate), errors.sd(rows), errors.half_width(rows)
 
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-        (link, sd), _ = _of_pieces(fit, batch, of_rows, min(_FOR_ERRORS, _ENTRIES // len(coef)))
-        half = errors.factor * sd
+        at_once = min(_FOR_ERRORS, _ENTRIES // len(estimate))
+        (link, sd, half), _ = _of_pieces(fit, batch, of_rows, at_once)
         ends = {"": link, "_lower": link - half, "_upper": link + half}
         columns = {f"{scale.name}{end}": score(fit.loss, values) for end, values in ends.items()}
     columns |= {f"{scale.linear}{end}": values for end, values in ends.items()}
-    return pd.DataFrame(columns | {"std_error": sd}, index=batch.index)
+    table = pd.DataFrame(columns | {"std_error": sd}, index=batch.index)
+    table.attrs |= {"mode": errors.mode, "target": errors.target}
+    return table
 
 
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
@@ -252,9 +254,8 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
         held = EntryRows(matrix, labels, x_bound=largest, intercept=intercept)
         link, known = held.margins(coef), held.y != 0
     else:
-        limits = {"bound": fit.spec.bound, "intercept": intercept, "blocks": fit.spec.blocks}
-        long = SparseRows(matrix, labels, **limits)
-        link, known = np.asarray(long.x @ coef), long.y != 0
+        long = SparseRows(matrix, labels, **fit.spec.limits)
+        link, known = np.asarray(long.x @ coef) * np.abs(long.y), long.y != 0
     return np.where(known, link, np.nan), known
 
 

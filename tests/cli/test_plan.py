@@ -56,9 +56,10 @@ def test_the_page_is_that_of_the_function(capsys):
         (["--model", "svm", "--loss", "softplus", "--h", "0.2"], {"loss": "softplus", "h": 0.2}),
         (["--row-norm", "1", "--intercept-scale", "1"], {"row_norm": 1, "intercept_scale": 1}),
         (
-            ["--balance", "0.1", "--spread", "0.2", "--c-index", "0.6"],
-            {"balance": 0.1, "spread": 0.2, "c_index": 0.6},
+            ["--balance", "0.1", "--spread", "0.2", "--c-index", "0.6", "--correlation", "0"],
+            {"balance": 0.1, "spread": 0.2, "c_index": 0.6, "correlation": 0},
         ),
+        (["--spread", "age=0.2"], {"spread": {"age": 0.2}}),
     ],
 )
 def test_options_are_the_keywords_of_the_function(options, keywords, capsys):
@@ -78,9 +79,10 @@ def test_a_schema_file_declares(capsys, tmp_path):
         '[bounds]\nage = [15, 65]\nsbp = [90, 220]\n[levels]\nfamhist = ["Absent", "Present"]\n',
         encoding="utf-8",
     )
-    declared = found(capsys, *STUDY, "--schema", tmp_path / "chd.toml")
-    assert declared == found(capsys, *STUDY, *DECLARED)
-    wider = found(capsys, *STUDY, "--schema", tmp_path / "chd.toml", "--bounds", "age=0:100")
+    study = [*STUDY, "--spread", "0.5"]
+    declared = found(capsys, *study, "--schema", tmp_path / "chd.toml")
+    assert declared == found(capsys, *study, *DECLARED)
+    wider = found(capsys, *study, "--schema", tmp_path / "chd.toml", "--bounds", "age=0:100")
     assert wider["terms"][1]["privacy_sd"] == pytest.approx(declared["terms"][1]["privacy_sd"] / 2)
 
 
@@ -97,30 +99,36 @@ def test_a_pilot_is_a_public_table(capsys, tmp_path):
 def test_what_is_needed(capsys, monkeypatch):
     asked = []
 
-    def answered(plan, width, term):
-        asked.append((width, term))
+    def answered(plan, width, term, *, share):
+        asked.append((width, term, share))
         return 1234
 
-    def refused(plan, width, term):
+    def refused(plan, width, term, *, share):
         raise privatelr.GuaranteeError("no eps up to 1000 is enough.")
 
     monkeypatch.setattr(privatelr.StudyPlan, "needed_n", answered)
     monkeypatch.setattr(privatelr.StudyPlan, "needed_eps", answered)
     told = printed(capsys, *STUDY, *DECLARED, "--width", "0.01").splitlines()[-3:]
     assert told == [
-        "For 95% intervals of every covariate up to 0.01 long:",
+        "For 95% intervals of every covariate up to 0.01 long in half of all studies:",
         "  n = 1,234",
         "  eps = 1,234",
     ]
-    assert asked == [(0.01, None)] * 2
+    assert asked == [(0.01, None, 0.5)] * 2
     monkeypatch.setattr(privatelr.StudyPlan, "needed_eps", refused)
     shown = found(capsys, *STUDY, *DECLARED, "--width", "0.01", "--term", "age")["needed"]
     assert shown == {
-        **{"width": 0.01, "term": "age", "n": 1234, "eps": None},
+        **{"width": 0.01, "term": "age", "share": 0.5, "n": 1234, "eps": None},
         "no_eps": "no eps up to 1000 is enough.",
     }
-    told = printed(capsys, *STUDY, *DECLARED, "--width", "0.01", "--term", "age").splitlines()[-3:]
-    assert told[1:] == ["  n = 1,234", "  no eps up to 1000 is enough."]
+    nearly = [*STUDY, *DECLARED, "--width", "0.01", "--term", "age", "--share", "0.9"]
+    told = printed(capsys, *nearly).splitlines()[-3:]
+    assert told == [
+        "For 95% intervals of age up to 0.01 long in 90% of all studies:",
+        "  n = 1,234",
+        "  no eps up to 1000 is enough.",
+    ]
+    assert asked[-1] == (0.01, "age", 0.9)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +140,10 @@ def test_what_is_needed(capsys, monkeypatch):
         ([*STUDY, *DECLARED, "--rho", "1", "--delta", "1e-6"], 2, "--delta goes with --eps"),
         ([*STUDY, *DECLARED, "--term", "age"], 2, "--term goes with --width or --plot"),
         ([*STUDY, *DECLARED, "--width", "1", "--term", "sbp"], 2, "term='sbp'"),
+        ([*STUDY, *DECLARED, "--share", "0.9"], 2, "--share goes with --width"),
+        ([*STUDY, *DECLARED, "--width", "1", "--share", "1"], 2, "--share 1"),
+        ([*STUDY, *DECLARED, "--spread", "wide"], 2, "such as age=0.3"),
+        ([*STUDY, *DECLARED, "--spread", "0.1", "--spread", "age=0.2"], 2, "--spread"),
         ([*STUDY, *DECLARED, "--pilot", "none.csv"], 2, "no such file"),
         ([*STUDY, *DECLARED, "--plot", "widths.gif"], 2, "widths.gif"),
         ([*STUDY, *DECLARED, "--bounds", "age=1"], 2, "NAME=LO:HI"),

@@ -11,7 +11,7 @@ import privatelr.inference.bootstrap as subject
 from privatelr.design import plan_design, read_covariates, read_design
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.inference import Question, bootstrap, infer
+from privatelr.inference import Question, bootstrap, infer, quality
 from privatelr.mechanisms import Problem, Request, calibrate_all, draw_all, release_all
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.rows import DenseRows
@@ -81,7 +81,7 @@ def minimiser_of(lambda_):
 
 def world_of(plan):
     release = release_under(plan, 4)
-    return subject.SyntheticPopulation(ROWS, release.coef, release)
+    return subject.SyntheticPopulation(ROWS, np.ones(len(ROWS)), release.coef, release)
 
 
 def shares_covered(target, *, runs, n=400, what="penalised", **options):
@@ -130,9 +130,31 @@ def test_a_penalty_that_is_not_taken_off_is_caught(monkeypatch):
 
 
 def test_a_large_penalty_is_refused():
-    release = release_under(plan_for(ZCDP(2.0), 4000, lambda_=0.05), 3)
-    with pytest.raises(GuaranteeError, match=r"more than 25%.* target='penalised'"):
+    release = release_under(plan_for(ZCDP(2.0), 4000, lambda_=0.5), 3)
+    with pytest.raises(GuaranteeError, match=r"more than 100%.* target='penalised'"):
         bootstrap_intervals(release, SPEC, np.eye(SPEC.d), REFERENCE, target="unpenalised")
+
+
+USUAL_TARGETS = {
+    "noisy": (ZCDP(2.0), {}, "unpenalised"),
+    "shrunk too much": (ZCDP(2.0), {"lambda_": 0.5}, "penalised"),
+    "plain": (NonPrivate(), {}, "penalised"),
+}
+
+
+@pytest.mark.parametrize("moments", [True, False], ids=["with inference", "without"])
+@pytest.mark.parametrize("which", USUAL_TARGETS)
+def test_the_default_target_is_that_of_the_tables_where_it_can_be(which, moments):
+    budget, options, target = USUAL_TARGETS[which]
+    release = release_under(plan_for(budget, 4000, **options), 3)
+    assert quality(release).target == target
+    release = release if moments else replace(release, moments=None)
+    found, same = (
+        bootstrap_intervals(release, SPEC, np.eye(SPEC.d), REFERENCE, target=asked, replicates=20)
+        for asked in (None, target)
+    )
+    assert found.target == same.target == target
+    np.testing.assert_array_equal(found.lower, same.lower)
 
 
 def test_the_unshrunk_world_has_its_minimiser_where_it_was_released():
@@ -142,9 +164,9 @@ def test_the_unshrunk_world_has_its_minimiser_where_it_was_released():
     np.testing.assert_allclose(subject.population_minimiser(found), w, atol=1e-5)
     step = 1e-5 * np.eye(SPEC.d)
     moved = [
-        subject.unshrunk(
-            subject.SyntheticPopulation(ROWS, w + s, replace(world.release, coef=w + s))
-        )[0].model
+        subject.unshrunk(replace(world, model=w + s, release=replace(world.release, coef=w + s)))[
+            0
+        ].model
         for s in step
     ]
     np.testing.assert_allclose((np.array(moved) - found.model).T / 1e-5, carry, atol=0.02)
@@ -256,7 +278,7 @@ def test_contrasts_are_combinations():
 
 
 def test_uniform_covariates_are_what_was_declared():
-    rows = subject.pool_of_rows(SPEC, "uniform")
+    rows, _ = subject.pool_of_rows(SPEC, "uniform")
     np.testing.assert_array_equal(rows[:, 0], SPEC.intercept)
     for column in rows[:, 1:3].T:
         assert stats.kstest(column, stats.uniform(-1, 2).cdf).pvalue > 1e-3
@@ -265,18 +287,19 @@ def test_uniform_covariates_are_what_was_declared():
 
 
 def test_reference_rows_are_those_of_the_design():
-    np.testing.assert_array_equal(subject.pool_of_rows(SPEC, REFERENCE.drop(columns="y")), ROWS)
+    rows, weights = subject.pool_of_rows(SPEC, REFERENCE.drop(columns="y"))
+    np.testing.assert_array_equal(rows, ROWS)
+    assert (weights == 1).all()
     missing = REFERENCE.assign(age=np.where(np.arange(len(REFERENCE)) < 9, np.nan, 30.0))
-    assert len(subject.pool_of_rows(SPEC, missing)) == len(REFERENCE) - 9
+    assert len(subject.pool_of_rows(SPEC, missing)[0]) == len(REFERENCE) - 9
     large = pd.concat([REFERENCE] * 30)
-    assert len(subject.pool_of_rows(SPEC, large)) == subject._POOL
+    assert len(subject.pool_of_rows(SPEC, large)[0]) == subject._POOL
 
 
 def test_rows_are_as_short_as_the_mechanism_takes_them():
     short = replace(SPEC, bound=0.5)
-    assert np.linalg.norm(subject.pool_of_rows(short, "uniform"), axis=1).max() <= np.hypot(
-        0.5, 0.5
-    )
+    rows, _ = subject.pool_of_rows(short, "uniform")
+    assert np.linalg.norm(rows, axis=1).max() <= np.hypot(0.5, 0.5)
 
 
 def test_it_is_a_function_of_the_release():

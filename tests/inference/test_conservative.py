@@ -149,12 +149,22 @@ def test_p_values_agree_with_intervals(op):
     evidence = evidence_of(release_of(PureDP(1.0), op=op))
     a = np.eye(3)
     for alpha in (0.2, 0.05, 0.005):
-        half = worst_errors(evidence, a, alpha / 10).half_width(0.9 * alpha)
-        assert (worst_p_values(evidence, a, half * 1.001, alpha) <= alpha + 1e-9).all()
-        assert (worst_p_values(evidence, a, half * 0.999, alpha) > alpha).all()
-    sizes = [worst_p_values(evidence, a, half * k, 0.05) for k in (0, 0.5, 1, 2, 4, 8)]
+        law = worst_errors(evidence, a, alpha / 10)
+        half = law.half_width(0.9 * alpha)
+        assert (worst_p_values(law, a, half * 1.001, alpha) <= alpha + 1e-9).all()
+        assert (worst_p_values(law, a, half * 0.999, alpha) > alpha).all()
+    law = worst_errors(evidence, a, 0.005)
+    half = law.half_width(0.045)
+    sizes = [worst_p_values(law, a, half * k, 0.05) for k in (0, 0.5, 1, 2, 4, 8)]
     assert (np.diff(sizes, axis=0) <= 0).all()
     np.testing.assert_array_equal(sizes[0], 1)
+    # what all levels together give, none of them left out
+    for size, found in zip((0, 0.5, 1, 2, 4, 8), sizes, strict=True):
+        every = [
+            np.maximum(worst_errors(evidence, a, level / 10).beyond(half * size) / 0.9, level)
+            for level in subject._LEVELS
+        ]
+        np.testing.assert_allclose(found, np.minimum(1, np.min(every, axis=0)), rtol=5e-3)
 
 
 def test_without_noise_there_is_nothing_to_be_worst():

@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
-from releases_for_inference import release_of
+from releases_for_inference import law_of_errors, release_of
 from scipy import stats
 
 from privatelr.inference import (
     Matrices,
-    error_law,
     evidence_of,
-    joint_errors,
     mixture_of,
+    plausible,
     plug_in,
     points_of,
 )
+from privatelr.inference.error_distribution import ErrorLaw, bisect
 from privatelr.privacy import ZCDP, PureDP
 from privatelr.privacy.noise import (
     BlockLaplace,
@@ -64,8 +64,7 @@ def test_tails_are_those_of_sampled_errors(op, target, blocks):
     evidence = evidence_of(release)
     matrices = plug_in(evidence)
     contrasts = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, -1.0]])
-    law = error_law(evidence, matrices, contrasts)
-    errors = joint_errors(evidence, matrices, contrasts)
+    law, errors = law_of_errors(evidence, matrices, contrasts)
     np.testing.assert_allclose(errors.var(axis=0), law.sampling + law.privacy, rtol=0.06)
     for level in LEVELS:
         half = law.half_width(level)
@@ -81,7 +80,7 @@ def test_the_parts_are_those_of_the_formulas():
         release = release_of(ZCDP(0.5), op=op)
         evidence = evidence_of(release)
         matrices = plug_in(evidence)
-        law = error_law(evidence, matrices, np.eye(3))
+        law, _ = law_of_errors(evidence, matrices, np.eye(3))
         inverse = np.linalg.inv(matrices.curvature[0])
         n, variance = evidence.problem.n, evidence.calibration.noise.variances[0]
         sampling = np.diag(inverse @ matrices.scores[0] @ inverse) / n
@@ -98,7 +97,7 @@ def test_several_matrices_are_a_mixture():
     both = Matrices(
         *(np.concatenate(pair) for pair in zip(_parts(one), _parts(other), strict=True))
     )
-    laws = [error_law(evidence, matrices, np.eye(3)) for matrices in (one, other, both)]
+    laws = [law_of_errors(evidence, pair, np.eye(3))[0] for pair in (one, other, both)]
     size = laws[0].half_width(0.9)
     means = (laws[0].beyond(size) + laws[1].beyond(size)) / 2
     np.testing.assert_allclose(laws[2].beyond(size), means, rtol=1e-6)  # with fewer nodes
@@ -107,3 +106,51 @@ def test_several_matrices_are_a_mixture():
 
 def _parts(matrices):
     return matrices.curvature, matrices.scores
+
+
+def odd_laws():
+    rng = np.random.default_rng(0)
+    wide = 10.0 ** rng.uniform(-6, 6, (300, 4))
+    moved = wide * rng.standard_normal((300, 4))
+    apart = np.where(rng.random((300, 4)) < 0.5, -100.0, 200.0)
+    tiny, even = np.full((300, 4), 1e-145), np.full(300, 1 / 300)
+    return {
+        "many sizes": (0 * wide, wide, even),
+        "centres as far": (moved, wide, even),
+        "two places": (apart, np.ones((300, 4)), even),
+        "nearly exact": (0 * tiny, tiny, even),
+        "a rare size": (0 * wide, wide, np.append(np.full(299, 1e-9), 1 - 299e-9)),
+    }
+
+
+@pytest.mark.parametrize("name", odd_laws())
+def test_quantiles_of_odd_laws(name):
+    """Quantiles by secants are those of halvings; `below` and `beyond` have these probabilities."""
+    centre, sd, weight = odd_laws()[name]
+    parts = np.ones(4)
+    law = ErrorLaw(centre, sd, weight, parts, parts, is_symmetric=not centre.any())
+    reach = (np.abs(centre) + 60 * sd).max(axis=0)
+    for share in (0.00005, 0.025, 0.5, 0.9, 0.99995):
+        low = high = law.quantile(share)
+        # within the precision of 1e-10 standard deviations, by which a tail may change
+        spread = 1e-9 * np.sqrt(weight @ (centre**2 + sd**2))
+        assert (law.below(low - spread) <= share + 1e-12).all()
+        assert (law.below(high + spread) >= share - 1e-12).all()
+        halved = bisect(lambda limit, share=share: law.below(limit) < share, -reach, reach)
+        np.testing.assert_allclose(low, halved, atol=np.max(spread + 2e-10 * reach))
+        if share > 0.5:
+            half = law.half_width(share)
+            assert (law.beyond(half + spread) <= 1 - share + 1e-12).all()
+            assert (law.beyond(half - spread) >= 1 - share - 1e-12).all()
+
+
+def test_a_quantile_takes_few_looks_at_the_law(monkeypatch):
+    release = release_of(PureDP(0.3))
+    evidence = evidence_of(release)
+    matrices = plausible(evidence, 1.0)
+    law, _ = law_of_errors(evidence, matrices, np.eye(3))
+    looks = []
+    below = ErrorLaw.below
+    monkeypatch.setattr(ErrorLaw, "below", lambda *given: looks.append(1) or below(*given))
+    law.quantile(0.975)
+    assert len(looks) <= 12  # 34 by halvings

@@ -72,6 +72,21 @@ def test_all_intervals_together_are_wider():
         assert (together.p_value >= single.p_value - 1e-3).all()
 
 
+@pytest.mark.parametrize("op", [True, False])
+@pytest.mark.parametrize("budget", [PureDP(2.0), ZCDP(0.01)], ids=str)
+def test_all_intervals_together_are_wider_on_both_sides_without_the_penalty(budget, op):
+    release = release_of(budget, n=20_000, op=op)
+    for mode in ("posterior", "plug-in"):
+        asked = {"mode": mode, "target": "unpenalised"}
+        single, together = (infer(release, EVERY, simultaneous=x, **asked) for x in (False, True))
+        assert (together.upper > single.upper).all()
+        assert (together.lower < single.lower).all()
+        assert (together.p_value >= single.p_value - 1e-3).all()
+        bonferroni = infer(release, EVERY, level=1 - 0.05 / 3, **asked)
+        length, most = (found.upper - found.lower for found in (together, bonferroni))
+        assert (length <= most * 1.05).all()
+
+
 @pytest.mark.parametrize("mode", ["posterior", "plug-in"])
 def test_simultaneous_intervals_of_one_are_single(mode):
     release = release_of(ZCDP(0.5), n=20_000)
@@ -127,7 +142,7 @@ def test_what_cannot_be_said_is_refused_with_its_reason():
     with pytest.raises(GuaranteeError, match="shrinks the coefficients by"):
         infer(large, EVERY, target="unpenalised")
     with pytest.raises(GuaranteeError, match="no limit holds for every dataset"):
-        infer(release_of(PureDP(0.1), 2000), EVERY, target="unpenalised")
+        infer(release_of(PureDP(1.0)), EVERY, target="unpenalised", mode="conservative")
     release = release_of(ZCDP(0.5))
     for wrong in ({"mode": "honest"}, {"target": "truth"}, {"method": "hdi"}, {"level": 95}):
         with pytest.raises(ArgumentError, match=next(iter(wrong))):
@@ -166,10 +181,9 @@ def test_joint_tests():
     assert turned.statistic == pytest.approx(none.statistic)
     with pytest.raises(ArgumentError, match="follows from the others"):
         joint_test(release, np.array([[0, 1.0, 1], [0, 2, 2]]), np.zeros(2))
-    fragile = release_of(PureDP(0.1), 2000)
-    careful = joint_test(fragile, EVERY[1:], np.zeros(2))
-    assert careful.mode == "conservative"
-    assert careful.p_value == min(1, 2 * infer(fragile, EVERY[1:]).p_value.min())
+    careful = joint_test(release, EVERY[1:], np.zeros(2), mode="conservative")
+    single = infer(release, EVERY[1:], mode="conservative")
+    assert careful.p_value == min(1, 2 * single.p_value.min())
 
 
 def test_the_level_of_a_joint_test():

@@ -5,6 +5,7 @@ bought with the moments, and a function of what was bought.
 """
 
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -36,7 +37,11 @@ def frames():
 @pytest.mark.parametrize("options", [{}, {"op": False}, {"delta": 1e-6}], ids=str)
 def test_law(monkeypatch, options, model):
     with fixed_noise(monkeypatch):
-        check_same_errors(frames(), model=model, **options)
+        for errors in ("privacy_sd", "privacy_sd_limit", "privacy_sd_expected"):
+            of_fit = attrgetter(errors)
+            check_same_errors(
+                frames(), lambda fit, frame, of_fit=of_fit: of_fit(fit), model=model, **options
+            )
 
 
 @EVERY_MODEL

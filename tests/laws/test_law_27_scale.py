@@ -148,13 +148,14 @@ def check_predictions(model, target):
     frame = clinic(300)
     fit = fit_clinic(frame, model=model, eps=target, **PRIVATE)
     spec = standardise(declared_map(fit.spec, frame), *scale_map(fit.release.scale))
-    rows = read_design(spec, as_batch(frame), DenseRows).x
-    short = np.linalg.norm(rows[:, 1:], axis=1) < spec.bound * (1 - 1e-9)
-    if spec.standard.unit:  # such rows are all as long as their bound
-        short[:] = True
+    rows = read_design(spec, as_batch(frame), DenseRows)
+    short = np.linalg.norm(rows.x[:, 1:], axis=1) < spec.bound * (1 - 1e-9)
+    if spec.standard.unit or spec.standard.weighted:
+        short[:] = True  # all are as long as their bound, or longer ones are as they are
     assert short.any()
     found = np.asarray(scores(fit, frame))
-    np.testing.assert_allclose(found[short], (rows @ fit.release.coef)[short], atol=1e-9)
+    expected = rows.x @ fit.release.coef * np.abs(rows.y)
+    np.testing.assert_allclose(found[short], expected[short], atol=1e-9)
 
 
 @EVERY_TARGET

@@ -13,7 +13,7 @@ from privatelr.mechanisms.calibration import (
     achieved_scale,
     calibrate_scale,
     scale_floor,
-    usual_length,
+    usual_rows,
 )
 from privatelr.mechanisms.calibration.scale_noise import (
     SQUARE_WEIGHT,
@@ -462,20 +462,37 @@ def test_spends_that_cannot_be_read(spend):
 @pytest.mark.parametrize(
     ("records", "length"),
     [
-        (100, 1.5),
-        (399, 1.5),
-        (401, 2.0),
-        (3_999, 2.0),
-        (4_001, 3.0),
-        (199_999, 3.0),
-        (200_001, 4.0),
+        (100, 1.25),
+        (1_999, 1.25),
+        (2_001, 1.5),
+        (49_999, 1.5),
+        (50_001, 2.0),
+        (499_999, 2.0),
+        (500_001, 3.0),
     ],
 )
 def test_rows_of_a_model_with_probabilities_may_be_longer_for_more_records(records, length):
     for n, epsilon in ((10 * records, 1.0), (100 * records, 0.1)):
         for target in (PureDP(epsilon), ApproxDP(epsilon, 1e-6)):
-            assert usual_length(LOGISTIC, n, 10, target) == length
-            assert usual_length(HUBER, n, 10, target) == 1.0
+            assert usual_rows(LOGISTIC, n, 10, target) == (length, False)
+            assert usual_rows(HUBER, n, 10, target) == (1.0, isinstance(target, ApproxDP))
+
+
+@pytest.mark.parametrize(
+    ("records", "length"), [(399, 1.5), (401, 2.0), (4_001, 3.0), (200_001, 4.0)]
+)
+def test_rows_of_a_hinge_keep_their_length_in_few_columns_and_with_little_noise(records, length):
+    for target in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
+        assert usual_rows(HUBER, 5 * records, 5, target) == (length, False)
+    assert usual_rows(HUBER, 10 * records, 40, PureDP(4.0)) == (length, False)
+
+
+@pytest.mark.parametrize(
+    ("records", "length"), [(100, 1.0), (4_999, 1.0), (5_001, 1.5), (1_000_001, 1.5)]
+)
+def test_rows_are_shorter_where_intervals_are_bought(records, length):
+    for target in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
+        assert usual_rows(LOGISTIC, 10 * records, 10, target, has_intervals=True)[0] == length
 
 
 def test_the_floor_is_smaller_where_intervals_are_wanted():

@@ -22,10 +22,12 @@ from privatelr import (
     dpsvm,
     plan,
 )
+from privatelr.inference import Guesses, spread_quantiles
+from privatelr.inference.guessed_columns import usual_spread
 from privatelr.numerics import c_index
 from privatelr.planning import needed_records
 from privatelr.planning.forecast import kept_by_penalty, simulate
-from privatelr.planning.study import Guesses, population_of, spread_quantiles
+from privatelr.planning.made_up_records import pessimistic, population_of
 from privatelr.sources import as_batch
 
 FORMULA = "chd ~ age + sbp + famhist"
@@ -113,7 +115,7 @@ def test_made_up_rows_are_standardised_by_their_own_moments():
     assert sim.stages.scale is not None
     share = sim.data.counts / sim.data.counts.sum()
     x = sim.data.rows * np.sign(sim.data.rows[:, :1])  # the intercept gives the label away
-    numbers = x[:, 1:3]
+    numbers = x[:, 1:3] * sim.data.sizes[:, None]  # before long ones count less
     deviation = np.sqrt(share @ (numbers - share @ numbers) ** 2)
     np.testing.assert_allclose(share @ numbers, 0, atol=0.02)
     np.testing.assert_allclose(deviation, 1.0, rtol=0.05)
@@ -122,7 +124,7 @@ def test_made_up_rows_are_standardised_by_their_own_moments():
 def test_a_page_names_the_scale():
     page = " ".join(str(planned_for()).split())
     assert "scale epsilon = 0.1, coefficients epsilon = 0.585, inference epsilon = 0.315" in page
-    assert "rows shortened to 3 lengths of a typical one" in page
+    assert "records longer than 1.5 lengths of a typical one count less" in page
     document = json.loads(planned_for().to_json())
     assert document["parts"]["scale"]["epsilon"] == 0.1
     assert document["scale_mean_sd"] == planned_for().calibration.scale.mean_sd
@@ -149,24 +151,24 @@ def test_a_plan_has_no_place_for_data():
     arguments = set(inspect.signature(plan).parameters)
     assert not arguments & {"data", "target", "ledger", "threshold", "seed"}
     assert {*inspect.signature(dplr).parameters} >= arguments - {
-        *("n", "loss", "h", "balance", "spread", "c_index", "pilot")
+        *("n", "loss", "h", "balance", "spread", "c_index", "correlation", "pilot")
     }
 
 
 # -- the errors -------------------------------------------------------------------------------
 
 
-def test_the_mode_is_conservative_where_noise_hides_the_curvature():
+def test_the_mode_stays_where_noise_hides_the_curvature():
     outlook = planned_for(100, 0.5)
-    assert outlook.intervals.mode == "conservative"
+    assert outlook.intervals.mode == "posterior"
     assert outlook.intervals.noise_to_signal > 1
     fit = dplr(SHORT, patients(100), eps=0.5, spend="inference", **PUBLIC)
-    ends = fit.conf_int(mode="conservative").to_numpy()
+    ends = fit.conf_int().to_numpy()
     assert 0.5 < np.median((ends[:, 1] - ends[:, 0]) / outlook.intervals.width) < 2
 
 
 def test_without_privacy_errors_are_the_classical_ones():
-    outlook = planned_for(5000, 0)
+    outlook = planned_for(50_000, 0)
     frame = outlook.to_frame()
     assert (frame["privacy_sd"] == 0).all()
     np.testing.assert_allclose(frame["width"], 2 * 1.95996 * frame["sampling_sd"], rtol=1e-4)
@@ -252,6 +254,84 @@ def test_a_long_pilot_is_used_in_part():
     np.testing.assert_allclose(part.counts @ part.rows, whole.counts @ whole.rows, atol=0.03)
 
 
+def columns_of(formula, **options):
+    """The made-up covariates, in the units of the declared bounds: -1 to 1 for numbers."""
+    spec = planned_for(formula=formula, spend=None).study.spec
+    return population_of(spec, Guesses(**options), None).rows(spec).x[:, 1:]
+
+
+def test_made_up_numbers_are_as_correlated_as_was_guessed():
+    for correlation in (0.0, 0.5, 0.9):
+        age, sbp, famhist = columns_of(FORMULA, correlation=correlation).T
+        # between made-up columns of normal quantiles it would be this but for sampling
+        assert np.corrcoef(age, sbp)[0, 1] == pytest.approx(correlation, abs=0.06)
+        assert abs(np.corrcoef(age, famhist)[0, 1]) < 0.06
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "lies"),
+    [
+        *((0, 1000, "low"), (13_492, 1_490_400, "low"), (-5000, 20_000, "low")),
+        *((0, 10, "middle"), (80, 220, "middle"), (-3, 3, "middle"), (-500, 500, "middle")),
+    ],
+)
+def test_amounts_that_begin_near_zero_are_skewed(low, high, lies):
+    spec = plan("y ~ x", 10_000, spend=None, bounds={"x": (low, high)}).study.spec
+    values = population_of(spec, Guesses(), None).rows(spec).x[:, 1]
+    assert values.std() == pytest.approx(usual_spread(low, high), rel=0.02)
+    assert abs(values).max() <= 1 + 1e-12
+    skew = np.mean((values - values.mean()) ** 3) / values.std() ** 3
+    assert (skew > 1.5) == (lies == "low")
+    assert (values.mean() < -0.3) == (lies == "low")
+
+
+def test_a_spread_may_be_that_of_one_column():
+    age, sbp, _ = columns_of(FORMULA, spread={"sbp": 0.1}).T
+    assert age.std() == pytest.approx(usual_spread(15, 65), rel=0.01)
+    assert sbp.std() == pytest.approx(0.1, rel=0.01)
+    for wrong, words in [({"sbp": 2}, r"spread\['sbp'\]=2"), ({"sbq": 0.1}, "mean 'sbp'")]:
+        with pytest.raises(ArgumentError, match=words):
+            plan(FORMULA, 500, spread=wrong, **PUBLIC)
+
+
+def test_levels_are_unequally_common():
+    levels = {"group": list("abcde")}
+    spec = plan("y ~ group", 10_000, spend=None, levels=levels).study.spec
+    shares = population_of(spec, Guesses(), None).rows(spec).x[:, 1:].mean(axis=0)
+    whole = (1 / np.arange(1, 6) ** 2).sum()
+    np.testing.assert_allclose(shares * whole, [1 / 4, 1, 1 / 25, 1 / 16], atol=0.02)
+
+
+# -- pessimism --------------------------------------------------------------------------------
+
+
+def test_pessimistic_widths_are_longer_and_their_guesses_are_named():
+    outlook = planned_for(formula=FORMULA)
+    frame = outlook.to_frame()
+    ratio = frame["pessimistic"] / frame["width"]
+    assert ((ratio > 1.1) & (ratio < 8)).all()
+    assert any(
+        all(word in clause for word in ("pessimistic", "0.5 times", "0.625", "0.2 ", "0.812"))
+        for clause in outlook.assumptions
+    )
+    worse = pessimistic(Guesses())
+    options = {"balance": worse.balance, "c_index": worse.c_index}
+    options |= {"correlation": worse.correlation}
+    options |= {
+        "spread": {name: 0.5 * usual_spread(*PUBLIC["bounds"][name]) for name in ("age", "sbp")}
+    }
+    same = plan(FORMULA, 30_000, **options, **PUBLIC).to_frame()
+    np.testing.assert_array_less(same["width"], frame["pessimistic"])
+    np.testing.assert_allclose(same["width"], frame["pessimistic"], rtol=0.2)
+
+
+def test_a_pilot_with_classes_leaves_only_the_noise_and_the_sample_to_doubt():
+    outlook = plan(SHORT, 4000, pilot=patients(2000), **PUBLIC)
+    ratio = outlook.pessimistic.width / outlook.intervals.width
+    assert ((ratio >= 1) & (ratio < 1.5)).all()
+    assert not any("pessimistic" in clause for clause in outlook.assumptions)
+
+
 # -- needed n, needed epsilon -------------------------------------------------------------------
 
 
@@ -266,14 +346,28 @@ def test_needed_n_is_enough_and_hardly_more():
 
 
 def test_needed_eps_is_enough_and_hardly_more():
-    eps = planned_for(delta=1e-6).needed_eps(0.0066, "age")
-    assert width_of(planned_for(30_000, eps, delta=1e-6), "age") <= 0.0066
-    assert width_of(planned_for(30_000, 0.9 * eps, delta=1e-6), "age") > 0.0066
+    eps = planned_for(delta=1e-6).needed_eps(0.0095, "age")
+    assert width_of(planned_for(30_000, eps, delta=1e-6), "age") <= 0.0095
+    assert width_of(planned_for(30_000, 0.9 * eps, delta=1e-6), "age") > 0.0095
 
 
 def test_under_zcdp_it_is_rho():
-    rho = planned_for(30_000, ZCDP(0.5)).needed_eps(0.006, "age")
-    assert width_of(planned_for(30_000, ZCDP(rho)), "age") <= 0.006
+    rho = planned_for(30_000, ZCDP(0.5)).needed_eps(0.0105, "age")
+    assert width_of(planned_for(30_000, ZCDP(rho)), "age") <= 0.0105
+
+
+def test_more_studies_take_more_records():
+    half, nearly = (planned_for().needed_n(0.005, "age", share=share) for share in (0.5, 0.9))
+    assert half == planned_for().needed_n(0.005, "age")
+    assert half < nearly < 1.5 * half
+    half, nearly = (planned_for(4000).needed_eps(0.04, "age", share=share) for share in (0.5, 0.9))
+    assert half < nearly < 2 * half
+
+
+@pytest.mark.parametrize("share", [0, 1, 0.99, "most", None])
+def test_a_share_is_a_number_between_zero_and_one(share):
+    with pytest.raises(ArgumentError, match=r"share takes a number from 0\.05 to 0\.95"):
+        planned_for().needed_n(0.005, share=share)
 
 
 def test_all_covariates_are_meant_where_none_is_named():

@@ -1,12 +1,16 @@
 """The errors that a plan forecasts are those of real releases."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import pytest
-from studies.planning import Cell, planned, realised_sd, realised_width
+from studies.planning import Cell, planned, realised_sd, realised_width, widths_of
+from studies.planning_tables import LONGEST, SHORTEST, Study, realised
+from studies.tables import data_home
 
 from privatelr import ZCDP, ApproxDP, PureDP, plan
+from privatelr.inference import Question
 from privatelr.planning import forecast
 
 CELLS = [
@@ -67,3 +71,51 @@ def test_widths_are_those_of_real_fits():
         assert modes == ["posterior"] * 9
         ratio = np.exp(np.log(outlook.intervals.width / widths).mean())
         assert 0.85 < ratio < 1.15
+
+
+def test_widths_are_those_of_the_target_that_fits_answer(monkeypatch):
+    cell, asked = CELLS[-2], Question(target="unpenalised")
+    plain = planned(cell)
+    monkeypatch.setattr(forecast, "ASKED", asked)
+    outlook = planned(cell)
+    assert outlook.intervals.target == "unpenalised"
+    widths, _ = widths_of(cell, outlook, fits=9, asked=asked)
+    ratio = np.exp(np.log(outlook.intervals.width / np.median(widths, axis=0)).mean())
+    assert 0.85 < ratio < 1.15
+    assert (outlook.errors.sd > plain.errors.sd).all()
+    sim = forecast.simulate(outlook.study)
+    bare = sim.curvature - sim.problem.lambda_ * np.eye(sim.problem.d)
+    solved = np.linalg.solve(bare, sim.units.T)
+    shares = np.einsum("dm,de,em->m", solved, sim.curvature, solved) / sim.problem.n
+    assert outlook.errors.sampling_sd == pytest.approx(np.sqrt(shares), rel=0.2)
+
+
+@pytest.mark.skipif(data_home() is None, reason="needs the published tables")
+@pytest.mark.parametrize("table", ["adult", "bank"])
+def test_published_tables_have_the_widths_that_were_forecast(table):
+    study = Study(table, 4)
+    terms, widths, _ = realised(study, fits=5)
+    n = {"adult": 45_222, "bank": 45_211}[table]
+
+    def is_near(**guesses):
+        frame = plan(study.formula, n, 4.0, **study.public, **guesses).to_frame()
+        found = frame.set_index("term").loc[terms]
+        ratio = found["width"] / np.median(widths, axis=0)
+        below = (widths <= found["pessimistic"].to_numpy()).mean()
+        return SHORTEST < np.exp(np.log(ratio).mean()) < LONGEST and below > 0.75
+
+    assert is_near()
+    assert not is_near(spread=0.4, correlation=0.0, balance=0.5)
+
+
+SHARED = Cell("guessed", PureDP(1.0), 3, 2000, "logistic", True, scaled=True)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_so_many_real_studies_reach_the_width(share):
+    width = 0.18
+    n = planned(SHARED).needed_n(width, "x1", share=share)
+    cell = replace(SHARED, n=n)
+    widths, _ = widths_of(cell, planned(cell), fits=120)
+    reached = float((widths[:, 1] <= width).mean())
+    assert reached == pytest.approx(share, abs=3 * (share * (1 - share) / 120) ** 0.5)

@@ -44,10 +44,11 @@ def test_the_plan_is_marked_among_its_alternatives():
 def test_promises_and_places_are_compared(options, titles):
     outlook = planned_for(**options)
     found = [row for row in rows_of(outlook).index if "perturbation" not in row]
-    for title, row in zip(titles, found[1:], strict=False):
+    assert found[:2] == ["this plan", "pessimistic guesses"]
+    for title, row in zip(titles, found[2:], strict=False):
         assert row.startswith(title)
     assert "output perturbation" in rows_of(outlook).index
-    assert f"output perturbation, {found[1]}" in rows_of(outlook).index
+    assert f"output perturbation, {found[2]}" in rows_of(outlook).index
 
 
 def test_an_alternative_is_a_plan_of_its_own():
@@ -109,6 +110,35 @@ def test_the_page_fits_79_columns_and_html_has_its_words(options):
     for words in ("Promise", outlook.terms[1], "Assumed", *outlook.assumptions):
         assert words.split(" (")[0] in html
     assert "<script" not in html
+
+
+def flat(outlook):
+    return " ".join(str(outlook).split())
+
+
+FACTOR = "chd ~ age + famhist"
+NUMBERS_APART = "numbers centred and scaled by the released moments, records longer than"
+
+
+@pytest.mark.parametrize("spend", [None, "inference"])
+def test_words_about_standardised_rows_are_true(spend):
+    scaled, declared = (
+        planned_for(formula=FACTOR, spend=spend, do_scale=way) for way in ("private", False)
+    )
+    assert scaled.calibration.scale is not None
+    assert "the scale that standardises the rows is that of these records" in flat(scaled)
+    assert "A lambda is about the rows of its line" in flat(scaled)
+    for words in ("the scale that standardises", "about the rows of its line"):
+        assert words not in flat(declared)
+    # a pure scale is that of numbers, and a factor has a block of its own
+    assert NUMBERS_APART in flat(scaled)
+    assert "other columns times 2" in flat(scaled)
+    alone = planned_for(formula=SHORT, spend=spend, do_scale="private")
+    gaussian = planned_for(formula=FACTOR, spend="inference", do_scale="private", eps=ZCDP(0.5))
+    for outlook in (alone, gaussian):
+        assert "columns centred and scaled by the released moments, records" in flat(outlook)
+    for outlook in (scaled, declared):
+        assert ("Shares are in the order" in flat(outlook)) == (spend == "inference")
 
 
 def test_names_are_escaped_in_html():

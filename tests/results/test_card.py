@@ -77,7 +77,7 @@ def test_the_card_states_what_was_spent_on_what(eps, op):
     fit = fit_clinic(clinic(), eps=eps, op=op, spend="inference")
     text = plain(fit.card())
     moments = fit.release.moments.calibration
-    first, second = fit.calibration.target, moments.target
+    first, second = fit.calibration.proven, moments.target
     spent = f"| Spent | {first} on the coefficients; {second} on the matrices for inference |"
     assert spent in text
     assert f"| Guarantee | {eps if eps != 1.0 else 'epsilon = 1 (pure)'} |" in text

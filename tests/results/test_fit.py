@@ -143,7 +143,7 @@ def test_diagnostics_say_what_they_are():
 def test_tidy_and_glance():
     fit = fit_clinic(clinic(), op=False)
     tidy = fit.tidy()
-    assert list(tidy.columns) == ["term", "estimate", "privacy_sd"]
+    assert list(tidy.columns) == ["term", "estimate", "privacy_sd_expected", "privacy_sd_limit"]
     np.testing.assert_array_equal(tidy["estimate"], fit.coef)
     np.testing.assert_allclose(fit.tidy(exponentiate=True)["estimate"], np.exp(fit.coef))
     glance = fit.glance()

@@ -47,23 +47,47 @@ def labels(axes):
     return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
-def test_the_whole_bar_is_the_interval_and_the_inner_one_sampling(axes):
+def test_the_whole_bar_is_the_interval_and_its_parts_are_those_of_the_error(axes):
     found = plot(FIT, ax=axes, scale="coefficient", level=0.9)
     assert found is axes
     tidy = FIT.tidy(conf_int=True, conf_level=0.9)[1:]
-    outer, inner = bars(axes)[:3], bars(axes)[3:]
-    np.testing.assert_allclose([end[0] for end in outer], tidy["conf_low"])
-    np.testing.assert_allclose([end[1] for end in outer], tidy["conf_high"])
-    share = tidy["sampling_sd"] / tidy["std_error"]
-    half = (tidy["conf_high"] - tidy["conf_low"]) / 2 * share
-    np.testing.assert_allclose([end[0] for end in inner], tidy["estimate"] - half)
-    np.testing.assert_allclose([end[1] for end in inner], tidy["estimate"] + half)
-    # two tones of one colour
-    assert outer[0][2][:3] == inner[0][2][:3]
-    assert outer[0][2][3] < inner[0][2][3] == 1
+    drawn_bars = bars(axes)
+    outer, middle, inner = drawn_bars[:3], drawn_bars[3:6], drawn_bars[6:]
+    assert [end[:2] for end in outer] == [
+        pytest.approx(ends) for ends in tidy[["conf_low", "conf_high"]].to_numpy().tolist()
+    ]
+    for part, size in (
+        (inner, tidy["sampling_sd"]),
+        (middle, np.hypot(tidy["sampling_sd"], tidy["privacy_sd"])),
+    ):
+        share = size / tidy["std_error"]
+        low = tidy["estimate"] - share * (tidy["estimate"] - tidy["conf_low"])
+        high = tidy["estimate"] + share * (tidy["conf_high"] - tidy["estimate"])
+        np.testing.assert_allclose([end[0] for end in part], low)
+        np.testing.assert_allclose([end[1] for end in part], high)
+    # three tones of one colour, of which each covers the one below
+    colours = [part[0][2] for part in (outer, middle, inner)]
+    assert len({colour[:3] for colour in colours}) == 1
+    assert colours[0][3] < colours[1][3] < colours[2][3] == 1
     assert [t.get_text() for t in axes.get_yticklabels()] == ["age", "dose", "smoker[T.yes]"]
-    assert labels(axes) == ["sampling error", "added by the noise"]
+    assert labels(axes) == ["sampling error", "added by the noise", "not known"]
     assert axes.get_xlabel() == "coefficient, 90% posterior intervals"
+
+
+def test_the_tones_of_the_legend_are_those_of_the_bars(axes):
+    plot(FIT, ax=axes)
+    told = [patch.get_facecolor()[3] for patch in axes.get_legend().get_patches()]
+    first = [container[0].get_facecolor()[3] for container in axes.containers]
+    seen, below = [], 0.0
+    for opacity in first:  # each is drawn on those before it
+        below = 1 - (1 - below) * (1 - opacity)
+        seen.append(below)
+    assert told == pytest.approx(seen[::-1])
+
+
+def test_what_was_not_counted_has_no_tone(axes):
+    plot(FIT, ax=axes, mode="plug-in")
+    assert labels(axes) == ["sampling error", "added by the noise"]
 
 
 def test_unlike_intervals_are_of_powers_of_ten_of_units(axes):
@@ -77,7 +101,7 @@ def test_unlike_intervals_are_of_powers_of_ten_of_units(axes):
     np.testing.assert_allclose([bar[1] for bar in bars(axes)[:3]], tidy["conf_high"] * times)
     plot(FIT, ax=axes, exponentiate=True)
     np.testing.assert_allclose(
-        [bar[1] for bar in bars(axes)[6:9]], np.exp(tidy["conf_high"] * times)
+        [bar[1] for bar in bars(axes)[9:12]], np.exp(tidy["conf_high"] * times)
     )
 
 
@@ -92,13 +116,13 @@ def test_coefficients_in_standard_errors(axes):
 
 def test_several_fits_side_by_side(axes):
     plot({"objective": FIT, "output": OUTPUT, "small": SMALL}, ax=axes, scale="coefficient")
-    assert labels(axes)[2:] == ["objective", "output", "small"]
-    assert len({bar[2] for bar in bars(axes)}) == 6
+    assert labels(axes)[3:] == ["objective", "output", "small"]
+    assert len({bar[2] for bar in bars(axes)}) == 9
     # a fit without a coefficient leaves its row empty
-    assert np.isnan([bar[0] for bar in bars(axes)]).sum() == 4
+    assert np.isnan([bar[0] for bar in bars(axes)]).sum() == 6
     told = {text for fits in ((FIT, OUTPUT), (FIT, SMALL)) for text in labels(plot(*fits, ax=axes))}
     assert {"1: epsilon = 2 (pure)", "2: epsilon = 2 (pure)", "epsilon = 2 (pure)"} <= told
-    assert len(labels(plot([FIT, OUTPUT], ax=axes))) == 4
+    assert len(labels(plot([FIT, OUTPUT], ax=axes))) == 5
 
 
 def test_odds_ratios_and_the_intercept(axes):
@@ -147,6 +171,7 @@ def test_estimates_stand_beside_intervals(axes):
     assert labels(axes) == [
         "sampling error",
         "added by the noise",
+        "not known",
         "± one standard deviation of the noise, at most",
         "with",
         "without",

@@ -18,11 +18,11 @@ def bought(**options):
 
 
 def cells(page):
-    table = page.coefficients
-    return {
-        name: dict(zip(table.headers, row, strict=True))
-        for name, row in zip(table.names, table.cells, strict=True)
-    }
+    found = {name: {} for name in page.coefficients.names}
+    for table in (page.coefficients, *page.parts):
+        for name, row in zip(table.names, table.cells, strict=True):
+            found[name] |= dict(zip(table.headers, row, strict=True))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,14 @@ def test_the_page_has_the_numbers_of_tidy(options):
     level = 1 - options.get("alpha", 0.05)
     tidy = fit.tidy(conf_int=True, conf_level=level, exponentiate=True, **asked).set_index("term")
     ends = (f"[{(1 - level) / 2:.6g}", f"{(1 + level) / 2:.6g}]")
-    columns = dict(
-        zip(
-            ("Odds Ratio", "SE(log)", "privacy part", "z", *ends),
-            ("estimate", "std_error_log", "privacy_sd_log", "statistic", "conf_low", "conf_high"),
-            strict=True,
-        )
-    )
+    parts = ("sampling", "privacy", "unknown")
+    columns = {
+        "Odds Ratio": "estimate",
+        "SE(log)": "std_error_log",
+        **{f"{part} sd": f"{part}_sd_log" for part in parts},
+        "z": "statistic",
+        **dict(zip(ends, ("conf_low", "conf_high"), strict=True)),
+    }
     for term, row in cells(page).items():
         for header, column in columns.items():
             # two digits of what it is uncertain by
@@ -93,13 +94,17 @@ def test_what_it_refuses():
 def test_errors_that_stay_on_the_logarithm_say_so():
     fit = bought()
     odds, plain = fit.tidy(conf_int=True, exponentiate=True), fit.tidy(conf_int=True)
-    for name in ("std_error", "sampling_sd", "privacy_sd"):
+    for name in ("std_error", "sampling_sd", "privacy_sd", "unknown_sd"):
         np.testing.assert_array_equal(odds[f"{name}_log"], plain[name])
         assert name not in odds
     bare = drawn(fit_clinic, trial())
     tidy = bare.tidy(exponentiate=True)
-    assert list(tidy.columns) == ["term", "estimate", "privacy_sd_log"]
-    np.testing.assert_array_equal(tidy["privacy_sd_log"], bare.privacy_sd)
+    ends = ("expected", "limit")
+    assert list(tidy.columns) == ["term", "estimate", *(f"privacy_sd_{end}_log" for end in ends)]
+    for end in ends:
+        np.testing.assert_array_equal(
+            tidy[f"privacy_sd_{end}_log"], bare.tidy()[f"privacy_sd_{end}"]
+        )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from case_names import case_name
 from frames_for_laws import clinic, fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
+from repeated_noise import drawn, trial
 
 import privatelr.results.pages.summary
 from privatelr import (
@@ -25,13 +26,13 @@ from privatelr import (
     load_dataset,
     load_schema,
 )
-from privatelr.inference import Inference
+from privatelr.inference import Inference, quality
 from privatelr.page_model import as_lines
 from privatelr.results.pages.coefficient_table import (
     bars_of,
     drawings,
     figures,
-    inference_table,
+    inference_tables,
 )
 
 OPTIONS = [
@@ -207,7 +208,7 @@ def test_no_promise_where_there_is_none():
         below = page(**options).summary(diagnostics=True).as_text().split(RULE)[1]
         assert "covered by the promise" not in below
         assert "C-index" in below
-        assert "privacy sd" not in text
+        assert "noise sd" not in text
 
 
 class _Text(HTMLParser):
@@ -266,22 +267,71 @@ def one_line(options):
     return " ".join(str(page(**options)).split())
 
 
+def shown_numbers(table, name):
+    """The numbers of a row of a table, by its headers."""
+    row = table.cells[table.names.index(name)]
+    cells = (float(cell.removeprefix("<")) for cell in row)
+    return dict(zip(table.headers, cells, strict=True))
+
+
 @pytest.mark.parametrize("options", INFERRED, ids=case_name)
 def test_the_table_of_inference(options):
-    """In the layout of peers.md, without stars."""
+    """In the layout of peers.md, without stars; the parts of the errors have their own table."""
     fit = page(**options)
+    summary = fit.summary()
     head = next(line for line in str(fit).splitlines() if "Estimate" in line)
-    part = [] if options.get("eps") == 0 else ["privacy", "part"]
-    expected = ["Estimate", "Std.", "Error", *part, "z", "Pr(>|z|)", "[0.025", "0.975]"]
-    assert head.split() == expected
+    is_shrunk = quality(fit.release).is_shrunk
+    judged = ["bias", "/", "SE"] if is_shrunk else ["z", "Pr(>|z|)"]
+    assert head.split() == ["Estimate", "Std.", "Error", *judged, "[0.025", "0.975]"]
     assert "*" not in str(fit)
     assert "Standard errors were not" not in str(fit)
-    row = next(line for line in str(fit).splitlines() if line.startswith("dose"))
-    cells = [float(cell.removeprefix("<")) for cell in row.split()[1:]]
-    shown = fit.tidy(conf_int=True).set_index("term").loc["dose"]
-    names = ["estimate", "std_error", *(["privacy_sd"] if part else [])]
-    names += ["statistic", "p_value", "conf_low", "conf_high"]
-    np.testing.assert_allclose(cells, shown[names].to_numpy(float), rtol=0.02, atol=0.006)
+    exact = fit.tidy(conf_int=True).set_index("term").loc["dose"]
+    columns = {"Estimate": "estimate", "Std. Error": "std_error"}
+    columns |= {"[0.025": "conf_low", "0.975]": "conf_high"}
+    if not is_shrunk:
+        columns |= {"z": "statistic", "Pr(>|z|)": "p_value"}
+    parts = {f"{part} sd": f"{part}_sd" for part in ("sampling", "privacy", "unknown")}
+    assert [table.headers for table in summary.parts] == (
+        [] if options.get("eps") == 0 else [tuple(parts)]
+    )
+    columns |= parts if summary.parts else {}
+    shown = {}
+    for table in (summary.coefficients, *summary.parts):
+        assert table.names == tuple(fit.coef.index)
+        shown |= shown_numbers(table, "dose")
+    for header, name in columns.items():
+        assert shown[header] == pytest.approx(exact[name], rel=0.02, abs=0.006), header
+
+
+def shrunk(**options):
+    return page(spend="inference", lambda_=1.0, **options)
+
+
+def test_shrunk_estimates_stand_beside_the_bias_and_without_tests():
+    """The bias by the released matrix, in standard errors (inference.md 3.4 and 11.2)."""
+    fit = shrunk(eps=4.0, do_scale=False)
+    moments, lambda_ = fit.release.moments, fit.calibration.lambda_
+    values, vectors = np.linalg.eigh(moments.curvature)  # without the penalty
+    raised = np.maximum(values, moments.calibration.entry_sd)
+    bias = lambda_ * vectors @ ((vectors.T @ fit.release.coef) / raised)
+    expected = np.abs(fit.spec.user_rows() @ bias) / fit.bse
+    for summary in (fit.summary(), fit.summary(exponentiate=True)):
+        table = summary.coefficients
+        assert {"z", "Pr(>|z|)"}.isdisjoint(table.headers)
+        found = [float(row[table.headers.index("bias / SE")]) for row in table.cells]
+        np.testing.assert_allclose(found, expected, rtol=0.006, atol=0.006)
+        words = " ".join(summary.as_text().split())
+        assert "Estimates are shrunk, by more than one step can take off." in words
+        assert "so that there are no tests of 0." in words
+        assert "bias / SE: the size of the penalty's bias in standard errors" in words
+        assert "but the estimates, their standard errors, bias and intervals" in words
+    # who asks for tests of what is penalised by its name gets them
+    named = fit.summary(target="penalised")
+    assert {"z", "Pr(>|z|)"} < {*named.coefficients.headers}
+    assert "too much for target='unpenalised' to take off." in " ".join(str(named).split())
+    assert "All of it is about the penalised coefficients" in " ".join(str(named).split())
+    machine = shrunk(eps=4.0, do_scale=False, model=dpsvm)
+    assert {"z", "Pr(>|z|)"} < {*machine.summary().coefficients.headers}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +346,8 @@ def test_the_table_of_inference(options):
         ),
         (
             {"spend": "inference", "eps": 2, "delta": 1e-6},
-            "inference by Gaussian noise of mu = 0.149, coefficients by what that leaves;",
+            "coefficients by Laplace noise of epsilon = 1.4, inference by Gaussian noise of "
+            "mu = 0.149, composed exactly;",
         ),
         (
             {"spend": "inference", "eps": ZCDP(0.5)},
@@ -307,7 +358,23 @@ def test_the_table_of_inference(options):
             "No number on this page but the estimates, their standard errors, tests and intervals "
             "and the ratios under Inference was computed from the data.",
         ),
-        ({"spend": "inference"}, "not about those of a logistic regression without one"),
+        (
+            {"spend": "inference"},
+            "about the coefficients of a logistic regression without a penalty: one step, which "
+            "costs nothing, took the penalty's bias off. fit.coef, and predict without intervals,",
+        ),
+        ({"spend": "inference"}, "it shrinks the released coefficients, which the table corrects"),
+        (
+            {"spend": "inference", "model": dpsvm},
+            "coefficients are penalised by it, that is, shrunk towards zero",
+        ),
+        (
+            {"spend": "inference"},
+            "Std. Error has three parts whose squares add up. sampling sd: the sampling error; "
+            "privacy sd: what the noise on the coefficients adds; both at the best estimate of the "
+            "information matrix. unknown sd: what is added because that matrix is known through "
+            "its own noise only.",
+        ),
         ({"spend": "inference", "model": dpsvm}, "those of a support vector machine without one"),
         ({"spend": "inference"}, "All of this was paid for; other intervals"),
         ({"spend": "inference", "eps": 0}, "those of the sandwich formula, without any noise"),
@@ -324,12 +391,19 @@ def test_words_of_inference(options, words):
 
 def test_modes_in_words():
     fit = page(spend="inference")
-    assert "Conservative mode: the widest errors" in words_of(fit)
-    assert "times the smallest eigenvalue of the matrix, which may come from" in words_of(fit)
-    assert "posterior mode, penalised coefficients" in words_of(fit, mode="posterior")
+    assert "posterior mode, unpenalised coefficients" in words_of(fit)
+    assert "Posterior mode: errors are averaged" in words_of(fit)
     assert "Posterior mode, as asked for: errors are averaged" in words_of(fit, mode="posterior")
     assert "Plug-in mode, as asked for" in words_of(fit, mode="plug-in")
-    assert "dataset, as asked for." in words_of(fit, mode="conservative")
+    assert "Std. Error has two parts whose squares" in words_of(fit, mode="plug-in")
+    assert "unknown sd" not in words_of(fit, mode="plug-in")
+    worst = words_of(fit, mode="conservative")
+    assert "Conservative mode: the widest errors" in worst
+    assert "dataset, as asked for." in worst
+    assert "unknown sd: what the worst matrix that its noise leaves possible adds." in worst
+    fragile = page(spend={"coefficients": 0.98, "inference": 0.02}, model=dpsvm)
+    assert "conservative mode, penalised coefficients" in words_of(fragile)
+    assert "times the smallest eigenvalue of the matrix, which may come from" in words_of(fragile)
     plain = page(spend="inference", eps=0, lambda_=1e-6)
     assert "the penalty hardly shrinks them." in words_of(plain)
     shrunk = page(spend="inference", eps=0, lambda_=1e-3)
@@ -338,6 +412,21 @@ def test_modes_in_words():
     assert "too much for target='unpenalised'" in one_line(
         {"spend": "inference", "eps": 0, "lambda_": 1.0}
     )
+
+
+@pytest.mark.parametrize("eps", [1, ZCDP(0.5)], ids=str)
+def test_wide_intervals_are_explained(eps):
+    fit = page(spend={"coefficients": 0.998, "inference": 0.002}, eps=eps)
+    ratio = quality(fit.release).noise_to_signal
+    price = "rho" if isinstance(eps, ZCDP) else "epsilon"
+    helps = f"More records, a larger {price} or fewer columns help; privatelr.plan says how much."
+    why = f"Intervals are wide because that noise is {ratio:.3g} times the smallest eigenvalue"
+    assert ratio > 5
+    assert why in words_of(fit, mode="posterior")
+    assert helps in words_of(fit, mode="posterior")
+    assert helps in words_of(fit, mode="conservative")
+    clear = drawn(fit_clinic, trial(), spend="inference", eps=50.0)
+    assert "Intervals are wide" not in words_of(clear)
 
 
 def test_other_levels():
@@ -353,7 +442,8 @@ def inferred(values):
         estimate=estimate,
         null=np.zeros(len(sd)),
         sampling_sd=0.8 * sd,
-        privacy_sd=0.6 * sd,
+        privacy_sd=0.36 * sd,
+        unknown_sd=0.48 * sd,
         lower=estimate - 2 * sd,
         upper=estimate + 2 * sd,
         p_value=np.full(len(sd), 0.04),
@@ -367,11 +457,12 @@ def inferred(values):
 @pytest.mark.parametrize("size", [1e-7, 1e-3, 0.1, 1.0, 99.9999999, 1234.5, 99999.9, 1e7, 1e300])
 def test_numbers_of_any_size_keep_the_width(size):
     fit = page(spend="inference")
-    table = inference_table(fit, inferred([-size, size, 0.0, -0.5]))
-    lines = as_lines(table)
-    assert max(map(len, lines)) <= 79
-    assert len({len(line) for line in lines if line[-1:].isdigit()}) == 1
-    first = float(table.cells[0][0])
+    tables = inference_tables(fit, inferred([-size, size, 0.0, -0.5]))
+    for table in tables:
+        lines = as_lines(table)
+        assert max(map(len, lines)) <= 79
+        assert len({len(line) for line in lines if line[-1:].isdigit()}) == 1
+    first = float(tables[0].cells[0][0])
     assert first == pytest.approx(-size, rel=0.01, abs=5e-7)
 
 
@@ -423,49 +514,52 @@ def page_of(frame, bounds):
 def test_long_names_stand_on_a_line_of_their_own():
     table = load_dataset("breast_cancer")
     fit = dplr(
-        "diagnosis ~ (`mean radius` + `mean texture`)^2", table, spend="inference",
+        "diagnosis ~ `mean radius` * `mean fractal dimension`", table, spend="inference",
         eps=5.0, **load_schema("breast_cancer"),
     )  # fmt: skip
     lines = str(fit).splitlines()
     assert max(map(len, lines)) <= 79
-    at = lines.index("mean radius:mean texture")
+    at = lines.index("mean radius:mean fractal dimension")
     assert lines[at + 1].startswith("      ")
-    assert "mean radius:mean texture" in fit.summary().as_csv()
+    assert fit.summary().as_csv().count("mean radius:mean fractal dimension") == 2  # in two tables
 
 
-def test_bars_have_two_tones_and_one_axis():
+def test_bars_have_three_tones_and_one_axis():
     found = inferred([-1.0, 0.5, 2.0])
-    bars = bars_of(found)
-    np.testing.assert_allclose(
-        bars.inner_upper - bars.estimate, 0.8 * (found.upper - bars.estimate)
-    )
-    drawn, counted = drawings(found)
+    bars, half = bars_of(found), found.upper - found.estimate
+    np.testing.assert_allclose(bars.inner_upper - bars.estimate, 0.8 * half)
+    np.testing.assert_allclose(bars.middle_upper - bars.estimate, np.hypot(0.8, 0.36) * half)
+    np.testing.assert_allclose(bars.estimate - bars.middle_lower, np.hypot(0.8, 0.36) * half)
+    shown, counted = drawings(found)
     assert not counted
-    dashed = [re.search(r"<line x1='([\d.]+)'", one)[1] for one in drawn]
+    dashed = [re.search(r"<line x1='([\d.]+)'", one)[1] for one in shown]
     assert len(set(dashed)) == 1
-    for one in drawn:
-        assert len(re.findall("<rect", one)) == 2
+    for one in shown:
+        assert len({*re.findall(r"fill='(#\w+)'", one)}) == 3
         assert "currentColor" in one
         bar = r"<rect x='([\d.]+)' .*? width='([\d.]+)'"
-        outer, inner = (list(map(float, found)) for found in re.findall(bar, one))
-        assert outer[0] < inner[0]
+        outer, middle, inner = (list(map(float, found)) for found in re.findall(bar, one))
+        assert outer[0] < middle[0] < inner[0]
         assert outer[1] == pytest.approx(inner[1] / 0.8, rel=0.05)
+        assert outer[1] == pytest.approx(middle[1] / np.hypot(0.8, 0.36), rel=0.05)
 
 
 def test_bars_of_very_unlike_lengths_count_in_standard_errors():
     assert drawings(inferred([-1e-4, 0.5, 2e3]))[1]
     fit = page(spend="inference", bounds={"age": (18, 90), "dose": (0, 5)})
     legend = re.search(r"<figcaption>(.*?)</figcaption>", fit._repr_html_())[1]
-    assert "dark: sampling error, light: what the noise adds" in legend
+    assert "dark: sampling error, middle: added by the noise, light: not known." in legend
+    plain = page(spend="inference", eps=0)._repr_html_()
+    assert "Bars are the intervals, dark: sampling error. The dashed" in plain
 
 
 def test_bars_that_go_on_have_an_arrow():
     far = inferred([1e-4, 1.0, 50.0])
-    far.sampling_sd[:] = far.privacy_sd[:] = 1e-9
+    far.sampling_sd[:] = far.privacy_sd[:] = far.unknown_sd[:] = 1e-9
     far.lower[:], far.upper[:] = far.estimate - [1e-9, 1e-3, 1e-9], far.estimate + 1e-9
-    drawn, counted = drawings(far)
+    shown, counted = drawings(far)
     assert counted
-    assert all("<path" in one for one in drawn[1:])
+    assert all("<path" in one for one in shown[1:])
 
 
 def test_bars_of_numbers_that_are_none():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy
 import statsmodels.formula.api as smf
+from repeated_noise import drawn
 
 from privatelr import ArgumentError, dplr
 from privatelr.results.equations import Vocabulary, read_hypotheses, vocabulary_of
@@ -29,7 +30,12 @@ def births():
 
 @lru_cache
 def fitted(formula, **options):
-    return dplr(formula, births(), spend="inference", **PUBLIC, **({"eps": 9.0} | options))
+    given = {"eps": 9.0, "spend": "inference"} | PUBLIC | options
+    return drawn(dplr, formula, births(), **given)
+
+
+def estimates(fit, **asked):
+    return fit.tidy(**asked).set_index("term")["estimate"]
 
 
 FORMULA = "low ~ age * race + smoke"
@@ -75,7 +81,7 @@ def test_a_term_is_tested():
 def test_each_coefficient_has_its_row_in_contrasts():
     fit = fitted(FORMULA)
     assert list(fit.contrasts("race").index) == RACE
-    np.testing.assert_allclose(fit.contrasts("race")["estimate"], fit.coef[RACE])
+    np.testing.assert_allclose(fit.contrasts("race")["estimate"], estimates(fit)[RACE])
     assert list(fit.contrasts("race = 1").index) == [f"{name} = 1" for name in RACE]
     assert (fit.contrasts({"race": 1})["null_value"] == 1).all()
 
@@ -134,3 +140,78 @@ def test_a_coefficient_comes_before_a_term_of_the_same_name():
     known = vocabulary_of(fitted("low ~ age + race").spec.columns)
     assert set(known.terms) == {"race"}
     assert "age" in known.names
+
+
+# -- every view answers the same question ------------------------------------------------------
+
+ASKED = {
+    "default": ({}, "unpenalised"),
+    "penalised": ({"target": "penalised"}, "penalised"),
+    "conservative": ({"mode": "conservative"}, "penalised"),
+    "plug-in": ({"mode": "plug-in"}, "unpenalised"),
+}
+
+
+@pytest.mark.parametrize("which", ASKED)
+def test_views_of_one_coefficient_agree(which):
+    asked, target = ASKED[which]
+    fit = fitted("low ~ age + race + smoke", eps=40.0)
+    tidy = fit.tidy(conf_int=True, **asked).set_index("term")
+    table = fit.anova(**asked)
+    assert table.attrs["target"] == target
+    for term, name in (("age", "age"), ("smoke", "smoke[T.yes]")):
+        row = tidy.loc[name]
+        tests = [test(term, **asked) for test in (fit.wald_test, fit.deviance_test)]
+        for found in tests:
+            assert (found.df, found.target) == (1, target)
+            assert found.p_value == pytest.approx(row["p_value"], rel=1e-9)
+        assert tests[0].statistic == pytest.approx(row["statistic"] ** 2, rel=1e-6)
+        assert table.loc[term, "p_value"] == pytest.approx(row["p_value"], rel=1e-9)
+        alone = fit.contrasts(term, **asked).iloc[0]
+        for column in ("estimate", "std_error", "p_value", "conf_low", "conf_high"):
+            assert alone[column] == pytest.approx(row[column], rel=1e-9)
+        assert (row["p_value"] <= 0.05) == (row["conf_low"] > 0 or row["conf_high"] < 0)
+    if not asked:
+        np.testing.assert_array_equal(fit.pvalues, tidy["p_value"])
+        np.testing.assert_array_equal(fit.bse, tidy["std_error"])
+
+
+@pytest.mark.parametrize("which", ASKED)
+def test_odds_ratios_and_intervals_together_are_of_the_same_target(which):
+    asked, _ = ASKED[which]
+    fit = fitted("low ~ age + race + smoke", eps=40.0)
+    odds = fit.tidy(conf_int=True, exponentiate=True, **asked)
+    ends = odds[["conf_low", "conf_high"]].to_numpy()
+    np.testing.assert_allclose(ends, np.exp(fit.conf_int(**asked)), rtol=1e-12)
+    np.testing.assert_allclose(odds["estimate"], np.exp(estimates(fit, **asked)), rtol=1e-12)
+    single, together = (fit.conf_int(simultaneous=both, **asked) for both in (False, True))
+    assert (together[0] < single[0]).all()
+    assert (together[1] > single[1]).all()
+
+
+@pytest.mark.parametrize("which", ASKED)
+def test_tests_of_a_term_are_those_of_its_equations(which):
+    asked, target = ASKED[which]
+    fit = fitted("low ~ age + race + smoke", eps=40.0)
+    deviance = fit.deviance_test("race", **asked)
+    assert fit.anova(**asked).loc["race", "p_value"] == deviance.p_value
+    for found in (deviance, fit.wald_test("race", **asked)):
+        assert (found.df, found.target) == (2, target)
+        assert str(found).endswith(f"{target} coefficients)")
+
+
+def test_the_bootstrap_is_about_what_the_tables_are():
+    """Its default target is theirs, and there the penalty is taken off in a way of its own."""
+    fit = fitted("low ~ age + race + smoke", eps=40.0, lambda_=0.01)
+    simulated = {"method": "bootstrap", "covariates": births()}
+    table = fit.contrasts("age, smoke", **simulated)
+    same = fit.contrasts("age, smoke", target="unpenalised", **simulated)
+    pd.testing.assert_frame_equal(table, same)
+    shrunk, bare = (
+        fit.contrasts("age, smoke", target=target) for target in ("penalised", "unpenalised")
+    )
+    off, corrected = (
+        np.linalg.norm((one["estimate"] - bare["estimate"]) / bare["std_error"])
+        for one in (table, shrunk)
+    )
+    assert off < 0.1 * corrected

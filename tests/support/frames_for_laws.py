@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 import privatelr.fitting
+import privatelr.model
 from privatelr import dplr, dpsvm
 from privatelr.numerics import HINGES
 from privatelr.privacy.noise import SeededRandomness
@@ -61,6 +62,11 @@ def fixed_noise(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
         yield
+
+
+def own_stages(monkeypatch):
+    """From here on stages are of the promise's own kind, and not pure where that is less noise."""
+    monkeypatch.setattr(privatelr.model, "promises_for", lambda asked: (asked.target,))
 
 
 def fit_clinic(frame, *, model=dplr, **options):

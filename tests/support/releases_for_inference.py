@@ -1,16 +1,32 @@
 """Releases on made-up rows, shared by the tests of inference."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from privatelr import inference
 from privatelr.inference import Question
-from privatelr.mechanisms import Problem, Request, calibrate_all, draw_all, release_all
+from privatelr.inference.error_distribution import errors_of, law_of
+from privatelr.inference.intervals import factors_of
+from privatelr.mechanisms import (
+    Problem,
+    Request,
+    calibrate_all,
+    draw_all,
+    matrix_of,
+    release_all,
+)
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
-from privatelr.privacy.noise import SeededRandomness
+from privatelr.privacy import NonPrivate
+from privatelr.privacy.noise import (
+    GaussianNoise,
+    SeededRandomness,
+    SphericalLaplace,
+    draw_many,
+)
 from privatelr.types import Block, row_radius
 
 INTERCEPT = 0.5
@@ -56,3 +72,26 @@ def row_errors(release, **choices):
 
 def covariance(release, **choices):
     return inference.covariance(release, Question(**choices))
+
+
+def law_of_errors(evidence, matrices, contrasts, target="penalised"):
+    """The law of the errors of released combinations, and draws from their joint law."""
+    solved, carried, biases = factors_of(evidence, matrices, contrasts, target)
+    law = law_of(evidence, solved, carried, matrices, contrasts, biases)
+    return law, errors_of(evidence, solved, carried, matrices, contrasts, biases)
+
+
+def noisy_evidence(d, ratio, *, laplace, n=4000):
+    """Evidence of exact moments plus noise of `ratio` times the smallest eigenvalue of H."""
+    exact = inference.evidence_of(release_of(NonPrivate(), n, d, lambda_=1e-3))
+    k = d * (d + 1) // 2
+    sd = ratio * np.linalg.eigvalsh(exact.curvature)[0] / np.sqrt(2 * d)
+    law = SphericalLaplace(2 * k, np.sqrt(2 * k + 1) / sd) if laplace else GaussianNoise(2 * k, sd)
+    h, s = np.split(draw_many(law, 1, np.random.default_rng(d))[0], 2)
+    return replace(
+        exact,
+        curvature=exact.curvature + matrix_of(h),
+        scores=exact.scores + matrix_of(s) / exact.balance,
+        curvature_sd=sd,
+        noise=law,
+    )

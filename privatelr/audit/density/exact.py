@@ -46,13 +46,13 @@ second number of matrices on."""
 
 def gradient(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
     """Gradient ``(m, d)`` of the sum form without a tilt."""
-    slopes = problem.loss.slope(w @ data.rows.T) * data.counts
+    slopes = problem.loss.slope(data.sizes * (w @ data.rows.T)) * data.counts / data.sizes
     return slopes @ data.rows + problem.penalty * w
 
 
 def hessian(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
     """Second derivative ``(m, d, d)`` of the sum form."""
-    weight = problem.loss.curvature(w @ data.rows.T) * data.counts
+    weight = problem.loss.curvature(data.sizes * (w @ data.rows.T)) * data.counts
     products = data.rows[:, :, None] * data.rows[:, None, :]
     d = data.rows.shape[1]
     total = (weight @ products.reshape(len(products), d * d)).reshape(-1, d, d)
@@ -67,14 +67,21 @@ def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) ->
     no rounding errors in the ratio.
     """
     shared, loss = pair.shared(), problem.loss
-    before, after = w @ pair.old, w @ pair.new
-    b = -gradient(shared, problem, w) - loss.slope(before)[:, None] * pair.old
-    change = loss.slope(after)[:, None] * pair.new - loss.slope(before)[:, None] * pair.old
+    before, after = pair.sizes[-2:, None] * [w @ pair.old, w @ pair.new]
+    pulled, pulls = record_gradients(pair, loss, w)
+    b, change = -gradient(shared, problem, w) - pulled, pulls - pulled
     records = np.broadcast_to(np.column_stack([pair.old, pair.new]), (len(w), pair.d, 2))
     solved = solve_each(hessian(shared, problem, w), records)
     old = np.log1p(loss.curvature(before) * (solved[:, :, 0] @ pair.old))
     new = np.log1p(loss.curvature(after) * (solved[:, :, 1] @ pair.new))
     return np.asarray(log_ratios(noise, b, change) + old - new)
+
+
+def record_gradients(pair: Pair, loss: Loss, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gradients ``(m, d)`` of the losses of the old and of the new record at each w."""
+    ends = zip(pair.sizes[-2:], (pair.old, pair.new), strict=True)
+    old, new = (loss.slope(size * (w @ row))[:, None] * row / size for size, row in ends)
+    return old, new
 
 
 def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray:
@@ -200,17 +207,26 @@ def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> F
     Records that are not listed in `data` are zero rows.
     """
     squares = vector_of(data.rows[:, :, None] * data.rows[:, None, :])
-    weights = _matrix_weights(calibration, w @ data.rows.T)
+    margins, lengths = data.sizes * (w @ data.rows.T), (data.rows**2).sum(axis=1)
+    weights = matrix_weights(calibration, margins, lengths, data.sizes)
     total = np.hstack([(part * data.counts) @ squares for part in weights])
     return np.asarray(total / calibration.problem.n)
 
 
-def _matrix_weights(
-    calibration: MomentsCalibration, margins: FloatArray
+def matrix_weights(
+    calibration: MomentsCalibration,
+    margins: FloatArray,
+    squares: FloatArray | float,
+    sizes: FloatArray | float = 1.0,
 ) -> tuple[FloatArray, FloatArray]:
-    """The weights of rows with these margins in H, and their weights in eta S."""
+    """The weights of rows with these margins and squared lengths in H, and those in eta S."""
     loss = calibration.problem.loss
-    return loss.curvature(margins), calibration.balance * loss.slope(margins) ** 2
+    bend, steep = loss.curvature(margins), (loss.slope(margins) / sizes) ** 2
+    if calibration.typical is not None:
+        most, largest = calibration.traces
+        length = np.maximum(squares, _SMALLEST)
+        bend, steep = np.minimum(bend, most / length), np.minimum(steep, largest / length)
+    return bend, calibration.balance * steep
 
 
 def query_change(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
@@ -287,7 +303,7 @@ def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatA
         The matrix from two margins to the shortest w that has them, or nearly has them.
     """
     margins = candidate_margins(calibration.problem.loss)
-    bend, steep = _matrix_weights(calibration, margins)
+    bend, steep = matrix_weights(calibration, margins, calibration.problem.radius**2)
     scores = (np.hypot(bend, steep), bend, steep, bend - steep, steep - bend)
     single = np.unique([*(most(margins, score) for score in scores), _FLAT])
     each = np.stack(np.meshgrid(single, single), axis=-1).reshape(-1, 2)

@@ -16,7 +16,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from privatelr.audit.density.exact import centres, log_ratios, minimisers, tilt_losses
+from privatelr.audit.density.exact import (
+    centres,
+    log_ratios,
+    minimisers,
+    record_gradients,
+    tilt_losses,
+)
 from privatelr.audit.density.pairs import Pair
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy.noise import GaussianNoise, draw_many
@@ -142,8 +148,8 @@ def loss_law(
         furthest = float(np.linalg.norm(shift)) / noise.sd
         return _integrated(released, noise, -shift, furthest, rng, beside)
     w, _ = released(noise.sd * rng.standard_normal((200, pair.d)))
-    slope = problem.loss.slope
-    change = slope(w @ pair.new)[:, None] * pair.new - slope(w @ pair.old)[:, None] * pair.old
+    old, new = record_gradients(pair, problem.loss, w)
+    change = new - old
     # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
     furthest = 2 * problem.loss.slope_bound * problem.radius / noise.sd
     return _integrated(released, noise, change.mean(axis=0), furthest, rng, beside)

@@ -8,7 +8,7 @@ between these two.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -42,12 +42,18 @@ class SignedRows:
     rows : ndarray of shape (k, d)
     counts : ndarray of shape (k,)
         Not negative. They may be so large that the records could not be listed one by one.
+    sizes : ndarray of shape (k,), optional
+        Sizes of the labels, by default 1; larger ones are those of rows with weights
+        (`privatelr.numerics.rows.row_bounds`).
     """
 
     rows: FloatArray
     counts: FloatArray
+    sizes: FloatArray = field(default_factory=lambda: np.ones(0))
 
     def __post_init__(self) -> None:
+        if len(self.sizes) == 0:
+            object.__setattr__(self, "sizes", np.ones(len(self.rows)))
         if self.rows.ndim != 2 or self.counts.shape != (len(self.rows),):
             raise ArgumentError(
                 f"rows of shape {self.rows.shape} and counts of shape {self.counts.shape}: takes "
@@ -67,12 +73,19 @@ class Pair:
         How often each of these rows occurs.
     old, new : ndarray of shape (d,)
         The signed row of the replaced record in the first and in the second dataset.
+    sizes : ndarray of shape (k + 2,), optional
+        Sizes of the labels of the rows, of `old` and of `new`, as in `SignedRows`.
     """
 
     rows: FloatArray
     counts: FloatArray
     old: FloatArray
     new: FloatArray
+    sizes: FloatArray = field(default_factory=lambda: np.ones(0))
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) == 0:
+            object.__setattr__(self, "sizes", np.ones(len(self.rows) + 2))
 
     @property
     def d(self) -> int:
@@ -86,32 +99,36 @@ class Pair:
 
     def swapped(self) -> Pair:
         """The same two datasets in the opposite order."""
-        return Pair(self.rows, self.counts, self.new, self.old)
+        order = [*range(len(self.rows)), -1, -2]
+        return Pair(self.rows, self.counts, self.new, self.old, self.sizes[order])
 
     def shared(self) -> SignedRows:
         """The records that both datasets have."""
-        return SignedRows(self.rows, self.counts)
+        return SignedRows(self.rows, self.counts, self.sizes[:-2])
 
     def change(self) -> SignedRows:
         """The second dataset less the first: the old record with count -1, the new one with 1."""
-        return SignedRows(np.array([self.old, self.new]), np.array([-1.0, 1.0]))
+        both = np.array([self.old, self.new])
+        return SignedRows(both, np.array([-1.0, 1.0]), self.sizes[-2:])
 
     def first(self) -> SignedRows:
         """The dataset with the old record."""
-        return self._with(self.old)
+        return self._with(self.old, self.sizes[-2])
 
     def second(self) -> SignedRows:
         """The dataset with the new record."""
-        return self._with(self.new)
+        return self._with(self.new, self.sizes[-1])
 
-    def _with(self, record: FloatArray) -> SignedRows:
-        return SignedRows(np.vstack([self.rows, record]), np.append(self.counts, 1.0))
+    def _with(self, record: FloatArray, size: float) -> SignedRows:
+        rows, counts = np.vstack([self.rows, record]), np.append(self.counts, 1.0)
+        return SignedRows(rows, counts, np.append(self.sizes[:-2], size))
 
 
 def signed_rows(x: FloatArray, y: FloatArray) -> SignedRows:
-    """Rows ``(n, d)`` and labels ``(n,)`` as distinct signed rows with counts."""
-    rows, counts = np.unique(x * y[:, None], axis=0, return_counts=True)
-    return SignedRows(rows, counts.astype(np.float64))
+    """Rows ``(n, d)`` and labels ``(n,)`` as distinct signed rows with counts and sizes."""
+    signed = np.column_stack([x * np.sign(y)[:, None], np.maximum(np.abs(y), 1.0)])
+    found, counts = np.unique(signed, axis=0, return_counts=True)
+    return SignedRows(found[:, :-1], counts.astype(np.float64), found[:, -1])
 
 
 def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
@@ -124,7 +141,9 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
     ArgumentError
         If the datasets have different numbers of records, or differ in more than one record.
     """
-    rows, place = np.unique(np.vstack([data.rows, neighbour.rows]), axis=0, return_inverse=True)
+    both = [np.column_stack([side.rows, side.sizes]) for side in (data, neighbour)]
+    found, place = np.unique(np.vstack(both), axis=0, return_inverse=True)
+    rows, sizes = found[:, :-1], found[:, -1]
     place = place.reshape(-1)
     k = len(data.rows)
     before, after = np.zeros(len(rows)), np.zeros(len(rows))
@@ -138,9 +157,10 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
     if gone.sum() == 0:
         shared = before.copy()
         shared[0] -= 1
-        return Pair(rows, shared, rows[0], rows[0])
-    old, new = rows[int(np.argmax(gone))], rows[int(np.argmax(come))]
-    return Pair(rows, np.minimum(before, after), old, new)
+        return Pair(rows, shared, rows[0], rows[0], np.append(sizes, sizes[[0, 0]]))
+    ends = [int(np.argmax(gone)), int(np.argmax(come))]
+    shared = np.minimum(before, after)
+    return Pair(rows, shared, rows[ends[0]], rows[ends[1]], np.append(sizes, sizes[ends]))
 
 
 def usual_pair(calibration: Calibration, angle: float) -> tuple[Pair, FloatArray]:

@@ -28,6 +28,12 @@ ROUNDING = 1e-9
 """Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
 _UNIT = 2.0**-53
 """Largest relative error of one rounding to a double."""
+_CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
+"""Largest trace that a record adds to either matrix, over that of a row of typical length at its
+steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
+that are too small make them shorter, and those of rare labels are long (inference.md 11.1)."""
+_SCORES_SHARE = 0.5
+"""The eta of clipped matrices, over the ratio of the two clips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class MomentsCalibration:
         the upper triangle row by row, with the entries off the diagonal times the root of 2.
     grid : float
         The power of two whose multiples are released; 0 without noise.
+    typical : float or None
+        The length of a typical row, if the weights of longer rows are reduced; see `traces`.
     """
 
     problem: Problem
@@ -54,6 +62,12 @@ class MomentsCalibration:
     balance: float
     noise: NoiseLaw
     grid: float
+    typical: float | None = None
+
+    @property
+    def traces(self) -> tuple[float, float]:
+        """The largest trace that a record adds to H and to S, times n."""
+        return largest_traces(self.problem, self.typical)
 
     @property
     def proven(self) -> Guarantee:
@@ -74,7 +88,8 @@ class MomentsCalibration:
         target = self.proven
         if isinstance(target, PureDP | NonPrivate):
             return (target,) if isinstance(target, PureDP) else ()
-        return (event_of(self.noise, moments_sensitivity(self.problem), target.neighbours),)
+        reach = moments_sensitivity(self.problem, self.typical)
+        return (event_of(self.noise, reach, target.neighbours),)
 
     def __str__(self) -> str:
         return (
@@ -85,26 +100,56 @@ class MomentsCalibration:
         )
 
 
-def moments_balance(problem: Problem) -> float:
+def largest_traces(problem: Problem, typical: float | None) -> tuple[float, float]:
+    """Return the largest trace that a record may add to H and to S, times n (inference.md 11.1).
+
+    Without a typical length they follow from the longest row. Otherwise they are a little more
+    than those of a typical row, and the weights of a record that would add more are reduced.
+    """
+    loss = problem.loss
+    most = loss.curvature_bound * problem.radius**2, problem.reach**2
+    if typical is None:
+        return most
+    usual = typical**2 / problem.radius**2
+    return most[0] * min(1.0, _CURVATURE_CLIP * usual), most[1] * min(1.0, _SCORES_CLIP * usual)
+
+
+def clip_for(problem: Problem, typical: float | None) -> float | None:
+    """Return the typical length, or None if no row is so much longer that anything is reduced."""
+    if typical is None or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
+        return None
+    return typical
+
+
+def moments_balance(problem: Problem, typical: float | None = None) -> float:
     """Return eta, the weight of the score covariance (inference.md 4.3).
 
     With this weight one noise serves both matrices, and they cost little more than one of them.
     """
     loss = problem.loss
+    if typical is not None:
+        curvature, scores = largest_traces(problem, typical)
+        return _SCORES_SHARE * curvature / scores
     if loss.joint_factor is not None:
         return _JOINT_BALANCE * loss.joint_factor / loss.slope_bound**2
     return loss.curvature_bound / (2 * loss.slope_bound**2)
 
 
-def moments_sensitivity(problem: Problem) -> float:
+def moments_sensitivity(problem: Problem, typical: float | None = None) -> float:
     """Bound how far ``(svec H, eta svec S)`` moves when one record is replaced, in any direction.
 
     A record adds ``(l'' svec xx', eta l'^2 svec xx') / n``, of length at most ``K R^2 / n``. The
     vectors of two records never have a negative product, so they differ by at most the root of 2
-    times that length (inference.md 4.1 and 4.3). The bound holds for any coefficients. Rounding
-    of the sums moves them further, by a small multiple of ``K R^2`` that no data can exceed.
+    times that length (inference.md 4.1 and 4.3). The bound holds for any coefficients. If weights
+    are reduced, the length of both traces takes the place of ``K R^2`` (inference.md 11.1), since
+    a multiple of ``xx'`` is no longer than its trace. Rounding of the sums moves them further, by a
+    small multiple of that length that no data can exceed.
     """
-    largest = _largest_pair(problem) * (1 + ROUNDING) * problem.radius**2
+    largest = _largest_pair(problem) * problem.radius**2
+    if typical is not None:
+        curvature, scores = largest_traces(problem, typical)
+        largest = math.hypot(curvature, moments_balance(problem, typical) * scores)
+    largest *= 1 + ROUNDING
     return largest * (math.sqrt(2) / problem.n + 2 * mean_error(problem.n, problem.d))
 
 
@@ -123,9 +168,14 @@ def _largest_pair(problem: Problem) -> float:
 
 
 def calibrate_moments(
-    problem: Problem, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = ()
+    problem: Problem,
+    target: Guarantee,
+    kinds: tuple[type[NoiseLaw], ...] = (),
+    typical: float | None = None,
 ) -> MomentsCalibration:
     """Find the smallest noise for a target, of these kinds if any are given; takes no data.
+
+    `typical` is the length of a typical row, where rows are standardised.
 
     Raises
     ------
@@ -145,10 +195,12 @@ def calibrate_moments(
         )
     size = problem.d * (problem.d + 1)
     noise: NoiseLaw = NoNoise(size)
+    typical = clip_for(problem, typical)
     if not isinstance(target, NonPrivate):
-        laws = laws_hiding(moments_sensitivity(problem), size, target)
+        laws = laws_hiding(moments_sensitivity(problem, typical), size, target)
         noise = require_law(laws, target, kinds)
-    return MomentsCalibration(problem, target, moments_balance(problem), noise, grid_for(noise))
+    balance = moments_balance(problem, typical)
+    return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
 
 
 def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
@@ -162,8 +214,9 @@ def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
     target, noise = calibration.target, calibration.noise
     if isinstance(target, NonPrivate):
         return target
-    reach = moments_sensitivity(calibration.problem)
-    known = calibration.balance == moments_balance(calibration.problem)
+    problem, typical = calibration.problem, calibration.typical
+    reach = moments_sensitivity(problem, typical)
+    known = calibration.balance == moments_balance(problem, typical)
     found = worth_hiding(noise, reach, target) if known else None
     if found is None:
         raise GuaranteeError(

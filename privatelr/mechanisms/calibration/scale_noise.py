@@ -1,6 +1,6 @@
 """Noise for means and second moments of the columns, calibrated before any data is touched.
 
-They are released before the coefficients. Rows are then centred, scaled and shortened by what was
+They are released before the coefficients. Rows are then centred, scaled and bounded by what was
 released, so that the rest of the price is spent on rows that are nearly as long as their bound
 (scale.md). Columns are those of a design in scaled units, where a number lies between -1 and 1,
 and a record that cannot be used is a row of zeros.
@@ -9,7 +9,7 @@ and a record that cannot be used is a row of zeros.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from privatelr.errors import GuaranteeError
@@ -23,9 +23,9 @@ from privatelr.mechanisms.calibration.proven_noise import (
     worth_hiding,
 )
 from privatelr.numerics import Loss
-from privatelr.privacy import ZCDP, Event, Guarantee, Promise, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, Promise, PureDP
 from privatelr.privacy.noise import BlockLaplace, NoiseLaw
-from privatelr.types import Block, ColumnGroup
+from privatelr.types import FACTOR_SCALE, Block, ColumnGroup
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
@@ -34,10 +34,22 @@ _LARGEST_MEAN_SD = {True: 0.04, False: 0.1}
 """The largest noise on a mean, in scaled units, with which the scale is worth its price: under pure
 epsilon, and otherwise. Up to here no table loses a hundredth of its classes by it, and beyond some
 do (``python -m tests.studies.scale``)."""
-_LENGTHS, _LONGEST = ((400.0, 1.5), (4_000.0, 2.0), (2e5, 3.0)), 4.0
-"""Bounds on the length of a row for each ``n epsilon / d``, and for all larger ones. With them
-shortening moves nine coefficients of ten by less than a quarter of their standard error on the
-tables for the choice (``python -m tests.studies.scale_bias``)."""
+_PRICE_OF_DISTANCE = 200.0
+"""Epsilon over the distance that one record moves the scale, where ways to pay for it are compared.
+At usual deltas Gaussian noise on a mean is about .08 there, just below what is worth it."""
+Lengths = tuple[tuple[float, float], ...]
+"""Bounds on the length of a row, each with the ``n epsilon / d`` up to which it holds."""
+_LENGTHS: Lengths = ((2_000.0, 1.25), (50_000.0, 1.5), (5e5, 2.0), (math.inf, 3.0))
+"""Of rows that count less where they are longer, so that a short bound costs records, and a long
+one noise (``python -m tests.studies.scale``)."""
+_LENGTHS_OF_INTERVALS: Lengths = ((5_000.0, 1.0), (math.inf, 1.5))
+"""The same where intervals are bought: their matrices have noise, too (``python -m
+tests.studies.coverage``)."""
+_LENGTHS_OF_SHORTENED: Lengths = ((400.0, 1.5), (4_000.0, 2.0), (2e5, 3.0), (math.inf, 4.0))
+"""Of rows that are shortened, which moves coefficients."""
+_FEW_COLUMNS, _LITTLE_NOISE = 6, 4.0
+"""Below this number of columns, and from this epsilon on, rows that are all of one length lose more
+by it than they gain (``python -m tests.studies.scale``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +66,15 @@ class ScaleFacts:
         Whether columns will be centred, which needs an intercept and dense rows.
     floor : float
         The variance that is added to each one that was released, besides the noise.
+    intercept : float
+        The constant in the intercept column; 0 if there is none.
     """
 
     n: int
     groups: tuple[ColumnGroup, ...]
     centred: bool
     floor: float
+    intercept: float = 0.0
 
     @property
     def p(self) -> int:
@@ -124,6 +139,20 @@ class ScaleCalibration:
         return self.mean_sd <= _LARGEST_MEAN_SD[self.of_numbers]
 
     @property
+    def typical(self) -> float:
+        """The length of a typical row under the map, with its intercept.
+
+        Under pure epsilon numbers have variance 1 on average, and other columns count as filled.
+        """
+        square = 1.0
+        if self.of_numbers:
+            square = sum(
+                1.0 if group.kind == "number" else (FACTOR_SCALE * group.radius) ** 2
+                for group in self.facts.groups
+            )
+        return math.sqrt(square + self.facts.intercept**2)
+
+    @property
     def proven(self) -> Guarantee:
         """The guarantee that the noise is proven to give; see `Calibration.proven`."""
         return proven_by(self.noise, self.target)
@@ -152,24 +181,49 @@ def scale_floor(loss: Loss) -> float:
     return 0.03 if loss.probability is None else 0.003
 
 
-def usual_length(loss: Loss, n: int, d: int, target: Guarantee) -> float:
-    """Return the bound on a row, in lengths of a typical one (scale.md 3).
+def usual_rows(
+    loss: Loss, n: int, d: int, target: Guarantee, *, has_intervals: bool = False
+) -> tuple[float, bool]:
+    """Return the bound on a row in lengths of a typical one, and whether all rows get that length.
 
-    It grows with ``n epsilon / d`` for a loss with probabilities, whose coefficients must keep
-    their meaning: the bias from shortening has to stay small beside their error.
+    Classes hardly depend on the length of a row, so that a loss without probabilities takes short
+    rows, and under other promises than a pure one rows of one length (scale.md 1 and 3). For a loss
+    with probabilities, longer rows count less, and the bound grows with ``n epsilon / d``: the
+    noise falls, and what is left is the error of the sample.
     """
-    if loss.probability is None:
+    epsilon = nominal_epsilon(cast("Promise", target))
+    if loss.probability is None and d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:
+        return 1.0, may_have_one_length(loss) and not isinstance(target, PureDP)
+    lengths = _LENGTHS_OF_INTERVALS if has_intervals else _LENGTHS
+    if not counts_long_rows_less(loss):
+        lengths = _LENGTHS_OF_SHORTENED
+    return next(length for most, length in lengths if n * epsilon / d < most), False
+
+
+def usual_intercept(target: Guarantee, has_intervals: bool) -> float:
+    """Return the constant in the intercept column, over `length` unless the promise is pure.
+
+    A small one makes rows shorter, but is penalised more: where one class is rare, the bias of the
+    intercept is then too large for one step to take off. Under a pure promise, where it is a block
+    of its own, it makes no row longer.
+    """
+    if isinstance(target, PureDP):
         return 1.0
-    records = n * nominal_epsilon(cast("Promise", target)) / d
-    return next((length for most, length in _LENGTHS if records < most), _LONGEST)
+    return 0.5 if has_intervals else 0.25
 
 
-def brings_rows_to_length(loss: Loss, target: Guarantee) -> bool:
-    """Whether rows are brought to the usual length whatever theirs was (scale.md 1 and 3).
+def counts_long_rows_less(loss: Loss) -> bool:
+    """Return whether standardised rows that are too long get a weight, and are not shortened.
 
-    Classes do not depend on the length of a row, probabilities do.
+    The coefficients of a model with probabilities keep their meaning under weights that depend on
+    the covariates alone; those of a classifier have none but the classes.
     """
-    return loss.probability is None and not isinstance(target, PureDP)
+    return loss.probability is not None
+
+
+def may_have_one_length(loss: Loss) -> bool:
+    """Return whether rows may be brought to one length, on which probabilities would depend."""
+    return loss.probability is None
 
 
 def scale_sensitivity(facts: ScaleFacts) -> float:
@@ -193,6 +247,17 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
                 distance, largest = distance + 4 * r2 + 2 * of_squares, largest + r2 + of_squares
     lost = 2 * mean_error(facts.n, facts.p + 1)
     return math.sqrt(distance) * (1 + ROUNDING) / facts.n + lost * math.sqrt(largest)
+
+
+def deciding_price(facts: ScaleFacts, target: Guarantee) -> Guarantee:
+    """Return the price at which ways to pay for the scale are compared.
+
+    Under (epsilon, delta) it is about the one from which on the scale is worth its share if its
+    noise is Gaussian, whatever epsilon is asked for. Under the others it is the target.
+    """
+    if not isinstance(target, ApproxDP):
+        return target
+    return replace(target, epsilon=scale_sensitivity(facts) * _PRICE_OF_DISTANCE)
 
 
 def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:

@@ -17,13 +17,15 @@ from privatelr.numerics.rows.products import (
     margins,
     rough_gram,
     row_products,
+    row_squares,
     weighted_sum,
 )
 from privatelr.numerics.rows.row_bounds import (
     RowBounds,
+    bends_of,
     bounded_rows,
     held_in_blocks,
-    linear_predictor,
-    row_lengths,
+    weights_of,
 )
+from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths
 from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend

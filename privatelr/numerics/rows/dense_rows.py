@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from privatelr.numerics.parallel import in_order, summed
-from privatelr.numerics.rows.row_bounds import RowBounds, fast_products
+from privatelr.numerics.rows.row_bounds import RowBounds
+from privatelr.numerics.rows.row_sums import fast_products
 from privatelr.types import Block, FloatArray, Kernel, Reader
 
 BLOCK_ROWS = 2**14
@@ -91,7 +92,8 @@ class TableRows:
     ----------
     x : ndarray or csr_array of shape (n, d), read-only
     y : ndarray of shape (n,), read-only
-        -1 or +1, and 0 for a row that was not usable.
+        -1 or +1, and 0 for a row that was not usable; larger sizes are those of weighted rows
+        (`privatelr.numerics.rows.row_bounds`).
     radius : float
         No row is longer, the intercept entry included.
     blocks : tuple of Block
@@ -211,7 +213,8 @@ class DenseRows(TableRows):
             link[start : start + _PIECE] = fast_products(self.x[start : start + _PIECE], coef)
 
         in_order(score, range(0, self.n, _PIECE))
-        return (link, self.y) if usable.all() else (link[usable], self.y[usable])
+        link, label = link * np.abs(self.y), np.sign(self.y)
+        return (link, label) if usable.all() else (link[usable], label[usable])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from privatelr.numerics.parallel import summed
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, block_rows, folded
-from privatelr.numerics.rows.row_bounds import fast_products, linear_predictor
+from privatelr.numerics.rows.row_sums import fast_products, linear_predictor
 from privatelr.types import FloatArray, IntArray, Kernel
 
 _DOT = 64
@@ -51,6 +51,13 @@ def column_sums(x: Any) -> tuple[FloatArray, FloatArray]:
     if not sparse.issparse(x):
         return x.sum(axis=0), np.einsum("ij,ij->j", x, x)
     return np.asarray(x.sum(axis=0)).ravel(), np.asarray(x.power(2).sum(axis=0)).ravel()
+
+
+def row_squares(x: Any) -> FloatArray:
+    """Return the squared length of each row ``(n,)``."""
+    if sparse.issparse(x):
+        return np.asarray(x.power(2).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("ij,ij->i", x, x))
 
 
 def gram(x: Any, weight: FloatArray) -> FloatArray:

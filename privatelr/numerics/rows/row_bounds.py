@@ -13,14 +13,13 @@ from itertools import groupby
 
 import numpy as np
 
+from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, euclidean_part, row_radius
 
 _TILE = 2**9
 """Number of rows that are copied at once from columns, so that they stay in the first cache."""
 _SAFETY = 1.0 - 2.0**-40
 """Factor of the bound to which rows are shortened, so that rounding cannot exceed the bound."""
-_LONG = 32
-"""Number of entries of a row from which on one sum per row is faster than a matrix product."""
 _SHORTEST = 1e-100
 """Length below which squares may underflow and lose accuracy."""
 
@@ -45,12 +44,15 @@ class RowBounds:
         Applied to the covariates between two shortenings.
     blocks : tuple of Block
         Blocks of the d columns, whose sums of sizes are held to their bounds.
+    weighted : bool
+        Whether a row that is too long counts less, instead of being another row; see `lengthened`.
     """
 
     bound: float
     intercept: float | None
     projection: FloatArray | None = None
     blocks: tuple[Block, ...] = ()
+    weighted: bool = False
     _runs: tuple[BlockRun, ...] = field(init=False, repr=False)
     _together: Together | None = field(init=False, repr=False)
 
@@ -80,7 +82,14 @@ class RowBounds:
         labels = np.array(labels, dtype=np.float64)
         n, p = covariates.shape
         x = np.empty((n, self.width(p))) if out is None else out
-        kept = self._kept(covariates)
+        kept, share = self._kept(covariates), np.ones(n)
+        if self.weighted and not kept.all():
+            # whether a row is certainly within its bounds may hang on others, its weight does not
+            long = np.flatnonzero(~kept)
+            few = np.take(covariates.T, long, axis=1).T
+            share[long] = share_of_bound(few, self.bound, self._together)
+            covariates, labels = (covariates.T * share).T, labels / share
+            kept = self._kept(covariates)
         if kept.any():
             first = int(self.intercept is not None)
             x[:, :first] = self.intercept or 0.0
@@ -99,6 +108,8 @@ class RowBounds:
             labels[rest[~np.isfinite(others).all(axis=1)]] = 0.0
         if p == 0:  # without covariates only the label shows that a row is unusable
             x[labels == 0] = 0.0
+        if self.weighted and self.intercept is not None:
+            x[:, 0] *= share
         return x, labels
 
     def _kept(self, covariates: FloatArray) -> BoolArray:
@@ -118,6 +129,46 @@ def together_of(blocks: tuple[Block, ...], intercept: float | None) -> Together 
     """
     part = euclidean_part(blocks)
     return None if part is None else (part[0] - (intercept is not None), part[1])
+
+
+# --- weights --------------------------------------------------------------------------------
+#
+# A record x that is 1 / s times as long as its bound has the weight s**2: its gradient
+# s**2 l'(y x.w) y x and its curvature s**2 l''(y x.w) x x' are no larger than within the bound. It
+# is the row s x with the label y / s, and adds l(label row.w) / label**2. The expected gradient is
+# still zero at the coefficients of the model, which shortening would move.
+
+LEAST_SHARE = 1e-9
+"""Least s, which keeps labels finite; a row that is even longer is shortened, too."""
+_BELOW = 1.0 - 2.0**-30
+"""Factor that brings a long row so far below its bound that it certainly keeps it."""
+
+
+def share_of_bound(covariates: FloatArray, bound: float, together: Together | None) -> FloatArray:
+    """Return s ``(n,)``, 1 for rows that keep their bounds; rows are treated by themselves."""
+    parts, share = [(covariates, bound)], np.ones(len(covariates))
+    if together is not None and len(together[0]) == covariates.shape[1]:
+        parts = [(covariates, min(bound, together[1]))]
+    elif together is not None:
+        parts.append((covariates[:, together[0]], together[1]))
+    with np.errstate(all="ignore"):
+        for part, most in parts:
+            limit, length = _longest(most, part.shape[1]), row_lengths(part)
+            share = np.fmin(share, np.where(length > limit, limit * _BELOW / length, 1.0))
+    return np.maximum(share, LEAST_SHARE)
+
+
+def weights_of(labels: FloatArray) -> FloatArray:
+    """Return ``s**2`` for each label ``(n,)``, or 1 for all; that of a row of zeros is 1."""
+    squares = labels * labels
+    if squares.max(initial=0.0) <= 1.0:  # as in most fits: a pass over the labels is saved
+        return np.ones(1)
+    return np.asarray(1.0 / np.maximum(squares, 1.0))
+
+
+def bends_of(labels: FloatArray) -> FloatArray:
+    """Return the factors ``(n,)`` of a row's curvature: 0 for a row of zeros, else 1."""
+    return np.minimum(labels * labels, 1.0)
 
 
 # --- bounding -------------------------------------------------------------------------------
@@ -224,34 +275,6 @@ def _shortened(x: FloatArray, bound: float) -> FloatArray:
 def _longest(bound: float, p: int) -> float:
     """The computed length of p entries, off by as many roundings, that is within the bound."""
     return bound * (_SAFETY - p * 2.0**-53)
-
-
-# --- sums along rows ------------------------------------------------------------------------
-
-
-def row_lengths(x: FloatArray) -> FloatArray:
-    """Euclidean length of each row, the same whatever rows stand next to it."""
-    total = np.zeros(len(x))
-    for column in x.T:
-        total += column * column
-    return np.sqrt(total)
-
-
-def linear_predictor(x: FloatArray, coef: FloatArray) -> FloatArray:
-    """``x @ coef`` of shape ``(n,)``, the same to the last bit for a row alone or in a batch.
-
-    BLAS picks its order of summation by the shape of the batch; prediction may not.
-    """
-    total = np.zeros(len(x))
-    for column, weight in zip(x.T, coef, strict=True):
-        total += column * weight
-    return total
-
-
-def fast_products(x: FloatArray, w: FloatArray) -> FloatArray:
-    """``x @ w`` of shape ``(n,)``, in any order of summation."""
-    # matrix libraries read several rows at a time, which memory serves more slowly
-    return np.asarray(x @ w if x.shape[1] < _LONG else np.vecdot(x, w))
 
 
 # --- rows that are within their bounds already ----------------------------------------------

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.numerics.rows.dense_rows import DenseRows, TableRows, folded
-from privatelr.numerics.rows.row_bounds import RowBounds, Together, together_of
+from privatelr.numerics.rows.products import scaled_rows
+from privatelr.numerics.rows.row_bounds import LEAST_SHARE, RowBounds, Together, together_of
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
 
 _ROWS = 2**16
@@ -47,9 +48,14 @@ class SparseRows(TableRows):
     def __init__(self, covariates: Any, labels: FloatArray, **limits: Any) -> None:
         bounds = RowBounds(**limits)
         blocks, intercept = bounds.blocks, bounds.intercept
-        x, y = bounded_sparse(covariates, labels, bounds.bound, together_of(blocks, intercept))
+        together = together_of(blocks, intercept)
+        share = np.ones(len(labels))
+        if bounds.weighted:
+            covariates, share = _with_shares(covariates, bounds.bound, together)
+        x, y = bounded_sparse(covariates, labels, bounds.bound, together)
         if intercept is not None:
-            x = _with_intercept(x, np.where(y != 0, intercept, 0.0))
+            x = _with_intercept(x, np.where(y != 0, intercept * share, 0.0))
+        y /= share
         if blocks:
             x = _held_in_blocks(x, blocks)
         y.flags.writeable = x.data.flags.writeable = False
@@ -75,7 +81,8 @@ class SparseRows(TableRows):
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""
         usable = self.y != 0
-        return np.asarray(self.x @ coef)[usable], self.y[usable]
+        link = np.asarray(self.x @ coef) * np.abs(self.y)
+        return link[usable], np.sign(self.y)[usable]
 
 
 def sparse_backend(
@@ -112,6 +119,21 @@ def bounded_sparse(
         _shorten_some(x, *together)
     _shorten(x, bound)
     return x, np.where(usable, labels, 0.0)
+
+
+def _with_shares(
+    covariates: Any, bound: float, together: Together | None
+) -> tuple[Any, FloatArray]:
+    """Multiply each row by the share of it that is within its bounds, which is returned too."""
+    x = sparse.csr_array(covariates, dtype=np.float64)
+    share = np.ones(x.shape[0])
+    with np.errstate(all="ignore"):
+        for columns, most in [(slice(None), bound), *([] if together is None else [together])]:
+            part = x[:, columns]
+            limit = most * (_SAFETY - x.shape[1] * _UNIT)
+            share = np.fmin(share, limit / np.sqrt(row_sums(part.data**2, part.indptr)))
+        share = np.maximum(share, LEAST_SHARE)
+        return scaled_rows(x, share), share
 
 
 def _shorten(x: Any, bound: float) -> None:

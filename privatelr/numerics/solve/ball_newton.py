@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.numerics.losses import Loss
 from privatelr.numerics.objective import Objective
@@ -91,13 +93,25 @@ def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[...,
     column = flint.arb_mat(len(w), 1, w)
 
     def of_rows(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
-        signed = flint.arb_mat((x * y[:, None]).tolist())
-        losses = [objective.loss.enclose(margin) for margin in (signed * column).entries()]
+        signed = flint.arb_mat((x * np.sign(y)[:, None]).tolist())
+        sizes = [flint.arb(float(max(abs(label), 1.0))) for label in y]
+        losses = [
+            _weighted(objective.loss.enclose(size * margin), size)
+            for margin, size in zip((signed * column).entries(), sizes, strict=True)
+        ]
         found: tuple[Any, ...] = kernel(signed, losses)
         return found
 
     with threads(1):  # balls share one global precision, and hold the interpreter lock
         return objective.rows.fold(in_dense_pieces(of_rows))
+
+
+def _weighted(
+    enclosed: tuple[flint.arb, flint.arb, flint.arb], size: flint.arb
+) -> tuple[flint.arb, flint.arb, flint.arb]:
+    """The loss of a record with the weight ``1 / size**2``, and its derivatives by its margin."""
+    value, slope, curvature = enclosed
+    return value / size**2, slope / size, curvature
 
 
 def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:

@@ -25,6 +25,7 @@ from privatelr.locks import FIRST_PRECISION, ForkSafeLock, flint, working_precis
 from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR, Loss
 from privatelr.numerics.objective import Objective
 from privatelr.numerics.rows import products
+from privatelr.numerics.rows.row_bounds import weights_of
 from privatelr.numerics.solve.ball_newton import Tilt, length_bound, precise_minimum
 from privatelr.numerics.solve.newton import Newton, Solver, descend
 from privatelr.types import FloatArray
@@ -214,7 +215,7 @@ def _error_at(loss: Loss, n: int, d: int, radius: float, length: float, linear: 
     margin = (products.margin_roundings(d) + 2) * _UNIT * reach + MARGIN_ERROR * (1 + reach)
     slope = EVALUATION_ERROR * loss.slope_bound + loss.curvature_bound * margin
     terms = n * radius * loss.slope_bound
-    summation = (products.slope_roundings(n) + 4) * _UNIT * terms
+    summation = (products.slope_roundings(n) + 8) * _UNIT * terms
     vanished = n * d * _SMALLEST * (1 + (1 + loss.curvature_bound) * radius)
     return n * radius * slope + summation + 4 * _UNIT * (terms + linear) + vanished
 
@@ -251,7 +252,8 @@ def _gradient(objective: Objective, w: FloatArray) -> FloatArray:
     n = objective.rows.n
 
     def kernel(x: FloatArray, y: FloatArray) -> tuple[tuple[FloatArray, FloatArray]]:
-        weights = objective.loss.slope(y * products.short_margins(x, w)) * y
+        slopes = objective.loss.slope(y * products.short_margins(x, w))
+        weights = slopes * (y * weights_of(y))
         total = products.short_slopes(x, weights)
         return ((total, np.zeros_like(total)),)  # a sum, and the digits that rounding takes from it
 

@@ -23,6 +23,7 @@ from privatelr.numerics.objective import Objective, curvature_within
 from privatelr.numerics.parallel import in_order
 from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.numerics.rows.products import margins, weighted_sum
+from privatelr.numerics.rows.row_bounds import bends_of
 from privatelr.numerics.rows.sparse_rows import SparseRows
 from privatelr.types import FloatArray, Rows
 
@@ -80,7 +81,7 @@ def _second_derivative(
     rows, curvature = objective.rows, curvature_within(objective.loss, reach)
 
     def weights(x: Any, y: FloatArray) -> FloatArray:
-        return curvature(y * margins(x, w)) * y * y / rows.n
+        return curvature(y * margins(x, w)) * bends_of(y) / rows.n
 
     def squares(x: Any, y: FloatArray) -> tuple[FloatArray]:
         return (weighted_sum(weights(x, y), x * x),)
@@ -138,7 +139,7 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
         pairs = np.asarray((x @ x.T).toarray())
 
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
-        bend = curvature_within(objective.loss, reach)(rows.y * (x @ w)) * rows.y**2
+        bend = curvature_within(objective.loss, reach)(rows.y * (x @ w)) * bends_of(rows.y)
         root = np.sqrt(bend / rows.n)
         right = root * (x @ gradient)
         if pairs is not None:

@@ -1,6 +1,10 @@
 """The price of several releases together: composition, filters and the ledger."""
 
-from privatelr.privacy.accounting.agreement import in_agreement, require_agreement
+from privatelr.privacy.accounting.agreement import (
+    in_agreement,
+    joint_guarantee,
+    require_agreement,
+)
 from privatelr.privacy.accounting.composition_bounds import Entry, delta_of, epsilon_of, fits
 from privatelr.privacy.accounting.filters import kept_delta
 from privatelr.privacy.accounting.ledger import (

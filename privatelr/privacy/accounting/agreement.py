@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -23,10 +23,10 @@ from functools import lru_cache
 import scipy
 
 from privatelr.errors import GuaranteeError
-from privatelr.privacy import TiltEvent, as_pure, at_least, at_most, exact, prices, to_zcdp
+from privatelr.privacy import TiltEvent, as_pure, at_least, at_most, compose, exact, prices, to_zcdp
 from privatelr.privacy.accounting import composition_bounds as bounds
 from privatelr.privacy.events import BoundedRangeEvent, Event, GaussianEvent, SimplexDrawEvent
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Promise, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, Promise, PureDP
 from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, tilt_log_delta
 from privatelr.privacy.renyi_divergence import rho_of_draw
 
@@ -47,6 +47,33 @@ def require_agreement(guarantee: Promise, events: tuple[Event, ...]) -> None:
 def in_agreement(guarantee: Promise, events: tuple[Event, ...]) -> tuple[Event, ...]:
     """Return the events if they account for the guarantee; if not, none, so that it is counted."""
     return () if _fault(guarantee, events) else events
+
+
+def joint_guarantee(releases: Sequence[tuple[Guarantee, tuple[Event, ...]]]) -> Guarantee:
+    """Return the guarantee of releases about the same records, whose prices were fixed before.
+
+    Prices are added up by `compose`. Under an (epsilon, delta) the events of releases may compose
+    to less; then it is the best bound at the same delta, which is also that of a ledger whose
+    prices were declared in advance.
+
+    Parameters
+    ----------
+    releases
+        One or more guarantees, each with the events of its release, or with none.
+
+    Raises
+    ------
+    GuaranteeError
+        If they are about different neighbours.
+    """
+    total = compose([guarantee for guarantee, _ in releases])
+    if len(releases) == 1 or not isinstance(total, ApproxDP) or total.delta == 1:
+        return total
+    entries = [
+        bounds.Entry("", bounds.priced(guarantee), in_agreement(bounds.priced(guarantee), events))
+        for guarantee, events in releases
+    ]
+    return replace(total, epsilon=min(total.epsilon, bounds.epsilon_of(entries, total.delta)))
 
 
 @lru_cache(maxsize=1024)  # of public facts; the file of a ledger may repeat a release many times

@@ -1,4 +1,4 @@
-"""Printed pages and plots: summary, card and notes, as text, HTML and Markdown; forest plots."""
+"""Printed pages and plots: summary, card, notes and tables of several fits; forest plots."""
 
 from privatelr.results.pages import sentences
 from privatelr.results.pages.coefficient_table import shown_rows

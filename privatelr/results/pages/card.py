@@ -223,8 +223,10 @@ def _moments_of_columns(fit: FitRecord) -> list[Piece]:
     rows = [[str(name), *(f"{x:.4g}" for x in values)] for name, *values in few.itertuples()]
     return [
         Listing(("Column", "Mean", "Sd", "Noise sd of the mean"), rows),
-        "Means and standard deviations by which the rows were standardised, with noise. They are "
-        "in the release file under 'scale', in scaled units.",
+        "Means and standard deviations by which the rows were standardised, with noise, over all "
+        f"{fit.nobs} records; one that could not be used counts as the middle of the bounds of "
+        "every column, and as none of the levels. They are in the release file under 'scale', in "
+        "scaled units.",
     ]
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from privatelr.inference import Inference
+from privatelr.inference import Inference, evidence_of, penalty_bias
 from privatelr.page_model import Table
 from privatelr.privacy import NonPrivate
-from privatelr.results import fit_record, odds_ratios
+from privatelr.results import fit_record, fit_tables, odds_ratios
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.types import FloatArray
 
@@ -29,7 +29,24 @@ _MOST_SHOWN, FEW = 1000, 40
 _SMALLEST_P = 0.001
 UNITS = "per"
 """The column with the number of units of an odds ratio has this header."""
-_IN_UNITS = ("estimate", "null", "sampling_sd", "privacy_sd", "lower", "upper")
+NOISE = EXACT, EXPECTED, AT_MOST, LIMIT = (
+    *("noise sd", "expected noise sd", "at most"),
+    "noise sd at most",
+)
+"""The columns with what the noise adds have these headers: its exact value, a forecast with a limit
+beside it, or the limit alone."""
+BIAS = "bias / SE"
+"""The column with the bias of the penalty has this header."""
+_MANY = 1e3
+"""From this number of standard errors on, a number of them has three digits."""
+PART_WORDS = {
+    "sampling sd": "sampling error",
+    "privacy sd": "added by the noise",
+    "unknown sd": "not known",
+}
+_SHADES = ("dark", "middle", "light")
+"""The parts of a bar, as legends say them, and their shades from the estimate outward."""
+_IN_UNITS = ("estimate", "null", "sampling_sd", "privacy_sd", "unknown_sd", "lower", "upper")
 """These fields of an inference are in the units of the coefficients."""
 
 # -- which coefficients ------------------------------------------------------------------------
@@ -38,15 +55,13 @@ _IN_UNITS = ("estimate", "null", "sampling_sd", "privacy_sd", "lower", "upper")
 def estimates_table(fit: ModelRecord) -> Table:
     """The table of estimates without standard errors.
 
-    Further columns are an upper bound on the noise, or counts of choices, and odds ratios. If the
+    Further columns are a forecast of the noise and an upper bound on it, or counts of choices, and
+    odds ratios. If the
     odds ratio for one unit would be too near to 1 or too far from it to be read, a column has the
     number of units for which it is shown.
     """
     estimates = fit_record.in_user_units(fit)
-    shown = shown_rows(estimates)
-    if isinstance(fit, SelectedRecord) and len(estimates) > FEW:
-        coef = fit.release.coef
-        shown = [row for row in shown_rows(coef, FEW) if coef[row] != 0] or [0]
+    shown = rows_of_page(fit, estimates)
     columns, sd = {"Estimate": figures(estimates[shown])}, np.zeros(len(shown))
     if isinstance(fit, SelectedRecord) and fit.release.exact is None:
         halves = np.split(fit.release.counts, 2)
@@ -54,7 +69,13 @@ def estimates_table(fit: ModelRecord) -> Table:
             columns[header] = [str(times) for times in counts[shown]]
     elif isinstance(fit, FitRecord) and not isinstance(fit.guarantee, NonPrivate):
         sd = fit_record.limits_at(fit, shown)
-        columns["privacy sd"] = figures(sd)
+        expected = fit_tables.foreseen_noise(fit)[shown]
+        if fit.calibration.placement == "output":
+            columns[EXACT] = figures(sd)
+        elif np.isnan(expected).any():
+            columns[LIMIT] = figures(sd)
+        else:
+            columns |= {EXPECTED: figures(expected), AT_MOST: figures(sd)}
     if fit.loss.probability is not None:
         logs = estimates[shown]
         units = odds_ratios.odds_units(logs, sd, odds_ratios.spans_of(fit)[shown])
@@ -71,7 +92,16 @@ def estimates_table(fit: ModelRecord) -> Table:
             columns[UNITS] = ["" if unit == 1 else odds_ratios.units_of(unit) for unit in units]
     names = tuple(fit.spec.columns.names[row] for row in shown)
     rows = tuple(zip(*columns.values(), strict=True))
-    return Table(names, tuple(columns), rows, None if UNITS in columns else _USUAL)
+    is_wide = UNITS in columns or max(map(len, columns)) >= _USUAL
+    return Table(names, tuple(columns), rows, None if is_wide else _USUAL)
+
+
+def rows_of_page(fit: ModelRecord, estimates: FloatArray) -> list[int]:
+    """Positions of the coefficients on the page of a fit; of many choices only those made."""
+    if isinstance(fit, SelectedRecord) and len(estimates) > FEW:
+        coef = fit.release.coef
+        return [row for row in shown_rows(coef, FEW) if coef[row] != 0] or [0]
+    return shown_rows(estimates)
 
 
 def shown_rows(estimates: FloatArray, most: int = _MOST_SHOWN) -> list[int]:
@@ -85,10 +115,14 @@ def shown_rows(estimates: FloatArray, most: int = _MOST_SHOWN) -> list[int]:
     return sorted(larger + np.flatnonzero(sizes == least)[: FEW - len(larger)].tolist())
 
 
-def inference_table(fit: FitRecord, found: Inference, *, as_odds: bool = False) -> Table:
-    """The table of coefficients or odds ratios with errors, tests, intervals, and their bars."""
+def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False) -> list[Table]:
+    """The table of coefficients or odds ratios with errors, tests, intervals, and their bars.
+
+    Where nothing is tested, the bias of the penalty takes the place of the tests. If noise was
+    added, a second table has the parts of the errors.
+    """
     names, half = tuple(fit.spec.columns.names), (1 - found.level) / 2
-    line = " The dashed line is zero."
+    line, bias = " The dashed line is zero.", _bias_in_errors(fit, found)
     if as_odds:
         units = odds_ratios.odds_units(found.estimate, found.sd, odds_ratios.spans_of(fit))
         names = tuple(map(odds_ratios.with_unit, names, units.tolist()))
@@ -102,26 +136,48 @@ def inference_table(fit: FitRecord, found: Inference, *, as_odds: bool = False) 
     else:
         first, *ends = map(figures, (found.estimate, found.lower, found.upper))
         columns = {"Estimate": first, "Std. Error": figures(found.sd)}
-    if fit.calibration.noise.scale > 0:
-        columns["privacy part"] = figures(found.privacy_sd)
-    columns |= {
-        "z": [f"{value:.2f}" if abs(value) < 1e3 else f"{value:.3g}" for value in found.z],
-        "Pr(>|z|)": [
+    if bias is None:
+        columns["z"] = [_short(value) for value in found.z]
+        columns["Pr(>|z|)"] = [
             f"<{_SMALLEST_P:g}" if value < _SMALLEST_P else f"{value:.3f}"
             for value in found.p_value
-        ],
-        f"[{half:.6g}": ends[0],
-        f"{1 - half:.6g}]": ends[1],
-    }
+        ]
+    else:
+        columns[BIAS] = [_short(value) for value in bias]
+    columns |= {f"[{half:.6g}": ends[0], f"{1 - half:.6g}]": ends[1]}
     drawn, counted = drawings(found)
-    noise = ", light: what the noise adds" if found.privacy_sd.any() else ""
+    has_noise = fit.calibration.noise.scale > 0
+    parts = parts_of(found) if has_noise else {}
+    tones = [f"{tone}: {PART_WORDS[part]}" for part, tone in zip(parts, _SHADES, strict=False)]
     unit = " In units of each standard error." if counted else ""
-    legend = f"Bars are the intervals, dark: sampling error{noise}.{line}{unit}"
+    legend = f"Bars are the intervals, {', '.join(tones) or 'dark: sampling error'}.{line}{unit}"
     cells = tuple(zip(*columns.values(), strict=True))
-    return Table(names, tuple(columns), cells, None, tuple(drawn), legend)
+    table = Table(names, tuple(columns), cells, None, tuple(drawn), legend)
+    cells = tuple(zip(*map(figures, parts.values()), strict=True))
+    return [table, *([Table(names, tuple(parts), cells)] if parts else [])]
+
+
+def parts_of(found: Inference) -> dict[str, FloatArray]:
+    """The parts of the standard errors by their names on a page.
+
+    Where the noise in the matrices is not counted, nothing is said of what is not known.
+    """
+    parts = {"sampling sd": found.sampling_sd, "privacy sd": found.privacy_sd}
+    return parts if found.mode == "plug-in" else parts | {"unknown sd": found.unknown_sd}
+
+
+def _bias_in_errors(fit: FitRecord, found: Inference) -> FloatArray | None:
+    """The size ``(m,)`` of the bias of the penalty, in standard errors; None beside tests."""
+    bias = penalty_bias(evidence_of(fit.release)) if np.isnan(found.null).all() else None
+    return None if bias is None else np.asarray(abs(fit.spec.user_rows() @ bias) / found.sd)
 
 
 # -- numbers -----------------------------------------------------------------------------------
+
+
+def _short(value: float) -> str:
+    """A number of standard errors, with two decimals unless it is large."""
+    return f"{value:.2f}" if abs(value) < _MANY else f"{value:.3g}"
 
 
 def figures(values: Iterable[float], least: int = _LEAST_PLACES) -> list[str]:
@@ -164,27 +220,30 @@ _WIDTH, _HEIGHT, _MARGIN, _THICKNESS = 220, 16, 6, 8
 """A drawing has this width and height, this margin, and bars of this thickness, in pixels."""
 _FURTHEST_BAR = 30.0
 """An axis in standard errors ends at this number of them on either side of zero."""
-_DARK, _LIGHT = "#2f6fab", "#9cc3e6"
+_COLOURS = ("#2f6fab", "#7fb0da", "#cfe2f3")
+"""Colours of the shades of a bar."""
+ENDS = ("lower", "upper", "middle_lower", "middle_upper", "inner_lower", "inner_upper")
+"""The ends of a bar, of what sampling error and noise fill of it, and of what the former fills."""
 
 
 def bars_of(found: Inference) -> pd.DataFrame:
-    """One row per interval, with its ends and those of its inner part, which sampling error fills.
+    """One row per interval, with the ends of the whole and of its parts; see `ENDS`.
 
     An interval reaches from ``lower`` to ``upper``. On either side of the estimate, its inner part
-    is shorter by the ratio of the sampling error to the whole standard error: it is the interval
-    that there would be without noise.
+    is shorter by the ratio of the sampling error to the whole standard error: it is about the
+    interval that there would be without noise. The middle part ends where the matrices would be
+    known: it is shorter by the ratio of sampling error and noise together to the whole.
     """
     with np.errstate(all="ignore"):
-        share = np.nan_to_num(found.sampling_sd / found.sd)
-        return pd.DataFrame(
-            {
-                "estimate": found.estimate,
-                "lower": found.lower,
-                "upper": found.upper,
-                "inner_lower": found.estimate - share * (found.estimate - found.lower),
-                "inner_upper": found.estimate + share * (found.upper - found.estimate),
-            }
-        )
+        shares = [np.ones(len(found.sd)), np.hypot(found.sampling_sd, found.privacy_sd) / found.sd]
+        shares.append(found.sampling_sd / found.sd)
+        below, above = found.estimate - found.lower, found.upper - found.estimate
+        ends = [
+            end
+            for share in map(np.nan_to_num, shares)
+            for end in (found.estimate - share * below, found.estimate + share * above)
+        ]
+    return pd.DataFrame({"estimate": found.estimate, **dict(zip(ENDS, ends, strict=True))})
 
 
 def is_uneven(bars: pd.DataFrame) -> bool:
@@ -213,7 +272,8 @@ def drawings(found: Inference) -> tuple[list[str], bool]:
 
 def _drawing(bar: Iterable[float], low: float, high: float) -> str:
     """The bar of one row on an axis from `low` to `high`, with an arrow if it leaves the axis."""
-    estimate, lower, upper, inner_lower, inner_upper = bar
+    estimate, *ends = bar
+    lower, upper = ends[:2]
 
     def place(value: float) -> float:
         held = min(max(value, low), high)
@@ -224,7 +284,7 @@ def _drawing(bar: Iterable[float], low: float, high: float) -> str:
         f"<line x1='{zero:.1f}' y1='0' x2='{zero:.1f}' y2='{_HEIGHT}' stroke='currentColor' "
         "stroke-opacity='0.5' stroke-dasharray='2 2'/>"
     ]
-    for start, stop, colour in ((lower, upper, _LIGHT), (inner_lower, inner_upper, _DARK)):
+    for start, stop, colour in zip(ends[::2], ends[1::2], reversed(_COLOURS), strict=True):
         if math.isfinite(start) and math.isfinite(stop) and start <= high and stop >= low:
             left, right = place(start), place(stop)
             parts.append(

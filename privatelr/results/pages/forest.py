@@ -1,4 +1,4 @@
-"""A forest plot: coefficients with intervals whose bars show sampling error and noise separately.
+"""A forest plot: coefficients with intervals whose bars show the parts of their errors.
 
 For a fit without standard errors, the plot shows the estimates with a line of one standard
 deviation of the noise.
@@ -16,13 +16,19 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import INTERCEPT
-from privatelr.errors import ArgumentError, MissingDependencyError, require_choice, show
+from privatelr.errors import ArgumentError, MissingDependencyError, require_choice
 from privatelr.inference import Inference, Question
 from privatelr.page_model import shorten
 from privatelr.results import odds_ratios
-from privatelr.results.fit_record import FitRecord, in_user_units
+from privatelr.results.fit_record import FitRecord, in_user_units, named_fits
 from privatelr.results.fit_tables import infer_coefficients
-from privatelr.results.pages.coefficient_table import bars_of, is_uneven
+from privatelr.results.pages.coefficient_table import (
+    ENDS,
+    PART_WORDS,
+    bars_of,
+    is_uneven,
+    parts_of,
+)
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -30,9 +36,8 @@ if TYPE_CHECKING:
 
 SCALES = ("auto", "coefficient", "standard error")
 _COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
-_ENDS = ["estimate", "lower", "upper", "inner_lower", "inner_upper"]
-_LIGHT = 0.4
-"""The part of a bar that the noise adds has this opacity."""
+_OPACITIES = dict(zip(PART_WORDS, (1.0, 0.65, 0.25), strict=True))
+"""Opacities of the parts of a bar."""
 _BAND = 0.7
 """The bars of a row take this share of the distance between two rows."""
 _LONGEST_NAME, _USUAL_NAME = 40, 20
@@ -70,7 +75,7 @@ def plot_coefficients(
     level: float = 0.95,
     ax: Axes | None = None,
     mode: str | None = None,
-    target: str = "penalised",
+    target: str | None = None,
     simultaneous: bool = False,
     intercept: bool = False,
     exponentiate: bool = False,
@@ -78,9 +83,10 @@ def plot_coefficients(
 ) -> Axes:
     """Forest plot of the coefficients of a fit, or of several fits side by side.
 
-    The whole bar is the interval. Its dark inner part is the interval that sampling error alone
-    would give: on either side of the estimate, it is shorter by the ratio of the sampling error to
-    the standard error. The light part is due to the noise.
+    The whole bar is the interval. Its dark inner part is about the interval that sampling error
+    alone would give: on either side of the estimate, it is shorter by the ratio of the sampling
+    error to the standard error. The next part is added by the noise. The light one is there because
+    the information matrix is known through its own noise only.
 
     A fit without standard errors has no intervals. Its estimates are drawn with a line of one
     `privacy_sd_limit` on either side, an upper bound on the standard deviation of the noise.
@@ -124,7 +130,8 @@ def plot_coefficients(
     **Privacy.** *Covered*: the plot, which is a function of releases. *Neighbours*, *Assumed
     public*: those of the releases. *Not covered*: nothing.
     """
-    fits = _read_fits(fit, others)
+    takes = "fits of dplr or dpsvm, a list of them, or a mapping from labels to fits"
+    fits = named_fits("plot_coefficients", FitRecord, takes, fit, others, _by_guarantee)
     require_choice(ArgumentError, "scale", scale, SCALES)
     if exponentiate:
         for one in fits.values():
@@ -134,7 +141,7 @@ def plot_coefficients(
                 "scale='standard error': odds ratios take scale='auto' or 'coefficient'."
             )
     asked = Question(level, mode, target, simultaneous=simultaneous)
-    errors = scale == "standard error" or asked != Question(level)
+    errors = scale == "standard error" or not asked.is_usual
     drawn = {label: _drawn(one, asked, errors) for label, one in fits.items()}
     every = list(dict.fromkeys(name for one in drawn.values() for name in one.bars.index))
     every = [name for name in every if intercept or name != INTERCEPT] or every
@@ -148,7 +155,7 @@ def plot_coefficients(
         names = list(map(odds_ratios.with_unit, names, units.tolist()))
     axes = _new_axes(len(rows) * len(fits), max(map(len, names))) if ax is None else ax
     for index, (of_fit, bars) in enumerate(zip(drawn.values(), shown, strict=True)):
-        ends = bars[_ENDS].div(units, axis=0)
+        ends = bars[["estimate", *ENDS]].div(units, axis=0)
         with np.errstate(over="ignore"):
             ends = np.exp(ends) if exponentiate else ends
         _draw(axes, index, len(drawn), ends, of_fit.found is not None)
@@ -162,25 +169,12 @@ def plot_coefficients(
     return axes
 
 
-def _read_fits(fit: Any, others: tuple[Any, ...]) -> dict[str, FitRecord]:
-    """The fits by label; without given labels, a label is the guarantee of its fit."""
-    if isinstance(fit, Mapping) and not others:
-        named = {str(label): one for label, one in fit.items()}
-    else:
-        given = [*fit] if isinstance(fit, Sequence) and not others else [fit, *others]
-        labels = [str(getattr(one, "guarantee", "")) for one in given]
-        if len(set(labels)) < len(labels):
-            labels = [f"{index}: {label}" for index, label in enumerate(labels, start=1)]
-        named = dict(zip(labels, given, strict=True))
-    for one in named.values():
-        if not isinstance(one, FitRecord):
-            raise ArgumentError(
-                f"plot_coefficients: {show(one)} is no fit; it takes fits of dplr or dpsvm, a list "
-                "of them, or a mapping from labels to fits."
-            )
-    if not named:
-        raise ArgumentError("plot_coefficients: there is no fit to draw.")
-    return named
+def _by_guarantee(fits: Sequence[Any]) -> list[str]:
+    """Labels of fits that were given none: their guarantees, counted if they are not different."""
+    labels = [str(getattr(one, "guarantee", "")) for one in fits]
+    if len(set(labels)) < len(labels):
+        labels = [f"{index}: {label}" for index, label in enumerate(labels, start=1)]
+    return labels
 
 
 def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
@@ -193,8 +187,9 @@ def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
         estimate, limit = in_user_units(fit), fit.privacy_sd_limit.to_numpy()
         most = ", at most" if fit.calibration.placement == "objective" else ""
         words = f"± one standard deviation of the noise{most}" if limit.any() else ""
-        ends = (estimate, estimate - limit, estimate + limit, estimate, estimate)
-        bars = pd.DataFrame(dict(zip(_ENDS, ends, strict=True)))
+        low, high = estimate - limit, estimate + limit
+        ends = dict(zip(ENDS, (low, high, low, high, estimate, estimate), strict=True))
+        bars = pd.DataFrame({"estimate": estimate, **ends})
     named = bars.assign(span=odds_ratios.spans_of(fit)).set_axis(list(fit.spec.columns.names))
     return _Drawn(named, found, words)
 
@@ -250,11 +245,13 @@ def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bo
     thickness = _BAND / count
     heights = np.arange(len(bars)) + (index - (count - 1) / 2) * thickness
     colour = _COLOURS[index % len(_COLOURS)]
-    size, left = (0.62 if has_errors else 0.12) * thickness, bars.lower
-    axes.barh(heights, bars.upper - left, size, left=left, color=colour, alpha=_LIGHT, linewidth=0)
-    if has_errors:
-        inner = bars.inner_upper - bars.inner_lower
-        axes.barh(heights, inner, size, left=bars.inner_lower, color=colour)
+    size, below = (0.62 if has_errors else 0.12) * thickness, 0.0
+    pairs = list(zip(ENDS[::2], ENDS[1::2], reversed(_OPACITIES.values()), strict=True))
+    for low, high, opacity in pairs if has_errors else pairs[1:2]:
+        # what is drawn on the part below makes the opacity of both together that of the legend
+        alpha, width = 1 - (1 - opacity) / (1 - below), bars[high] - bars[low]
+        axes.barh(heights, width, size, left=bars[low], color=colour, alpha=alpha, linewidth=0)
+        below = opacity
     face = "white" if has_errors else colour
     axes.plot(bars.estimate, heights, "o", color=face, mec="black", markersize=5, zorder=3)
 
@@ -281,12 +278,14 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
     if found:
         modes = " and ".join(dict.fromkeys(one.mode for one in found))
         intervals = f"{100 * found[0].level:g}% {modes} intervals"
-        handles.append(Patch(color=tone, label="sampling error"))
     axes.set_xlabel(f"{what}, {intervals}")
-    if any(one.privacy_sd.any() for one in found):
-        handles.append(Patch(color=tone, alpha=_LIGHT, lw=0, label="added by the noise"))
+    for part, words in PART_WORDS.items():
+        if any(parts_of(one).get(part, np.zeros(1)).any() for one in found):
+            handles.append(Patch(color=tone, alpha=_OPACITIES[part], lw=0, label=words))
     for words in dict.fromkeys(one.noise for one in drawn.values() if one.noise):
-        handles.append(Line2D([], [], color=tone, alpha=_LIGHT, lw=2, label=words))
+        handles.append(
+            Line2D([], [], color=tone, alpha=_OPACITIES["privacy sd"], lw=2, label=words)
+        )
     if len(drawn) > 1:
         colours = (_COLOURS[index % len(_COLOURS)] for index in range(len(drawn)))
         handles += [Patch(color=c, label=label) for c, label in zip(colours, drawn, strict=True)]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
-from privatelr.inference import LARGEST_BIAS, Inference, quality
+from privatelr.inference import Inference, quality
 from privatelr.mechanisms.calibration import Calibration, ScaleCalibration
 from privatelr.numerics import Loss, describe
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, SharedApproxDP
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.types import FACTOR_SCALE
 
 Facts = list[tuple[str, str]]
 SOURCES = {
@@ -30,8 +31,6 @@ _GOODS = {
     "coefficients": "coefficients",
     "inference": "matrices for inference",
 }
-_NOTHING = 5e-4
-"""A page says that the penalty hardly shrinks coefficients below this relative bias."""
 
 
 def title(fit: ModelRecord) -> str:
@@ -39,9 +38,6 @@ def title(fit: ModelRecord) -> str:
     how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
     what = fit.calibration.title if isinstance(fit, SelectedRecord) else fit.loss.title
     return f"{how} {what}"
-
-
-# -- sentences of the printed page and of a plan -----------------------------------------------
 
 
 def neighbours(promise: str, n: int) -> str:
@@ -66,26 +62,23 @@ def targets(fit: ModelRecord) -> dict[str, Guarantee]:
     scale, moments = fit.release.scale, fit.release.moments
     found = {
         "scale": scale and scale.calibration.target,
-        "coefficients": fit.release.calibration.target,
+        "coefficients": fit.release.calibration.proven,
         "inference": moments and moments.calibration.target,
     }
     return {name: target for name, target in found.items() if target is not None}
 
 
 def divided(parts: Mapping[str, Guarantee]) -> str:
-    """Return the numbers of each part of a guarantee, without its kind.
-
-    Gaussian parts that share an (epsilon, delta) with the coefficients are told by their mu.
-    """
-    if not isinstance(parts["coefficients"], SharedApproxDP):
-        told = (f"{name} {str(part).partition(' (')[0]}" for name, part in parts.items())
-        return ", ".join(one.replace(", ", " and ") for one in told)
-    beside = [
-        f"{name} by Gaussian noise of mu = {math.sqrt(2 * part.rho):.3g}"
-        for name, part in parts.items()
-        if isinstance(part, ZCDP)
-    ]
-    return ", ".join([*beside, "coefficients by what that leaves"])
+    """Return the numbers of each part of a guarantee; Gaussian parts of a delta by their mu."""
+    told = {name: str(part).partition(" (")[0] for name, part in parts.items()}
+    if len({type(part) for part in parts.values()}) == 1:
+        return ", ".join(f"{name} {part}".replace(", ", " and ") for name, part in told.items())
+    for name, part in parts.items():
+        told[name] = f"Laplace noise of {told[name]}"
+        if isinstance(part, ZCDP | SharedApproxDP):
+            mu = f"of mu = {math.sqrt(2 * part.rho):.3g}" if isinstance(part, ZCDP) else ""
+            told[name] = f"Gaussian noise {mu or 'with what is left'}"
+    return ", ".join(f"{name} by {by}" for name, by in told.items()) + ", composed exactly"
 
 
 def mechanism(calibration: Calibration) -> str:
@@ -125,6 +118,8 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     assert isinstance(fit, FitRecord)
     calibration, moments = fit.calibration, fit.release.moments
     shrunk = "; coefficients are penalised by it, that is, shrunk towards zero"
+    if found is not None and found.target == "unpenalised":
+        shrunk = "; it shrinks the released coefficients, which the table corrects"
     facts = [
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
@@ -167,10 +162,15 @@ def scale(calibration: ScaleCalibration) -> str:
 def standardised(spec: DesignSpec) -> str:
     """How rows are mapped by the moments that were released."""
     assert spec.standard is not None
-    how = "brought" if spec.standard.unit else "shortened"
-    centred = "centred and scaled" if spec.standard.centred else "scaled"
-    length = f"{spec.standard.length:g} length{'s' if spec.standard.length != 1 else ''}"
-    return f"columns {centred} by the released moments, rows {how} to {length} of a typical one"
+    held = spec.standard
+    centred = "centred and scaled" if held.centred else "scaled"
+    apart = held.blocks and any(one.kind != "number" for one in held.groups)
+    columns = f"{'numbers' if apart else 'columns'} {centred} by the released moments"
+    length = f"{held.length:g} length{'s' if held.length != 1 else ''} of a typical one"
+    how = f"rows{' of them' if apart else ''} {'brought' if held.unit else 'shortened'} to {length}"
+    if held.weighted:
+        how = f"records longer than {length} count less"
+    return f"{columns}, {how}" + (f", other columns times {FACTOR_SCALE:g}" if apart else "")
 
 
 def _row_bounds(spec: DesignSpec) -> str:
@@ -212,26 +212,6 @@ def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
 # -- sentences below the table of the printed page ---------------------------------------------
 
 
-def notes_without_errors(fit: FitRecord, shown: int) -> list[str]:
-    """Sentences below a table that shows this number of estimates without standard errors."""
-    known = len(fit.spec.columns.names)
-    few = [] if shown == known else [f"The {shown} largest of {known} coefficients."]
-    if isinstance(fit.guarantee, NonPrivate):
-        return few
-    source = "computed without the data"
-    if fit.release.scale is not None:
-        source += ", but for the released scale of the columns"
-    limit = f"privacy sd: the standard deviation of what the noise adds; {source}."
-    if fit.calibration.placement == "objective":
-        limit = (
-            "privacy sd: the noise adds at most this, whatever the data, and usually much less, "
-            f"because the information in the data damps it; {source}."
-        )
-    price = "rho" if isinstance(fit.guarantee, ZCDP) else "epsilon"
-    missing = f"Standard errors were not requested: spend='inference' splits {price} and adds them."
-    return [*few, limit, missing]
-
-
 def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
     """Sentences below a table that shows this number of chosen columns."""
     words, coef, unit = [], fit.release.coef, fit.calibration.unit
@@ -248,70 +228,6 @@ def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
             "units of the column, and the intercept takes up the centres of the bounds."
         )
     return words
-
-
-def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> list[str]:
-    """Sentences below a table of errors; `is_asked_for` says whether the user chose the mode."""
-    words = [_mode(fit, found, ", as asked for" if is_asked_for else ""), _target(fit, found)]
-    if fit.calibration.noise.scale > 0:
-        words.insert(
-            0,
-            "Std. Error has two parts whose squares add up: the sampling error, and the noise "
-            "that was added for privacy, which is the privacy part.",
-        )
-    if not isinstance(fit.guarantee, NonPrivate):
-        words.append(
-            "All of this was paid for; other intervals and tests of this fit cost nothing more."
-        )
-    return words
-
-
-def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
-    if fit.calibration.noise.scale == 0:
-        return "The standard errors are those of the sandwich formula, without any noise."
-    if found.mode == "plug-in":
-        return (
-            f"Plug-in mode{chosen}: the noisy information matrix is taken as it is, and its noise "
-            "is not counted, so that errors may be too small."
-        )
-    if found.mode != "conservative":
-        return (
-            f"Posterior mode{chosen}: errors are averaged over the information matrices that the "
-            "known noise leaves possible."
-        )
-    why = (
-        f": that noise is {quality(fit.release).noise_to_signal:.2g} times the smallest eigenvalue "
-        "of the matrix, which may come from the penalty alone, so that an average could miss"
-    )
-    return (
-        "Conservative mode: the widest errors that the noise in the information matrix leaves "
-        f"possible, which hold for every dataset{chosen or why}. Intervals and p-values are "
-        "bounds as well; mode='posterior' gives averages instead."
-    )
-
-
-def _target(fit: FitRecord, found: Inference) -> str:
-    if found.target == "unpenalised":
-        return (
-            "All of it is about the coefficients of the model without its penalty: one step, which "
-            "costs nothing, took the penalty's bias off the released estimates."
-        )
-    aim = (
-        "All of it is about the penalised coefficients, which minimise the expected loss with "
-        f"its penalty, and not about those of a {fit.loss.title} without one. A variable without "
-        "an effect of its own may have such a coefficient if it goes with one that has"
-    )
-    bias = quality(fit.release).relative_bias
-    if not math.isfinite(bias):
-        return f"{aim}; by how much the penalty shrinks them cannot be told from this release."
-    if bias < _NOTHING:
-        return f"{aim}; the penalty hardly shrinks them."
-    shrinks = f"{aim}; the penalty shrinks them by about {bias:.1%}"
-    if bias > LARGEST_BIAS:
-        return f"{shrinks}, too much for target='unpenalised' to take off."
-    if found.mode == "conservative":
-        return f"{shrinks}."
-    return f"{shrinks}, which summary(target='unpenalised') takes off."
 
 
 # -- lines of the card -------------------------------------------------------------------------

@@ -22,13 +22,13 @@ from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.odds_ratios import read_exponentiate
-from privatelr.results.pages import coefficient_table, sentences
+from privatelr.results.pages import coefficient_table, error_notes, sentences
 from privatelr.results.release_files.origin import source_fact
 
 _ODDS = (
     "Odds ratios and the ends of their intervals are exponentials of the coefficients and of the "
     "ends of theirs. SE(log) is the Std. Error of the coefficient, which is the logarithm of the "
-    "odds ratio; its privacy part, z and the p-value are about the coefficient too."
+    "odds ratio; its parts, z and the p-value are about the coefficient too."
 )
 _UNITS_IN_NAMES = (
     "Names say of how many units a row is; that was chosen by its estimate and its error."
@@ -53,20 +53,22 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         The pieces of the page that are not private; empty unless they were requested.
     coefficients : Table
         The table of coefficients; ``tables[0]`` is the same as a table of statsmodels.
+    parts : list of Table
+        The table of the parts of the errors, if there are errors and noise.
     """
 
     def __init__(
         self,
         title: list[str],
         facts: list[tuple[str, str]],
-        coefficients: Table,
+        tables: Sequence[Table],
         notes: list[str],
         below: Sequence[Piece],
     ) -> None:
         super().__init__()
         self.title, self.facts, self.notes, self.below = title, facts, notes, below
-        self.coefficients = coefficients
-        self.tables = [SimpleTable(coefficients.cells, coefficients.headers, coefficients.names)]
+        self.coefficients, *self.parts = tables
+        self.tables = [SimpleTable(one.cells, one.headers, one.names) for one in tables]
 
     def _page(self) -> list[Piece]:
         title, formula = self.title
@@ -78,6 +80,7 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
             page_model.FactList(self.facts),
             "",
             self.coefficients,
+            *(piece for table in self.parts for piece in ("", table)),
             *self.notes,
             *unpaid,
         ]
@@ -94,12 +97,12 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         return self.as_html()
 
     def as_latex(self, label: str = "") -> str:
-        """The coefficient table in LaTeX, with the rest of the page as comments above it."""
-        return f"{self._commented('%')}\n{self.tables[0].as_latex_tabular()}"
+        """The tables in LaTeX, with the rest of the page as comments above them."""
+        return "\n".join([self._commented("%"), *(t.as_latex_tabular() for t in self.tables)])
 
     def as_csv(self) -> str:
-        """The coefficient table as CSV, with the rest of the page as comments above it."""
-        return f"{self._commented('#')}\n{self.tables[0].as_csv()}"
+        """The tables as CSV, with the rest of the page as comments above them."""
+        return "\n".join([self._commented("#"), *(table.as_csv() for table in self.tables)])
 
     def _commented(self, mark: str) -> str:
         facts = [f"{label}: {text}" for label, text in self.facts]
@@ -111,18 +114,20 @@ def summarise(
 ) -> FitSummary:
     """Make the page of a fit; `asked` is about the errors of a fit to which noise was added."""
     as_odds, has_below = read_exponentiate(fit, exponentiate), _read_diagnostics(fit, diagnostics)
-    is_plain = asked == Question(asked.level)
+    is_plain = asked.is_usual
     if isinstance(fit, FitRecord) and not (fit.release.moments is None and is_plain):
         found = fit_tables.infer_coefficients(fit, asked)
-        table = coefficient_table.inference_table(fit, found, as_odds=as_odds)
-        notes = sentences.notes_on_errors(fit, found, is_asked_for=asked.mode is not None)
+        tables = coefficient_table.inference_tables(fit, found, as_odds=as_odds)
+        notes = error_notes.notes_on_errors(fit, found, is_asked_for=asked.mode is not None)
         if as_odds:
-            is_renamed = table.names != tuple(fit.spec.columns.names)
+            is_renamed = tables[0].names != tuple(fit.spec.columns.names)
             notes = [_ODDS, *([_UNITS_IN_NAMES] if is_renamed else []), *notes]
         facts = sentences.facts_of_page(fit, found)
-        computed = ["their standard errors, tests and intervals", "the ratios under Inference"]
+        judged = "bias" if coefficient_table.BIAS in tables[0].headers else "tests"
+        computed = [f"their standard errors, {judged} and intervals", "the ratios under Inference"]
     else:
         table, facts = coefficient_table.estimates_table(fit), sentences.facts_of_page(fit)
+        tables = [table]
         named = {"odds ratio": "their odds ratios", coefficient_table.UNITS: "the units of those"}
         computed = [words for header, words in named.items() if header in table.headers]
         notes = [_ALONE] if as_odds else []
@@ -132,13 +137,14 @@ def summarise(
             notes += sentences.notes_on_choices(fit, len(table.names))
             computed.append("the counts of choices")
         elif isinstance(fit, FitRecord):
-            notes += sentences.notes_without_errors(fit, len(table.names))
-    if isinstance(fit, FitRecord) and fit.release.scale is not None:
-        computed.append("the units of the privacy sd (by the released scale)")
+            noise = [name for name in coefficient_table.NOISE if name in table.headers]
+            notes += error_notes.notes_without_errors(fit, len(table.names), noise)
+            if noise and fit.release.scale is not None:
+                computed.append("what the noise adds (by the released scale)")
     return FitSummary(
         [sentences.title(fit), fit.formula],
         [("Promise", sentences.promise(fit)), *source_fact(fit), *facts],
-        table,
+        tables,
         [*notes, *above(fit, ["the estimates", *computed], has_below=has_below)],
         _below(fit) if has_below else [],
     )

@@ -168,12 +168,16 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
         raise ReleaseFileError(f"inference takes null beside more than {most} columns")
     if problem.lambda_ == 0:
         raise ReleaseFileError("inference takes null beside a fit without a penalty")
+    typical = None if isinstance(entry.typical, msgspec.UnsetType) else entry.typical
+    if typical != calibration.clip_for(problem, typical):
+        raise ReleaseFileError("inference.typical takes a length that is well below the radius")
     found = MomentsCalibration(
         problem=problem,
         target=_restore_target(entry.target, "inference.target"),
-        balance=calibration.moments_balance(problem),
+        balance=calibration.moments_balance(problem, typical),
         noise=_read_law(entry.noise, "inference.noise", d * (d + 1)),
         grid=entry.grid,
+        typical=typical,
     )
     if not _is_plain("inference", found, found.noise):
         require_worth(achieved_moments, found, "inference")
@@ -193,7 +197,8 @@ def restore_scale(entry: ScaleEntry, spec: DesignSpec, problem: Problem) -> Scal
     standard = spec.standard
     assert standard is not None
     floor = calibration.scale_floor(problem.loss)
-    facts = ScaleFacts(problem.n, standard.groups, standard.centred, floor)
+    constant = spec.intercept or 0.0
+    facts = ScaleFacts(problem.n, standard.groups, standard.centred, floor, constant)
     target = _restore_target(entry.target, "scale.target")
     if not isinstance(target, PureDP | ZCDP):
         raise ReleaseFileError("scale.target takes a pure guarantee, or one of rho")
@@ -224,7 +229,8 @@ def _read_triangle(rows: list[list[float]], where: str, made: MomentsCalibration
     if made.grid and np.any(np.fmod(found, made.grid)):
         raise ReleaseFileError(f"{where} takes multiples of the grid")
     # a mean over n rows is at most n times the largest change that one row can cause
-    largest = problem.n * calibration.moments_sensitivity(problem) + _FARTHEST * made.entry_sd
+    reach = calibration.moments_sensitivity(problem, made.typical)
+    largest = problem.n * reach + _FARTHEST * made.entry_sd
     if np.any(np.abs(found) > largest):
         raise ReleaseFileError(f"{where} takes numbers that rows and noise can make")
     return found

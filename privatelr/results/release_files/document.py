@@ -87,8 +87,13 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
         # the numbers as they were released, because the noise was added to these
         ends = list(accumulate(range(moments.calibration.problem.d, 1, -1)))
         curvature, scores = (np.split(half, ends) for half in np.split(moments.values, 2))
+        typical = moments.calibration.typical
         inference = _entry_of(
-            entries.MomentsEntry, moments.calibration, curvature=curvature, scores=scores
+            entries.MomentsEntry,
+            moments.calibration,
+            curvature=curvature,
+            scores=scores,
+            typical=UNSET if typical is None else typical,
         )
     scale: Any = UNSET
     if not isinstance(release, Selections) and release.scale is not None:
@@ -250,6 +255,10 @@ def plan_entry(spec: Any) -> Any:
         standard=(
             UNSET
             if spec.standard is None
-            else entries.StandardEntry(length=spec.standard.length, unit=spec.standard.unit)
+            else entries.StandardEntry(
+                length=spec.standard.length,
+                unit=spec.standard.unit,
+                weighted=spec.standard.weighted or UNSET,
+            )
         ),
     )

@@ -64,6 +64,10 @@ class MomentsEntry(FileEntry, frozen=True):
     scores
         Mean of l'(y x.w)^2 x x' as released, in the same form as curvature and multiplied by the
         balance.
+    typical
+        Present if rows are standardised and some are much longer than this length, that of a
+        typical row: then the weight of a record was reduced where its trace would exceed 5/4 of the
+        largest that a row of this length has in the curvature, and 3/2 of it in the scores.
     """
 
     _sizes = ("grid",)
@@ -73,6 +77,7 @@ class MomentsEntry(FileEntry, frozen=True):
     grid: ZeroOrSize
     curvature: Triangle
     scores: Triangle
+    typical: Size | UnsetType = UNSET
 
 
 class ScaleEntry(FileEntry, frozen=True):
@@ -247,10 +252,13 @@ class StandardEntry(FileEntry, frozen=True):
         In lengths of a typical row.
     unit
         Whether every row is brought to that length, and not only longer ones.
+    weighted
+        Whether longer rows count less; in earlier versions they were shortened.
     """
 
     length: Size
     unit: bool
+    weighted: bool | UnsetType = UNSET
 
 
 class FormulaEntry(FileEntry, frozen=True):

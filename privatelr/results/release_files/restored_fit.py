@@ -23,7 +23,17 @@ from privatelr.design import (
 )
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms import Problem, Release, ScaleRelease, scale_map
-from privatelr.privacy import Guarantee, NonPrivate, exact, prices
+from privatelr.mechanisms.calibration import counts_long_rows_less, may_have_one_length
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    exact,
+    prices,
+    pure_within,
+)
 from privatelr.privacy.accounting import Entry, join
 from privatelr.results.fit_record import FitRecord, SelectedRecord
 from privatelr.results.predict import Scale, Threshold, scale_of
@@ -152,10 +162,19 @@ def _restore_scale(document: AnyDocument, problem: Problem) -> tuple[ScaleReleas
 
     def standardised(declared: DesignSpec) -> DesignSpec:
         pure = isinstance(given.target, PureEntry)
+        if unit and (pure or not may_have_one_length(problem.loss)):
+            raise ReleaseFileError("design.standard.unit takes false for this loss and target")
+        if planned.weighted is True and not counts_long_rows_less(problem.loss):
+            raise ReleaseFileError("design.standard.weighted takes false for this loss")
         constant = (document.design.intercept or 1.0) / (1.0 if pure else length)
         with json_values.named("design"):
             spec = plan_standard(
-                declared, pure=pure, length=length, unit=unit, intercept_scale=constant
+                declared,
+                pure=pure,
+                length=length,
+                unit=unit,
+                weighted=planned.weighted is True,
+                intercept_scale=constant,
             )
         kept.append(parts.restore_scale(given, spec, problem))
         return standardise(spec, *scale_map(kept[0]))
@@ -205,7 +224,7 @@ def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
     if isinstance(guarantee, NonPrivate) and not isinstance(total, NonPrivate):
         if not guarantee.reason.startswith("void: "):
             raise ReleaseFileError("guarantee.reason takes 'void: ' and why, beside noise")
-    elif not is_total(guarantee, total):
+    elif not is_total(guarantee, total) and not is_implied(guarantee, total):
         raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {total}")
     return guarantee
 
@@ -217,6 +236,20 @@ def is_total(guarantee: Guarantee, total: Guarantee) -> bool:
         return False
     most = {name: value * (1 + CLOSE) for name, value in least.items()}
     return all(exact(least[k]) <= exact(given[k]) <= exact(most[k]) for k in given)
+
+
+def is_implied(guarantee: Guarantee, total: Guarantee) -> bool:
+    """Whether a guarantee is the one that pure parts were made for, which imply it."""
+    if not isinstance(total, PureDP):
+        return False
+    match guarantee:
+        case ApproxDP(epsilon=epsilon):
+            made = PureDP(epsilon, guarantee.neighbours)
+        case ZCDP(rho=rho):
+            made = PureDP(pure_within(rho), guarantee.neighbours)
+        case _:
+            return False
+    return is_total(made, total)
 
 
 def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any]) -> Entry | None:

@@ -1,0 +1,35 @@
+"""Sums along rows: exact to the last bit for each row, or as fast as memory allows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privatelr.types import FloatArray
+
+_LONG = 32
+"""Number of entries of a row from which on one sum per row is faster than a matrix product."""
+
+
+def row_lengths(x: FloatArray) -> FloatArray:
+    """Euclidean length of each row, the same whatever rows stand next to it."""
+    total = np.zeros(len(x))
+    for column in x.T:
+        total += column * column
+    return np.sqrt(total)
+
+
+def linear_predictor(x: FloatArray, coef: FloatArray) -> FloatArray:
+    """``x @ coef`` of shape ``(n,)``, the same to the last bit for a row alone or in a batch.
+
+    BLAS picks its order of summation by the shape of the batch; prediction may not.
+    """
+    total = np.zeros(len(x))
+    for column, weight in zip(x.T, coef, strict=True):
+        total += column * weight
+    return total
+
+
+def fast_products(x: FloatArray, w: FloatArray) -> FloatArray:
+    """``x @ w`` of shape ``(n,)``, in any order of summation."""
+    # matrix libraries read several rows at a time, which memory serves more slowly
+    return np.asarray(x @ w if x.shape[1] < _LONG else np.vecdot(x, w))

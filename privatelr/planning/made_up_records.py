@@ -1,0 +1,192 @@
+"""Made-up records of a planned study, from guesses about facts that are not public, or a pilot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privatelr import errors
+from privatelr.audit.density.pairs import SignedRows
+from privatelr.design import DesignSpec, read_design
+from privatelr.errors import ArgumentError, SchemaError
+from privatelr.inference import PUBLIC_SEED, Guesses
+from privatelr.inference.guessed_columns import (
+    LEAST_SPREAD,
+    MOST_SKEWED,
+    guessed_columns,
+    is_skewed,
+    length_of_rows,
+    positive_shares,
+)
+from privatelr.numerics.rows import DenseRows
+from privatelr.sources import Batch, as_batch, constant_column
+from privatelr.types import FloatArray
+
+_LEAST_OF_PILOT, _MOST_OF_PILOT = 2000, 20_000
+_PILOT_WORK = 2e6
+"""Of a pilot so many rows are used that their outer products have about this number of entries."""
+_SPREAD_WORDS = "a standard deviation over half the width of the bounds, a number from {} to {}"
+_PESSIMISTIC = "pessimistic: what nine of ten studies reach"
+_GUESSES = {
+    "balance": (0.001, 0.999, "the share of the positive class, a number from {} to {}"),
+    "c_index": (0.5, 0.95, "a number from {} (nothing to find) to {}"),
+    "correlation": (0.0, 0.95, "that of two numeric columns, a number from {} to {}"),
+}
+"""Each guess has two limits, and words for an error message about it."""
+
+
+def pessimistic(guesses: Guesses) -> Guesses:
+    """Guesses under which most coefficients of most real studies have shorter intervals."""
+    balance = guesses.balance
+    return replace(
+        guesses,
+        balance=balance / 1.5 if balance <= 0.5 else 1 - (1 - balance) / 1.5,
+        c_index=guesses.c_index + (1 - guesses.c_index) / 4,
+        correlation=1 - 0.75 * (1 - guesses.correlation),
+        narrowing=0.5,
+    )
+
+
+def read_guesses(**given: Any) -> Guesses:
+    """Check the guesses; raises `ArgumentError`."""
+    for name, (low, high, words) in _GUESSES.items():
+        given[name] = _number(name, given[name], words, low, high)
+    spread = given["spread"]
+    if isinstance(spread, Mapping):
+        given["spread"] = {
+            name: _number(f"spread[{name!r}]", value, _SPREAD_WORDS)
+            for name, value in spread.items()
+        }
+    elif spread is not None:
+        given["spread"] = _number("spread", spread, _SPREAD_WORDS)
+    return Guesses(**given)
+
+
+def _number(
+    name: str, value: Any, words: str, low: float = LEAST_SPREAD, high: float = 1.0
+) -> float:
+    takes = words.format(f"{low:g}", f"{high:g}")
+    return errors.require_number(ArgumentError, name, value, takes, at_least=low, at_most=high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """Made-up records, or those of a public pilot.
+
+    Attributes
+    ----------
+    batch : Batch
+        Their values, all of them usable.
+    positive : ndarray of shape (m,) or None
+        The probability of the positive class; None if the batch has the classes itself.
+    """
+
+    batch: Batch
+    positive: FloatArray | None
+
+    def rows(self, spec: DesignSpec) -> DenseRows:
+        """Read them as the rows of a design."""
+        rows = read_design(spec, self.batch, DenseRows)
+        assert isinstance(rows, DenseRows)
+        return rows
+
+    def signed(self, spec: DesignSpec) -> SignedRows:
+        """Rows ``y x`` whose counts are shares that add up to 1.
+
+        Without classes each record has both, weighted by their probabilities.
+        """
+        rows = self.rows(spec)
+        sizes = np.maximum(np.abs(rows.y), 1.0)
+        if self.positive is None:
+            signed = rows.x * np.sign(rows.y)[:, None]
+            return SignedRows(signed, np.full(rows.n, 1 / rows.n), sizes)
+        shares = np.concatenate([self.positive, 1 - self.positive]) / rows.n
+        return SignedRows(np.concatenate([rows.x, -rows.x]), shares, np.tile(sizes, 2))
+
+
+def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Population:
+    """The population of a study: made-up records by the guesses, or those of a public pilot.
+
+    Of a long pilot, a part is drawn with a public seed.
+    """
+    responses = spec.formula.response.names
+    if pilot is None:
+        missing, batch = responses, as_batch(guessed_columns(spec, guesses))
+    else:
+        for name in spec.formula.covariates:
+            if name not in pilot.names:
+                raise SchemaError(
+                    f"pilot: the column {name!r} is missing; a pilot has a column for every "
+                    f"covariate, here {', '.join(map(repr, spec.formula.covariates))}."
+                )
+        missing, batch = tuple(name for name in responses if name not in pilot.names), pilot
+        most = int(np.clip(_PILOT_WORK / spec.d**2, _LEAST_OF_PILOT, _MOST_OF_PILOT))
+        if len(batch) > most:
+            chosen = np.random.default_rng(PUBLIC_SEED).permutation(len(batch))[:most]
+            batch = batch.take(np.sort(chosen))
+    # the reader needs usable values of the response, although these labels are not used
+    blank = [spec.variables[name] for name in missing]
+    usable = {
+        v.name: constant_column(v.levels[0] if v.levels else v.bounds[0], len(batch)) for v in blank
+    }
+    found = Population(batch.assign(usable), None)
+    rows = found.rows(spec)
+    if pilot is not None and not np.any(rows.y):
+        raise ArgumentError(
+            "pilot: none of its records can be used; a pilot takes values within their bounds and "
+            "levels, and none missing."
+        )
+    return replace(found, positive=positive_shares(rows.x, guesses)) if missing else found
+
+
+def assumptions_of(
+    spec: DesignSpec, guesses: Guesses, pilot: Batch | None, *, scaled: bool
+) -> tuple[str, ...]:
+    """The assumptions of a plan, each as a clause; `scaled` says that it releases the scale."""
+    moments = (
+        "the scale that standardises the rows is that of these records up to its noise, which is a "
+        "part of the privacy sd",
+    ) * scaled
+    worse = pessimistic(guesses)
+    labels = (
+        f"{guesses.balance:.3g} of the records are positive (balance)",
+        f"the true probabilities are logistic with a C-index of {guesses.c_index:g} (c_index), to "
+        "which all columns contribute alike",
+    )
+    both = f"{worse.balance:.3g} are positive and the C-index is {worse.c_index:.3g}"
+    if pilot is not None:
+        if all(name in pilot.names for name in spec.formula.response.names):
+            return (f"records are like the {len(pilot):,} of the public pilot", *moments)
+        like = f"covariates are like those of the {len(pilot):,} records of the public pilot"
+        return (like, *moments, *labels, f"{_PESSIMISTIC}, where {both}")
+    variables = [spec.variables[name] for name in spec.formula.covariates]
+    numbers = [v for v in variables if not v.levels and v.is_bounded]
+    limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
+    spreads = ", ".join(f"{guesses.spread_of(v):.2g} ({v.name})" for v in numbers)
+    skewed = [
+        v.name for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED
+    ]
+    several = sum(not v.levels for v in variables) > 1
+    clauses = {
+        "standard deviations of numeric columns over half the width of their bounds (spread): "
+        f"{spreads}": bool(numbers),
+        "columns lie around the middle of their bounds": len(numbers) > len(skewed),
+        "amounts that begin near 0 are log-normal: " + ", ".join(skewed): bool(skewed),
+        "columns without bounds are normal, and rows of them have a root mean square length of "
+        f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}": any(
+            not v.is_bounded for v in variables
+        ),
+        "the k-th most common level of a factor has a share in proportion to 1/k^2": any(
+            v.levels for v in variables
+        ),
+        f"numeric columns have a correlation of {guesses.correlation:g} (correlation), and others "
+        "none": several,
+    }
+    holding = (clause for clause, holds in clauses.items() if holds)
+    spread = f"spreads are {worse.narrowing:g} times as large, " if len(numbers) else ""
+    corr = f"the correlation is {worse.correlation:.3g}, " if several else ""
+    doubts = f"{_PESSIMISTIC}, where {spread}{corr}{both}"
+    return (*holding, *moments, *labels, "no value is missing", doubts)

@@ -1,0 +1,118 @@
+"""Tests of nested models, and the table that has one for each term of the formula."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from privatelr import inference
+from privatelr.design import INTERCEPT, Columns
+from privatelr.results.equations import read_hypotheses, vocabulary_of
+from privatelr.results.fit_record import FitRecord
+from privatelr.results.fit_tables import equations_of, sentence_of
+
+_DEVIANCE = (
+    "quadratic approximation of the deviance difference at the released curvature, not a "
+    "likelihood ratio: the likelihood is not released"
+)
+_PENALISED = (
+    "quadratic approximation, at the released curvature, of twice the rise of the summed loss with "
+    "its penalty, not a likelihood ratio: the likelihood is not released"
+)
+_LOSS = (
+    "quadratic approximation, at the released curvature, of twice the rise of the summed loss, "
+    "which is no likelihood"
+)
+_ROWS = "each term given all others, with interactions that it is part of (type III)"
+_LAW = "from the law of the statistic under sampling error and noise, which is no chi-square"
+_BOUNDED = "df times the smallest of the single coefficients, at most 1"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DevianceTest:
+    """A test of a model against a smaller one, in which equations about the coefficients hold.
+
+    Attributes
+    ----------
+    equations : tuple of str
+    statistic : float
+        A quadratic approximation of the deviance difference at the released curvature. It is not a
+        likelihood ratio, since the likelihood is not released.
+    df : int
+        The number of equations.
+    p_value : float
+        It is computed from the law of the statistic under sampling error and noise, which is not a
+        chi-square. If it is simulated it is at least 5e-5.
+    mode, target : str
+        The mode and the target of the test, as in `Fit`. For the penalised target the deviance
+        counts the penalty.
+    """
+
+    equations: tuple[str, ...]
+    statistic: float
+    df: int
+    p_value: float
+    mode: str
+    target: str
+
+    @property
+    def pvalue(self) -> float:
+        """The same as `p_value`, by statsmodels' name."""
+        return self.p_value
+
+    def __str__(self) -> str:
+        return sentence_of("Approximate deviance test", self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def deviance_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> DevianceTest:
+    """Test equations together; see `Fit.deviance_test`."""
+    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
+    rows = asked.contrasts @ fit.spec.user_rows()
+    found = inference.deviance_test(fit.release, rows, asked.values, mode=mode, target=target)
+    said = equations_of(asked)
+    return DevianceTest(said, found.statistic, found.df, found.p_value, found.mode, found.target)
+
+
+def anova(fit: FitRecord, *, mode: Any, target: Any) -> pd.DataFrame:
+    """Test each term given all others; see `Fit.anova`."""
+    inference.require_moments(fit.release)
+    rows = fit.spec.user_rows()
+    found = {
+        label: inference.deviance_test(fit.release, rows[places], mode=mode, target=target)
+        for label, places in terms_of(fit).items()
+    }
+    table = pd.DataFrame(
+        {
+            "df": np.array([test.df for test in found.values()], dtype=int),
+            "statistic": np.array([test.statistic for test in found.values()], dtype=float),
+            "p_value": np.array([test.p_value for test in found.values()], dtype=float),
+        },
+        index=pd.Index(list(found), name="term"),
+    )
+    known = next(iter(found.values()), None)
+    if known is not None:
+        likely = _DEVIANCE if known.target == "unpenalised" else _PENALISED
+        table.attrs |= {
+            "title": "Approximate analysis of deviance",
+            "statistic": likely if fit.loss.probability is not None else _LOSS,
+            "p_value": _BOUNDED if known.mode == "conservative" else _LAW,
+            "rows": _ROWS,
+            "mode": known.mode,
+            "target": known.target,
+        }
+    return table
+
+
+def terms_of(fit: FitRecord) -> dict[str, list[int]]:
+    """The positions of the coefficients of each term, without the intercept."""
+    columns = fit.spec.columns
+    if isinstance(columns, Columns):
+        kept = (term for term in columns.terms if term.columns and term.label != INTERCEPT)
+        return {term.label: list(term.columns) for term in kept}
+    return {name: [place] for place, name in enumerate(columns.names) if place > 0}

@@ -1,0 +1,347 @@
+"""Several fits side by side: estimates with their errors, facts of each fit, and the joint price.
+
+Whatever the table shows was public or paid for before; the sum of the prices is that of a ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from privatelr import page_model
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
+from privatelr.inference import Inference, Question
+from privatelr.page_model import Piece, Table
+from privatelr.privacy import Event, Guarantee
+from privatelr.privacy.accounting import joint_guarantee
+from privatelr.results import odds_ratios
+from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units, named_fits
+from privatelr.results.fit_tables import infer_coefficients
+from privatelr.results.pages.coefficient_table import rows_of_page
+from privatelr.results.pages.comparison_table import (
+    Statistic,
+    as_frame,
+    fact_table,
+    numbers_of,
+    shared_names,
+    shared_units,
+    term_table,
+    text_blocks,
+)
+from privatelr.types import FloatArray
+
+_MOST_DIGITS = 10
+
+
+# -- the result ----------------------------------------------------------------------------------
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison:
+    """Fits side by side; it prints as text, and is a table in a notebook.
+
+    Attributes
+    ----------
+    terms : Table
+        For each term a row of estimates, and below it a row of errors. A column is a fit.
+    facts : Table
+        For each fit the number of records, response, guarantee and so on.
+    notes : tuple of str
+        The sentences below the table; the last ones are about all fits together.
+    guarantee : Guarantee
+        The guarantee of all fits together, if they used the same records.
+    """
+
+    terms: Table
+    facts: Table
+    notes: tuple[str, ...]
+    guarantee: Guarantee
+    _frame: pd.DataFrame
+
+    def as_text(self) -> str:
+        """The table as text of at most 79 columns; if fits do not fit beside each other, below."""
+        blocks = [piece for table in text_blocks(self.terms, self.facts) for piece in (table, "")]
+        return page_model.as_text([*blocks, *self.notes])
+
+    def as_html(self) -> str:
+        """The table as HTML for a notebook."""
+        return page_model.as_html(self._page())
+
+    def as_markdown(self) -> str:
+        """The table as Markdown with pipes."""
+        return page_model.as_markdown(self._page())
+
+    def as_latex(self) -> str:
+        """The table as LaTeX, a ``tabular`` in the style of `booktabs`, and the notes below it."""
+        return page_model.as_latex([self.terms, self.facts], self.notes)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The numbers behind the table: one row for each fit and each of its terms.
+
+        Columns are fit, term, estimate, std_error with its parts sampling_sd, privacy_sd and
+        unknown_sd (see `Fit.tidy`), conf_low, conf_high and privacy_sd_limit, which is an upper
+        bound on what the noise adds where there is no std_error. With
+        ``exponentiate=True`` the estimate and the interval are those of the odds ratio of one unit,
+        and the other columns, which then end in ``_log``, are about its logarithm.
+        """
+        return self._frame.copy()
+
+    def _page(self) -> list[Piece]:
+        gap = ("",) * len(self.terms.headers)
+        names = (*self.terms.names, "", *self.facts.names)
+        cells = (*self.terms.cells, gap, *self.facts.cells)
+        return [Table(names, self.terms.headers, cells), *self.notes]
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.terms.headers)}; {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+
+@suggests_arguments
+def compare(
+    fits: Any,
+    *others: Any,
+    statistic: Statistic = "std_error",
+    level: float = 0.95,
+    exponentiate: bool = False,
+    digits: int | None = None,
+) -> Comparison:
+    """Table of several fits side by side, with the guarantee of all of them together.
+
+    Each fit is a column. Below an estimate stands its standard error or its interval, by the
+    default mode and target of the fit. A fit without inference has an upper bound on the standard
+    deviation of its noise there.
+
+    Parameters
+    ----------
+    fits, others : Fit or SelectedFit
+        Several fits, or one list of fits, or one mapping from labels to fits. They may be of any
+        model of the package, private or not, or from files.
+    statistic : {"std_error", "conf_int"}
+        What stands below an estimate.
+    level : float
+        Level of confidence.
+    exponentiate : bool
+        Whether to show odds ratios with their intervals instead of coefficients. Standard errors
+        remain those of the coefficient, as on the page of a fit.
+    digits : int, optional
+        Number of decimals; by default each term has at least three significant digits.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ArgumentError
+        If something is no fit, if two fits have one label, or if odds ratios are requested and a
+        fit has none.
+    GuaranteeError
+        If fits are about different neighbours, because their guarantees cannot be added up.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the table, which is a function of releases; if all fits used the same
+    records, by `Comparison.guarantee`. A release that stands in several columns counts once.
+    *Neighbours*, *Assumed public*: those of the releases. *Not covered*: the columns of fits
+    without a guarantee.
+    """
+    takes = "fits of this package, a list of them, or a mapping from labels to fits"
+    named: dict[str, ModelRecord] = named_fits(
+        "compare", ModelRecord, takes, fits, others, _numbered
+    )
+    require_choice(ArgumentError, "statistic", statistic, ("std_error", "conf_int"))
+    as_odds = False
+    for fit in named.values():
+        as_odds = odds_ratios.read_exponentiate(fit, exponentiate)
+    places, asked = _read_digits(digits), Question(level, target=None)
+    whole = together(named.values())
+    found = {
+        label: infer_coefficients(fit, asked)
+        for label, fit in named.items()
+        if isinstance(fit, FitRecord) and fit.release.moments is not None
+    }
+    names = shared_names(list(named.values()))
+    columns = {
+        label: numbers_of(fit, own, found.get(label))
+        for (label, fit), own in zip(named.items(), names, strict=True)
+    }
+    pages = {
+        own[row]: None
+        for fit, own in zip(named.values(), names, strict=True)
+        for row in rows_of_page(fit, in_user_units(fit))
+    }
+    shown, every = pd.Index(pages, name="term"), {name for own in names for name in own}
+    columns = {label: column.reindex(shown) for label, column in columns.items()}
+    divisors = shared_units(list(columns.values())) if as_odds else np.ones(len(shown))
+    notes = [
+        *_notes_on_rows(len(shown), len(every), divisors),
+        *_notes_on_errors(named, columns, statistic, level, as_odds=as_odds),
+        *_notes_on_models(named, found),
+        *_notes_on_sum(named, whole),
+    ]
+    return Comparison(
+        term_table(columns, divisors, statistic, places, as_odds=as_odds),
+        fact_table(named, found),
+        tuple(notes),
+        whole,
+        as_frame(columns, as_odds=as_odds),
+    )
+
+
+def _numbered(fits: Sequence[Any]) -> list[str]:
+    return [f"({index})" for index in range(1, len(fits) + 1)]
+
+
+def _read_digits(digits: Any) -> int | None:
+    if digits is None:
+        return None
+    takes = f"None, or a whole number of decimals from 0 to {_MOST_DIGITS}"
+    limits = {"at_least": 0, "at_most": _MOST_DIGITS}
+    read = require_number(ArgumentError, "digits", digits, takes, **limits)
+    if read != int(read):
+        raise ArgumentError(f"digits={show(digits)}: digits takes {takes}.")
+    return int(read)
+
+
+# -- notes ---------------------------------------------------------------------------------------
+
+
+def _notes_on_rows(shown: int, known: int, divisors: FloatArray) -> Iterator[str]:
+    if shown < known:
+        yield f"{shown} of {known} terms are shown: the largest ones of each fit."
+    if (divisors != 1).any():
+        yield "Names say of how many units an odds ratio is, where that of one is hard to read."
+
+
+def _notes_on_errors(
+    fits: Mapping[str, ModelRecord],
+    columns: Mapping[str, pd.DataFrame],
+    statistic: Statistic,
+    level: float,
+    *,
+    as_odds: bool,
+) -> Iterator[str]:
+    """Sentences about the numbers below the estimates, and about estimates that stand alone."""
+    log = " of the coefficient, which is the logarithm of the odds ratio" if as_odds else ""
+    bought = [label for label, one in columns.items() if one["std_error"].notna().any()]
+    limited = [label for label, one in columns.items() if one["privacy_sd_limit"].notna().any()]
+    alone = [label for label in fits if label not in {*bought, *limited}]
+    if as_odds:
+        yield "Odds ratios are exponentials of the coefficients."
+    if bought and statistic == "conf_int":
+        yield f"In brackets: intervals at {100 * level:g}%."
+    elif bought:
+        yield f"In parentheses: standard errors{log}, of sampling and all noise together."
+    if limited:
+        yield (
+            "In braces, for fits without standard errors: an upper bound on the standard deviation "
+            f"that the noise adds{log and ' to the coefficient'}."
+        )
+    if alone and len(alone) < len(fits):
+        yield f"There are no standard errors of {_listed(alone)}."
+
+
+def _notes_on_models(
+    fits: Mapping[str, ModelRecord], found: Mapping[str, Inference]
+) -> Iterator[str]:
+    """Sentences about what makes estimates of one table differ in their meaning."""
+    meant = {
+        label: found[label].target if label in found else "penalised"
+        for label, fit in fits.items()
+        if isinstance(fit, FitRecord)
+    }
+    if len({*meant.values()}) > 1:
+        yield f"Estimates are of different coefficients: {_grouped(meant)}."
+    responses = {label: fit.spec.response.describe() for label, fit in fits.items()}
+    if len({*responses.values()}) > 1:
+        for text in dict.fromkeys(responses.values()):
+            yield f"Response of {_listed([k for k, v in responses.items() if v == text])}: {text}."
+    if len({fit.loss.title for fit in fits.values()}) > 1:
+        yield "Coefficients of different losses are on different scales."
+
+
+def _listed(labels: Sequence[str]) -> str:
+    *first, last = labels
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _grouped(named: Mapping[str, str], between: str = ", ") -> str:
+    """Say which labels have which value, in the order of the values."""
+    groups = {value: [k for k, v in named.items() if v == value] for value in named.values()}
+    return between.join(f"{value} in {_listed(labels)}" for value, labels in groups.items())
+
+
+# -- the price of all ----------------------------------------------------------------------------
+
+
+def together(fits: Iterable[ModelRecord]) -> Guarantee:
+    """Return the guarantee of all these fits on the same records; one release counts once.
+
+    Raises
+    ------
+    GuaranteeError
+        If they are about different neighbours.
+    """
+    releases = {id(fit.release): fit for fit in fits}.values()
+    if len({fit.guarantee.neighbours for fit in releases}) > 1:
+        raise GuaranteeError(
+            "compare: the fits are about different neighbours, whose guarantees cannot be added "
+            "up; compare those of the same neighbours."
+        )
+    return joint_guarantee([(fit.guarantee, _events(fit)) for fit in releases])
+
+
+def _events(fit: ModelRecord) -> tuple[Event, ...]:
+    """The events of all stages of a fit, in the order of their releases."""
+    release, stages = fit.release, [fit.release]
+    if isinstance(fit, FitRecord):
+        stages = [release.scale, release, release.moments]
+    return tuple(event for stage in stages if stage for event in stage.calibration.events)
+
+
+def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator[str]:
+    """Sentences about the guarantee of all fits together, and about what it takes."""
+    rest = {label: fit for label, fit in fits.items() if fit.guarantee.is_private}
+    without = [label for label in fits if label not in rest]
+    if without:
+        why = {label: str(fits[label].guarantee).removeprefix("none: ") for label in without}
+        reasons = _grouped(why, "; ") if len({*why.values()}) > 1 else why[without[0]]
+        yield (
+            f"All fits together have no guarantee, because {_listed(without)} "
+            f"{'has' if len(without) == 1 else 'have'} none ({reasons})."
+        )
+        if not rest:
+            return
+        whole = together(rest.values())
+    about, several = f"neighbours {whole.neighbours.value}", "The others" if without else "All fits"
+    releases = {id(fit.release) for fit in rest.values()}
+    if len(releases) == 1:
+        yield f"The price of {_listed(list(rest))}: {whole}; {about}."
+    else:
+        yield (
+            f"{several} together: {whole}. This holds if all of them used the same records; "
+            f"{about}."
+        )
+    if len({fit.nobs for fit in rest.values()}) > 1:
+        yield (
+            "Their numbers of records differ, so they did not use the same ones, and this is the "
+            "price of a record that is in all of them."
+        )
+    if len(releases) < len(rest):
+        yield "A release that stands in several columns costs once."
+    yield (
+        "Counted are these releases, at prices that were fixed before the first of them. A Ledger "
+        "also counts releases that are not in the table, and prices that results chose."
+    )

@@ -1,0 +1,245 @@
+"""The numbers of several fits side by side: their cells, facts of each fit, and lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from privatelr import page_model
+from privatelr.inference import Inference
+from privatelr.numerics import describe
+from privatelr.page_model import Table, shorten
+from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP, prices
+from privatelr.results import odds_ratios
+from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units
+from privatelr.results.pages.coefficient_table import figures
+from privatelr.types import FloatArray
+
+Statistic = Literal["std_error", "conf_int"]
+_KINDS = {PureDP: "pure", ZCDP: "zCDP", ApproxDP: "approximate", NonPrivate: "none"}
+_PRICES = ("epsilon", "delta", "rho")
+_NUMBERS = ("estimate", "std_error", "conf_low", "conf_high", "privacy_sd_limit")
+_PARTS = ("sampling_sd", "privacy_sd", "unknown_sd")
+_LONGEST_CELL = 22
+"""Cells and labels of text are cut to this width in characters; other formats have all of them."""
+_STUB = 30
+"""Columns of text stand beside names of up to this width; longer names have a line of their own."""
+_CLOSING = (")", "]", "}")
+_LARGEST_FIXED = 1e7
+"""Numbers with a fixed number of decimals are written with a power of ten from here on."""
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+def shared_names(fits: Sequence[ModelRecord]) -> list[list[str]]:
+    """Names of the coefficients of each fit; ``b:a`` gets the name of an ``a:b`` before it."""
+    first, named = dict[tuple[str, ...], str](), list[list[str]]()
+    for fit in fits:
+        names = [str(name) for name in fit.spec.columns.names]
+        known = {
+            name: first.setdefault(tuple(sorted(name.split(":"))), name)
+            for name in names
+            if ":" in name
+        }
+        shared = [known.get(name, name) for name in names]
+        named.append(shared if len({*shared}) == len(names) else names)
+    return named
+
+
+def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) -> pd.DataFrame:
+    """The numbers of all terms of a fit under these names; those that it does not have are NaN."""
+    numbers: dict[str, Any] = dict.fromkeys((*_NUMBERS, *_PARTS), np.nan)
+    if found is not None:
+        own = (found.estimate, found.sd, found.lower, found.upper)
+        numbers |= dict(zip(_NUMBERS[:4], own, strict=True))
+        numbers |= {part: getattr(found, part) for part in _PARTS}
+    else:
+        numbers["estimate"] = in_user_units(fit)
+        if isinstance(fit, FitRecord) and fit.guarantee.is_private:
+            numbers["privacy_sd_limit"] = fit.privacy_sd_limit.to_numpy()
+    numbers |= {"span": odds_ratios.spans_of(fit), "is_there": 1.0}
+    return pd.DataFrame(numbers, index=list(names))
+
+
+def shared_units(columns: Sequence[pd.DataFrame]) -> FloatArray:
+    """Divisors ``(m,)`` of the terms, the same for all fits, by which odds ratios can be read."""
+
+    def largest(*names: str) -> FloatArray:
+        held = [column[name].abs().to_numpy() for column in columns for name in names]
+        return np.asarray(np.fmax.reduce(held))
+
+    sd = np.nan_to_num(largest("std_error", "privacy_sd_limit"))
+    return odds_ratios.odds_units(np.nan_to_num(largest("estimate")), sd, largest("span"))
+
+
+def as_frame(columns: Mapping[str, pd.DataFrame], *, as_odds: bool) -> pd.DataFrame:
+    """One row for each fit and term that the fit has; see `Comparison.to_frame`."""
+    there = [column[column["is_there"] == 1].assign(fit=label) for label, column in columns.items()]
+    ordered = [*_NUMBERS[:2], *_PARTS, *_NUMBERS[2:]]
+    frame = pd.concat(there).reset_index()[["fit", "term", *ordered]]
+    if not as_odds:
+        return frame
+    ends = ["estimate", "conf_low", "conf_high"]
+    with np.errstate(over="ignore"):
+        frame[ends] = np.exp(frame[ends])
+    errors = ("std_error", *_PARTS, "privacy_sd_limit")
+    return frame.rename(columns={name: f"{name}_log" for name in errors})
+
+
+# -- cells ---------------------------------------------------------------------------------------
+
+
+def term_table(
+    columns: Mapping[str, pd.DataFrame],
+    divisors: FloatArray,
+    statistic: Statistic,
+    digits: int | None,
+    *,
+    as_odds: bool,
+) -> Table:
+    """Two rows for each term: estimates, and what stands below them if there is anything."""
+    shown = next(iter(columns.values())).index
+    table = np.array([column[list(_NUMBERS)].to_numpy() for column in columns.values()])
+    names, cells = list[str](), list[tuple[str, ...]]()
+    for place, (name, divisor) in enumerate(zip(shown, divisors.tolist(), strict=True)):
+        here = table[:, place] / divisor
+        first, below = _two_rows(here, statistic, digits, as_odds=as_odds)
+        there = [bool(column["is_there"].iloc[place] == 1) for column in columns.values()]
+        names.append(odds_ratios.with_unit(name, divisor))
+        cells.append(tuple(cell if known else "" for cell, known in zip(first, there, strict=True)))
+        if any(below):
+            names.append("")
+            cells.append(tuple(below))
+    return Table(tuple(names), tuple(columns), tuple(cells))
+
+
+def _two_rows(
+    numbers: FloatArray, statistic: Statistic, digits: int | None, *, as_odds: bool
+) -> tuple[list[str], list[str]]:
+    """Return the cells of one term: its estimates, and its errors in their brackets.
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (fits, 5)
+        One row per fit; see `_NUMBERS`. NaN for what is not there.
+    """
+    estimate, sd, low, high, limit = numbers.T
+    error = np.fmax(sd, limit)
+    if as_odds:
+        with np.errstate(all="ignore"):
+            odds = np.exp(np.column_stack([estimate, low, high]))
+            around = odds[:, 0] * error
+        shown = [_odds(odds[:, k], around, digits) for k in range(3)]
+        errors = _figures(error, digits)
+    else:
+        whole = np.concatenate([estimate, low, high] if statistic == "conf_int" else [estimate])
+        # the same number of decimals in all numbers of a term
+        cells = _figures(np.concatenate([whole, error]), digits)
+        parts = [cells[k : k + len(sd)] for k in range(0, len(cells), len(sd))]
+        errors, shown = parts[-1], [*parts[:-1], [], []]
+    below = []
+    for place in range(len(sd)):
+        if not np.isnan(sd[place]) and statistic == "conf_int":
+            below.append(f"[{shown[1][place]}, {shown[2][place]}]")
+        elif not np.isnan(sd[place]):
+            below.append(f"({errors[place]})")
+        else:
+            below.append("" if np.isnan(limit[place]) else f"{{{errors[place]}}}")
+    return shown[0], below
+
+
+def _figures(values: FloatArray, digits: int | None) -> list[str]:
+    """Numbers with this many decimals; what would round to zero has a power of ten."""
+    if digits is None:
+        return figures(values)
+    return [_fixed(value, digits) for value in values.tolist()]
+
+
+def _odds(odds: FloatArray, error: FloatArray, digits: int | None) -> list[str]:
+    """Odds ratios, none of which is written as zero or as infinity."""
+    if digits is None:
+        return odds_ratios.odds_figures(odds, error)
+    return [odds_ratios.beyond(value) or _fixed(value, digits) for value in odds.tolist()]
+
+
+def _fixed(value: float, digits: int) -> str:
+    text = f"{value:.{digits}f}"
+    lost = value != 0 and float(text) == 0
+    return f"{value:.{max(digits - 1, 0)}e}" if lost or abs(value) >= _LARGEST_FIXED else text
+
+
+# -- facts ---------------------------------------------------------------------------------------
+
+
+def fact_table(fits: Mapping[str, ModelRecord], found: Mapping[str, Inference]) -> Table:
+    """One row for each fact that a fit has, and one column per fit."""
+    columns = [_facts_of(fit, found.get(label)) for label, fit in fits.items()]
+    names = [name for name in columns[0] if any(column[name] for column in columns)]
+    cells = tuple(tuple(column[name] for column in columns) for name in names)
+    return Table(tuple(names), tuple(fits), cells)
+
+
+def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
+    price, calibration = prices(fit.guarantee), fit.release.calibration
+    scale, mode = "", "" if found is None else found.mode
+    kind = next(word for kind, word in _KINDS.items() if isinstance(fit.guarantee, kind))
+    if isinstance(fit, FitRecord):
+        mechanism = calibration.placement
+        if calibration.noise.scale == 0:
+            mechanism, mode = "none", mode and "without noise"
+        lambda_ = calibration.lambda_
+        scale = "released" if fit.release.scale is not None else "not released"
+        scale = "by the data" if fit.spec.scaled_by_data else scale
+    else:
+        mechanism = "none" if fit.release.exact is not None else calibration.mechanism
+        lambda_ = getattr(calibration.problem, "lambda_", None)  # not every choice has a penalty
+    return {
+        "n": f"{fit.nobs}",
+        "response": fit.spec.response.expression.label,
+        "guarantee": kind,
+        **{name: f"{price[name]:.6g}" if name in price else "" for name in _PRICES},
+        "mechanism": mechanism,
+        "loss": describe(fit.loss),
+        "lambda": "" if lambda_ is None else f"{lambda_:.3g}",
+        "scale": scale,
+        "inference": mode,
+    }
+
+
+# -- text ----------------------------------------------------------------------------------------
+
+
+def text_blocks(terms: Table, facts: Table) -> Iterator[Table]:
+    """Divide the columns into tables that each fit the width of a page of text.
+
+    Rows that are empty in all columns of a block are left out, but for one between the two parts.
+    """
+    names = [" ".join(name.split()) for name in (*terms.names, "", *facts.names)]
+    gap = ("",) * len(terms.headers)
+    rows = [tuple(map(_cut, row)) for row in (*terms.cells, gap, *facts.cells)]
+    if any(cell.endswith(_CLOSING) for row in rows for cell in row):
+        # numbers without a bracket end where those in brackets do
+        rows = [tuple(c if c.endswith(_CLOSING) else f"{c} " for c in row) for row in rows]
+    columns = list(zip(map(_cut, terms.headers), *rows, strict=True))
+    stub = min(max(map(len, names)), _STUB)
+    start, taken = 0, stub
+    for place, column in enumerate([*columns, None]):
+        width = page_model.WIDTH if column is None else max(map(len, column)) + 2
+        if place > start and taken + width > page_model.WIDTH:
+            headers, *cells = zip(*columns[start:place], strict=True)
+            kept = [
+                (name, row)
+                for index, (name, row) in enumerate(zip(names, cells, strict=True))
+                if index == len(terms.names) or "".join(row).strip()
+            ]
+            yield Table(tuple(name for name, _ in kept), headers, tuple(row for _, row in kept))
+            start, taken = place, stub
+        taken += width
+
+
+def _cut(cell: str) -> str:
+    return shorten(" ".join(cell.split()), _LONGEST_CELL)

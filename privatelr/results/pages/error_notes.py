@@ -1,0 +1,172 @@
+"""Sentences below a table of coefficients: what they are, and what their errors mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from privatelr.inference import Guesses, Inference, quality
+from privatelr.privacy import ZCDP, NonPrivate
+from privatelr.results.fit_record import FitRecord
+
+_NOTHING = 5e-4
+"""A page says that the penalty hardly shrinks coefficients below this relative bias."""
+
+
+# -- without standard errors -------------------------------------------------------------------
+
+
+def notes_without_errors(fit: FitRecord, shown: int, noise: Sequence[str]) -> list[str]:
+    """Sentences below a table of estimates without standard errors.
+
+    Parameters
+    ----------
+    shown
+        The number of estimates in the table.
+    noise
+        Headers of the columns with what the noise adds.
+    """
+    known, scale = len(fit.spec.columns.names), fit.release.scale
+    few = [] if shown == known else [f"The {shown} largest of {known} coefficients."]
+    if isinstance(fit.guarantee, NonPrivate):
+        return few
+    source = "computed without the data"
+    source += ", but for the released scale of the columns." if scale is not None else "."
+    limit = "the noise adds at most this, whatever the data"
+    match noise:
+        case [exact] if fit.calibration.placement == "output":
+            words = [f"{exact}: the standard deviation of what the noise adds; {source}"]
+        case [limited]:
+            damped = "usually much less, because the information in the data damps it"
+            words = [f"{limited}: {limit}, and {damped}; {source}"]
+        case [expected, limited]:
+            words = [f"{expected}: {_forecast(fit)}", f"{limited}: {limit}. Both are {source}"]
+    missing = (
+        f"Standard errors were not requested: spend='inference' splits {_price(fit)} and adds them."
+    )
+    return [*few, *words, missing]
+
+
+def _forecast(fit: FitRecord) -> str:
+    """How the expected noise was worked out; the guesses have their names in `plan`."""
+    usual, scale, source = Guesses(), fit.release.scale, "public guesses"
+    covariates = [fit.spec.variables[name] for name in fit.spec.formula.covariates]
+    numbers = sum(not variable.levels for variable in covariates)
+    if scale is not None:
+        source = f"the released scale and {source}"
+    has_shares = scale is not None and not scale.calibration.of_numbers
+    assumed = [f"balance={usual.balance:g}", f"c_index={usual.c_index:g}"]
+    if numbers > 1:
+        assumed.append(f"correlation={usual.correlation:g}")
+    if (
+        numbers
+        and not has_shares
+        and not (scale and not scale.calibration.facts.columns_of("product"))
+    ):
+        assumed.append("spreads by the widths of bounds")
+    if numbers < len(covariates) and not has_shares:
+        assumed.append("levels of uneven shares")
+    return (
+        f"a forecast of what the noise adds, by {source} as in privatelr.plan "
+        f"({', '.join(assumed)}). It is more where columns go together or classes are far apart."
+    )
+
+
+# -- with standard errors ----------------------------------------------------------------------
+
+
+def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> list[str]:
+    """Sentences below a table of errors; `is_asked_for` says whether the user chose the mode."""
+    mode = _mode(fit, found, ", as asked for" if is_asked_for else "")
+    parts = [_parts(found)] if fit.calibration.noise.scale > 0 else []
+    words = [*_target(fit, found), *parts, mode]
+    if not isinstance(fit.guarantee, NonPrivate):
+        words.append(
+            "All of this was paid for; other intervals and tests of this fit cost nothing more."
+        )
+    return words
+
+
+def _parts(found: Inference) -> str:
+    """What each part of a standard error means; the last one depends on the mode."""
+    unknown = {
+        "posterior": "unknown sd: what is added because that matrix is known through its own "
+        "noise only.",
+        "conservative": "unknown sd: what the worst matrix that its noise leaves possible adds.",
+    }.get(found.mode)
+    return (
+        f"Std. Error has {'two parts' if unknown is None else 'three parts'} whose squares add up. "
+        "sampling sd: the sampling error; privacy sd: what the noise on the coefficients adds; "
+        f"both at the best estimate of the information matrix. {unknown or ''}".rstrip()
+    )
+
+
+def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
+    if fit.calibration.noise.scale == 0:
+        return "The standard errors are those of the sandwich formula, without any noise."
+    if found.mode == "plug-in":
+        return (
+            f"Plug-in mode{chosen}: the noisy information matrix is taken as it is, and its noise "
+            "is not counted, so that errors may be too small."
+        )
+    known, price = quality(fit.release), _price(fit)
+    ratio = f"{known.noise_to_signal:.3g} times the smallest eigenvalue of the matrix"
+    helps = f"More records, a larger {price} or fewer columns help; privatelr.plan says how much."
+    if found.mode == "conservative":
+        why = f": that noise is {ratio}, which may come from the penalty alone"
+        return (
+            "Conservative mode: the widest errors that the noise in the information matrix leaves "
+            f"possible, which hold for every dataset{chosen or why}. Intervals and p-values are "
+            f"bounds as well; mode='posterior' gives averages instead. {helps}"
+        )
+    averaged = (
+        f"Posterior mode{chosen}: errors are averaged over the information matrices that the "
+        "known noise leaves possible."
+    )
+    is_wide = found.unknown_sd > np.hypot(found.sampling_sd, found.privacy_sd)
+    if not (known.is_fragile or is_wide.any()):
+        return averaged
+    return (
+        f"{averaged} Intervals are wide because that noise is {ratio}. Their ends and p-values "
+        f"follow the long tails of the errors, and not z or Std. Error. {helps}"
+    )
+
+
+def _price(fit: FitRecord) -> str:
+    return "rho" if isinstance(fit.guarantee, ZCDP) else "epsilon"
+
+
+def _target(fit: FitRecord, found: Inference) -> list[str]:
+    title, known = fit.loss.title, quality(fit.release)
+    if found.target == "unpenalised":
+        return [
+            f"Estimates and errors are about the coefficients of a {title} without a penalty: one "
+            "step, which costs nothing, took the penalty's bias off. fit.coef, and predict without "
+            "intervals, have them as they were released, penalised."
+        ]
+    aim = (
+        "All of it is about the penalised coefficients, which minimise the expected loss with "
+        f"its penalty, and not about those of a {title} without one. A variable without "
+        "an effect of its own may have such a coefficient if it goes with one that has"
+    )
+    if np.isnan(found.null).all():
+        return [
+            f"Estimates are shrunk, by more than one step can take off. {aim}, so that there are "
+            "no tests of 0.",
+            "bias / SE: the size of the penalty's bias in standard errors, by the released "
+            "information matrix with eigenvalues no smaller than its noise. A smaller lambda_ "
+            f"(lambda), more records or a larger {_price(fit)} shrink less.",
+        ]
+    bias = known.relative_bias
+    if not math.isfinite(bias):
+        return [f"{aim}; by how much the penalty shrinks them cannot be told from this release."]
+    if bias < _NOTHING:
+        return [f"{aim}; the penalty hardly shrinks them."]
+    shrinks = f"{aim}; the penalty shrinks them by about {bias:.1%}"
+    if not known.corrects_bias:
+        return [f"{shrinks}, too much for target='unpenalised' to take off."]
+    if found.mode == "conservative":
+        return [f"{shrinks}."]
+    return [f"{shrinks}, which summary(target='unpenalised') takes off."]

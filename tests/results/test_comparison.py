@@ -1,0 +1,527 @@
+"""The table of several fits: its numbers, its formats, and the guarantee of all fits together."""
+
+import pickle
+import re
+from dataclasses import FrozenInstanceError, replace
+from functools import lru_cache
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from frames_for_laws import FORMULA, SCHEMA, fit_clinic
+from hypothesis import given
+from hypothesis import strategies as st
+from repeated_noise import drawn, trial
+
+from privatelr import (
+    ZCDP,
+    ApproxDP,
+    ArgumentError,
+    GuaranteeError,
+    Ledger,
+    NonPrivate,
+    PrivacyWarning,
+    PureDP,
+    compare,
+    dplpsvm,
+    dplr,
+    dpsimplex,
+    dpsvm,
+    load,
+)
+from privatelr.page_model import Table, as_latex
+from privatelr.privacy import ZERO_OUT
+from privatelr.results.pages import comparison
+
+MAKERS = {
+    "inference": (dplr, FORMULA, {"eps": 2.0, "spend": "inference"}),
+    "small": (dplr, "y ~ age", {"eps": 1.0}),
+    "crossed": (dplr, "y ~ smoker * age", {"eps": 4.0, "spend": "inference"}),
+    "gaussian": (dplr, FORMULA, {"eps": 1.0, "delta": 1e-6, "spend": "inference"}),
+    "output": (dplr, FORMULA, {"eps": ZCDP(0.1), "op": False}),
+    "svm": (dpsvm, FORMULA, {"eps": 1.0}),
+    "chosen": (dplpsvm, FORMULA, {"eps": 4.0, "rounds": 20}),
+    "simplex": (dpsimplex, FORMULA, {"eps": 2.0, "loss": "logistic"}),
+    "plain": (dplr, FORMULA, {"eps": 0, "spend": "inference"}),
+}
+PRIVATE = [name for name in MAKERS if name != "plain"]
+
+
+@lru_cache
+def fit(name):
+    model, formula, options = MAKERS[name]
+    return drawn(model, formula, trial(), **SCHEMA, **options)
+
+
+def fits(*names):
+    return {name: fit(name) for name in names or MAKERS}
+
+
+def rows(table):
+    """The cells of each name, with those of the row of errors below it."""
+    found, last = {}, ""
+    for name, cells in zip(table.names, table.cells, strict=True):
+        if name:
+            found[last := name] = [list(cells), [""] * len(cells)]
+        else:
+            found[last][1] = list(cells)
+    return found
+
+
+def sentences(table):
+    return " ".join(table.notes)
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_the_frame_has_the_numbers_of_each_fit(level):
+    table = compare(fits(), level=level).to_frame().set_index(["fit", "term"])
+    for name, one in fits().items():
+        own = table.loc[name].dropna(axis="columns", how="all")
+        if name in ("inference", "crossed", "gaussian", "plain"):
+            tidy = one.tidy(conf_int=True, conf_level=level).set_index("term")
+            parts = ["sampling_sd", "privacy_sd", "unknown_sd"]
+            names = ["estimate", "std_error", *parts, "conf_low", "conf_high"]
+            assert list(own.columns) == names
+            assert sorted(map(sorted_name, own.index)) == sorted(map(sorted_name, tidy.index))
+            np.testing.assert_array_equal(np.sort(own, axis=0), np.sort(tidy[names], axis=0))
+            continue
+        assert (own["estimate"] == one.coef[own.index]).all()
+        assert len(own) == len(one.coef)
+        if name in ("small", "output", "svm"):
+            assert (own["privacy_sd_limit"] == one.privacy_sd_limit[own.index]).all()
+        else:
+            assert list(own.columns) == ["estimate"]
+
+
+def sorted_name(name):
+    return sorted(name.split(":"))
+
+
+@pytest.mark.parametrize("statistic", ["std_error", "conf_int"])
+def test_cells_are_the_numbers_in_their_brackets(statistic):
+    table = compare(fits(), statistic=statistic)
+    frame = table.to_frame().set_index(["term", "fit"])
+    for term, (first, below) in rows(table.terms).items():
+        for name, cell, error in zip(table.terms.headers, first, below, strict=True):
+            if (term, name) not in frame.index:
+                assert (cell, error) == ("", "")
+                continue
+            known = frame.loc[(term, name)]
+            assert float(cell) == pytest.approx(known["estimate"], rel=0.01)
+            if not np.isnan(known["privacy_sd_limit"]):
+                wanted, brackets = [known["privacy_sd_limit"]], "{}"
+            elif np.isnan(known["std_error"]):
+                assert error == ""
+                continue
+            elif statistic == "conf_int":
+                wanted, brackets = [known["conf_low"], known["conf_high"]], "[]"
+            else:
+                wanted, brackets = [known["std_error"]], "()"
+            assert error[0] + error[-1] == brackets
+            assert [float(x) for x in error[1:-1].split(", ")] == pytest.approx(wanted, rel=0.01)
+
+
+def test_odds_ratios_are_exponentials():
+    names = ("inference", "small", "simplex", "plain")
+    logs = compare(fits(*names)).to_frame()
+    table = compare(fits(*names), exponentiate=True, statistic="conf_int")
+    odds = table.to_frame()
+    for column in ("estimate", "conf_low", "conf_high"):
+        np.testing.assert_allclose(odds[column], np.exp(logs[column]))
+    for column in ("std_error", "sampling_sd", "privacy_sd", "unknown_sd", "privacy_sd_limit"):
+        np.testing.assert_array_equal(odds[f"{column}_log"], logs[column])
+    (cells, _), exact = rows(table.terms)["dose"], odds[odds["term"] == "dose"]["estimate"]
+    for cell, value in zip(filter(None, cells), exact, strict=True):
+        assert float(cell) == pytest.approx(value, rel=0.06)
+    with pytest.raises(ArgumentError, match="support vector machine"):
+        compare(fits("inference", "svm"), exponentiate=True)
+
+
+def test_odds_ratios_of_tiny_units_are_of_more_units():
+    frame = trial().assign(seconds=lambda one: one["age"] * 3e7)
+    bounds = {"seconds": (5e8, 3e9)}
+    pair = [
+        drawn(dplr, "y ~ seconds", frame, eps=eps, spend="inference", bounds=bounds)
+        for eps in (2.0, 4.0)
+    ]
+    table = compare(pair, exponentiate=True)
+    name = next(name for name in table.terms.names if name.startswith("seconds"))
+    times = float(re.fullmatch(r"seconds \(per (.*)\)", name)[1])
+    assert times > 1e6
+    logs = [one.tidy()["estimate"].iloc[1] for one in pair]
+    shown = [float(cell) for cell in rows(table.terms)[name][0]]
+    assert shown == pytest.approx(np.exp(times * np.array(logs)), rel=0.05)
+    assert "how many units" in sentences(table)
+    assert "how many units" not in sentences(compare(fits("inference"), exponentiate=True))
+
+
+@given(st.integers(0, 10))
+def test_digits_are_decimals_and_never_hide_a_number(digits):
+    table = compare(fits("inference", "small", "crossed"), digits=digits)
+    for first, below in rows(table.terms).values():
+        for cell in filter(None, [*first, *(error[1:-1] for error in below)]):
+            mantissa, _, power = cell.partition("e")
+            decimals = len(mantissa.partition(".")[2])
+            assert decimals == (max(digits - 1, 0) if power else digits)
+            assert float(cell) != 0
+
+
+def test_an_interaction_has_one_row_in_either_order():
+    other = drawn(dplr, "y ~ age * smoker", trial(), eps=2.0, **SCHEMA)
+    table = compare(fit("crossed"), other)
+    crossed = [name for name in table.terms.names if ":" in name]
+    assert crossed == ["smoker[T.yes]:age"]
+    first, _ = rows(table.terms)[crossed[0]]
+    assert float(first[1]) == pytest.approx(other.coef["age:smoker[T.yes]"], rel=0.01)
+
+
+def test_many_coefficients_are_cut_to_the_largest():
+    x = np.random.default_rng(0).uniform(-1, 1, (200, 1100))
+    wide = drawn(dplr, (x[:, 0] > 0).astype(float), x, eps=2.0, row_norm=10.0)
+    table = compare(wide, wide)
+    assert len(table.to_frame()) == 80
+    assert "40 of 1101 terms are shown" in sentences(table)
+    sizes = wide.coef.abs()
+    assert set(table.to_frame()["term"]) == set(sizes.sort_values().index[-40:])
+
+
+# -- facts and sentences -------------------------------------------------------------------------
+
+
+def test_facts_of_each_fit():
+    table = compare(fits())
+    facts = {
+        name: dict(zip(table.facts.headers, cells, strict=True))
+        for name, cells in zip(table.facts.names, table.facts.cells, strict=True)
+    }
+    for name, one in fits().items():
+        assert facts["n"][name] == str(one.nobs)
+        assert facts["response"][name] == "y"
+        assert facts["loss"][name].startswith(one.loss.name)
+        for price in ("epsilon", "delta", "rho"):
+            known = getattr(one.guarantee, price, None)
+            assert facts[price][name] == ("" if known is None else f"{known:.6g}")
+        scale = getattr(one.release, "scale", None)
+        assert (facts["scale"][name] == "released") is (scale is not None)
+    assert facts["guarantee"] == {
+        name: {PureDP: "pure", ZCDP: "zCDP", ApproxDP: "approximate", NonPrivate: "none"}[
+            type(one.guarantee)
+        ]
+        for name, one in fits().items()
+    }
+    assert facts["mechanism"]["output"] == "output"
+    assert facts["mechanism"]["plain"] == "none"
+    assert facts["inference"]["plain"] == "without noise"
+    assert facts["inference"]["inference"] == fit("inference").glance()["inference"].iloc[0]
+    assert "rho" not in compare(fits("inference", "small")).facts.names
+
+
+def test_what_makes_estimates_differ_is_said(monkeypatch):
+    # the tables of a fit have other coefficients by default than a fit without inference
+    said = sentences(compare(fits("inference", "small")))
+    assert "different coefficients: unpenalised in inference, penalised in small" in said
+    assert "different" not in sentences(compare(fits("output", "small")))
+    assert "different losses" in sentences(compare(fits("inference", "svm")))
+    turned = drawn(dplr, "I(y == 0) ~ age", trial(), eps=1.0, **SCHEMA)
+    said = sentences(compare({"a": fit("small"), "b": turned}))
+    assert "Response of a: y: 1 (positive)" in said
+    assert "Response of b: I(y == 0): True (positive)" in said
+    real = comparison.infer_coefficients
+
+    def other(one, asked):
+        found = real(one, asked)
+        return replace(found, target="other") if one is fit("crossed") else found
+
+    monkeypatch.setattr(comparison, "infer_coefficients", other)
+    said = sentences(compare(fits("inference", "crossed", "small", "output")))
+    assert "unpenalised in inference, other in crossed, penalised in small and output" in said
+
+
+def test_a_different_number_of_records_is_said():
+    fewer = drawn(fit_clinic, trial().head(2000), eps=1.0)
+    assert "numbers of records differ" in sentences(compare(fit("small"), fewer))
+    assert "numbers of records differ" not in sentences(compare(fits("inference", "small")))
+
+
+def test_the_table_is_a_function_of_the_releases():
+    """A pickle has no diagnostics, which are not private."""
+    assert all(one.has_diagnostics for one in fits().values())
+    without = {name: pickle.loads(pickle.dumps(one)) for name, one in fits().items()}
+    assert not any(one.has_diagnostics for one in without.values())
+    one, other = compare(fits()), compare(without)
+    assert one.as_text() == other.as_text()
+    assert one.as_html() == other.as_html()
+    assert one.to_frame().equals(other.to_frame())
+
+
+def test_a_fit_from_a_file_is_as_good(tmp_path):
+    for name in PRIVATE:
+        fit(name).save(tmp_path / f"{name}.json")
+    read = {name: load(tmp_path / f"{name}.json") for name in PRIVATE}
+    one, other = compare(fits(*PRIVATE)), compare(read)
+    assert one.as_text() == other.as_text()
+    assert one.guarantee == other.guarantee
+
+
+# -- the guarantee of all ------------------------------------------------------------------------
+
+
+def test_pure_prices_add_up_as_in_a_ledger():
+    ledger = Ledger(10.0)
+    names = ("inference", "small", "crossed")
+    for name in names:
+        ledger.charge(fit(name).guarantee)
+    assert compare(fits(*names)).guarantee == PureDP(ledger.spent())
+    assert "All fits together: epsilon = 7 (pure)" in sentences(compare(fits(*names)))
+
+
+def test_prices_with_a_delta_are_those_of_a_ledger_that_was_planned():
+    pair = [drawn(fit_clinic, trial(), eps=1.0, delta=1e-6, spend="inference") for _ in range(3)]
+    account = Ledger(10.0, 1e-3)
+    charged = [
+        drawn(fit_clinic, trial(), eps=1.0, delta=1e-6, spend="inference", ledger=account)
+        for _ in range(3)
+    ]
+    planned = Ledger.plan([(one.guarantee, one.events) for one in account.entries], 3e-6)
+    for table in (compare(pair), compare(charged)):
+        assert table.guarantee.delta == pytest.approx(3e-6)
+        assert table.guarantee.epsilon == pytest.approx(planned.epsilon, rel=1e-9)
+        assert table.guarantee.epsilon < 3
+        assert str(table.guarantee) in sentences(table)
+    # one release has its own guarantee, whatever its events compose to
+    assert compare(pair[0]).guarantee == pair[0].guarantee
+
+
+def test_other_kinds_of_prices_add_up():
+    assert compare(fit("output"), replace(fit("output"))).guarantee == ZCDP(0.1)
+    again = drawn(fit_clinic, trial(), eps=ZCDP(0.2))
+    assert compare(fit("output"), again).guarantee.rho == pytest.approx(0.3)
+    mixed = compare(fits("small", "output", "gaussian", "chosen", "simplex")).guarantee
+    assert isinstance(mixed, ApproxDP)
+    assert mixed.epsilon < 1 + 10 + 1 + 4 + 2
+
+
+def test_a_release_costs_once(tmp_path):
+    one = fit("inference")
+    same = compare([one, one, replace(one, threshold=0.3)])
+    assert same.guarantee == one.guarantee
+    assert "costs once" in sentences(same)
+    assert compare(one, fit("small"), one).guarantee == PureDP(3.0)
+    assert "costs once" not in sentences(compare(fits("inference", "small")))
+
+
+def test_a_fit_without_a_guarantee_voids_the_sum():
+    with pytest.warns(PrivacyWarning):
+        seeded = fit_clinic(trial(), seed=1)
+    table = compare({**fits("inference", "plain", "small"), "seeded": seeded})
+    assert isinstance(table.guarantee, NonPrivate)
+    said = sentences(table)
+    assert "no guarantee, because plain and seeded have none" in said
+    assert "void: seeded noise in seeded" in said
+    # noise that can be taken off hides nothing, so its size is not shown as an error
+    of_seeded = table.to_frame().query("fit == 'seeded'").dropna(axis="columns", how="all")
+    assert list(of_seeded) == ["fit", "term", "estimate"]
+    assert "no standard errors of seeded" in said
+    assert "The others together: epsilon = 3 (pure)" in said
+    said = sentences(compare(fits("plain", "small")))
+    assert "The price of small: epsilon = 1 (pure)" in said
+    said = sentences(compare(fits("plain")))
+    assert "have no guarantee, because plain has none" in said
+    assert "epsilon =" not in said
+
+
+def test_different_neighbours_are_refused():
+    release = replace(fit("small").release, guarantee=PureDP(1.0, ZERO_OUT))
+    with pytest.raises(GuaranteeError, match="compare: the fits are about different neighbours"):
+        compare(fit("inference"), replace(fit("small"), release=release))
+
+
+# -- formats -------------------------------------------------------------------------------------
+
+LONG = "`a very_long name & of 5% #columns {that} cost $ ~ ^ <b> | \\x`"
+LABEL = "A label that is longer than any column, with <i>marks</i> & 100% _ { } \\ ~ ^ $ # |"
+
+
+@lru_cache
+def odd():
+    name = LONG.strip("`")
+    frame = trial().assign(**{name: trial()["dose"]})
+    bounds = {**SCHEMA["bounds"], name: (0, 5)}
+    formula = f"y ~ age + {LONG}"
+    one = drawn(dplr, formula, frame, eps=1.0, bounds=bounds, spend="inference")
+    return {LABEL: one, **fits()}
+
+
+def test_text_fits_the_page_and_has_everything():
+    table = compare(odd())
+    lines = table.as_text().splitlines()
+    assert max(map(len, lines)) <= 79
+    words = table.as_text()
+    for label in list(odd())[1:]:
+        assert re.search(rf"\b{label}\b", words)
+    for term in table.terms.names:
+        assert term in words
+    for cells in table.terms.cells:
+        for cell in filter(None, cells):
+            assert cell in words
+    assert str(table) == words
+    # numbers without a bracket end one before those in brackets
+    head = compare(fits("inference", "small")).as_text().splitlines()
+    assert len(head[2].rstrip()) == len(head[1].rstrip()) + 1
+
+
+def test_a_label_of_two_lines_is_written_in_one():
+    assert compare({"one\nline": fit("small")}).as_text().split("\n")[0].strip() == "one line"
+
+
+class Cells(HTMLParser):
+    """The rows of the tables of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.rows = []
+        self.open = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+
+def whole(table):
+    gap = ("",) * len(table.terms.titles)
+    return [list(row) for row in (table.terms.titles, *table.terms.rows, gap, *table.facts.rows)]
+
+
+def test_html_has_every_cell_escaped():
+    table = compare(odd(), statistic="conf_int")
+    assert Cells(table.as_html()).rows == whole(table)
+    assert table._repr_html_() == table.as_html()
+    assert "<i>" not in table.as_html()
+
+
+def test_markdown_has_every_cell():
+    table = compare(odd())
+    lines = [line for line in table.as_markdown().splitlines() if line.startswith("|")]
+    del lines[1]
+    cells = [re.split(r"(?<!\\) ?\| ?", line)[1:-1] for line in lines]
+    read = [[re.sub(r"\\(.)", r"\1", cell) for cell in row] for row in cells]
+    # a backslash of a name is escaped as well
+    assert read == whole(table)
+
+
+MARKS = {
+    r"\textbackslash{}": "\\",
+    r"\textasciitilde{}": "~",
+    r"\textasciicircum{}": "^",
+    r"\textless{}": "<",
+    r"\textgreater{}": ">",
+    r"\textbar{}": "|",
+    "$-$": "-",
+}
+
+
+def from_latex(line):
+    """The cells of a row of LaTeX; an unescaped mark is an error."""
+    known = "|".join(map(re.escape, MARKS))
+    cells = [""]
+    for found in re.finditer(
+        rf"(?P<cell> & )|(?P<word>{known})|\\(?P<mark>[&%$#_{{}}])|(?P<one>.)", line
+    ):
+        match found.lastgroup:
+            case "cell":
+                cells.append("")
+            case "word":
+                cells[-1] += MARKS[found["word"]]
+            case "mark":
+                cells[-1] += found["mark"]
+            case _:
+                assert found["one"] not in "&%$#_{}\\~^<>|"
+                cells[-1] += found["one"]
+    return cells
+
+
+def rows_of_latex(text):
+    """The cells of all rows of a tabular."""
+    body = text.partition("\\toprule\n")[2].partition("\\bottomrule")[0]
+    lines = [line for line in body.splitlines() if line != r"\midrule"]
+    assert all(line.endswith(r" \\") for line in lines)
+    return [from_latex(line.removesuffix(r" \\")) for line in lines]
+
+
+def test_latex_has_every_cell_escaped():
+    table = compare(odd())
+    text = table.as_latex()
+    wanted = [row for row in whole(table) if any(row)]
+    assert rows_of_latex(text) == wanted
+    assert rf"\begin{{tabular}}{{l{'r' * len(odd())}}}" in text
+    notes = [line.removesuffix(r"\par") for line in text.splitlines() if line.endswith(r"\par")]
+    assert [from_latex(line) for line in notes] == [[note] for note in table.notes]
+
+
+@given(st.text(st.sampled_from("a1-.&%$#_{}~^<>|\\ "), min_size=1).map(lambda s: "x" + s + "x"))
+def test_latex_can_be_read_back(name):
+    text = as_latex([Table((name,), (name,), (("-1.5",),))], [])
+    told = re.sub(" +", " ", name)
+    if " & " not in told.replace("\\&", ""):
+        assert rows_of_latex(text) == [["", told], [told, "-1.5"]]
+
+
+def test_a_first_cell_with_a_bracket_is_no_argument():
+    assert "{[a]} & 1" in as_latex([Table(("[a]",), ("b",), (("1",),))], [])
+
+
+# -- what it takes -------------------------------------------------------------------------------
+
+
+def test_ways_to_hand_over_fits():
+    one, other = fit("inference"), fit("small")
+    by_list = compare([one, other])
+    assert by_list.terms.headers == ("(1)", "(2)")
+    assert compare(one, other).as_text() == compare((one, other)).as_text() == by_list.as_text()
+    assert compare({"a": one, 2: other}).terms.headers == ("a", "2")
+
+
+@pytest.mark.parametrize(
+    ("given_fits", "options", "words"),
+    [
+        ([], {}, "there is no fit"),
+        ([3], {}, "3 is no fit"),
+        (None, {}, "None is no fit"),
+        (trial(5), {}, "<DataFrame> is no fit"),
+        ({1: fit("small"), "1": fit("small")}, {}, "'1' is the label of two fits"),
+        ([fit("small")], {"digits": 2.5}, "digits=2.5"),
+        ([fit("small")], {"digits": -1}, "digits=-1"),
+        ([fit("small")], {"digits": "3"}, "digits='3'"),
+        ([fit("small")], {"statistic": "std_err"}, "did you mean 'std_error'"),
+        ([fit("small")], {"level": 95}, "level=95"),
+        ([fit("small")], {"exponentiate": 1}, "exponentiate=1"),
+    ],
+)
+def test_what_is_refused(given_fits, options, words):
+    with pytest.raises(ArgumentError, match=re.escape(words)):
+        compare(given_fits, **options)
+
+
+def test_the_record_is_frozen():
+    table = compare(fits("inference", "small"))
+    with pytest.raises(FrozenInstanceError):
+        table.notes = ()
+    copy = table.to_frame()
+    copy["estimate"] = 0.0
+    assert table.to_frame()["estimate"].all()
+    assert repr(table) == "<Comparison of inference, small; epsilon = 3 (pure)>"
