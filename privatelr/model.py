@@ -347,7 +347,7 @@ def perturbation(
         )
 
     def facts(n: int, spec: Any) -> Problem:
-        return Problem(n, spec.d, loss, spec.radius, spec.blocks)
+        return Problem(n, spec.d, loss, spec.radius, spec.blocks, weighted=spec.weighted)
 
     def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
         promise, kinds = way

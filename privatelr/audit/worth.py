@@ -291,12 +291,12 @@ def _rho_of_gaussian(problem: Problem, sd: float) -> float:
     """The rho of a Gaussian tilt: ``2 m^2 + m sqrt(2 / pi)``, plus a term for the curvature.
 
     That term is not needed if the curvature of the loss vanishes where its slope is one, and is
-    small compared with m.
+    small compared with m, and if no record has a weight, which shortens the slope alone.
     """
     m = _steepest(problem.loss) * problem.radius / sd
     found = 2 * m * m + math.sqrt(2 / math.pi) * m
     factor, kappa = joint_factor(problem.loss), problem.radius**2 / problem.penalty
-    if factor is not None and factor * kappa <= m * m / 2:
+    if factor is not None and factor * kappa <= m * m / 2 and not problem.weighted:
         return found
     return found + math.log1p(_sharpest(problem.loss) * kappa)
 
@@ -314,6 +314,7 @@ def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -
         return min(bounds)
     bend = factor * kappa
     rest, gap = epsilon - math.log1p(bend / 4), max(0.0, bend - m * m / 2)
+    gap = max(gap, epsilon - rest) if problem.weighted else gap
     if rest >= 0:
         still = _delta(rest, mu)
         if epsilon >= gap:

@@ -140,6 +140,11 @@ class DesignSpec:
         return blocks_of(self.columns, self.intercept, self.unbounded_norm)
 
     @property
+    def weighted(self) -> bool:
+        """Whether a row that is too long counts less, instead of being shortened."""
+        return self.standard is not None and self.standard.weighted
+
+    @property
     def limits(self) -> dict[str, Any]:
         """What rows are held to: arguments of `privatelr.numerics.rows.RowBounds`."""
         return {
@@ -147,7 +152,7 @@ class DesignSpec:
             "intercept": self.intercept,
             "projection": self.projection,
             "blocks": self.blocks,
-            "weighted": self.standard is not None and self.standard.weighted,
+            "weighted": self.weighted,
         }
 
     @property

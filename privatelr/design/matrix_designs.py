@@ -89,6 +89,7 @@ class NumberedSpec:
     intercept: float
     scaled_by_data: ClassVar[bool] = False
     standard: ClassVar[None] = None
+    weighted: ClassVar[bool] = False
 
     @property
     def p(self) -> int:

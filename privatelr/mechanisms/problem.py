@@ -26,6 +26,8 @@ class Problem:
         The blocks of columns whose product the design is, in order; empty if it is not a product.
     lambda_ : float
         The penalty of the mean objective; 0 until it is chosen.
+    weighted : bool
+        Whether a record may count less than another one (`privatelr.numerics.rows.row_bounds`).
     """
 
     n: int
@@ -34,6 +36,7 @@ class Problem:
     radius: float
     blocks: tuple[Block, ...] = ()
     lambda_: float = 0.0
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):

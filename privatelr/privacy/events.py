@@ -81,16 +81,22 @@ class TiltEvent:
     joint_factor : float or None
         k, if the curvature at slopes of size ``s L`` is at most ``k s (1 - s)``; None for a loss
         without such a bound.
+    weighted : bool
+        Whether records may have weights up to 1, so that a record adds a small gradient together
+        with its whole curvature.
     """
 
     m: float
     kappa: float
     curvature_bound: float
     joint_factor: float | None = None
+    weighted: bool = False
     neighbours: Neighbours = REPLACE_ONE
 
     def __post_init__(self) -> None:
         _check_ratios(self, "m")
+        if not isinstance(self.weighted, bool):
+            raise GuaranteeError(f"weighted={self.weighted!r}: takes True or False.")
         check_numbers(self, "kappa", "curvature_bound", takes="a finite number from 0", at_least=0)
         if self.joint_factor is not None:
             check_numbers(self, "joint_factor", takes="None or a finite number above 0", above=0)
@@ -100,11 +106,25 @@ class TiltEvent:
         """The a of privacy.md 4.3: how much the curvature adds to the privacy loss.
 
         It is 0 if the joint bound is convex in the slope, so that its maximum is at a vertex,
-        where the curvature vanishes.
+        where the curvature vanishes; which it does not for a record of small weight.
         """
-        if self.joint_factor is not None and self.kappa * self.joint_factor <= self.m**2 / 2:
+        k = None if self.weighted else self.joint_factor
+        if k is not None and self.kappa * k <= self.m**2 / 2:
             return 0.0
         return math.log1p(self.curvature_bound * self.kappa)
+
+    @property
+    def small_slope_cost(self) -> float:
+        """The g0 of privacy.md 4.2(b) and 4.3: what the curvature costs where slopes are not steep.
+
+        It needs a joint bound. With weights a record has the curvature of a slope of one half
+        beside every gradient of up to one half. The largest ``log(1 + kappa a(s)) + s tau + s^2
+        m^2 / 2`` is then that of ``s = 1`` from ``tau = max(A - m^2 / 2, kappa - m^2)`` on, with
+        ``A = log(1 + kappa / 4)``, and there it is ``max(A, kappa - m^2 / 2)``.
+        """
+        kappa = self.kappa * (self.joint_factor or 0.0)
+        least = math.log1p(kappa / 4) if self.weighted else 0.0
+        return max(least, kappa - self.m**2 / 2)
 
     @property
     def rho(self) -> float:
@@ -235,7 +255,7 @@ def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
     if event.joint_factor is None:
         return np.asarray(bound)
     kappa = event.kappa * event.joint_factor
-    gap, worst = max(0.0, kappa - m**2 / 2), math.log1p(kappa / 4)
+    gap, worst = event.small_slope_cost, math.log1p(kappa / 4)
     split = above(0.0, 2 * m) + above(gap, m) + above(worst, m) + (loss < worst)
     return np.asarray(np.minimum(bound, split))
 
@@ -292,7 +312,9 @@ def grouped(event: Event, rows: int) -> Event:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """Turn an event into plain values: its kind, its numbers and its neighbours."""
-    return to_json(event, {**KINDS, **EVENTS})
+    found = to_json(event, {**KINDS, **EVENTS})
+    # a tilt of records without weights is written as before there were weights
+    return {name: value for name, value in found.items() if (name, value) != ("weighted", False)}
 
 
 def event_from_json(value: Any) -> Event:

@@ -33,6 +33,10 @@ _AVERAGED = {
 }
 
 
+def _four_digits(value: float) -> str:
+    return f"{value:#.4g}".removesuffix(".")
+
+
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MarginalEffects:
@@ -56,13 +60,13 @@ class MarginalEffects:
     target: str
 
     def __str__(self) -> str:
-        return f"{self.table.to_string(float_format='%.4g')}\n{self._sentence}"
+        return f"{self.table.to_string(float_format=_four_digits)}\n{self._sentence}"
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        found: str = self.table.to_html(float_format="%.4g")
+        found: str = self.table.to_html(float_format=_four_digits)
         return f"{found}<p>{self._sentence}</p>"
 
     @property

@@ -3,6 +3,7 @@
 A scale is the first stage of a fit: noisy means and mean squares, by which rows are standardised.
 """
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -187,9 +188,10 @@ def delta(epsilon, mu):
     return float(special.ndtr(first) - math.exp(epsilon) * special.ndtr(second))
 
 
-def vertices(kappa, epsilon, m, mu):
+def vertices(event, epsilon, mu):
     """Theorem 4.2 (b), and a Gaussian release of this mu beside it: one term for each vertex."""
-    paid, left = epsilon - math.log1p(kappa / 4), epsilon - max(0.0, kappa - m * m / 2)
+    m, paid = event.m, epsilon - math.log1p(event.kappa / 4)
+    left = min(paid if event.weighted else epsilon, epsilon - event.kappa + m * m / 2)
     both, one = math.hypot(2 * m, mu), math.hypot(m, mu)
     terms = delta(epsilon, both), delta(paid, one), delta(left, one), delta(paid, mu)
     return min(1.0, math.fsum(terms))
@@ -199,15 +201,17 @@ def check_vertices():
     for epsilon in (0.5, 1.0, 3.0):
         for m in (0.01, 0.05, 0.2):
             for kappa in (0.01, 0.1, 0.4):
-                for mu in (0.05, 0.2, 0.5):
-                    found = gaussian_delta._free_curvature(kappa, epsilon, m, mu)
-                    assert math.exp(found) >= vertices(kappa, epsilon, m, mu) * (1 - 1e-6)
+                for mu, weighted in itertools.product((0.05, 0.2, 0.5), (False, True)):
+                    event = TiltEvent(m, kappa, 0.25, 1.0, weighted)
+                    gap = event.small_slope_cost
+                    found = gaussian_delta._free_curvature(kappa, gap, epsilon, m, mu)
+                    assert math.exp(found) >= vertices(event, epsilon, mu) * (1 - 1e-6)
 
 
 def staged(target, share, n):
     """A plan that spends this share on the scale."""
     facts = ScaleFacts(n, (GROUPS["number"],) * 3, True, 0.003)
-    problem = Problem(n, 4, LOSSES["logistic"], 1.6)
+    problem = Problem(n, 4, LOSSES["logistic"], 1.6, weighted=True)
     spend = ("scale", share), ("coefficients", round(1 - share, 6))
     kinds = (GaussianNoise,) if isinstance(target, ApproxDP) else ()
     asked = Request(target, "objective", None, "free", "increase", spend, kinds)
@@ -233,9 +237,9 @@ def test_law_of_vertices():
     check_vertices()
 
 
-def three_vertices(kappa, epsilon, m, out):
+def three_vertices(kappa, gap, epsilon, m, out):
     """Planted: the case of two small slopes is forgotten, as it is nothing without other stages."""
-    gap, worst = max(0.0, kappa - m * m / 2), math.log1p(kappa / 4)
+    worst = math.log1p(kappa / 4)
     if epsilon < max(gap, worst):
         return 0.0
     cases = (1, epsilon, 2 * m), (1, epsilon - worst, m), (1, epsilon - gap, m)
@@ -251,6 +255,27 @@ def test_planted_composition_without_the_fourth_vertex_is_caught(monkeypatch):
         check_vertices()
     with pytest.raises(AssertionError):
         check_price(ApproxDP(1.0, 1e-6), n=10**6 + 1)  # noise for the other n is kept in a cache
+
+
+def check_price_of_weights():
+    """A large penalty leaves a curvature that is free if no record has a weight."""
+    problem = Problem(10**4, 10, LOSSES["logistic"], 1.6, weighted=True)
+    whole = (("coefficients", 1.0),)
+    asked = Request(ZCDP(0.5), "objective", None, 0.01, "keep", whole, (GaussianNoise,))
+    found = calibrate_all(asked, problem).coefficients
+    assert worth.share_spent(found) <= 1 + 1e-6
+
+
+def test_law_of_the_price_of_weights():
+    check_price_of_weights()
+
+
+def test_planted_price_that_forgets_weights_is_caught(monkeypatch):
+    cost = TiltEvent.curvature_cost.fget
+    planted = property(lambda event: cost(replace(event, weighted=False)))
+    monkeypatch.setattr(TiltEvent, "curvature_cost", planted)
+    with pytest.raises(AssertionError):
+        check_price_of_weights()
 
 
 DIVIDE = request.divide

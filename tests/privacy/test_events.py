@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ TILT = st.builds(
     kappa=st.floats(0, 5),
     curvature_bound=st.just(0.25),
     joint_factor=st.sampled_from([None, 1.0]),
+    weighted=st.booleans(),
 )
 EXACT = st.one_of(PRICE.map(PureDP), PRICE.map(ZCDP), PRICE.map(GaussianEvent))
 EVENT = st.one_of(EXACT, st.builds(ApproxDP, PRICE, st.floats(1e-9, 0.1)), TILT)
@@ -94,6 +96,48 @@ def test_the_curvature_is_free_only_where_the_joint_bound_is_convex():
     assert TiltEvent(1.0, 0.5, 0.25, 1.0).curvature_cost == 0
     assert TiltEvent(1.0, 0.5, 0.25, 1.01).curvature_cost == math.log1p(0.125)
     assert TiltEvent(1.0, 0.5, 0.25).curvature_cost == math.log1p(0.125)
+
+
+WEIGHTED = [
+    TiltEvent(m, ratio * m**2, 0.25, 1.0, weighted=True)
+    for m in (0.03, 0.3, 1.2)
+    for ratio in (0.05, 0.5, 0.6, 2.0, 20.0)
+]
+
+
+def check_curvature(event):
+    """What the proof of privacy.md 4.2 needs of a row at an angle tau, by search over its weight.
+
+    The row of a record with the weight s**2 adds a gradient of size ``s t`` and the curvature of
+    slope t, from which the new record's gradient is apart.
+    """
+    m, kappa = event.m, event.kappa
+    slopes = np.linspace(0, 1, 401)
+    share = np.linspace(0, 1, 101)[:, None] if event.weighted else np.ones((1, 1))
+    sizes, bends = share * slopes, np.log1p(kappa * slopes * (1 - slopes))
+    for tau in np.linspace(-3, 3, 121) * (m**2 + kappa):
+        largest = (bends + sizes * tau + sizes**2 * m**2 / 2).max()
+        steep = tau + m**2 / 2
+        assert largest <= max(event.small_slope_cost, steep) + 1e-12
+        assert largest <= event.curvature_cost + max(0.0, steep) + 1e-12
+    for split in np.linspace(0.5, 1, 11):
+        steep = np.broadcast_to(bends, sizes.shape)[sizes >= split - 1e-12]
+        assert steep.max(initial=0.0) <= math.log1p(kappa * split * (1 - split)) + 1e-12
+
+
+@pytest.mark.parametrize("event", WEIGHTED, ids=str)
+def test_the_curvature_of_records_with_weights_is_paid(event):
+    check_curvature(event)
+    check_curvature(replace(event, weighted=False))
+
+
+@pytest.mark.parametrize("cost", ["small_slope_cost", "curvature_cost"])
+def test_planted_curvature_free_of_charge_beside_weights_is_caught(monkeypatch, cost):
+    event = TiltEvent(0.3, 0.3**2 / 2, 0.25, 1.0, weighted=True)
+    without_weights = getattr(replace(event, weighted=False), cost)
+    monkeypatch.setattr(TiltEvent, cost, without_weights)
+    with pytest.raises(AssertionError):
+        check_curvature(event)
 
 
 @given(EXACT, ORDER)

@@ -148,7 +148,7 @@ class Calibration:
             spent = proven_noise.tilt_epsilon(noise, problem, self.analysis)
             return (privacy.PureDP(spent, target.neighbours), shield)
         m, loss = problem.reach / noise.scale, problem.loss
-        bend = problem.kappa, loss.curvature_bound, loss.joint_factor
+        bend = problem.kappa, loss.curvature_bound, loss.joint_factor, problem.weighted
         return (privacy.TiltEvent(m, *bend, target.neighbours), shield)
 
     def __repr__(self) -> str:

@@ -43,7 +43,7 @@ def objective_log_delta(
     """
     m, loss = problem.reach / sigma, problem.loss
     factor = loss.joint_factor if analysis == "joint" else None
-    event = TiltEvent(m, problem.kappa, loss.curvature_bound, factor)
+    event = TiltEvent(m, problem.kappa, loss.curvature_bound, factor, problem.weighted)
     return gaussian_delta.tilt_log_delta(event, epsilon, math.hypot(shield_ratio * m, beside))
 
 
@@ -115,12 +115,13 @@ def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
     """Return the rho of Gaussian objective perturbation (privacy.md 4.3).
 
     Its Renyi divergence of order a is at most ``2 a m^2 + cost + min(.1409 / (a - 1), .798 m)``.
-    The cost is that of the curvature, or 0 for losses with a joint bound and ``kappa <= m^2 / 2``.
-    The divergence over a is largest as a falls to 1.
+    The cost is that of the curvature, or 0 for losses with a joint bound and ``kappa <= m^2 / 2``
+    where no record has a weight. The divergence over a is largest as a falls to 1.
     """
-    m, factor = problem.reach / sigma, problem.loss.joint_factor
-    free = factor is not None and analysis == "joint" and problem.kappa * factor <= m * m / 2
-    return 2 * m * m + FIRST_ORDER * m + (0.0 if free else curvature_cost(problem))
+    m = problem.reach / sigma
+    factor = problem.loss.joint_factor if analysis == "joint" else None
+    bend = problem.kappa, problem.loss.curvature_bound
+    return TiltEvent(m, *bend, factor, problem.weighted).rho
 
 
 def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:

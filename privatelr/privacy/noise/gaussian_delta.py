@@ -170,7 +170,8 @@ def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
     bounds = [any_loss_log_delta(event.curvature_bound * event.kappa, epsilon, m, out)]
     if event.joint_factor is not None:
         kappa = event.kappa * event.joint_factor
-        bounds += [bound(kappa, epsilon, m, out) for bound in (_free_curvature, _split_curvature)]
+        bounds.append(_free_curvature(kappa, event.small_slope_cost, epsilon, m, out))
+        bounds.append(_split_curvature(kappa, epsilon, m, out))
     return min(bounds)
 
 
@@ -185,12 +186,12 @@ def any_loss_log_delta(curvature: float, epsilon: float, m: float, out: float = 
     return _log_sum(out, (1, rest, 2 * m), (2, rest, m), (1, rest, 0.0))
 
 
-def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
+def _free_curvature(kappa: float, gap: float, epsilon: float, m: float, out: float) -> float:
     """Return bound (b) of Theorem 4.2: the curvature is free where the slope is largest.
 
-    Only the rare cases of smaller slopes pay for it.
+    Only the rare cases of smaller slopes pay for it, and `gap` is what they pay.
     """
-    gap, worst = max(0.0, kappa - m * m / 2), math.log1p(kappa / 4)
+    worst = math.log1p(kappa / 4)
     if epsilon < max(gap, worst):
         return 0.0
     paid, left = epsilon - worst, epsilon - gap
@@ -200,7 +201,8 @@ def _free_curvature(kappa: float, epsilon: float, m: float, out: float) -> float
 def _split_curvature(kappa: float, epsilon: float, m: float, out: float) -> float:
     """Return bound (c) of Theorem 4.2 at the best split of the slopes.
 
-    Slopes above and below the split are bounded separately, and every split is valid.
+    Slopes above and below the split are bounded separately, and every split is valid. It is from
+    one half on, where weights change no bound: they lower a gradient and leave the curvature.
     """
     worst = math.log1p(kappa / 4)
     if epsilon < worst:

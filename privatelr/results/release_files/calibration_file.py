@@ -96,8 +96,8 @@ def _restore_loss(entry: entries.LossEntry) -> Loss:
 # -- noise -------------------------------------------------------------------------------------
 
 
-def restore_calibration(entry: entries.PerturbationEntry) -> Calibration:
-    """The calibration of noise that an entry describes.
+def restore_calibration(entry: entries.PerturbationEntry, weighted: bool) -> Calibration:
+    """The calibration of noise that an entry describes, for records that may have weights.
 
     Raises
     ------
@@ -113,7 +113,8 @@ def restore_calibration(entry: entries.PerturbationEntry) -> Calibration:
         raise ReleaseFileError("calibration.blocks takes one bound for all blocks under 'l2'")
     if blocks and sum(block.size for block in blocks) != entry.d:
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
-    problem = record_of(Problem, entry, loss=_restore_loss(entry.loss), blocks=blocks)
+    known = {"loss": _restore_loss(entry.loss), "blocks": blocks, "weighted": weighted}
+    problem = record_of(Problem, entry, **known)
     found: Calibration = record_of(
         Calibration,
         entry,

@@ -129,7 +129,9 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
 
 def _restore_perturbed(document: AnyDocument) -> FitRecord:
     """A fit that was released with noise."""
-    calibration = parts.restore_calibration(document.calibration)
+    planned = getattr(document.design, "standard", UNSET)
+    weighted = planned is not UNSET and planned.weighted is True
+    calibration = parts.restore_calibration(document.calibration, weighted)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, problem)
@@ -164,7 +166,7 @@ def _restore_scale(document: AnyDocument, problem: Problem) -> tuple[ScaleReleas
         pure = isinstance(given.target, PureEntry)
         if unit and (pure or not may_have_one_length(problem.loss)):
             raise ReleaseFileError("design.standard.unit takes false for this loss and target")
-        if planned.weighted is True and not counts_long_rows_less(problem.loss):
+        if problem.weighted and not counts_long_rows_less(problem.loss):
             raise ReleaseFileError("design.standard.weighted takes false for this loss")
         constant = (document.design.intercept or 1.0) / (1.0 if pure else length)
         with json_values.named("design"):
@@ -173,7 +175,7 @@ def _restore_scale(document: AnyDocument, problem: Problem) -> tuple[ScaleReleas
                 pure=pure,
                 length=length,
                 unit=unit,
-                weighted=planned.weighted is True,
+                weighted=problem.weighted,
                 intercept_scale=constant,
             )
         kept.append(parts.restore_scale(given, spec, problem))
