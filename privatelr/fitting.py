@@ -238,12 +238,12 @@ def _if_worth_it(
     released at one price, then also at every larger one.
     """
     found, plan = _tried(rivals(), declared, n)[0], best[1]
-    worth = {place: made for place, made in found.items() if made[1].scale.is_worth_it}
+    worth = {place: made for place, made in found.items() if made[1].is_scale_worth_it}
     if not worth or len(worth) == len(found):
         return best if worth else None
     usual = _tried(rivals(columns=plan.scale.facts), declared, n)[0]
     place = min(usual, key=lambda place: relative_noise(usual[place][1]), default=-1)
-    if place not in worth or plan.scale.is_worth_it:
+    if place not in worth or plan.is_scale_worth_it:
         return best if place in worth else None
     if nominal_epsilon(plan.target) < nominal_epsilon(usual[place][1].target):
         return None

@@ -52,9 +52,11 @@ _HEADING_BY_SCALE = re.compile(_HEADING.pattern.replace("(?:", "(?:expected nois
 _RELEASED_SCALE = "released scale of the columns"
 """On a page with these words the noise also decides what noise is expected, at most."""
 _ERRORS = re.compile(r"Std\. Error|std_error")
+_STATISTIC = r"(?<=statistic )\d+(?=[ ,])"
+"""Of statistics of four digits one in ten is a whole number."""
 _OF_INFERENCE = re.compile(
-    r"(?<=statistic )\d+(?=[ ,])"  # of four digits, one in ten is a whole number
-    r"|<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
+    rf"{_STATISTIC}|"
+    r"<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
 )
 _ON_THE_PAGE = re.compile(rf"(C-index |The threshold ){_NUMBER.pattern}")
 
@@ -209,13 +211,14 @@ def mask(text: str, mark: str) -> list[str]:
     if not mark.startswith("random"):
         return lines
     if _ERRORS.search(text):
-        paragraphs = _OF_INFERENCE.sub("~", text).split("\n\n")
-        return [" ".join(paragraph.split()) for paragraph in paragraphs]
+        paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+        return [_OF_INFERENCE.sub("~", paragraph) for paragraph in paragraphs]
     if _HEADING.search(text):
         released = _RELEASED_SCALE in " ".join(text.split())
         return _mask_tables(lines, _HEADING_BY_SCALE if released else _HEADING)
     words = "".join(rf"|\b{re.escape(word)}\b" for word in mark.partition(":")[2].split())
-    return [" ".join(re.sub(_NUMBER.pattern + words, "~", line).split()) for line in lines]
+    decided = re.compile(f"{_NUMBER.pattern}|{_STATISTIC}{words}")
+    return [" ".join(decided.sub("~", line).split()) for line in lines]
 
 
 def _mask_tables(lines: list[str], heading: re.Pattern[str] = _HEADING) -> list[str]:

@@ -114,7 +114,7 @@ def test_a_scale_that_is_released_is_released_at_every_larger_epsilon(name):
         scaled = standardised(perturbation(LOSSES[loss], asked, schema, None), spec, n)
         found.append(scaled is not None)
         if scaled is not None:
-            assert scaled[1].scale.is_worth_it
+            assert scaled[1].is_scale_worth_it
             assert scaled[1].target == ApproxDP(epsilon, 1e-6)
     assert found == sorted(found)
     assert found[-1]

@@ -28,6 +28,7 @@ from privatelr.mechanisms.calibration import (
     calibrate_output,
     calibrate_plain,
     calibrate_scale,
+    is_worth_it,
     lambda_rules,
     proven,
 )
@@ -130,6 +131,12 @@ class StagedCalibration:
     def stages(self) -> tuple[ScaleCalibration | Calibration | MomentsCalibration, ...]:
         """The stages in the order of their releases."""
         return tuple(stage for stage in (self.scale, self.coefficients, self.moments) if stage)
+
+    @property
+    def is_scale_worth_it(self) -> bool:
+        """Whether the noise on the scale is so small that the other stages profit."""
+        has_intervals = self.moments is not None
+        return self.scale is not None and is_worth_it(self.scale, has_intervals)
 
     @property
     def proven(self) -> Guarantee:

@@ -230,6 +230,14 @@ ENTRY = st.builds(
 ENTRIES = st.lists(ENTRY, min_size=1, max_size=4)
 
 
+def test_delta_and_epsilon_of_pure_and_gaussian_releases_agree(without_library):
+    """Where epsilon is below that of the pure release alone, too."""
+    entries = [*charge(PureDP(1.0)), gaussian(0.1, PureDP(1.0))]
+    epsilon = epsilon_of(entries, 0.1)
+    assert epsilon < 1
+    assert delta_of(entries, epsilon) == pytest.approx(0.1, rel=1e-6)
+
+
 @settings(max_examples=30)
 @given(ENTRIES, ENTRY, st.floats(-6, -1).map(lambda x: 10.0**x), st.randoms())
 def test_bounds_are_sane(entries, more, delta, random):

@@ -2,7 +2,7 @@
 
     PRIVATELR_DATA_HOME=folder python -m tests.studies.coverage [--cache folder] [--runs 500]
         [--workers 2] [--cells pure d=6,d=15 normal,null] [--tables adult bank] [--list]
-        [--growth]
+        [--growth | --gate]
 
 Everything goes through the public interface. One replication draws a sample from a population
 whose logistic coefficients are known (`coverage_populations`), fits it with
@@ -10,7 +10,8 @@ whose logistic coefficients are known (`coverage_populations`), fits it with
 regression without privacy on the same sample. A cell is a population, a promise, d coefficients, n
 records and an epsilon; under zCDP rho is half of its square. ``--cells`` keeps the cells that have
 one of the alternatives of every word. ``--growth`` prints the widths by epsilon on tables made up
-in the likeness of three small published ones instead.
+in the likeness of three small published ones instead, and ``--gate`` prints small studies with and
+without a released scale.
 
 A replication is a line in the file of its cell in the folder of ``--cache``, and what is there is
 not run again: give a new folder to a new version of the package. A run that is killed loses no
@@ -49,6 +50,7 @@ SIZES = ((6, 10_000, 1.0), (6, 10_000, 4.0), (6, 2_000, 4.0), (15, 100_000, 1.0)
 LARGE_SIZES = ((6, 100_000, 1.0), (6, 100_000, 4.0))
 HARD_SIZES = ((6, 2_000, 1.0), (15, 10_000, 1.0), (15, 2_000, 4.0), (6, 500, 4.0))
 """Coefficients with the intercept, records and epsilon: those of inference.md 11, and harder."""
+GATE_SIZES = ((6, 500, 4.0), (6, 2_000, 0.5), (15, 2_000, 2.0))
 TABLE_SIZES = ((10_000, 4.0), (40_000, 1.0), (40_000, 4.0))
 USUAL_TABLES = ("adult", "bank", "cod_rna")
 SMALL_TABLE = 5_000
@@ -63,6 +65,15 @@ def usual_cells(tables: Iterable[str]) -> Iterator[Cell]:
         n = TABLES[name].n
         sized = ((n, 1.0), (n, 4.0)) if n < SMALL_TABLE else TABLE_SIZES
         yield from (Cell(name, promise, 0, size, epsilon) for size, epsilon in sized)
+
+
+def gate_cells() -> Iterator[Cell]:
+    """Studies in which the noise on a scale is large, each with and without one."""
+    sized = [(name, 0, n, epsilon) for name, (n, _) in LIKENESSES.items() for epsilon in (1.0, 4.0)]
+    sized += [(name, *size) for name in ("normal", "skewed") for size in GATE_SIZES]
+    for (name, *size), promise in itertools.product(sized, ("pure", "approx")):
+        yield Cell(name, promise, *size, False)
+        yield Cell(name, promise, *size, "private")
 
 
 def growth_cells() -> Iterator[Cell]:
@@ -86,9 +97,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--cache", type=Path, help="folder of replications, not made again")
     parser.add_argument("--growth", action="store_true", help="small studies by epsilon")
+    parser.add_argument("--gate", action="store_true", help="small studies without a scale, too")
     parser.add_argument("--list", action="store_true", help="print the cells and do nothing")
     chosen = parser.parse_args()
     cells = growth_cells() if chosen.growth else usual_cells(chosen.tables)
+    cells = gate_cells() if chosen.gate else cells
     wanted = chosen_cells(cells, chosen.cells)
     if chosen.list:
         print("\n".join(cell.name for cell in wanted))

@@ -18,7 +18,7 @@ import warnings
 import zlib
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -53,19 +53,24 @@ _SHOWN_EVERY = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One setting; d is 0 where the population has its own number of coefficients."""
+    """One setting; d is 0 where the population has its own number of coefficients.
+
+    The scale of columns is released by default or not, or as `do_scale` says.
+    """
 
     population: str
     promise: str
     d: int
     n: int
     epsilon: float
+    do_scale: Literal["private", False] | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
         """What ``--cells`` looks for."""
         size = (f"d={self.d}",) if self.d else ()
-        return (self.population, self.promise, *size, f"n={self.n}", f"eps={self.epsilon:g}")
+        rows = {"private": ("scaled",), False: ("declared",), None: ()}[self.do_scale]
+        return (self.population, self.promise, *size, f"n={self.n}", f"eps={self.epsilon:g}", *rows)
 
     @property
     def name(self) -> str:
@@ -101,7 +106,7 @@ def replicate(cell: Cell, run: int, interval: Interval = default_interval) -> Li
         line["plain_width"] = (2 * Z * source.fit_without_privacy(frame).sd).tolist()
     except SeparableError as error:
         line |= {"plain_width": None, "separable": str(error)}
-    public = {"bounds": source.bounds, "levels": source.levels}
+    public = {"bounds": source.bounds, "levels": source.levels, "do_scale": cell.do_scale}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)  # of the seed
@@ -128,7 +133,7 @@ def replicate(cell: Cell, run: int, interval: Interval = default_interval) -> Li
 def forecast(cell: Cell) -> Line:
     """Widths that are promised before the study, in the order of the truth."""
     source = population_of(cell.population, cell.d)
-    public = {"bounds": source.bounds, "levels": source.levels}
+    public = {"bounds": source.bounds, "levels": source.levels, "do_scale": cell.do_scale}
     try:
         made = plan(source.formula, cell.n, cell.guarantee, spend="inference", **public)
     except PrivateLRError as error:

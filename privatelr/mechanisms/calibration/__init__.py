@@ -45,6 +45,7 @@ from privatelr.mechanisms.calibration.scale_noise import (
     calibrate_scale,
     counts_long_rows_less,
     deciding_price,
+    is_worth_it,
     may_have_one_length,
     scale_blocks,
     scale_floor,

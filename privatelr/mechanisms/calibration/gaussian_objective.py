@@ -118,6 +118,8 @@ def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
     The cost is that of the curvature, or 0 for losses with a joint bound and ``kappa <= m^2 / 2``
     where no record has a weight. The divergence over a is largest as a falls to 1.
     """
+    if problem.penalty == 0:
+        return math.inf
     m = problem.reach / sigma
     factor = problem.loss.joint_factor if analysis == "joint" else None
     bend = problem.kappa, problem.loss.curvature_bound

@@ -315,14 +315,13 @@ def _deltas(total: Composition, epsilon: float) -> Iterator[float]:
     """Yield bounds on the delta at this epsilon; `lost` has to be added to them."""
     others = total.others
     left = exact(epsilon) - total.pure
-    if left >= 0:
-        match list(others.counts):
-            case []:
-                yield 0.0
-            case [GaussianEvent(mu=mu)]:
-                yield math.exp(log_delta_beside_pure(epsilon, at_least(total.pure), mu))
-            case _:
-                yield delta_of_curve(renyi_total(others), at_most(left))
+    match list(others.counts):
+        case [GaussianEvent(mu=mu)]:  # for every epsilon, as in `epsilon_by_sum`
+            yield math.exp(log_delta_beside_pure(epsilon, at_least(total.pure), mu))
+        case [] if left >= 0:
+            yield 0.0
+        case _ if left >= 0:
+            yield delta_of_curve(renyi_total(others), at_most(left))
     yield delta_of_curve(renyi_total(total), epsilon)
     yield delta_by_losses(total, epsilon)
 
