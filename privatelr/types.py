@@ -85,6 +85,14 @@ class ColumnGroup:
     radius: float = 1.0
     largest: float = 1.0
 
+    @property
+    def middle(self) -> float:
+        """A public centre of the columns: halfway between the values of a single indicator.
+
+        From there a row is half as long. Two indicators of one factor would gain nothing by it.
+        """
+        return 0.5 if self.kind == "indicators" and self.size == 1 else 0.0
+
 
 def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
     """The parts of a row that have one bound each, and the columns of each.

@@ -92,6 +92,14 @@ def columns_of(fit, *kinds):
     return np.isin(kind, kinds)
 
 
+def fixed_at_their_middle(fit):
+    """The single indicators of a fit whose numbers alone have a released scale."""
+    sizes = [group.size for group in fit.spec.standard.groups]
+    alone = np.repeat(np.equal(sizes, 1), sizes) & columns_of(fit, "indicators")
+    centred = fit.spec.standard.centred and fit.release.scale.calibration.of_numbers
+    return alone & centred
+
+
 # -- groups of columns -----------------------------------------------------------------------------
 
 
@@ -140,8 +148,9 @@ def test_without_noise_a_typical_row_has_length_one(no_noise, formula, target):
     length = float((z[:, shown] ** 2).sum(axis=1).mean())
     assert length == pytest.approx(shown.sum() if pure else 1.0, rel=1e-3)
     raw = column_by_column(fit, frame)
-    fixed = ~shown
-    np.testing.assert_allclose(z[:, fixed], 2 * raw[:, fixed], atol=1e-12)
+    fixed, single = ~shown, fixed_at_their_middle(fit)
+    np.testing.assert_allclose(z[:, fixed], 2 * (raw - 0.5 * single)[:, fixed], atol=1e-12)
+    assert set(np.unique(z[:, single])) <= {-1.0, 1.0}
 
 
 def column_by_column(fit, frame):

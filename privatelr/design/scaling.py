@@ -130,7 +130,7 @@ def plan_standard(
     bound, blocks = length, tuple[Block, ...]()
     if pure:
         covariates = columns.terms[int(columns.has_intercept) :]
-        bound, blocks = _blocks_of_standard(groups, covariates, length, intercept)
+        bound, blocks = _blocks_of_standard(groups, covariates, length, intercept, centred)
     return replace(
         spec,
         bound=bound,
@@ -141,7 +141,11 @@ def plan_standard(
 
 
 def _blocks_of_standard(
-    groups: tuple[ColumnGroup, ...], terms: Sequence[Term], length: float, intercept: float | None
+    groups: tuple[ColumnGroup, ...],
+    terms: Sequence[Term],
+    length: float,
+    intercept: float | None,
+    centred: bool,
 ) -> tuple[float, tuple[Block, ...]]:
     """Return the bound on the covariates under a pure promise, and the blocks of a row."""
     pairs = list(zip(groups, terms, strict=True))
@@ -152,8 +156,9 @@ def _blocks_of_standard(
         if group.kind == "number":
             blocks.append(Block(1, own, "l2"))
         else:
-            blocks.append(Block(group.size, FACTOR_SCALE * term.absolute * MAPPED))
-            square += (FACTOR_SCALE * term.radius * MAPPED) ** 2
+            middle = group.middle if centred else 0.0
+            blocks.append(Block(group.size, FACTOR_SCALE * (term.absolute - middle) * MAPPED))
+            square += (FACTOR_SCALE * (term.radius - middle) * MAPPED) ** 2
     kept = tuple(blocks) if all(block.bound > 0 and block.size for block in blocks) else ()
     return math.sqrt(square), kept
 

@@ -54,7 +54,7 @@ from privatelr.privacy import (
     pure_within,
 )
 from privatelr.privacy.noise import Randomness, mean_square
-from privatelr.types import FACTOR_SCALE, Placement, Rows
+from privatelr.types import Placement, Rows
 
 _SMALLEST = 1e-12
 """A second moment of a column is at least this where one divides by it."""
@@ -234,7 +234,7 @@ def relative_noise(plan: StagedCalibration) -> float:
     facts = scale.facts
     if scale.of_numbers:
         moments = [
-            1.0 if group.kind == "number" else (FACTOR_SCALE * group.radius) ** 2 / (group.size + 1)
+            1.0 if group.kind == "number" else facts.reach_of(group) ** 2 / (group.size + 1)
             for group in facts.groups
             for _ in range(group.size)
         ]

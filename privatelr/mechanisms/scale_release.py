@@ -102,13 +102,16 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
 
     ``A = (v + floor + s)**-.5`` with the variance v and the deviation s of the noise on a mean, up
     to a factor that gives a typical row length 1. Under pure epsilon, numbers get variance 1 on
-    average and other columns a factor of their own (scale.md 1 and 2). Where a column is not
-    centred, its second moment takes the place of its variance.
+    average and other columns a factor of their own (scale.md 1 and 2), and the two values of a
+    single indicator lie at -1 and 1. Where a column is not centred, its second moment takes the
+    place of its variance.
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, pure = calibration.means, calibration.of_numbers
     mean, centre = scale_moments(release)[0], np.zeros(facts.p)
     if facts.centred:
+        if pure:
+            centre = np.repeat([g.middle for g in facts.groups], [g.size for g in facts.groups])
         moved = facts.columns_of("number", *([] if pure else ["indicators"]))
         centre[moved] = mean[moved]
     size = scale_moments(release, centre)[1]  # a second moment where a column is not centred

@@ -324,7 +324,7 @@ def frames(n=60):
         (dplr, {}),
         (dpsvm, {}),
         (dplr, {"op": False}),
-        (dpsvm, {"eps": ZCDP(0.5), "op": False}),
+        (dpsvm, {"eps": ZCDP(0.5), "op": False, "do_scale": False}),
         (dplr, {"delta": 1e-3}),
     ],
 )

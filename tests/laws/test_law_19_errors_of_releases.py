@@ -112,8 +112,9 @@ def test_the_error_is_of_the_release_alone():
 
 
 def check_errors_of_the_release(fit, other, errors):
-    """What another fit says once it carries this release."""
-    np.testing.assert_array_equal(errors(replace(other, release=fit.release)), errors(fit))
+    """What another fit says once it carries this release, and the map of its released scale."""
+    carried = replace(other, release=fit.release, spec=fit.spec)
+    np.testing.assert_array_equal(errors(carried), errors(fit))
 
 
 @pytest.mark.slow

@@ -84,6 +84,10 @@ class ScaleFacts:
         """Number of covariates."""
         return sum(group.size for group in self.groups)
 
+    def reach_of(self, group: ColumnGroup) -> float:
+        """Return the largest length of a row in columns whose scale is not released."""
+        return FACTOR_SCALE * (group.radius - (group.middle if self.centred else 0.0))
+
     def columns_of(self, *kinds: str) -> list[int]:
         """Return the positions of the covariates in groups of these kinds."""
         listed = (group.kind for group in self.groups for _ in range(group.size))
@@ -145,7 +149,7 @@ class ScaleCalibration:
         square = 1.0
         if self.of_numbers:
             square = sum(
-                1.0 if group.kind == "number" else (FACTOR_SCALE * group.radius) ** 2
+                1.0 if group.kind == "number" else self.facts.reach_of(group) ** 2
                 for group in self.facts.groups
             )
         return math.sqrt(square + self.facts.intercept**2)

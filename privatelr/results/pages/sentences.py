@@ -170,7 +170,11 @@ def standardised(spec: DesignSpec) -> str:
     how = f"rows{' of them' if apart else ''} {'brought' if held.unit else 'shortened'} to {length}"
     if held.weighted:
         how = f"records longer than {length} count less"
-    return f"{columns}, {how}" + (f", other columns times {FACTOR_SCALE:g}" if apart else "")
+    halves = ", those of two levels about their middle" if held.centred else ""
+    halves = halves if any(one.middle for one in held.groups) else ""
+    return f"{columns}, {how}" + (
+        f", other columns times {FACTOR_SCALE:g}{halves}" if apart else ""
+    )
 
 
 def _row_bounds(spec: DesignSpec) -> str:
