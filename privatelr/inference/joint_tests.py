@@ -77,10 +77,8 @@ def joint_test(
     GuaranteeError
         As `infer`.
     """
-    rows, values = independent(contrasts, null)
-    asked = answerable(release, Question(mode=mode, target=target))
-    single = infer(release, rows, asked, values)
-    off, q = single.estimate - values, len(rows)
+    asked, rows, single = _one_by_one(release, contrasts, null, Question(mode=mode, target=target))
+    off, q = single.estimate - single.null, len(rows)
     spread = rows @ covariance(release, asked) @ rows.T
     weight = np.asarray(np.linalg.pinv(spread, hermitian=True), dtype=np.float64)
     matrices, scales = (
@@ -94,6 +92,15 @@ def joint_test(
         p_value = float(scipy.special.chdtrc(q, statistic))
         return JointTest(statistic, q, p_value, asked.mode, asked.target)
     return form_test(release, asked, single, rows, weight)
+
+
+def _one_by_one(
+    release: Release, contrasts: FloatArray, null: FloatArray | None, question: Question
+) -> tuple[Question, FloatArray, Inference]:
+    """The question that the release can answer, its rows ``(q, d)``, and what `infer` finds."""
+    rows, values = independent(contrasts, null)
+    asked = answerable(release, question)
+    return asked, rows, infer(release, rows, asked, values)
 
 
 def independent(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
@@ -161,9 +168,7 @@ def deviance_test(
     **Privacy.** *Covered*: a function of the release, free to repeat. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
     """
-    rows, values = independent(contrasts, null)
-    asked = answerable(release, Question(mode=mode, target=target))
-    single = infer(release, rows, asked, values)
+    asked, rows, single = _one_by_one(release, contrasts, null, Question(mode=mode, target=target))
     return form_test(release, asked, single, rows, deviance_form(release, asked, rows))
 
 
