@@ -104,7 +104,8 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     to a factor that gives a typical row length 1. Under pure epsilon, numbers get variance 1 on
     average and other columns a factor of their own (scale.md 1 and 2), and the two values of a
     single indicator lie at -1 and 1. Where a column is not centred, its second moment takes the
-    place of its variance.
+    place of its variance. A record in a rare level would be many times as long as a typical row,
+    so no level by itself makes it longer than that.
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, pure = calibration.means, calibration.of_numbers
@@ -117,7 +118,26 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     size = scale_moments(release, centre)[1]  # a second moment where a column is not centred
     factor = np.full(facts.p, FACTOR_SCALE)
     factor[means] = (size[means] + facts.floor + calibration.mean_sd) ** -0.5
-    typical = float(np.sum(size[means] * factor[means] ** 2))
-    if typical > 0:
-        factor[means] *= ((len(means) if pure else 1.0) / typical) ** 0.5
+    typical, most = len(means) if pure else 1.0, np.full(facts.p, np.inf)
+    if not pure:
+        levels = facts.columns_of("indicators")
+        most[levels] = 1.0 / np.maximum(1.0 - centre[levels], centre[levels])
+    factor[means] = _with_length(factor[means], size[means], typical, most[means])
     return centre, factor
+
+
+def _with_length(
+    factor: FloatArray, size: FloatArray, square: float, most: FloatArray
+) -> FloatArray:
+    """Multiply factors ``(k,)`` until ``sum size factor**2`` is `square`, but none beyond `most`.
+
+    What is cut off goes to the others, if there are any.
+    """
+    found, free = np.minimum(factor, most), np.ones(len(factor), dtype=bool)
+    while size[free] @ factor[free] ** 2 > 0:
+        left = square - size[~free] @ most[~free] ** 2
+        found = np.where(free, factor * (left / (size[free] @ factor[free] ** 2)) ** 0.5, most)
+        if not (over := free & (found > most)).any():
+            break
+        found, free = np.minimum(found, most), free & ~over
+    return found
