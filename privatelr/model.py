@@ -133,8 +133,8 @@ def dplr(
         the price, and centres, scales and bounds the rows by them: ``fit.scale`` has them. What
         the rest buys is then worth more wherever values fill only a part of their bounds, which
         every variable needs. By default that is done where every variable is bounded and the noise
-        on a mean, which is public, is at most .04 (or .1 if it is Gaussian) of half the
-        width of its bounds; not with `row_norm`, `rp_dim`, shares without one for the scale, or
+        on a mean, which is public, is at most .04 (or .1 if it is Gaussian, or .25 where
+        intervals are bought) of half the width of its bounds; not with `row_norm`, `rp_dim`, shares without one for the scale, or
         ``analysis="cms11"``. ``"private"`` or a share of the price force it, beside all of these
         but `rp_dim`. False leaves it out. True is R's scaling by the data's own means and
         deviations, which voids the guarantee.

@@ -126,7 +126,8 @@ def test_load(tmp_path):
 
 
 def test_average_marginal_effects():
-    found = lr.average_marginal_effects(fit())
+    declared = fit_clinic(clinic(n=300), eps=2.0, spend="inference", do_scale=False)
+    found = lr.average_marginal_effects(declared)
     assert isinstance(found, lr.MarginalEffects)
     assert list(found.table.index) == ["age", "dose"]
 

@@ -238,7 +238,7 @@ _HELP = {
     "--row-norm": "limit to the length of a row of covariates; with --do-scale private in lengths "
     "of a typical row",
     "--intercept-scale": "constant in the intercept column; default 0.5, and for scaled rows 1 if "
-    "epsilon is pure, else 0.25",
+    "epsilon is pure, else 0.25, or 0.5 with inference",
     "--eps": "epsilon; default 1; 0 is the plain fit",
     "audit --eps": "epsilon of the claims, from 0.01 to 10; default 1",
     "--rho": "zero-concentrated privacy instead",

@@ -74,7 +74,7 @@ def test_layout(options):
     lines = text.splitlines()
     assert max(len(line) for line in lines) <= 79
     labels = [line.split("  ")[0] for line in lines[3:] if re.match(r"[A-Z]\w+  ", line)]
-    labels = [label for label in labels if label != "Loss"]
+    labels = [label for label in labels if label not in ("Loss", "Scale")]
     assert labels[:5] == ["Promise", "Mechanism", "Rows", "Response", "Lambda"]
     assert "not private -----" not in text
     closing = " ".join(lines[-3:])
@@ -351,7 +351,7 @@ def test_shrunk_estimates_stand_beside_the_bias_and_without_tests():
         ),
         (
             {"spend": "inference", "eps": ZCDP(0.5)},
-            "rho = 0.5 (zCDP): coefficients rho = 0.35, inference rho = 0.15;",
+            "rho = 0.5 (zCDP): scale rho = 0.05, coefficients rho = 0.315, inference rho = 0.135;",
         ),
         (
             {"spend": "inference"},

@@ -127,6 +127,13 @@ def uniforms(d: int) -> Recipe:
     return Recipe((*columns, uniform("null", -5, 5, 0.0, 0.3)), 0.5, "null")
 
 
+def thin(d: int) -> Recipe:
+    """Normal columns, and one without effect that hardly varies within its bounds."""
+    strengths = effects(d - 2)
+    columns = [normal(f"x{j + 1}", 45, 12, effect, 0.3) for j, effect in enumerate(strengths)]
+    return Recipe((*columns, normal("null", 5, 0.02, 0.0, 0.0, bounds=(0, 10))), 0.4, "null")
+
+
 def birthwt() -> Recipe:
     """Low birth weight: made up in the likeness of the table of 189 births."""
     columns = (
@@ -174,6 +181,7 @@ GENERATORS: dict[str, Callable[[int], Recipe]] = {
     "levels": rare_levels,
     "imbalanced": partial(normals, positive=0.03),
     "uniform": uniforms,
+    "thin": thin,
 }
 """By the number of coefficients, the intercept included."""
 LIKENESSES: dict[str, tuple[int, Callable[[], Recipe]]] = {

@@ -40,6 +40,8 @@ noise than those of declared rows (``python -m tests.studies.coverage --gate``).
 _PRICE_OF_DISTANCE = 200.0
 """Epsilon over the distance that one record moves the scale, where ways to pay for it are compared.
 At usual deltas Gaussian noise on a mean is about .08 there, just below what is worth it."""
+_RHO_OF_SQUARED_DISTANCE = 800.0
+"""Rho over the square of that distance, where noise on a mean of a tenth of rho is as large."""
 Lengths = tuple[tuple[float, float], ...]
 """Bounds on the length of a row, each with the ``n epsilon / d`` up to which it holds."""
 _LENGTHS: Lengths = ((2_000.0, 1.25), (50_000.0, 1.5), (5e5, 2.0), (math.inf, 3.0))
@@ -260,12 +262,17 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
 def deciding_price(facts: ScaleFacts, target: Guarantee) -> Guarantee:
     """Return the price at which ways to pay for the scale are compared.
 
-    Under (epsilon, delta) it is about the one from which on the scale is worth its share if its
-    noise is Gaussian, whatever epsilon is asked for. Under the others it is the target.
+    It is about the one from which on the scale is worth its share if its noise is Gaussian,
+    whatever epsilon or rho is asked for. Under a pure promise there is one way, and it is the
+    target.
     """
-    if not isinstance(target, ApproxDP):
-        return target
-    return replace(target, epsilon=scale_sensitivity(facts) * _PRICE_OF_DISTANCE)
+    distance = scale_sensitivity(facts)
+    match target:
+        case ApproxDP():
+            return replace(target, epsilon=distance * _PRICE_OF_DISTANCE)
+        case ZCDP():
+            return replace(target, rho=distance**2 * _RHO_OF_SQUARED_DISTANCE)
+    return target
 
 
 def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
