@@ -134,10 +134,10 @@ def dplr(
         the rest buys is then worth more wherever values fill only a part of their bounds, which
         every variable needs. By default that is done where every variable is bounded and the noise
         on a mean, which is public, is at most .04 (or .1 if it is Gaussian, or .25 where
-        intervals are bought) of half the width of its bounds; not with `row_norm`, `rp_dim`, shares without one for the scale, or
-        ``analysis="cms11"``. ``"private"`` or a share of the price force it, beside all of these
-        but `rp_dim`. False leaves it out. True is R's scaling by the data's own means and
-        deviations, which voids the guarantee.
+        intervals are bought) of half the width of its bounds; not with `row_norm`, `rp_dim`, shares
+        without one for the scale, or ``analysis="cms11"``. ``"private"`` or a share of the price
+        force it, beside all of these but `rp_dim`. False leaves it out. True is R's scaling by the
+        data's own means and deviations, which voids the guarantee.
     rp_dim : int
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.

@@ -33,6 +33,7 @@ from privatelr.page_model import Table, as_latex
 from privatelr.privacy import ZERO_OUT
 from privatelr.results.pages import comparison
 
+NOISE = ("privacy_sd_expected", "privacy_sd_limit")
 MAKERS = {
     "inference": (dplr, FORMULA, {"eps": 2.0, "spend": "inference"}),
     "small": (dplr, "y ~ age", {"eps": 1.0}),
@@ -91,7 +92,8 @@ def test_the_frame_has_the_numbers_of_each_fit(level):
         assert (own["estimate"] == one.coef[own.index]).all()
         assert len(own) == len(one.coef)
         if name in ("small", "output", "svm"):
-            assert (own["privacy_sd_limit"] == one.privacy_sd_limit[own.index]).all()
+            for noise in ("privacy_sd_expected", "privacy_sd_limit"):
+                assert (own[noise] == getattr(one, noise)[own.index]).all()
         else:
             assert list(own.columns) == ["estimate"]
 
@@ -112,7 +114,8 @@ def test_cells_are_the_numbers_in_their_brackets(statistic):
             known = frame.loc[(term, name)]
             assert float(cell) == pytest.approx(known["estimate"], rel=0.01)
             if not np.isnan(known["privacy_sd_limit"]):
-                wanted, brackets = [known["privacy_sd_limit"]], "{}"
+                wanted = [known["privacy_sd_expected"], known["privacy_sd_limit"]]
+                brackets = "{}"
             elif np.isnan(known["std_error"]):
                 assert error == ""
                 continue
@@ -121,7 +124,9 @@ def test_cells_are_the_numbers_in_their_brackets(statistic):
             else:
                 wanted, brackets = [known["std_error"]], "()"
             assert error[0] + error[-1] == brackets
-            assert [float(x) for x in error[1:-1].split(", ")] == pytest.approx(wanted, rel=0.01)
+            assert [float(x) for x in re.split("[,;] ", error[1:-1])] == pytest.approx(
+                wanted, rel=0.01
+            )
 
 
 def test_odds_ratios_are_exponentials():
@@ -131,7 +136,7 @@ def test_odds_ratios_are_exponentials():
     odds = table.to_frame()
     for column in ("estimate", "conf_low", "conf_high"):
         np.testing.assert_allclose(odds[column], np.exp(logs[column]))
-    for column in ("std_error", "sampling_sd", "privacy_sd", "unknown_sd", "privacy_sd_limit"):
+    for column in ("std_error", "sampling_sd", "privacy_sd", "unknown_sd", *NOISE):
         np.testing.assert_array_equal(odds[f"{column}_log"], logs[column])
     (cells, _), exact = rows(table.terms)["dose"], odds[odds["term"] == "dose"]["estimate"]
     for cell, value in zip(filter(None, cells), exact, strict=True):
@@ -162,7 +167,8 @@ def test_odds_ratios_of_tiny_units_are_of_more_units():
 def test_digits_are_decimals_and_never_hide_a_number(digits):
     table = compare(fits("inference", "small", "crossed"), digits=digits)
     for first, below in rows(table.terms).values():
-        for cell in filter(None, [*first, *(error[1:-1] for error in below)]):
+        errors = (one for error in below for one in error[1:-1].split("; "))
+        for cell in filter(None, [*first, *errors]):
             mantissa, _, power = cell.partition("e")
             decimals = len(mantissa.partition(".")[2])
             assert decimals == (max(digits - 1, 0) if power else digits)

@@ -85,8 +85,8 @@ class Comparison:
         """The numbers behind the table: one row for each fit and each of its terms.
 
         Columns are fit, term, estimate, std_error with its parts sampling_sd, privacy_sd and
-        unknown_sd (see `Fit.tidy`), conf_low, conf_high and privacy_sd_limit, which is an upper
-        bound on what the noise adds where there is no std_error. With
+        unknown_sd (see `Fit.tidy`), conf_low and conf_high, and privacy_sd_expected and
+        privacy_sd_limit, about what the noise adds where there is no std_error. With
         ``exponentiate=True`` the estimate and the interval are those of the odds ratio of one unit,
         and the other columns, which then end in ``_log``, are about its logarithm.
         """
@@ -246,8 +246,8 @@ def _notes_on_errors(
         yield f"In parentheses: standard errors{log}, of sampling and all noise together."
     if limited:
         yield (
-            "In braces, for fits without standard errors: an upper bound on the standard deviation "
-            f"that the noise adds{log and ' to the coefficient'}."
+            "In braces, for fits without standard errors: the standard deviation that the noise "
+            f"adds{log and ' to the coefficient'}, as a forecast by public guesses, and at most."
         )
     if alone and len(alone) < len(fits):
         yield f"There are no standard errors of {_listed(alone)}."

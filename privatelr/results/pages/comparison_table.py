@@ -21,7 +21,8 @@ from privatelr.types import FloatArray
 Statistic = Literal["std_error", "conf_int"]
 _KINDS = {PureDP: "pure", ZCDP: "zCDP", ApproxDP: "approximate", NonPrivate: "none"}
 _PRICES = ("epsilon", "delta", "rho")
-_NUMBERS = ("estimate", "std_error", "conf_low", "conf_high", "privacy_sd_limit")
+_NOISE = ("privacy_sd_expected", "privacy_sd_limit")
+_NUMBERS = ("estimate", "std_error", "conf_low", "conf_high", *_NOISE)
 _PARTS = ("sampling_sd", "privacy_sd", "unknown_sd")
 _LONGEST_CELL = 22
 """Cells and labels of text are cut to this width in characters; other formats have all of them."""
@@ -60,7 +61,7 @@ def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) 
     else:
         numbers["estimate"] = in_user_units(fit)
         if isinstance(fit, FitRecord) and fit.guarantee.is_private:
-            numbers["privacy_sd_limit"] = fit.privacy_sd_limit.to_numpy()
+            numbers |= {name: getattr(fit, name).to_numpy() for name in _NOISE}
     numbers |= {"span": odds_ratios.spans_of(fit), "is_there": 1.0}
     return pd.DataFrame(numbers, index=list(names))
 
@@ -86,7 +87,7 @@ def as_frame(columns: Mapping[str, pd.DataFrame], *, as_odds: bool) -> pd.DataFr
     ends = ["estimate", "conf_low", "conf_high"]
     with np.errstate(over="ignore"):
         frame[ends] = np.exp(frame[ends])
-    errors = ("std_error", *_PARTS, "privacy_sd_limit")
+    errors = ("std_error", *_PARTS, *_NOISE)
     return frame.rename(columns={name: f"{name}_log" for name in errors})
 
 
@@ -124,31 +125,34 @@ def _two_rows(
 
     Parameters
     ----------
-    numbers : ndarray of shape (fits, 5)
+    numbers : ndarray of shape (fits, 6)
         One row per fit; see `_NUMBERS`. NaN for what is not there.
     """
-    estimate, sd, low, high, limit = numbers.T
-    error = np.fmax(sd, limit)
+    estimate, sd, low, high, expected, limit = numbers.T
+    error = np.fmax(sd, np.where(np.isnan(expected), limit, expected))
     if as_odds:
         with np.errstate(all="ignore"):
             odds = np.exp(np.column_stack([estimate, low, high]))
             around = odds[:, 0] * error
         shown = [_odds(odds[:, k], around, digits) for k in range(3)]
-        errors = _figures(error, digits)
+        errors, limits = _figures(error, digits), _figures(limit, digits)
     else:
         whole = np.concatenate([estimate, low, high] if statistic == "conf_int" else [estimate])
         # the same number of decimals in all numbers of a term
-        cells = _figures(np.concatenate([whole, error]), digits)
+        cells = _figures(np.concatenate([whole, error, limit]), digits)
         parts = [cells[k : k + len(sd)] for k in range(0, len(cells), len(sd))]
-        errors, shown = parts[-1], [*parts[:-1], [], []]
+        errors, limits, shown = *parts[-2:], [*parts[:-2], [], []]
     below = []
     for place in range(len(sd)):
         if not np.isnan(sd[place]) and statistic == "conf_int":
             below.append(f"[{shown[1][place]}, {shown[2][place]}]")
         elif not np.isnan(sd[place]):
             below.append(f"({errors[place]})")
+        elif np.isnan(limit[place]):
+            below.append("")
         else:
-            below.append("" if np.isnan(limit[place]) else f"{{{errors[place]}}}")
+            foreseen = "" if np.isnan(expected[place]) else f"{errors[place]}; "
+            below.append(f"{{{foreseen}{limits[place]}}}")
     return shown[0], below
 
 
