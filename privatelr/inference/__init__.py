@@ -14,7 +14,6 @@ from privatelr.inference.error_distribution import (
     carriers,
     mixture_of,
     points_of,
-    solved_for,
 )
 from privatelr.inference.guessed_columns import Guesses, spread_quantiles
 from privatelr.inference.intervals import Inference, covariance, estimates, infer
@@ -22,7 +21,6 @@ from privatelr.inference.joint_tests import deviance_test, joint_test
 from privatelr.inference.noise_forecast import expected_noise
 from privatelr.inference.noisy_moments import (
     FRAGILE,
-    LARGEST_BIAS,
     Mode,
     NoisyMoments,
     evidence_of,
@@ -40,6 +38,4 @@ from privatelr.inference.question import (
     STANDARD_LEVEL,
     Question,
     answerable,
-    level_of,
-    read_level,
 )

@@ -11,15 +11,8 @@ from privatelr.sources.columns import (
     unknown,
 )
 from privatelr.sources.dask_collections import (
-    chosen,
     columns_apart,
-    empty,
-    is_array,
-    lengths_of,
     over_partitions,
-    partitions,
-    unlisted,
-    whole_rows,
 )
 from privatelr.sources.data_source import (
     as_batch,

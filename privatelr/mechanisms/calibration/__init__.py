@@ -21,7 +21,6 @@ from privatelr.mechanisms.calibration.moment_noise import (
     achieved_moments,
     calibrate_moments,
     clip_for,
-    largest_traces,
     moments_balance,
     moments_sensitivity,
 )
@@ -49,7 +48,6 @@ from privatelr.mechanisms.calibration.scale_noise import (
     may_have_one_length,
     scale_blocks,
     scale_floor,
-    scale_sensitivity,
     usual_intercept,
     usual_rows,
 )

@@ -13,8 +13,6 @@ from privatelr.mechanisms.linear_programs.constraint_private import (
     public_corners,
 )
 from privatelr.mechanisms.linear_programs.lp_calibration import (
-    MOST_RECORDS,
-    MOST_ROUNDS,
     SCORES,
     ProgramCalibration,
     ProgramFacts,

@@ -1,7 +1,6 @@
 """Entropy-penalised minimisation over the simplex of signed columns, released as draws."""
 
 from privatelr.mechanisms.simplex.number_of_draws import (
-    MOST_DRAWS,
     SimplexProblem,
     Stability,
     affordable_draws,
@@ -19,8 +18,6 @@ from privatelr.mechanisms.simplex.simplex_release import (
     Uniforms,
     calibrate_simplex,
     draw_histogram,
-    ends_of,
     minimiser_logs,
-    options_of,
     release_simplex,
 )

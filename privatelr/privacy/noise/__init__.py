@@ -3,7 +3,6 @@
 from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
 from privatelr.privacy.noise.gaussian_delta import (
     RESOLUTION,
-    epsilon_beside_pure,
     gaussian_epsilon,
     gaussian_mu,
     gaussian_sd,
