@@ -31,7 +31,11 @@ _FEWEST_SCALES, _MOST_SCALES = 8, 24
 """Between so many releases of the scale of the columns are simulated."""
 _PAIRS = 40
 """This number of pairs of releases with opposite noise is simulated."""
-ASKED = Question()
+_EACH = 5
+"""For so many of them intervals are computed."""
+_CLEAR = 0.5
+"""Ratio of noise to signal below which standard errors without a penalty exist in all of them."""
+ASKED = Question(target=None)
 """What the intervals of a fit answer by default; a release decides on their mode and target."""
 TYPICAL, NEARLY_ALL = 0.5, 0.9
 """Shares of studies: half of them, for what is typical, and those that a pessimist counts on."""
@@ -235,23 +239,20 @@ def _solved(sim: Simulator) -> FloatArray:
     return np.asarray(np.linalg.solve(sim.curvature, sim.units.T))
 
 
-def intervals(
-    sim: Simulator, rows: Sequence[int], each: int = 1, share: float = TYPICAL
-) -> Intervals:
+def intervals(sim: Simulator, rows: Sequence[int], share: float = TYPICAL) -> Intervals:
     """The lengths that a share of the studies reach, by simulated releases.
 
     Conservative intervals count as longer than others, so that the share decides of which kind the
-    longest of these lengths is. Intervals of that kind are computed for a few of the releases,
-    those whose ratio of noise to signal is about as rare. Intervals that are not conservative are
-    nearly proportional to standard errors that ignore the noise in the matrices. These are cheap,
-    and are computed for all releases, so that only the ratio of the two is taken from the few.
+    longest of these lengths is. Intervals of that kind are computed for a few of the releases, from
+    the smallest to the largest ratio of noise to signal. Intervals that are not conservative, and
+    whose target does not magnify the noise in the matrices, are nearly proportional to standard
+    errors that ignore it. These are cheap, and are computed for all releases, so that only the
+    ratio is taken from the few.
 
     Parameters
     ----------
     rows
         Positions of the coefficients.
-    each
-        Number of releases whose intervals are computed.
     """
     releases, contrasts = _releases(sim), sim.units[list(rows)]
     asked = [inference.answerable(release, ASKED) for release in releases]
@@ -261,19 +262,19 @@ def intervals(
     short, likely = float(sturdy.mean()), float(sturdy.mean()) >= share
     having = np.flatnonzero(sturdy == likely)
     rank = share / short if likely else (share - short) / (1 - short)
-    typical = having[np.argsort(np.abs(logs[having] - np.quantile(logs[having], rank)))[:each]]
-    found = [inference.infer(releases[at], contrasts, asked[at]) for at in typical]
-    lengths = [np.log(np.maximum(one.upper - one.lower, _SMALLEST)) for one in found]
-    logs_of_width = np.mean(lengths, axis=0)[None]
-    if likely:
-        plain = np.array([_log_plug_in(releases[at], contrasts, asked[at].target) for at in having])
-        place = {at: k for k, at in enumerate(having)}
-        logs_of_width = logs_of_width + plain - plain[[place[at] for at in typical]].mean(axis=0)
+    order = having[np.argsort(logs[having], kind="stable")]
+    places = ((np.arange(_EACH) + 0.5) / _EACH * len(order)).astype(int)
+    found = [inference.infer(releases[at], contrasts, asked[at]) for at in order[places]]
+    each = np.log([np.maximum(one.upper - one.lower, _SMALLEST) for one in found])
+    targets = {asked[at].target for at in having}
+    if likely and (targets == {"penalised"} or (len(targets) == 1 and max(ratios) < _CLEAR)):
+        plain = np.array([_log_plug_in(releases[at], contrasts, *targets) for at in order])
+        each = plain + np.median(each - plain[places], axis=0)
     return Intervals(
-        width=np.exp(np.quantile(logs_of_width, rank, axis=0)),
-        widest=math.exp(np.quantile(logs_of_width.max(axis=1), rank)),
-        mode=asked[typical[0]].mode,
-        target=found[0].target,
+        width=np.exp(np.quantile(each, rank, axis=0)),
+        widest=math.exp(np.quantile(each.max(axis=1), rank)),
+        mode=asked[order[places[_EACH // 2]]].mode,
+        target=found[_EACH // 2].target,
         sturdy=short,
         noise_to_signal=math.exp(np.median(logs)),
     )
@@ -316,22 +317,24 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     calibration, moments = sim.stages.coefficients, sim.stages.moments
     assert moments is not None
     problem, rows, rng = sim.problem, sim.data.rows, np.random.default_rng(PUBLIC_SEED)
+    sizes = sim.data.sizes
     noise, is_tilt = _opposite(calibration.noise, rng), calibration.placement == "objective"
     shares = sim.data.counts / sim.data.counts.sum()
     off = rng.multinomial(problem.n, shares, _PAIRS) - sim.data.counts
     off = np.concatenate([off, -off])
     # the sample moves the minimiser as a tilt by its gradient would, up to its share in H
-    slopes = problem.loss.slope(rows @ sim.centre)
+    slopes = problem.loss.slope(sizes * (rows @ sim.centre)) / sizes
     sampled = (off * slopes) @ rows
     w = minimisers(sim.data, problem, sampled + noise if is_tilt else sampled)
     w = w if is_tilt else w + noise
     squares = mechanisms.vector_of(rows[:, :, None] * rows[:, None, :])
-    weights = matrix_weights(moments, w @ rows.T, (rows**2).sum(axis=1))
+    weights = matrix_weights(moments, sizes * (w @ rows.T), (rows**2).sum(axis=1), sizes)
     values = np.hstack([(part * (sim.data.counts + off)) @ squares for part in weights]) / problem.n
     values += _opposite(moments.noise, rng)
-    noisy = [mechanisms.Moments(value, moments) for value in values]
+    noisy, held = [mechanisms.Moments(value, moments) for value in values], sim.stages.scale
+    scale = None if held is None else mechanisms.ScaleRelease(_moments(sim.study, held), held)
     return [
-        mechanisms.Release(coef, sim.stages.target, calibration, moments=one)
+        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale)
         for coef, one in zip(w, noisy, strict=True)
     ]
 

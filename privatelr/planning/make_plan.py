@@ -24,7 +24,7 @@ from privatelr.planning.made_up_records import (
     population_of,
     read_guesses,
 )
-from privatelr.planning.needed_records import EACH, LARGEST_N
+from privatelr.planning.needed_records import LARGEST_N
 from privatelr.planning.study import Study
 from privatelr.planning.study_plan import StudyPlan
 from privatelr.privacy import Guarantee
@@ -226,8 +226,8 @@ def plan(
     sim, intervals, longer, target = forecast.simulate(study), None, None, "penalised"
     if sim.stages.moments is not None:
         rows, doubtful = range(len(study.terms)), replace(study, population=worse)
-        intervals = forecast.intervals(sim, rows, EACH)
-        longer = forecast.intervals(forecast.simulate(doubtful), rows, EACH, forecast.NEARLY_ALL)
+        intervals = forecast.intervals(sim, rows)
+        longer = forecast.intervals(forecast.simulate(doubtful), rows, forecast.NEARLY_ALL)
         longer = replace(longer, width=np.maximum(longer.width, intervals.width))
         target = intervals.target
     return StudyPlan(

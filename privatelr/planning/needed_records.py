@@ -84,8 +84,6 @@ def crossing(width_at: Callable[[float], float], width: float, start: float, axi
     return Found(short[0] if short else None, least)
 
 
-EACH = 3
-"""A width that is printed or searched for is a mean over this number of simulated releases."""
 SURE = 0.9
 """A search starts where at least this share of simulated releases has no conservative intervals."""
 _SHARES = (0.05, 0.95)
@@ -168,7 +166,7 @@ def _search(
     share: float,
 ) -> Found:
     def widest(x: float) -> float:
-        return intervals(simulate(at(x)), rows, EACH, share).widest
+        return intervals(simulate(at(x)), rows, share).widest
 
     return crossing(widest, width, beyond_conservative(at, start, axis), axis)
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from studies.planning import Cell, planned, realised_sd, realised_width, widths_of
+from studies.planning import Cell, of_the_minimiser, planned, realised_sd, realised_width, widths_of
 from studies.planning_tables import LONGEST, SHORTEST, Study, realised
 from studies.tables import data_home
 
@@ -37,13 +37,13 @@ def is_near(predicted, cell):
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: str(cell).replace(" ", ""))
 def test_the_privacy_sd_is_that_of_real_releases(cell):
-    assert is_near(planned(cell).errors.privacy_sd, cell)
+    assert is_near(of_the_minimiser(planned(cell)).privacy_sd, cell)
 
 
 def test_noise_for_all_of_epsilon_is_caught():
     cell = CELLS[0]
-    dearer = planned(Cell(cell.kind, PureDP(1 / 0.65), *(cell.d, cell.n, cell.loss, cell.op)))
-    assert not is_near(dearer.errors.privacy_sd, cell)
+    dearer = Cell(cell.kind, PureDP(1 / 0.65), *(cell.d, cell.n, cell.loss, cell.op))
+    assert not is_near(of_the_minimiser(planned(dearer)).privacy_sd, cell)
 
 
 def test_the_limit_that_holds_for_all_data_is_no_forecast():
@@ -73,11 +73,21 @@ def test_widths_are_those_of_real_fits():
         assert 0.85 < ratio < 1.15
 
 
-def test_widths_are_those_of_the_target_that_fits_answer(monkeypatch):
-    cell, asked = CELLS[-2], Question(target="unpenalised")
-    plain = planned(cell)
-    monkeypatch.setattr(forecast, "ASKED", asked)
+def test_widths_are_forecast_where_the_curvature_is_lost_in_its_noise():
+    cell = Cell("guessed", PureDP(1.0), 10, 4000, "logistic", True, scaled=True)
     outlook = planned(cell)
+    assert outlook.intervals.noise_to_signal > 1.5
+    assert outlook.intervals.target == "unpenalised"
+    widths, _ = realised_width(cell, outlook, fits=15)
+    ratio = np.exp(np.log(outlook.intervals.width / widths).mean())
+    assert 0.6 < ratio < 1.6
+
+
+def test_widths_are_those_of_the_target_that_fits_answer(monkeypatch):
+    cell, asked = CELLS[-2], Question(target=None)
+    outlook = planned(cell)
+    monkeypatch.setattr(forecast, "ASKED", Question(target="penalised"))
+    plain = planned(cell)
     assert outlook.intervals.target == "unpenalised"
     widths, _ = widths_of(cell, outlook, fits=9, asked=asked)
     ratio = np.exp(np.log(outlook.intervals.width / np.median(widths, axis=0)).mean())

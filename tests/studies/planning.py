@@ -43,7 +43,7 @@ from privatelr.mechanisms import draw_all, release_all, release_scale, scale_map
 from privatelr.numerics import c_index
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
-from privatelr.planning import plan
+from privatelr.planning import forecast, plan
 from privatelr.planning.forecast import ASKED
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import SeededRandomness
@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from privatelr.design import DesignSpec
-    from privatelr.mechanisms import Draws
+    from privatelr.mechanisms import Draws, ScaleRelease
+    from privatelr.planning.forecast import Errors
     from privatelr.planning.study_plan import StudyPlan
     from privatelr.privacy import Promise
     from privatelr.types import FloatArray, Rows
@@ -179,7 +180,7 @@ def realised_sd(cell: Cell, outlook: StudyPlan, releases: int, seed: int = 1) ->
         read, found = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data)), []
         for _ in range(releases // DATASETS):
             draws = draw_all(stages, randomness)
-            spec, rows = read(draws)
+            spec, rows, _ = read(draws)
             release = stages.mechanism.release(rows, stages.coefficients, draws, Newton())
             found.append(spec.user_map() @ release.coef)
         variances.append(np.var(found, axis=0, ddof=1))
@@ -202,8 +203,8 @@ def widths_of(
     widths, modes = [], []
     for _ in range(fits):
         draws = draw_all(outlook.calibration, randomness)
-        spec, rows = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data))(draws)
-        release = release_all(rows, outlook.calibration, draws, Newton())
+        spec, rows, scale = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data))(draws)
+        release = replace(release_all(rows, outlook.calibration, draws, Newton()), scale=scale)
         inferred = infer(release, spec.user_map(), asked)
         widths.append(inferred.upper - inferred.lower)
         modes.append(quality(release).mode)
@@ -212,16 +213,16 @@ def widths_of(
 
 def _reader(
     cell: Cell, outlook: StudyPlan, frame: pd.DataFrame
-) -> Callable[[Draws], tuple[DesignSpec, Rows]]:
+) -> Callable[[Draws], tuple[DesignSpec, Rows, ScaleRelease | None]]:
     """Read a dataset as a fit does; the noise of its scale is drawn for each release."""
     batch, parsed = as_batch(frame), parse_formula(formula(cell), list(frame.columns))
     declared_spec = plan_design(parsed, batch, declare_schema(**declared(cell)))
     rows = read_design(declared_spec, batch, DenseRows)
     calibration = outlook.calibration.scale
     if calibration is None:
-        return lambda _: (declared_spec, rows)
+        return lambda _: (declared_spec, rows, None)
 
-    def read(draws: Draws) -> tuple[DesignSpec, Rows]:
+    def read(draws: Draws) -> tuple[DesignSpec, Rows, ScaleRelease]:
         assert draws.scale is not None
         scale = release_scale(rows, calibration, draws.scale)
         # the map of the plan is that of made-up records
@@ -234,15 +235,20 @@ def _reader(
             standard=spec.standard,
         )
         spec = standardise(plain, *scale_map(scale))
-        return spec, read_design(spec, batch, DenseRows)
+        return spec, read_design(spec, batch, DenseRows), scale
 
     return read
+
+
+def of_the_minimiser(outlook: StudyPlan) -> Errors:
+    """The errors of the coefficients that a mechanism releases, which are penalised."""
+    return forecast.errors(forecast.simulate(outlook.study))
 
 
 def row(cell: Cell, releases: int, fits: int) -> tuple[str, bool]:
     """A line of the table, and whether the forecast is good."""
     outlook, seed = planned(cell), zlib.crc32(str(cell).encode())
-    noise = outlook.errors.privacy_sd / realised_sd(cell, outlook, releases, seed)
+    noise = of_the_minimiser(outlook).privacy_sd / realised_sd(cell, outlook, releases, seed)
     widths, modes = realised_width(cell, outlook, fits, seed)
     width = outlook.intervals.width / widths
     mean, wide = (float(np.exp(np.mean(np.log(ratio)))) for ratio in (noise, width))

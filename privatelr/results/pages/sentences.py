@@ -170,8 +170,8 @@ def standardised(spec: DesignSpec) -> str:
     how = f"rows{' of them' if apart else ''} {'brought' if held.unit else 'shortened'} to {length}"
     if held.weighted:
         how = f"records longer than {length} count less"
-    halves = ", those of two levels about their middle" if held.centred else ""
-    halves = halves if any(one.middle for one in held.groups) else ""
+    moved = held.centred and any(one.middle for one in held.groups)
+    halves = ", those of two levels about their middle" if moved else ""
     return f"{columns}, {how}" + (
         f", other columns times {FACTOR_SCALE:g}{halves}" if apart else ""
     )
