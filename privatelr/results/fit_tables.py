@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -261,7 +261,45 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WaldTest:
+class EquationTest:
+    """A test of one equation about the coefficients, or of several together."""
+
+    title: ClassVar[str]
+    equations: tuple[str, ...]
+    statistic: float
+    df: int
+    p_value: float
+    mode: str
+    target: str
+
+    @property
+    def pvalue(self) -> float:
+        """The same as `p_value`, by statsmodels' name."""
+        return self.p_value
+
+    def __str__(self) -> str:
+        more = len(self.equations) - _SHOWN
+        asked = ", ".join(self.equations[:_SHOWN])
+        asked += f" and {more} more" if more > 0 else ""
+        degrees = "1 degree" if self.df == 1 else f"{self.df} degrees"
+        chance = (
+            f"p-value {self.p_value:.4g}" if not self.p_value < 1e-4 else "p-value below 0.0001"
+        )
+        if np.isnan(self.p_value):
+            chance = "no p-value of shrunk estimates unless target='penalised' asks for it"
+        how = f", {self.df} times the smallest of the single equations"  # not of the statistic
+        bounded = self.mode == "conservative" and self.df > 1
+        return (
+            f"{self.title} of {asked}: statistic {self.statistic:.4g} on {degrees} of freedom, "
+            f"{chance}{how if bounded else ''} ({self.mode} mode, {self.target} coefficients)"
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WaldTest(EquationTest):
     """A test of one equation about the coefficients, or of several together.
 
     Attributes
@@ -278,40 +316,7 @@ class WaldTest:
         The mode and the target of the test, as in `Fit`.
     """
 
-    equations: tuple[str, ...]
-    statistic: float
-    df: int
-    p_value: float
-    mode: str
-    target: str
-
-    @property
-    def pvalue(self) -> float:
-        """The same as `p_value`, by statsmodels' name."""
-        return self.p_value
-
-    def __str__(self) -> str:
-        return sentence_of("Wald test", self)
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def sentence_of(title: str, test: Any) -> str:
-    """What a test of equations found, with its title in front."""
-    more = len(test.equations) - _SHOWN
-    asked = ", ".join(test.equations[:_SHOWN])
-    asked += f" and {more} more" if more > 0 else ""
-    degrees = "1 degree" if test.df == 1 else f"{test.df} degrees"
-    chance = f"p-value {test.p_value:.4g}" if not test.p_value < 1e-4 else "p-value below 0.0001"
-    if np.isnan(test.p_value):
-        chance = "no p-value of shrunk estimates unless target='penalised' asks for it"
-    how = f", {test.df} times the smallest of the single equations"  # not of the statistic
-    bounded = test.mode == "conservative" and test.df > 1
-    return (
-        f"{title} of {asked}: statistic {test.statistic:.4g} on {degrees} of freedom, "
-        f"{chance}{how if bounded else ''} ({test.mode} mode, {test.target} coefficients)"
-    )
+    title: ClassVar[str] = "Wald test"
 
 
 def equations_of(asked: Hypotheses) -> tuple[str, ...]:

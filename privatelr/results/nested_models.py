@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from privatelr import inference
 from privatelr.design import INTERCEPT, Columns
 from privatelr.results.equations import read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord
-from privatelr.results.fit_tables import equations_of, sentence_of
+from privatelr.results.fit_tables import EquationTest, equations_of
 
 _DEVIANCE = (
     "quadratic approximation of the deviance difference at the released curvature, not a "
@@ -32,7 +32,7 @@ _BOUNDED = "df times the smallest of the single coefficients, at most 1"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DevianceTest:
+class DevianceTest(EquationTest):
     """A test of a model against a smaller one, in which equations about the coefficients hold.
 
     Attributes
@@ -51,23 +51,7 @@ class DevianceTest:
         counts the penalty.
     """
 
-    equations: tuple[str, ...]
-    statistic: float
-    df: int
-    p_value: float
-    mode: str
-    target: str
-
-    @property
-    def pvalue(self) -> float:
-        """The same as `p_value`, by statsmodels' name."""
-        return self.p_value
-
-    def __str__(self) -> str:
-        return sentence_of("Approximate deviance test", self)
-
-    def __repr__(self) -> str:
-        return str(self)
+    title: ClassVar[str] = "Approximate deviance test"
 
 
 def deviance_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> DevianceTest:

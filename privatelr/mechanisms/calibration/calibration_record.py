@@ -10,7 +10,7 @@ from typing import cast
 from privatelr import privacy
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration import proven_noise, pure
+from privatelr.mechanisms.calibration import gaussian_objective, proven_noise, pure
 from privatelr.mechanisms.calibration.lambda_rules import require_tilt, settle_lambda
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
@@ -147,9 +147,9 @@ class Calibration:
         if not isinstance(noise, GaussianNoise):
             spent = proven_noise.tilt_epsilon(noise, problem, self.analysis)
             return (privacy.PureDP(spent, target.neighbours), shield)
-        m, loss = problem.reach / noise.scale, problem.loss
-        bend = problem.kappa, loss.curvature_bound, loss.joint_factor, problem.weighted
-        return (privacy.TiltEvent(m, *bend, target.neighbours), shield)
+        # any proven bound holds, whichever the analysis took
+        tilt = gaussian_objective.tilt_event(problem, noise.scale, neighbours=target.neighbours)
+        return (tilt, shield)
 
     def __repr__(self) -> str:
         return f"<Calibration: {self._title}, {self.target}>"

@@ -14,7 +14,7 @@ from functools import lru_cache
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.pure import LARGEST_SHARE, curvature_cost, penalty_costing
 from privatelr.mechanisms.problem import Problem
-from privatelr.privacy import FIRST_ORDER, ApproxDP, TiltEvent
+from privatelr.privacy import FIRST_ORDER, REPLACE_ONE, ApproxDP, Neighbours, TiltEvent
 from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest
 
 SHIELD_RATIO = 0.2
@@ -25,6 +25,19 @@ _FLAT = 1e30
 """Ratio of Lambda to R^2 at which the curvature of one row is negligible."""
 _NEARLY_FREE = 1.02
 """Largest factor by which a curvature that counts as free may increase the noise."""
+
+
+def tilt_event(
+    problem: Problem,
+    sigma: float,
+    analysis: str = "joint",
+    neighbours: Neighbours = REPLACE_ONE,
+) -> TiltEvent:
+    """Return what a tilt of this sigma is to a ledger; only "joint" uses the joint bound."""
+    m, loss = problem.reach / sigma, problem.loss
+    factor = loss.joint_factor if analysis == "joint" else None
+    bend = problem.kappa, loss.curvature_bound, factor, problem.weighted
+    return TiltEvent(m, *bend, neighbours)
 
 
 def objective_log_delta(
@@ -41,10 +54,9 @@ def objective_log_delta(
     `shield_ratio` is ``mu_out / m``, and `beside` the mu of other Gaussian releases;
     ``analysis="one-log"`` takes (a) alone.
     """
-    m, loss = problem.reach / sigma, problem.loss
-    factor = loss.joint_factor if analysis == "joint" else None
-    event = TiltEvent(m, problem.kappa, loss.curvature_bound, factor, problem.weighted)
-    return gaussian_delta.tilt_log_delta(event, epsilon, math.hypot(shield_ratio * m, beside))
+    event = tilt_event(problem, sigma, analysis)
+    out = math.hypot(shield_ratio * event.m, beside)
+    return gaussian_delta.tilt_log_delta(event, epsilon, out)
 
 
 @lru_cache(maxsize=256)  # of public facts; a fit needs the same number several times
@@ -120,10 +132,7 @@ def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
     """
     if problem.penalty == 0:
         return math.inf
-    m = problem.reach / sigma
-    factor = problem.loss.joint_factor if analysis == "joint" else None
-    bend = problem.kappa, problem.loss.curvature_bound
-    return TiltEvent(m, *bend, factor, problem.weighted).rho
+    return tilt_event(problem, sigma, analysis).rho
 
 
 def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:

@@ -134,7 +134,7 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     calibration = parts.restore_calibration(document.calibration, weighted)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
-    scale, spec = _restore_scale(document, problem)
+    scale, spec = _restore_scale(document, planned, problem)
     made: tuple[Any, ...] = (calibration, moments.calibration) if moments else (calibration,)
     made = made if scale is None else (scale.calibration, *made)
     guarantee = _standing(document, [part.target for part in made])
@@ -153,9 +153,11 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     return FitRecord(spec, release, cut)
 
 
-def _restore_scale(document: AnyDocument, problem: Problem) -> tuple[ScaleRelease | None, Any]:
+def _restore_scale(
+    document: AnyDocument, planned: Any, problem: Problem
+) -> tuple[ScaleRelease | None, Any]:
     """The released moments of the columns, if there are any, and the plan under their map."""
-    given, planned = document.scale, getattr(document.design, "standard", UNSET)
+    given = document.scale
     if (given is UNSET) != (planned is UNSET):
         raise ReleaseFileError("scale takes moments where design.standard is, and only there")
     if given is UNSET or planned is UNSET:
