@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from frames_for_laws import clinic, own_stages
 
+import privatelr.model
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -101,6 +102,11 @@ OVERTAKING = {
 }
 """Tables where, as epsilon rises, ways to pay for the scale overtake each other that have less and
 more noise on it."""
+RISING_RHO = {
+    "two levels": (list("uv"), (0.09, 0.9)),
+    "many levels": (list("abcdefghij"), (0.9, 9.0)),
+}
+"""Levels of a factor beside two numbers, in 200 records, with which the same goes for rho."""
 
 
 @pytest.mark.parametrize("name", OVERTAKING)
@@ -119,6 +125,31 @@ def test_a_scale_that_is_released_is_released_at_every_larger_epsilon(name):
     assert found == sorted(found)
     assert found[-1]
     assert not found[0]
+
+
+def check_rising_rho(name):
+    levels, (low, high) = RISING_RHO[name]
+    schema = declare_schema({"x0": (0, 1), "x1": (0, 1)}, {"f": levels})
+    spec, found = formula_design("y ~ x0 + x1 + f", schema, None), []
+    for rho in np.geomspace(low, high, 12):
+        asked = read_request(ZCDP(float(rho)), 0.0, None, None, True, None, "increase")
+        method = perturbation(LOSSES["logistic"], asked, schema, None)
+        found.append(standardised(method, spec, 200) is not None)
+    assert found == sorted(found)
+    assert found[-1]
+    assert not found[0]
+
+
+@pytest.mark.parametrize("name", RISING_RHO)
+def test_a_scale_that_is_released_is_released_at_every_larger_rho(name):
+    check_rising_rho(name)
+
+
+@pytest.mark.parametrize("name", RISING_RHO)
+def test_planted_comparison_at_each_rho_is_caught(monkeypatch, name):
+    monkeypatch.setattr(privatelr.model, "deciding_price", lambda facts, target: target)
+    with pytest.raises(AssertionError):
+        check_rising_rho(name)
 
 
 def test_the_page_tells_laplace_noise_beside_gaussian_stages_by_its_epsilon(monkeypatch):
