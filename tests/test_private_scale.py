@@ -12,7 +12,7 @@ from raw_designs import raw_design
 from scipy import sparse
 
 import privatelr.fitting
-from privatelr import ZCDP, ApproxDP, PureDP, SchemaError, audit, dplr, dpsvm
+from privatelr import ZCDP, ApproxDP, PureDP, SchemaError, audit, dplr, dpsvm, load, plan
 from privatelr.design import plan_design, read_design, read_sparse_covariates, worth_sparse
 from privatelr.design.scaling import column_groups
 from privatelr.design.variables import read_values
@@ -429,6 +429,32 @@ def test_the_default_releases_what_was_asked_for_by_name(monkeypatch, model, n):
     np.testing.assert_array_equal(found.release.coef, asked.release.coef)
     assert found.calibration == asked.calibration
     assert found.guarantee == asked.guarantee == PureDP(1.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "columns", "asked"),
+    [
+        ("10 % of epsilon", "2 columns", {"spend": "inference"}),
+        (
+            "20 % of rho",
+            "3 columns",
+            {"eps": ZCDP(0.3), "spend": {"scale": 0.2, "coefficients": 0.8}},
+        ),
+    ],
+)
+def test_pages_say_which_share_of_the_price_the_scale_cost(share, columns, asked, tmp_path):
+    formula = "y ~ age + dose + smoker"
+    fit = fitted(formula, **asked)
+    fit.save(tmp_path / "fit.json")
+    summary = fit.summary()
+    pages = [summary.as_text(), summary.as_html(), fit.card(), fit.card("html")]
+    pages += [summary.as_latex().replace("\\%", "%"), str(load(tmp_path / "fit.json"))]
+    pages.append(str(plan(formula, N, **asked, do_scale="private", **SCHEMA)))
+    noise = f"noise of sd {fit.release.scale.calibration.mean_sd:.3g} on a mean"
+    for page in pages:
+        words = " ".join(page.split())
+        assert f"{share} for means and standard deviations of {columns}, with " in words
+        assert noise in words
 
 
 ASKED_FOR = [{"do_scale": "private"}, {"spend": {"scale": 0.1, "coefficients": 0.9}}]

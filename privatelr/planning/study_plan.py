@@ -259,7 +259,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         facts.append(("Spent on", parts))
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if scale is not None:
-        facts.append(("Scale", sentences.scale(scale)))
+        facts.append(("Scale", sentences.scale(scale, calibration, moments)))
     facts += [
         ("Rows", _rows(plan.spec)),
         *sentences.loss(study.loss),

@@ -10,10 +10,13 @@ from scipy import optimize
 from privatelr import ZCDP, ApproxDP, GuaranteeError, PureDP
 from privatelr.mechanisms import Problem, Request, calibrate_all
 from privatelr.mechanisms.calibration import (
+    GAUSSIAN,
+    LAPLACE,
     ScaleFacts,
     achieved_scale,
     calibrate_scale,
     scale_floor,
+    share_of_price,
     usual_rows,
 )
 from privatelr.mechanisms.calibration.scale_noise import (
@@ -347,11 +350,11 @@ THREE = {"scale": 0.1, "coefficients": 0.6, "inference": 0.3}
 TARGETS = [PureDP(0.3), PureDP(2.0), ZCDP(0.05), ApproxDP(0.2, 1e-6), ApproxDP(3.0, 1e-7)]
 
 
-def staged(target, spend=None, *, op=True, loss=LOGISTIC, groups=GROUPS["all"], n=20_000):
+def staged(target, spend=None, *, op=True, loss=LOGISTIC, groups=GROUPS["all"], n=20_000, kinds=()):
     facts = facts_of(groups, n, floor=scale_floor(loss))
     problem = Problem(n, facts.p + 1, loss, row_radius(1.5, 0.375))
     placement = "objective" if op else "output"
-    request = Request(target, placement, None, "free", "increase", read_spend(spend))
+    request = Request(target, placement, None, "free", "increase", read_spend(spend), kinds)
     return calibrate_all(request, problem, facts)
 
 
@@ -430,6 +433,21 @@ def test_the_share_is_the_share_that_was_asked_for(target):
         else:
             assert isinstance(part, ZCDP)
             assert part.rho > 0
+
+
+@pytest.mark.parametrize("spend", [None, "inference", SHARED, THREE], ids=str)
+@pytest.mark.parametrize("kinds", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_the_share_follows_from_the_noise_of_all_stages(target, kinds, spend):
+    """It is computed back from what the stages have."""
+    is_approximate = isinstance(target, ApproxDP)
+    plan = staged(target, spend, kinds=kinds if is_approximate else ())
+    share, price = share_of_price(plan.scale, plan.coefficients, plan.moments)
+    assert share == pytest.approx(0.2 if spend is SHARED else 0.1, rel=1e-6)
+    gaussian = isinstance(plan.coefficients.noise, GaussianNoise)
+    prices = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "mu squared" if gaussian else "epsilon"}
+    assert price == prices[type(target)]
+    assert not is_approximate or gaussian == (kinds is GAUSSIAN)
 
 
 def test_more_for_the_scale_is_less_noise_on_it_and_more_on_the_coefficients():

@@ -48,6 +48,7 @@ from privatelr.mechanisms.calibration.scale_noise import (
     may_have_one_length,
     scale_blocks,
     scale_floor,
+    share_of_price,
     usual_intercept,
     usual_rows,
 )

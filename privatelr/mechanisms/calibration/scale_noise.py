@@ -13,9 +13,17 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
+from privatelr.mechanisms.calibration.calibration_record import (
+    Calibration,
+    event_of,
+    proven_by,
+)
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
-from privatelr.mechanisms.calibration.moment_noise import ROUNDING, mean_error
+from privatelr.mechanisms.calibration.moment_noise import (
+    ROUNDING,
+    MomentsCalibration,
+    mean_error,
+)
 from privatelr.mechanisms.calibration.proven_noise import (
     DOWN,
     gaussian_within,
@@ -23,8 +31,16 @@ from privatelr.mechanisms.calibration.proven_noise import (
     worth_hiding,
 )
 from privatelr.numerics import Loss
-from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, Promise, PureDP
-from privatelr.privacy.noise import BlockLaplace, NoiseLaw
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    Event,
+    Guarantee,
+    Promise,
+    PureDP,
+    SharedApproxDP,
+)
+from privatelr.privacy.noise import BlockLaplace, NoiseLaw, gaussian_mu
 from privatelr.types import FACTOR_SCALE, Block, ColumnGroup
 
 SQUARE_WEIGHT = 1.66
@@ -299,6 +315,30 @@ def calibrate_scale(facts: ScaleFacts, target: Promise) -> ScaleCalibration:
         size = facts.p + len(facts.columns_of("number", "product"))
         noise = gaussian_within(scale_sensitivity(facts), size, target)
     return ScaleCalibration(facts, target, noise, grid_for(noise))
+
+
+def share_of_price(
+    scale: ScaleCalibration, coefficients: Calibration, moments: MomentsCalibration | None
+) -> tuple[float, str]:
+    """Return the share of the price that the scale costs, and what it is a share of.
+
+    That is epsilon or rho, of which stages have parts that add up. Under an (epsilon, delta) it is
+    mu squared of the whole, or epsilon if the coefficients have Laplace noise: what they leave of
+    it goes to the Gaussian stages, by their parts of mu squared (`request.divide`).
+    """
+    price, whole = scale.target, coefficients.target
+    others = [] if moments is None else [moments.target]
+    if isinstance(price, PureDP):
+        parts = [price, whole, *others]
+        return price.epsilon / math.fsum(cast("PureDP", each).epsilon for each in parts), "epsilon"
+    rho = cast("ZCDP", price).rho
+    if not isinstance(whole, SharedApproxDP):
+        parts = [price, whole, *others]
+        return rho / math.fsum(cast("ZCDP", each).rho for each in parts), "rho"
+    if isinstance(coefficients.proven, PureDP):
+        beside = math.fsum(cast("ZCDP", each).rho for each in [price, *others])
+        return (1 - coefficients.proven.epsilon / whole.epsilon) * rho / beside, "epsilon"
+    return 2 * rho / gaussian_mu(whole.epsilon, whole.delta) ** 2, "mu squared"
 
 
 def achieved_scale(calibration: ScaleCalibration) -> Guarantee:

@@ -10,7 +10,12 @@ import numpy as np
 
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.inference import Inference, quality
-from privatelr.mechanisms.calibration import Calibration, ScaleCalibration
+from privatelr.mechanisms.calibration import (
+    Calibration,
+    MomentsCalibration,
+    ScaleCalibration,
+    share_of_price,
+)
 from privatelr.numerics import Loss, describe
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, SharedApproxDP
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
@@ -146,16 +151,23 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
 
 def _scale(fit: FitRecord) -> Facts:
     """Return what was bought to standardise the rows, if it was."""
-    made = fit.release.scale
-    return [] if made is None else [("Scale", f"{scale(made.calibration)}; fit.scale has them")]
+    made, moments = fit.release.scale, fit.release.moments
+    if made is None:
+        return []
+    noisy = None if moments is None else moments.calibration
+    words = scale(made.calibration, fit.calibration, noisy)
+    return [("Scale", f"{words}; fit.scale has them")]
 
 
-def scale(calibration: ScaleCalibration) -> str:
-    """The moments that standardise the rows, and their noise."""
-    k, noise = len(calibration.means), calibration.noise.title
+def scale(
+    bought: ScaleCalibration, coefficients: Calibration, moments: MomentsCalibration | None
+) -> str:
+    """The share of the price that standardises the rows, what it buys, and the noise."""
+    k, (share, price) = len(bought.means), share_of_price(bought, coefficients, moments)
     return (
-        f"means and second moments of {k} column{'s' if k != 1 else ''} with {noise} noise, sd "
-        f"{calibration.mean_sd:.3g} of a mean whose bounds are -1 and 1"
+        f"{100 * share:.3g} % of {price} for means and standard deviations of {k} "
+        f"column{'s' if k != 1 else ''}, with {bought.noise.title} noise of sd "
+        f"{bought.mean_sd:.3g} on a mean whose bounds are -1 and 1"
     )
 
 
