@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import os
 
     from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
-    from privatelr.results import fit_tables
+    from privatelr.results import fit_tables, scale_table
     from privatelr.results import odds_ratios as odds
     from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.pages import card
@@ -42,6 +42,7 @@ else:
     release_file = lazy_import("privatelr.results.release_files.release_file")
     fit_tables = lazy_import("privatelr.results.fit_tables")
     odds = lazy_import("privatelr.results.odds_ratios")
+    scale_table = lazy_import("privatelr.results.scale_table")
 
 
 _KEPT = ("spec", "release", "threshold", "origin")
@@ -269,14 +270,17 @@ class FitRecord(ModelRecord):
     def scale(self) -> pd.DataFrame | None:
         """Means and standard deviations of the columns, which standardised the rows.
 
-        In the units of the data, with the standard deviation of the noise on each mean. They were
-        paid for, so they are free to publish. None for a fit that has none.
+        In the units of the data: mean, the standard deviation noise_sd of the noise on it, sd, and
+        sd_lower and sd_upper. Between these the standard deviation of the records lies, by the
+        known law of the noise: for each column in 95 % of fits or more, whatever the data. A lower
+        end of 0 says that the noise leaves open whether the column varies at all. They were paid
+        for, so they are free to publish. None for a fit that has none.
 
         They are over all n records; one that could not be used counts as the middle of the
         bounds of every column, and as none of the levels: where many values are missing, means are
         nearer to the middle than those of the complete records, and shares are smaller.
         """
-        return None if self.release.scale is None else fit_tables.scale_table(self)
+        return None if self.release.scale is None else scale_table.scale_table(self)
 
     @property
     def calibration(self) -> Calibration:

@@ -14,7 +14,7 @@ from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, show
 from privatelr.inference import BOOTSTRAP, Inference, Question, answerable, joint_test, quality
 from privatelr.inference.question import USUAL
-from privatelr.mechanisms import Release, scale_map, scale_moments
+from privatelr.mechanisms import Release
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
@@ -22,40 +22,6 @@ from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
 
 # -- inference ---------------------------------------------------------------------------------
-
-
-def scale_table(fit: FitRecord) -> pd.DataFrame:
-    """The released means and standard deviations of columns, in the units of the data.
-
-    They are over all n records; one that could not be used counts as the middle of the bounds of
-    every column, and as none of the levels. A product of a number with levels counts from the
-    number's middle in its own units, so that the share of these levels has to be added; without
-    that share nothing is known of it.
-    """
-    release, columns = fit.release.scale, fit.spec.columns
-    assert release is not None
-    here = np.array(release.calibration.means)
-    centre, factor = scale_map(release)
-    mean, variance = scale_moments(release)
-    places = here + int(columns.has_intercept)
-    units = (columns.scale[places] * factor[here]).astype(float)
-    middle = columns.centre[places] - units * centre[here]
-    means, spread, sd = units * mean[here], units**2 * variance[here], release.calibration.mean_sd
-    first, noise = int(columns.has_intercept), units * sd
-    for row, place in enumerate(places):
-        parent = columns.parent[place] - first
-        if middle[row] == 0 or parent < 0:  # it counts from zero, or from a constant
-            means[row] += middle[row]
-        elif parent in release.calibration.facts.columns_of("indicators"):
-            share, off = mean[parent], middle[row]  # the column is 0 where the indicator is
-            spread[row] += off * (1 - share) * (off * share + 2 * means[row])
-            means[row], noise[row] = means[row] + off * share, np.hypot(noise[row], off * sd)
-        else:
-            means[row] = spread[row] = noise[row] = np.nan
-    return pd.DataFrame(
-        {"mean": means, "sd": np.sqrt(np.maximum(spread, 0.0)), "noise_sd": noise},
-        index=pd.Index([columns.names[place] for place in places], name="column"),
-    )
 
 
 def foreseen_noise(fit: FitRecord) -> FloatArray:
