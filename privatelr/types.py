@@ -78,20 +78,22 @@ class ColumnGroup:
         Largest length of a row in these columns.
     largest : float
         Largest size of one entry.
+    middle, factor : float
+        Where the scale of the columns is not released, they count from this public centre, and are
+        multiplied by this.
     """
 
     size: int
     kind: Literal["number", "indicators", "product"]
     radius: float = 1.0
     largest: float = 1.0
+    middle: float = 0.0
+    factor: float = FACTOR_SCALE
 
     @property
-    def middle(self) -> float:
-        """A public centre of the columns: halfway between the values of a single indicator.
-
-        From there a row is half as long. Two indicators of one factor would gain nothing by it.
-        """
-        return 0.5 if self.kind == "indicators" and self.size == 1 else 0.0
+    def reach(self) -> float:
+        """Largest length of a row in the columns where their scale is not released."""
+        return self.factor * (self.radius - abs(self.middle))
 
 
 def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:

@@ -22,6 +22,7 @@ from privatelr.mechanisms.verify import achieved
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise.randomness import FloatDraw
 from privatelr.sources import as_batch, declare_schema
+from privatelr.types import FACTOR_SCALE
 
 N = 1500
 CITIES = list("abcd")
@@ -38,6 +39,7 @@ FORMULAS = [
     "y ~ I(age^2) + age:dose + dose",
     "y ~ age:city + dose - 1",
     "y ~ C(city, contr.sum) * age",
+    "y ~ C(smoker, contr.sum) * age + city",
 ]
 TARGETS = [PureDP(1.0), ZCDP(0.3)]
 LONG = 100.0
@@ -92,12 +94,15 @@ def columns_of(fit, *kinds):
     return np.isin(kind, kinds)
 
 
-def fixed_at_their_middle(fit):
-    """The single indicators of a fit whose numbers alone have a released scale."""
+def placed_at_their_middle(fit, raw):
+    """Columns without a released scale: two values at -1 and 1, others times a factor."""
     sizes = [group.size for group in fit.spec.standard.groups]
-    alone = np.repeat(np.equal(sizes, 1), sizes) & columns_of(fit, "indicators")
-    centred = fit.spec.standard.centred and fit.release.scale.calibration.of_numbers
-    return alone & centred
+    sizes, placed = np.repeat(sizes, sizes), FACTOR_SCALE * raw
+    for j in np.flatnonzero(columns_of(fit, "indicators", "product")):
+        values = np.unique(np.round(raw[:, j], 12))
+        if sizes[j] == 1 and len(values) == 2 and (fit.spec.standard.centred or values.sum() == 0):
+            placed[:, j] = np.where(raw[:, j] > values.mean(), 1.0, -1.0)
+    return placed
 
 
 # -- groups of columns -----------------------------------------------------------------------------
@@ -148,9 +153,8 @@ def test_without_noise_a_typical_row_has_length_one(no_noise, formula, target):
     length = float((z[:, shown] ** 2).sum(axis=1).mean())
     assert length == pytest.approx(shown.sum() if pure else 1.0, rel=1e-3)
     raw = column_by_column(fit, frame)
-    fixed, single = ~shown, fixed_at_their_middle(fit)
-    np.testing.assert_allclose(z[:, fixed], 2 * (raw - 0.5 * single)[:, fixed], atol=1e-12)
-    assert set(np.unique(z[:, single])) <= {-1.0, 1.0}
+    placed = placed_at_their_middle(fit, raw)
+    np.testing.assert_allclose(z[:, ~shown], placed[:, ~shown], atol=1e-11)
 
 
 def column_by_column(fit, frame):
@@ -507,3 +511,39 @@ def test_formulas_without_a_column_to_scale_are_refused(formula, target, words, 
 def test_variables_without_bounds_are_refused():
     with pytest.raises(SchemaError, match=r"takes bounds= for every variable, and 'dose' has none"):
         fitted("y ~ age + dose", schema={"bounds": {"age": (18, 90)}})
+
+
+# -- factors of two levels under a pure promise ----------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["contr.sum", "contr.helmert", "contr.poly"])
+@pytest.mark.parametrize("formula", ["y ~ {} + age", "y ~ city + age + {}"])
+def test_the_noise_on_a_difference_of_two_levels_does_not_depend_on_the_coding(formula, how):
+    """Without inference the limit on the noise is that of the difference of the two levels."""
+    by_treatment = fitted(formula.format("smoker"), row_norm=LONG)
+    found = fitted(formula.format(f"C(smoker, {how})"), row_norm=LONG)
+    place = next(i for i, name in enumerate(found.coef.index) if "smoker" in name)
+    values = np.unique(rows_under(found, people())[:, place])
+    np.testing.assert_allclose(values, [-1, 1], atol=1e-12)
+    assert found.spec.blocks == by_treatment.spec.blocks
+    step = {"contr.sum": 2, "contr.helmert": 2, "contr.poly": math.sqrt(2)}[how]
+    limits = [fit.privacy_sd_limit.iloc[place] for fit in (found, by_treatment)]
+    assert step * limits[0] == pytest.approx(limits[1])
+
+
+def test_a_column_of_three_values_keeps_its_factor():
+    """A treatment coding times a sum coding has 0 besides -1 and 1."""
+    frame = people().assign(sick=lambda f: f["y"] > 0)
+    fit = fitted("y ~ sick * C(smoker, contr.sum) + age", frame)
+    places = {(group.middle, group.factor) for group in fit.spec.standard.groups[:3]}
+    assert [group.size for group in fit.spec.standard.groups] == [1, 1, 1, 1]
+    assert places == {(0.5, 2.0), (0.0, 1.0), (0.0, 2.0)}
+    assert "those of two levels at -1 and 1" in " ".join(str(fit).split())
+
+
+def test_without_an_intercept_columns_are_placed_where_that_moves_none():
+    frame = people()
+    fit = fitted("y ~ 0 + city + age + C(smoker, contr.sum)", frame, row_norm=LONG)
+    np.testing.assert_allclose(np.unique(rows_under(fit, frame)[:, -1]), [-1, 1], atol=1e-12)
+    treated = rows_under(fitted("y ~ 0 + city + age + smoker", frame, row_norm=LONG), frame)[:, -1]
+    np.testing.assert_allclose(np.unique(treated), [0, 2], atol=1e-12)

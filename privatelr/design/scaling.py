@@ -24,7 +24,7 @@ from privatelr.design.terms import MAPPED, Standard, Term
 from privatelr.errors import FormulaError, PrivacyWarning, SchemaError, show
 from privatelr.formula import parse_formula
 from privatelr.sources import Batch, Schema, as_batch, declare_schema
-from privatelr.types import FACTOR_SCALE, Block, ColumnGroup, FloatArray, euclidean_part
+from privatelr.types import Block, ColumnGroup, FloatArray, euclidean_part
 
 
 def projection_width(rp_dim: object, n: int) -> int:
@@ -61,9 +61,30 @@ def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
     return replace(spec.as_whole_rows(), projection=basis * math.sqrt(p / q))
 
 
+def is_centred(spec: DesignSpec) -> bool:
+    """Whether columns may be moved, which takes an intercept and rows that are not sparse."""
+    return spec.columns.has_intercept and not worth_sparse(spec)
+
+
 def column_groups(spec: DesignSpec) -> tuple[ColumnGroup, ...]:
     """Return the covariates of a design by terms; a function of public facts."""
-    return tuple(map(_group, spec.columns.terms[int(spec.columns.has_intercept) :]))
+    covariates = spec.columns.terms[int(spec.columns.has_intercept) :]
+    return tuple(_placed(_group(term), term, is_centred(spec)) for term in covariates)
+
+
+def _placed(group: ColumnGroup, term: Term, centred: bool) -> ColumnGroup:
+    """Put the two values of a single column of levels at -1 and 1, whatever its coding.
+
+    Halfway between them a row is shortest. A column that is not moved counts from its middle only
+    if that is 0, as under a sum-to-zero coding.
+    """
+    if term.numeric or group.size != 1:
+        return group
+    values = np.unique(term.grid.toarray() if sparse.issparse(term.grid) else term.grid)
+    if len(values) != 2 or not (centred or values.sum() == 0):
+        return group
+    middle, width = float(values.mean()), float(values[1] - values[0])
+    return replace(group, middle=middle, factor=2.0 / width)
 
 
 def _group(term: Term) -> ColumnGroup:
@@ -124,13 +145,13 @@ def plan_standard(
         raise SchemaError(
             f"do_scale='private': takes a {needed}, and there is none; take do_scale=False."
         )
-    centred = columns.has_intercept and not worth_sparse(spec)
+    centred = is_centred(spec)
     constant = intercept_scale * (1.0 if pure else length)
     intercept = constant if columns.has_intercept else None
     bound, blocks = length, tuple[Block, ...]()
     if pure:
         covariates = columns.terms[int(columns.has_intercept) :]
-        bound, blocks = _blocks_of_standard(groups, covariates, length, intercept, centred)
+        bound, blocks = _blocks_of_standard(groups, covariates, length, intercept)
     return replace(
         spec,
         bound=bound,
@@ -145,7 +166,6 @@ def _blocks_of_standard(
     terms: Sequence[Term],
     length: float,
     intercept: float | None,
-    centred: bool,
 ) -> tuple[float, tuple[Block, ...]]:
     """Return the bound on the covariates under a pure promise, and the blocks of a row."""
     pairs = list(zip(groups, terms, strict=True))
@@ -156,9 +176,9 @@ def _blocks_of_standard(
         if group.kind == "number":
             blocks.append(Block(1, own, "l2"))
         else:
-            middle = group.middle if centred else 0.0
-            blocks.append(Block(group.size, FACTOR_SCALE * (term.absolute - middle) * MAPPED))
-            square += (FACTOR_SCALE * (term.radius - middle) * MAPPED) ** 2
+            absolute = group.factor * (term.absolute - abs(group.middle))
+            blocks.append(Block(group.size, absolute * MAPPED))
+            square += (group.reach * MAPPED) ** 2
     kept = tuple(blocks) if all(block.bound > 0 and block.size for block in blocks) else ()
     return math.sqrt(square), kept
 

@@ -15,7 +15,7 @@ from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy.noise import Draw
-from privatelr.types import FACTOR_SCALE, FloatArray, Rows
+from privatelr.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,21 +102,22 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
 
     ``A = (v + floor + s)**-.5`` with the variance v and the deviation s of the noise on a mean, up
     to a factor that gives a typical row length 1. Under pure epsilon, numbers get variance 1 on
-    average and other columns a factor of their own (scale.md 1 and 2), and the two values of a
-    single indicator lie at -1 and 1. Where a column is not centred, its second moment takes the
+    average and other columns a public centre and factor (scale.md 2), by which the two values of a
+    factor of two levels lie at -1 and 1. Where a column is not centred, its second moment takes the
     place of its variance. A record in a rare level would be many times as long as a typical row,
     so no level by itself makes it longer than that.
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, pure = calibration.means, calibration.of_numbers
     mean, centre = scale_moments(release)[0], np.zeros(facts.p)
+    sizes, factor = [group.size for group in facts.groups], np.ones(facts.p)
+    if pure:
+        centre = np.repeat([group.middle for group in facts.groups], sizes)
+        factor = np.repeat([group.factor for group in facts.groups], sizes)
     if facts.centred:
-        if pure:
-            centre = np.repeat([g.middle for g in facts.groups], [g.size for g in facts.groups])
         moved = facts.columns_of("number", *([] if pure else ["indicators"]))
         centre[moved] = mean[moved]
     size = scale_moments(release, centre)[1]  # a second moment where a column is not centred
-    factor = np.full(facts.p, FACTOR_SCALE)
     factor[means] = (size[means] + facts.floor + calibration.mean_sd) ** -0.5
     typical, most = len(means) if pure else 1.0, np.full(facts.p, np.inf)
     if not pure:

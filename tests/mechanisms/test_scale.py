@@ -47,7 +47,8 @@ GROUPS = {
     "numbers": (NUMBER,) * 4,
     "one level": (ColumnGroup(1, "indicators"),),
     "levels": (ColumnGroup(4, "indicators"),),
-    "number and level": (NUMBER, ColumnGroup(1, "indicators")),
+    "number and level": (NUMBER, ColumnGroup(1, "indicators", middle=0.5)),
+    "number and two levels": (NUMBER, ColumnGroup(1, "product", factor=1.0)),
     "product": (ColumnGroup(3, "product", 1.3, 0.9),),
     "one product": (ColumnGroup(1, "product", 1.0, 1.0),),
     "large product": (ColumnGroup(2, "product", 5.0, 4.0),),
@@ -257,11 +258,11 @@ def mapped(groups, values, *, pure, centred, floor, noise_sd):
     weight = 1.0 if pure else 1.66
     squares = [values.pop(0) / weight if told else None for told in squared]
     centre, factor, variances = [], [], []
-    alone = [g.kind == "indicators" and g.size == 1 for g in groups for _ in range(g.size)]
-    for kind, limit, single, m, q in zip(kinds, limits, alone, means, squares, strict=True):
+    places = [(g.middle, g.factor) for g in groups for _ in range(g.size)]
+    for kind, limit, place, m, q in zip(kinds, limits, places, means, squares, strict=True):
         if m is None:
-            centre.append(0.5 if single and centred else 0.0)
-            factor.append(2.0)
+            centre.append(place[0])
+            factor.append(place[1])
             continue
         m = min(max(m, 0.0 if kind == "indicators" else -limit), limit)
         q = m if kind == "indicators" else q
@@ -297,7 +298,11 @@ def mapped(groups, values, *, pure, centred, floor, noise_sd):
 @pytest.mark.parametrize("target", [PureDP(0.5), ZCDP(0.02)], ids=str)
 @pytest.mark.parametrize("spread", [0.0, 1e-3, 1.0, 30.0])
 @pytest.mark.parametrize(
-    "name", ["number", "numbers", "all", "levels", "large product", "number and level"]
+    "name",
+    [
+        *("number", "numbers", "all", "levels", "large product", "number and level"),
+        "number and two levels",
+    ],
 )
 def test_the_map_is_that_of_the_specification(name, spread, target, centred):
     groups, pure = GROUPS[name], isinstance(target, PureDP)

@@ -41,7 +41,7 @@ from privatelr.privacy import (
     SharedApproxDP,
 )
 from privatelr.privacy.noise import BlockLaplace, NoiseLaw, gaussian_mu
-from privatelr.types import FACTOR_SCALE, Block, ColumnGroup
+from privatelr.types import Block, ColumnGroup
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
@@ -101,10 +101,6 @@ class ScaleFacts:
     def p(self) -> int:
         """Number of covariates."""
         return sum(group.size for group in self.groups)
-
-    def reach_of(self, group: ColumnGroup) -> float:
-        """Return the largest length of a row in columns whose scale is not released."""
-        return FACTOR_SCALE * (group.radius - (group.middle if self.centred else 0.0))
 
     def columns_of(self, *kinds: str) -> list[int]:
         """Return the positions of the covariates in groups of these kinds."""
@@ -167,8 +163,7 @@ class ScaleCalibration:
         square = 1.0
         if self.of_numbers:
             square = sum(
-                1.0 if group.kind == "number" else self.facts.reach_of(group) ** 2
-                for group in self.facts.groups
+                1.0 if group.kind == "number" else group.reach**2 for group in self.facts.groups
             )
         return math.sqrt(square + self.facts.intercept**2)
 
