@@ -88,7 +88,7 @@ class SchemaWarning(PrivacyWarning):
     """A declaration about the data is probably a mistake; the guarantee holds.
 
     The warning depends on public facts alone: names, types, declared bounds and levels, the
-    formula.
+    formula, the number of records, and other arguments.
     """
 
 

@@ -34,6 +34,7 @@ from privatelr.mechanisms import (
     require_below_one_record,
     scale_map,
     warn_of_large_delta,
+    warn_of_noise,
     warn_of_one_record,
 )
 from privatelr.mechanisms.calibration import nominal_epsilon
@@ -168,6 +169,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
     found = standardised(method, declared, n)
+    if found is not None:
+        warn_of_noise(found[1].scale, stacklevel=4)
     spec, calibration = found or (declared, method.calibrate(method.facts(n, declared)))
     warn_of_doubts(spec, data.batch, schema, stacklevel=4)
     if options.verbose:

@@ -345,6 +345,11 @@ def perturbation(
         raise ArgumentError(
             f"rp_dim={rp_dim} and {asked}: rows whose scale is released cannot be projected, too."
         )
+    if isinstance(do_scale, bool) and request.pays_for_scale:
+        raise ArgumentError(
+            f"do_scale={do_scale} and spend={{'scale': ...}}: a scale that is not released takes "
+            "no share; take do_scale='private', or no share for the scale."
+        )
 
     def facts(n: int, spec: Any) -> Problem:
         return Problem(n, spec.d, loss, spec.radius, spec.blocks, weighted=spec.weighted)

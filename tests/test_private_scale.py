@@ -12,7 +12,21 @@ from raw_designs import raw_design
 from scipy import sparse
 
 import privatelr.fitting
-from privatelr import ZCDP, ApproxDP, PureDP, SchemaError, audit, dplr, dpsvm, load, plan
+from privatelr import (
+    ZCDP,
+    ApproxDP,
+    ArgumentError,
+    PureDP,
+    SchemaError,
+    SchemaWarning,
+    audit,
+    dplpsvm,
+    dplr,
+    dpsimplex,
+    dpsvm,
+    load,
+    plan,
+)
 from privatelr.design import plan_design, read_design, read_sparse_covariates, worth_sparse
 from privatelr.design.scaling import column_groups
 from privatelr.design.variables import read_values
@@ -77,6 +91,7 @@ def fitted(formula, frame=None, *, model=dplr, eps=1.0, schema=SCHEMA, **options
     frame = people() if frame is None else frame
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "do_scale='private': the noise on a mean has sd")
         return model(formula, frame, eps=eps, do_scale="private", **schema, **options)
 
 
@@ -547,3 +562,46 @@ def test_without_an_intercept_columns_are_placed_where_that_moves_none():
     np.testing.assert_allclose(np.unique(rows_under(fit, frame)[:, -1]), [-1, 1], atol=1e-12)
     treated = rows_under(fitted("y ~ 0 + city + age + smoker", frame, row_norm=LONG), frame)[:, -1]
     np.testing.assert_allclose(np.unique(treated), [0, 2], atol=1e-12)
+
+
+# -- a share without a scale, and one that buys only noise -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "do_scale"),
+    [(dplr, False), (dplr, True), (dpsvm, False), (partial(plan, n=N), False)],
+)
+def test_a_share_for_a_scale_that_is_left_out_is_refused(model, do_scale):
+    asked = {"do_scale": do_scale, "spend": {"scale": 0.1, "coefficients": 0.9}, **SCHEMA}
+    data = () if isinstance(model, partial) else (people(),)
+    with pytest.raises(
+        ArgumentError, match=rf"^do_scale={do_scale} and spend=\{{'scale': ...\}}: "
+    ):
+        model("y ~ age", *data, **asked)
+
+
+@pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.3), ApproxDP(1.0, 1e-6)], ids=str)
+def test_a_scale_that_is_all_noise_is_named(target):
+    """By public facts alone: other data of the same size get the same words."""
+    words = r"^do_scale='private': .*noise on a mean .* take do_scale=False\.$"
+    asked = {"spend": {"scale": 1e-6, "coefficients": 1 - 1e-6}, "eps": target, **SCHEMA}
+    frame, told = people(), []
+    for data in (frame, frame.assign(age=18.0, dose=np.nan)):
+        with pytest.warns(SchemaWarning, match=words) as seen:
+            dplr("y ~ age", data, **asked)
+        told.append([str(one.message) for one in seen])
+    assert told[0] == told[1]
+    assert len(told[0]) == 1
+
+
+def test_a_scale_that_resolves_columns_is_not_named():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = dplr("y ~ age", people(), do_scale="private", **SCHEMA)
+    assert fit.release.scale.calibration.mean_sd < 0.2
+
+
+@pytest.mark.parametrize("model", [dplpsvm, dpsimplex])
+def test_fits_by_choices_have_no_scale(model):
+    frame = people(200)
+    assert model("y ~ age + dose", frame, **SCHEMA).scale is None

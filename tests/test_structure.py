@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 192,
-    "code lines": 26_930,
+    "code lines": 26_960,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

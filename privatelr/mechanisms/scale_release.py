@@ -6,16 +6,21 @@ predictions use it, and coefficients return to the units of the data through it 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
-from privatelr.errors import GuaranteeError
+from privatelr.errors import GuaranteeError, SchemaWarning
 from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy.noise import Draw
 from privatelr.types import FloatArray, Rows
+
+_SPREAD_OF_BOUNDS = 3**-0.5
+"""Standard deviation of values that are spread evenly between -1 and 1; a mean with as much noise
+says no more about its column than the bounds do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +39,18 @@ class ScaleRelease:
 
     def __post_init__(self) -> None:
         self.values.flags.writeable = False
+
+
+def warn_of_noise(calibration: ScaleCalibration, stacklevel: int) -> None:
+    """Warn of a scale that would be all noise; a function of public facts."""
+    if calibration.mean_sd > _SPREAD_OF_BOUNDS:
+        warnings.warn(
+            f"do_scale='private': the noise on a mean has sd {calibration.mean_sd:.3g} where the "
+            "bounds are -1 and 1, so that what is released of the columns is nearly all noise; "
+            "raise eps or the share for the scale, or take do_scale=False.",
+            SchemaWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def release_scale(

@@ -120,6 +120,11 @@ class ModelRecord(ABC):
         return cast("Guarantee", self.release.guarantee)
 
     @property
+    def scale(self) -> pd.DataFrame | None:
+        """The released scale of the columns; None for a fit that released none."""
+        return None
+
+    @property
     def has_diagnostics(self) -> bool:
         """Whether there are `diagnostics`; a fit from a file has none."""
         return self._diagnostics is not None

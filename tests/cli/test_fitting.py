@@ -153,9 +153,9 @@ OPTIONS = [
     (["--do-scale", "no", "--eps", "500"], dplr, {"do_scale": False, "eps": 500.0}),
     (["--eps", "500"], dplr, {"eps": 500.0}),
     (
-        ["--do-scale", "private", "--row-norm", "2.5"],
+        ["--do-scale", "private", "--row-norm", "2.5", "--eps", "5"],
         dplr,
-        {"do_scale": "private", "row_norm": 2.5},
+        {"do_scale": "private", "row_norm": 2.5, "eps": 5.0},
     ),
     (["--model", "svm"], dpsvm, {}),
     (["--model", "svm", "--loss", "huber"], dpsvm, {"loss": "huber"}),
