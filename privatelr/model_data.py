@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from scipy import sparse
 
 from privatelr.design import (
+    AS_FRAME,
     BatchReader,
     DaskTable,
     DesignSpec,
@@ -148,7 +149,7 @@ class MatrixData(FrameData):
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale or rp_dim:
             raise ArgumentError(
-                "do_scale, rp_dim: a sparse matrix is neither scaled nor projected."
+                f"do_scale, rp_dim: a sparse matrix is neither scaled nor projected; {AS_FRAME}."
             )
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:

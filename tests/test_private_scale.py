@@ -505,6 +505,38 @@ def test_a_published_analysis_gives_what_was_published(monkeypatch, model):
     assert found.calibration.problem.radius == pytest.approx(math.sqrt(3 + 0.25))
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"bounds": {"X0": (0, 1), "X1": (0, 1)}},
+        {"do_scale": "private"},
+        {"spend": {"scale": 0.1, "coefficients": 0.9}},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_a_sparse_matrix_gets_a_scale_as_the_frame_that_its_refusal_names(asked):
+    frame = people(LARGE)
+    matrix = sparse.csr_array((frame[["age", "dose"]].to_numpy() > 40) * 0.5)
+    with pytest.raises((SchemaError, ArgumentError)) as refused:
+        dplr(frame["y"], matrix, **asked)
+    code = "pandas.DataFrame.sparse.from_spmatrix(X).add_prefix('X')"
+    assert f"; {code} takes bounds= and is scaled." in str(refused.value)
+    named = eval(code, {"pandas": pd, "X": matrix})
+    assert [*named] == ["X0", "X1"]
+    declared = {"bounds": {"X0": (0, 1), "X1": (0, 1)}}
+    assert dplr(frame["y"], named, **{**asked, **declared}).scale is not None
+    # values beyond the bounds, zeros included, are cut off as everywhere
+    outside = {"bounds": {"X0": (0.25, 1), "X1": (0.25, 1)}}
+    fit = dplr(frame["y"], named, **outside, do_scale="private")
+    dense = dplr(frame["y"], named.sparse.to_dense().clip(0.25, 1), **outside, do_scale="private")
+    assert fit.spec.radius == dense.spec.radius
+    np.testing.assert_allclose(rows_of_matrix(fit, named), rows_of_matrix(fit, named.clip(0.25)))
+
+
+def rows_of_matrix(fit, frame):
+    return read_design(fit.spec, as_batch(frame.assign(y=0)), DenseRows).x
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from privatelr.design.formula_design import (
     worth_sparse,
 )
 from privatelr.design.matrix_designs import (
+    AS_FRAME,
     EntryBoundedMatrix,
     NormBoundedMatrix,
     NumberedColumns,

@@ -25,6 +25,8 @@ from privatelr.formula import Formula, parse_expression, tokenize
 from privatelr.sources import Batch, Schema, as_batch, quote, read_source, validated_sparse
 from privatelr.types import Block, FloatArray, row_radius
 
+AS_FRAME = "pandas.DataFrame.sparse.from_spmatrix(X).add_prefix('X') takes bounds= and is scaled"
+"""What to do with a sparse matrix whose columns are to have bounds and a released scale."""
 LARGEST = 1.0
 """Size at which an entry is cut off, and the default of the largest length of a row."""
 
@@ -227,8 +229,8 @@ def plan_wide(name: str, batch: Batch, p: int, schema: Schema) -> NormBoundedMat
     extra = sorted({*schema.bounds, *schema.levels} - {name})
     if extra:
         raise SchemaError(
-            f"bounds or levels of {extra[0]!r}: the columns of a matrix are bounded by row_norm= "
-            "alone."
+            f"bounds or levels of {extra[0]!r}: the columns of a sparse matrix are bounded by "
+            f"row_norm= alone; {AS_FRAME}."
         )
     bound = LARGEST if schema.row_norm is None else schema.row_norm
     return NormBoundedMatrix(*describe_numbered(name, batch, p, schema), bound)

@@ -20,6 +20,7 @@ from privatelr.design.formula_design import (
     read_covariates,
     worth_sparse,
 )
+from privatelr.design.matrix_designs import AS_FRAME
 from privatelr.design.terms import MAPPED, Standard, Term
 from privatelr.errors import FormulaError, PrivacyWarning, SchemaError, show
 from privatelr.formula import parse_formula
@@ -132,7 +133,7 @@ def plan_standard(
     if not isinstance(spec, DesignSpec):
         raise SchemaError(
             "do_scale='private': takes bounds= for every column, and those of a sparse matrix have "
-            "none; row_norm= bounds its rows."
+            f"none; {AS_FRAME}."
         )
     if spec.unbounded:
         raise SchemaError(
