@@ -1,8 +1,11 @@
 """Numbers in ``vignettes/decisions.md`` that nothing else prints."""
 
-import pytest
+import math
 
-from privatelr import Ledger
+import pytest
+from studies.scale import least_excess
+
+from privatelr import Ledger, plan
 from privatelr.mechanisms import Problem, Request, calibrate, calibrate_all
 from privatelr.mechanisms.calibration import (
     certified_norm,
@@ -91,3 +94,17 @@ def test_noise_on_the_matrices_where_long_rows_count_less(length, curvature, sco
     of_scores = ratio * moments_balance(facts) / moments_balance(facts, 1.0)
     assert of_scores == pytest.approx(scores, abs=0.005)
     assert clip_for(facts, 1.0) == 1.0
+
+
+def test_a_penalty_of_least_excess_would_drown_large_tables_in_their_shield():
+    public = {"bounds": dict.fromkeys("abcdefgh", (0, 1)), "spend": None}
+    n, terms = 10**7, "y ~ a + b + c + d + e + f + g + h"
+    made = plan(terms, n, 1.0, **public)
+    lambda_ = least_excess(made.calibration.coefficients)
+    least = plan(terms, n, 1.0, lambda_=lambda_, on_small_lambda="keep", **public)
+    usual, other = (
+        math.sqrt(one.calibration.coefficients.shield.variances.max()) for one in (made, least)
+    )
+    error = 2 / math.sqrt(n)  # of a standardised column without privacy, at least
+    assert usual < 0.11 * error
+    assert other > 6 * error

@@ -521,11 +521,10 @@ def test_spends_that_cannot_be_read(spend):
     [
         (100, 1.25),
         (1_999, 1.25),
-        (2_001, 1.5),
-        (49_999, 1.5),
-        (50_001, 2.0),
-        (499_999, 2.0),
-        (500_001, 3.0),
+        (2_001, 2.0),
+        (9_999, 2.0),
+        (10_001, 3.0),
+        (1_000_001, 3.0),
     ],
 )
 def test_rows_of_a_model_with_probabilities_may_be_longer_for_more_records(records, length):

@@ -6,9 +6,10 @@
 prints the excess of the test error over that of the plain fit with a tiny penalty, for `dplr` and
 for `dpsvm` with the softplus loss, under pure and under approximate privacy: of the default call,
 of ``do_scale="private"``, of the same with a narrower and with a wider intercept, of the same
-with other bounds on a row, in lengths of a typical one, of ``do_scale=False`` ("declared"), and of
-that with the narrower intercept. All fits are those of the front door. In every run all of them
-see the same split and the same seed.
+with other bounds on a row, in lengths of a typical one, of ``do_scale=False`` ("declared"), of
+that with the narrower intercept, and of the default call with the penalty of the least expected
+excess where a scale is released ("least"). For `dplr` the excess of the log loss is printed, too.
+All fits are those of the front door. In every run all of them see the same split and the same seed.
 
 The quick run takes about ten minutes. Results are kept in the folder of ``--cache``, one file for
 each table, and what is there is not fitted again. ``--beside`` names such a folder of another
@@ -23,7 +24,9 @@ left out: the advertisements have more columns than records.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import math
 import os
 import sys
 import time
@@ -38,7 +41,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privatelr import PrivacyWarning, dplr, dpsvm, model
+from privatelr import GuaranteeError, PrivacyWarning, dplr, dpsvm, model
+from privatelr.mechanisms.calibration import expected_excess, proven
 
 from .scale_tables import TABLES, read_table
 from .tables import HOME, data_home
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from privatelr.mechanisms.calibration import Calibration
     from privatelr.results import Fit
     from privatelr.types import FloatArray
 
@@ -56,10 +61,13 @@ if TYPE_CHECKING:
 Method = Literal["dplr", "dpsvm"]
 METHODS: tuple[Method, ...] = ("dplr", "dpsvm")
 DELTAS = (0.0, 1e-6)
+Measure = Literal["error", "log loss"]
+MEASURES: dict[Method, tuple[Measure, ...]] = {"dplr": ("error", "log loss"), "dpsvm": ("error",)}
 DEFAULT, DECLARED, PRIVATE = "default", "declared", "private"
 NARROW, WIDE, DECLARED_NARROW = "narrow", "wide", "declared narrow"
+LEAST = "least"
 LENGTHS = ("1", "1.5", "2", "3")
-VARIANTS = (DEFAULT, DECLARED, PRIVATE, NARROW, WIDE, *LENGTHS, DECLARED_NARROW)
+VARIANTS = (DEFAULT, DECLARED, PRIVATE, NARROW, WIDE, *LENGTHS, DECLARED_NARROW, LEAST)
 EPSILONS, ALL_EPSILONS = (0.1, 0.5, 1.0), (0.05, 0.1, 0.5, 1.0, 2.0)
 LENGTH_EPSILONS = (0.1, 1.0)
 """Where the quick run tries lengths."""
@@ -118,7 +126,7 @@ _CALIBRATE = lru_cache(maxsize=None)(model.calibrate_all)
 
 def possible(setting: Setting, table: Table) -> bool:
     """Whether there is something to release: under a pure promise, the scale of numbers alone."""
-    plain = ("", DEFAULT, DECLARED, DECLARED_NARROW)
+    plain = ("", DEFAULT, DECLARED, DECLARED_NARROW, LEAST)
     return setting.variant in plain or setting.delta > 0 or bool(table.bounds)
 
 
@@ -131,7 +139,7 @@ def fit(setting: Setting, table: Table, frame: pd.DataFrame, seed: int) -> Fit:
     known |= {"eps": setting.epsilon, "delta": setting.delta, "seed": seed}
     if setting.variant in (DECLARED, DECLARED_NARROW):
         known["do_scale"] = False
-    elif setting.variant != DEFAULT:
+    elif setting.variant not in (DEFAULT, LEAST):
         known["do_scale"] = "private"
     if setting.variant in (NARROW, DECLARED_NARROW):
         known["intercept_scale"] = NARROW_INTERCEPT
@@ -139,7 +147,28 @@ def fit(setting: Setting, table: Table, frame: pd.DataFrame, seed: int) -> Fit:
         known["intercept_scale"] = WIDE_INTERCEPT[setting.delta == 0]
     if setting.variant in LENGTHS:
         known["row_norm"] = float(setting.variant)
-    return call(table.formula, frame, **known)
+    made = call(table.formula, frame, **known)
+    if setting.variant == LEAST and made.release.scale is not None:
+        least = least_excess(made.release.calibration)
+        return call(table.formula, frame, lambda_=least, on_small_lambda="keep", **known)
+    return made
+
+
+@functools.cache
+def least_excess(calibration: Calibration) -> float:
+    """Search the penalty with the least expected excess, for noise of the same law."""
+    problem, law = calibration.problem, type(calibration.noise)
+
+    def excess(logarithm: float) -> float:
+        at = problem.with_lambda(math.exp(logarithm))
+        analysis = proven(None, problem.loss)
+        try:
+            return expected_excess(at, calibration.target, analysis, "objective", (law,))
+        except GuaranteeError:  # no noise suffices
+            return math.inf
+
+    usual = math.log(problem.lambda_)
+    return math.exp(min(np.arange(usual - 2.5, usual + 0.5, 0.05), key=excess))
 
 
 def split(frame: pd.DataFrame, name: str, run: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -156,6 +185,9 @@ def measure(setting: Setting, table: Table, parts: tuple[Any, Any], run: int) ->
     made = fit(setting, table, train, seed=run)
     wrong = np.asarray(made.predict(test, type="classes")) != test[table.response].to_numpy()
     found = {"error": float(np.mean(wrong)), "lambda": made.release.calibration.lambda_}
+    if setting.method == "dplr":
+        margins = np.abs(np.asarray(made.predict(test, type="link")))
+        found["log loss"] = float(np.mean(np.logaddexp(0.0, np.where(wrong, margins, -margins))))
     if made.release.scale is not None:
         found["mean_sd"] = made.release.scale.calibration.mean_sd
     return found
@@ -193,9 +225,9 @@ class Cache:
         keys = {run: f"{setting.name} / {run}" for run in self.runs()}
         return {run: self.found[key][what] for run, key in keys.items() if key in self.found}
 
-    def excess(self, setting: Setting) -> FloatArray:
-        """Return the excess error of each run."""
-        mine, plain = self.numbers(setting), self.numbers(setting.plain)
+    def excess(self, setting: Setting, what: Measure = "error") -> FloatArray:
+        """Return the excess of the error, or of the log loss, of each run."""
+        mine, plain = self.numbers(setting, what), self.numbers(setting.plain, what)
         return np.array([mine[run] - plain[run] for run in mine if run in plain])
 
 
@@ -244,16 +276,16 @@ def mean_and_error(numbers: FloatArray) -> tuple[float, float]:
 
 
 def excess_table(
-    caches: dict[str, Cache], method: Method, delta: float, epsilon: float
+    caches: dict[str, Cache], method: Method, delta: float, epsilon: float, what: Measure = "error"
 ) -> list[str]:
     """Rows of tables, columns of variants; means of each half below."""
     shown = [Setting(method, delta, epsilon, variant) for variant in VARIANTS]
     told = f"{method}, delta {delta:g}, eps {epsilon:g}"
-    lines = [f"{told}: excess test error over the plain fit (s.e.)"]
+    lines = [f"{told}: excess test {what} over the plain fit (s.e.)"]
     lines.append(f"{'':<15}" + "".join(f"{setting.variant:>17}" for setting in shown))
     for half in ("choice", "report"):
         names = [name for name in caches if TABLES[name].half == half]
-        rows = [[caches[name].excess(setting) for setting in shown] for name in names]
+        rows = [[caches[name].excess(setting, what) for setting in shown] for name in names]
         for name, row in zip(names, rows, strict=True):
             lines.append(f"{name:<15}" + "".join(f"{_entry(found):>17}" for found in row))
         if names:
@@ -354,7 +386,8 @@ def main() -> None:
     caches = run_all(chosen.tables, wanted, runs, chosen.cache, home)
     epsilons = ALL_EPSILONS if chosen.full else EPSILONS
     for method, delta, epsilon in product(METHODS, DELTAS, epsilons):
-        print("\n".join(excess_table(caches, method, delta, epsilon)), end="\n\n")
+        for what in MEASURES[method]:
+            print("\n".join(excess_table(caches, method, delta, epsilon, what)), end="\n\n")
     print("\n".join(losers(caches, chosen.full)))
     if chosen.beside is not None:
         before = {name: Cache(chosen.beside, name) for name in caches}

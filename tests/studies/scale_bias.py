@@ -1,12 +1,14 @@
 """What bounding rows does to the coefficients of `dplr` under private scale.
 
     PRIVATELR_DATA_HOME=folder python -m tests.studies.scale_bias [--records 200000]
+        [--tables cod_rna spambase] [--epsilons 0.1 1] [--lengths 1.5 2 3 4]
 
 First, tables of the folder, two for the choice of the lengths and two that it was not made on, at
-delta 1e-6. The bias of a length is the difference of two fits with the same penalty and no noise
-to speak of: one where rows that are longer count less, and one where all count as they are. Beside
-it stands the standard deviation of each coefficient over private fits of bootstrap samples. Shown
-are quantiles over the coefficients of the ratio of the two.
+delta 1e-6; ``--records 0`` stops after them. The bias of a length is the difference of two fits
+with the same penalty and no noise to speak of: one where rows that are longer count less, and one
+where all count as they are. Beside it stands the standard deviation of each coefficient over
+private fits of bootstrap samples. Shown are quantiles over the coefficients of the ratio of the
+two.
 
 Second, without a folder: data are made up, three columns with a standard deviation of .2 of half
 their bounds, normal or by Student's law with four degrees of freedom, independent or with a
@@ -93,15 +95,18 @@ def main() -> None:
     """Print a table for each kind of promise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--tables", nargs="+", choices=tuple(TABLES), default=CHOICE + REPORT)
+    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--lengths", nargs="+", type=float, default=LENGTHS[1:])
     chosen = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
     if data_home() is not None:
         head = f"{'table':<12}{'eps':>5}{'n eps/d':>10}{'length':>7}"
         print(f"{head}{'median':>10}{'90 %':>8}{'max':>8}")
-        for name, epsilon, length in product(CHOICE + REPORT, EPSILONS, LENGTHS[1:3]):
+        for name, epsilon, length in product(chosen.tables, chosen.epsilons, chosen.lengths):
             print(bias_of_table(name, epsilon, length), flush=True)
         print("* the length that a fit takes by the rule\n")
-    for delta in DELTAS:
+    for delta in DELTAS if chosen.records else ():
         print(f"delta {delta:g}: largest bias over the forecast standard error, by n at eps 1")
         print(f"{'':<12}{'length':>7}{'bias of a':>11}" + "".join(f"{n:>10}" for n in SIZES))
         plans = {n: plan("y ~ a + b + c", n, delta=delta, bounds=BOUNDS) for n in SIZES}

@@ -10,7 +10,8 @@ from studies.scale import DECLARED, NARROW, PRIVATE, Cache, Setting
 from studies.scale_tables import TABLES, Table, read_table
 from studies.tables import HOME, data_home
 
-from privatelr import PrivacyWarning, dplr
+from privatelr import PrivacyWarning, dplr, plan
+from privatelr.mechanisms.calibration import expected_excess
 
 needs_data = pytest.mark.skipif(data_home() is None, reason=f"{HOME} names no folder of tables")
 BOUNDS, LEVELS = {"a": (0.0, 10.0), "b": (-5.0, 5.0)}, {"c": ["u", "v"]}
@@ -39,7 +40,7 @@ def test_halves_are_of_equal_size_and_do_not_share_a_table():
 def test_the_quick_run_is_a_part_of_the_full_one():
     quick, full = study.settings(False), study.settings(True)
     assert set(quick) < set(full)
-    assert len(set(full)) == len(full) == 2 + 10 * 2 * 2 * 5
+    assert len(set(full)) == len(full) == 2 + 11 * 2 * 2 * 5
     assert [setting for setting in quick if not setting.variant] == quick[:2]
 
 
@@ -60,6 +61,19 @@ def test_the_study_fits_what_the_front_door_fits(table):
         )
     np.testing.assert_array_equal(found.release.coef, again.release.coef)
     assert found.release.scale.calibration.mean_sd > 0
+
+
+def test_the_least_excess_is_below_that_of_the_default():
+    public = {"bounds": {"a": (0, 1), "b": (0, 1)}, "spend": None}
+    calibration = plan("y ~ a + b", 10**5, 1.0, **public).calibration.coefficients
+
+    def excess(lambda_):
+        problem = calibration.problem.with_lambda(lambda_)
+        return expected_excess(problem, calibration.target, "joint", "objective")
+
+    least = study.least_excess(calibration)
+    assert excess(least) < 0.9 * excess(calibration.lambda_)
+    assert excess(least) < min(excess(0.9 * least), excess(1.1 * least))
 
 
 def test_results_are_kept_and_not_made_again(table, tmp_path, monkeypatch):

@@ -60,9 +60,9 @@ _RHO_OF_SQUARED_DISTANCE = 800.0
 """Rho over the square of that distance, where noise on a mean of a tenth of rho is as large."""
 Lengths = tuple[tuple[float, float], ...]
 """Bounds on the length of a row, each with the ``n epsilon / d`` up to which it holds."""
-_LENGTHS: Lengths = ((2_000.0, 1.25), (50_000.0, 1.5), (5e5, 2.0), (math.inf, 3.0))
-"""Of rows that count less where they are longer, so that a short bound costs records, and a long
-one noise (``python -m tests.studies.scale``)."""
+_LENGTHS: Lengths = ((2_000.0, 1.25), (10_000.0, 2.0), (math.inf, 3.0))
+"""Of rows that count less where they are longer, so that a short bound moves coefficients (``python
+-m tests.studies.scale_bias``), and a long one costs noise (``python -m tests.studies.scale``)."""
 _LENGTHS_OF_INTERVALS: Lengths = ((5_000.0, 1.0), (math.inf, 1.5))
 """The same where intervals are bought: their matrices have noise, too (``python -m
 tests.studies.coverage``)."""
