@@ -50,4 +50,5 @@ from privatelr.mechanisms.scale_release import (
     release_scale,
     scale_map,
     scale_moments,
+    spread_to_noise,
 )
