@@ -20,6 +20,7 @@ from privatelr.inference.question import (
     Question,
     answerable,
     matrices_for,
+    matrices_without_step,
 )
 from privatelr.mechanisms import Release
 from privatelr.types import FloatArray
@@ -109,7 +110,8 @@ def infer(
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
     rows, values = combinations(contrasts, null)
-    point = at_point(evidence, mean_of(matrices_for(release, asked)), rows, asked.target)
+    mean = mean_of(matrices_without_step(release, asked))
+    point = at_point(evidence, mean, rows, asked.target)
     off = rows @ evidence.w - values
     find = _worst if asked.mode == "conservative" else _averaged
     reach = find(release, rows, asked, off, point.taken)

@@ -19,6 +19,7 @@ from privatelr.inference.noisy_moments import (
     plausible,
     plug_in,
     quality,
+    step_error,
 )
 from privatelr.mechanisms import Release
 
@@ -160,7 +161,21 @@ def answerable(release: Release, asked: Question) -> Question:
 
 
 def matrices_for(release: Release, asked: Question) -> Matrices:
-    """Return the curvatures and scores to average over."""
+    """Return the curvatures and scores to average over, with what one step may be off.
+
+    The step without the penalty is ``lambda H0^-1 w``, by the curvature at w. It is off by a second
+    order, which is as if the gradient ``lambda w`` were known up to a share of itself.
+    """
+    found = matrices_without_step(release, asked)
+    if asked.target != "unpenalised":
+        return found
+    evidence = evidence_of(release)
+    off = step_error(quality(release)) * evidence.floor * evidence.w
+    return replace(found, scores=found.scores + evidence.problem.n * np.outer(off, off))
+
+
+def matrices_without_step(release: Release, asked: Question) -> Matrices:
+    """Return the curvatures and scores to average over, as the release and its noise leave them."""
     evidence = evidence_of(release)
     if asked.method == "wkl":
         return plug_in(evidence, scores_floor=evidence.floor)

@@ -50,5 +50,6 @@ from privatelr.mechanisms.scale_release import (
     release_scale,
     scale_map,
     scale_moments,
+    spread_to_noise,
     warn_of_noise,
 )

@@ -114,6 +114,19 @@ def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tup
     return mean, np.clip(second - middle**2, 0.0, largest**2)
 
 
+def spread_to_noise(release: ScaleRelease) -> FloatArray:
+    """Return the released variance of each covariate ``(p,)``, in deviations of its noise.
+
+    It is 0 where nothing was released.
+    """
+    calibration = release.calibration
+    means, squares = calibration.means, calibration.squares
+    sd, found = np.sqrt(calibration.noise.variances), np.zeros(calibration.facts.p)
+    found[means] = 1 / sd[: len(means)]
+    found[squares] = calibration.weight / sd[len(means) :]
+    return found * scale_moments(release)[1]
+
+
 def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     """Return centre m and factor A of each covariate ``(p,)``: ``z = A (x - m)``.
 

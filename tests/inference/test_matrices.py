@@ -60,6 +60,8 @@ def one_dimensional(curvature, sd, *, laplace):
         largest_trace=base.largest_trace,
         largest_scores=base.largest_scores,
         determinant=0.0,
+        resolved=np.ones(1),
+        first=0,
     )
 
 

@@ -134,6 +134,15 @@ def thin(d: int) -> Recipe:
     return Recipe((*columns, normal("null", 5, 0.02, 0.0, 0.0, bounds=(0, 10))), 0.4, "null")
 
 
+def rarest_level(d: int) -> Recipe:
+    """A factor with three records of a thousand at one of its levels, beside normal columns."""
+    shares = {"a": 0.7, "b": 0.2, "c": 0.097, "d": 0.003}
+    strengths = effects(d - 5)
+    numbers = [normal(f"x{j + 1}", 45, 12, effect, 0.3) for j, effect in enumerate(strengths)]
+    columns = (factor("f", (0.6, -0.5, 0.8), 0.2, **shares), *numbers)
+    return Recipe((*columns, normal("null", 5, 1, 0.0, 0.3)), 0.4, "null")
+
+
 def birthwt() -> Recipe:
     """Low birth weight: made up in the likeness of the table of 189 births."""
     columns = (
@@ -182,6 +191,7 @@ GENERATORS: dict[str, Callable[[int], Recipe]] = {
     "imbalanced": partial(normals, positive=0.03),
     "uniform": uniforms,
     "thin": thin,
+    "rarest": rarest_level,
 }
 """By the number of coefficients, the intercept included."""
 LIKENESSES: dict[str, tuple[int, Callable[[], Recipe]]] = {
@@ -216,7 +226,7 @@ def table_population(name: str) -> Population:
     levels = {
         column: found
         for column, found in table.levels.items()
-        if rarest_level(frame[column], frame[table.response]) >= enough
+        if fewest_of_a_level(frame[column], frame[table.response]) >= enough
     }
     bounds = {name: table.bounds[name] for name in independent(frame[[*table.bounds]])}
     frame = frame[[*bounds, *levels, table.response]]
@@ -228,7 +238,7 @@ def table_population(name: str) -> Population:
     )
 
 
-def rarest_level(values: pd.Series[Any], positive: pd.Series[Any]) -> int:
+def fewest_of_a_level(values: pd.Series[Any], positive: pd.Series[Any]) -> int:
     """The smallest number of records of a class with a declared level."""
     return int(pd.crosstab(values, positive, dropna=False).to_numpy().min())
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privatelr.inference import Guesses, Inference, quality
+from privatelr.inference import Guesses, Inference, evidence_of, quality
 from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord
 
+_HIDDEN, _NAMED = 0.4, 3
+"""A page names columns of whose spread less is shown, and at most so many."""
 _NOTHING = 5e-4
 """A page says that the penalty hardly shrinks coefficients below this relative bias."""
 
@@ -128,10 +130,24 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
     is_wide = found.unknown_sd > np.hypot(found.sampling_sd, found.privacy_sd)
     if not (known.is_fragile or is_wide.any()):
         return averaged
+    hidden = _hidden(fit)
     return (
-        f"{averaged} Intervals are wide because that noise is {ratio}. Their ends and p-values "
-        f"follow the long tails of the errors, and not z or Std. Error. {helps}"
+        f"{averaged} Intervals are wide because that noise is {ratio}. {hidden}Their ends and "
+        f"p-values follow the long tails of the errors, and not z or Std. Error. {helps}"
     )
+
+
+def _hidden(fit: FitRecord) -> str:
+    """Name the terms whose columns may hardly vary, as far as the release shows."""
+    shown = evidence_of(fit.release).resolved
+    names = [
+        name for name, share in zip(fit.spec.columns.names, shown, strict=True) if share < _HIDDEN
+    ]
+    if not names:
+        return ""
+    several = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+    told = ", ".join(names[:_NAMED]) + several
+    return f"The release does not show how much {told} varies, which may be hardly at all. "
 
 
 def _price(fit: FitRecord) -> str:

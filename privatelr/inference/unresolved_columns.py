@@ -1,0 +1,111 @@
+"""Draws of the curvature again, where a column may hardly vary.
+
+A power of the determinant of H as its prior says that no column is nearly constant, and none nearly
+always at one level. Of most columns the released scale or the released curvature shows as much. For
+a column of which neither does, that prior would leave out what is true of it if it is thin, and its
+interval would be too short.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr.inference.error_distribution import Matrices
+from privatelr.privacy.noise import SphericalLaplace
+from privatelr.types import FloatArray
+
+if TYPE_CHECKING:
+    from privatelr.inference.noisy_moments import NoisyMoments
+
+RESOLVED = 8.0
+"""Number of deviations of its noise from which on the spread of a column counts as known
+(``python -m tests.studies.coverage --cells thin,rarest``)."""
+_CELLS, _LEAST, _BEYOND = 48, 1e-4, 8.0
+"""Number of curvatures of a grid, which are equally far apart in logarithms, and its ends, the
+upper one above the released curvature; both are in deviations of the noise."""
+
+
+def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Generator) -> Matrices:
+    """Draw the own curvature of each unresolved column again, given all else.
+
+    The own curvature h of a column is what the intercept leaves of its entry of H. If the values of
+    the column move away from their mean by a factor, h changes, and what is left of the
+    correlations with others does not. With h in place of that entry, the volume of the cone and
+    the determinant to the power p have the density ``h^(p + (m - 1) / 2)``, m the number of
+    covariates. In its place stands ``h^(r (p + (m - 1) / 2))`` with r from
+    ``NoisyMoments.resolved``, which is flat for a column of which nothing is known. To draw h from
+    its law given the rest is a step of a Gibbs sampler for that prior; the rest hardly depends on
+    the h of a thin column, so one step is enough.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: a function of the release. *Neighbours*, *Assumed public*: those of the
+    release. *Not covered*: nothing.
+    """
+    sd, d = evidence.curvature_sd, len(evidence.w)
+    penalty = evidence.floor * np.eye(d)
+    noisy, drawn = (evidence.curvature - penalty) / sd, (matrices.curvature - penalty) / sd
+    power = evidence.determinant + (d - evidence.first - 1) / 2
+    off = evidence.balance / sd * (matrices.scores - evidence.scores)
+    of_scores = np.einsum("kij,kij->k", off, off)
+    for column in map(int, np.flatnonzero(evidence.resolved < 1)):
+        kept = explained(drawn, column, evidence.first)
+        own = drawn[:, column] - kept
+        away = kept - noisy[column]
+        off = drawn - noisy
+        elsewhere = of_scores + np.einsum("kij,kij->k", off, off)
+        elsewhere -= _square(away, own, column, np.ones((1, 1)))[:, 0]
+        top = max(noisy[column, column], 0.0) + _BEYOND
+        logs = np.linspace(np.log(_LEAST), np.log(top), _CELLS)
+        square = elsewhere[:, None] + _square(away, own, column, np.exp(logs) / own[:, [column]])
+        if isinstance(evidence.noise, SphericalLaplace):
+            energy = evidence.noise.rate * sd * np.sqrt(np.maximum(square, 0.0))
+        else:
+            energy = square / 2
+        density = (1 + evidence.resolved[column] * power) * logs - energy
+        others = np.trace(drawn, axis1=1, axis2=2) - own[:, column]
+        density[others[:, None] + np.exp(logs) > evidence.largest_trace / sd] = -np.inf
+        ratio = _draw_from(logs, density, rng) / own[:, column]
+        row = kept + np.sqrt(ratio)[:, None] * own
+        row[:, column] = kept[:, column] + ratio * own[:, column]
+        drawn[:, column, :] = drawn[:, :, column] = row
+    return Matrices(drawn * sd + penalty, matrices.scores)
+
+
+def explained(curvature: FloatArray, column: int, first: int) -> FloatArray:
+    """What the intercept contributes to a row ``(k, d)`` of curvatures ``(k, d, d)``.
+
+    It is 0 if ``first``, the place of the first covariate, is 0: then there is no intercept.
+    """
+    row = curvature[:, column]
+    if not first:
+        return np.zeros_like(row)
+    return np.asarray(curvature[:, 0] * (row[:, :1] / curvature[:, 0, :1]))
+
+
+def _square(away: FloatArray, own: FloatArray, column: int, ratio: FloatArray) -> FloatArray:
+    """Squared distances ``(k, c)`` of a row and column to the noisy ones, by ratios of h.
+
+    `away` ``(k, d)`` is the distance without the column's own part, and `own` ``(k, d)`` is that
+    part, which grows with the root of the ratio, and in the diagonal with the ratio.
+    """
+    others = np.arange(away.shape[1]) != column
+    fixed, moving = away[:, others], own[:, others]
+    square, product, fixed_square = (
+        np.einsum("ki,ki->k", one, other)[:, None]
+        for one, other in ((moving, moving), (fixed, moving), (fixed, fixed))
+    )
+    diagonal = away[:, [column]] + ratio * own[:, [column]]
+    return np.asarray(
+        2 * (fixed_square + 2 * np.sqrt(ratio) * product + ratio * square) + diagonal**2
+    )
+
+
+def _draw_from(logs: FloatArray, density: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw a number for each row of log densities ``(k, c)`` by the logarithm of the number."""
+    cumulated = np.cumsum(np.exp(density - density.max(axis=1, keepdims=True)), axis=1)
+    found = (cumulated < cumulated[:, -1:] * rng.uniform(size=(len(density), 1))).sum(axis=1)
+    within = (logs[1] - logs[0]) * rng.uniform(-0.5, 0.5, len(density))
+    return np.asarray(np.exp(logs[found] + within))

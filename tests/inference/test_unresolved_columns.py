@@ -1,0 +1,175 @@
+"""The interval of a column that may be nearly constant allows for that."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases_for_inference import noisy_evidence
+
+from privatelr import dplr
+from privatelr.inference import Matrices, evidence_of, posterior, unresolved_columns
+from privatelr.inference.unresolved_columns import explained, spread_again
+
+RUNS = 8
+EACH_NOISE = pytest.mark.parametrize("laplace", [False, True], ids=["normal", "Laplace"])
+
+
+def draws(evidence, *, runs=RUNS):
+    """Independent sets of draws from the posterior under a power of the determinant alone."""
+    return [posterior.posterior(evidence, np.random.default_rng(seed)) for seed in range(runs)]
+
+
+def views(matrices, evidence):
+    """Logarithms of each column's own curvature, of entries beside it, and sizes ``(k, v)``."""
+    bare = matrices.curvature - evidence.floor * np.eye(len(evidence.w))
+    first = evidence.first
+    columns = range(first, bare.shape[1])
+    own = [(bare[:, c] - explained(bare, c, first))[:, c] for c in columns]
+    inverse = np.linalg.inv(bare)
+    corners = [np.log(inverse[:, 0, 0]), np.log(inverse[:, -1, -1])]
+    traces = np.trace(bare, axis1=1, axis2=2), np.trace(matrices.scores, axis1=1, axis2=2)
+    return np.stack([*map(np.log, own), *corners, bare[:, 0, -1], *traces], axis=1)
+
+
+def agree(found, expected, weight=None):
+    """Shares below quantiles of two lists of sets of draws, by the spread among sets."""
+    weight = weight or [np.ones(len(v)) for v in expected]
+    every = np.concatenate(expected)
+    for limit in np.quantile(every, [0.1, 0.3, 0.5, 0.7, 0.9], axis=0):
+        ours = np.array([(v <= limit).mean(axis=0) for v in found])
+        theirs = np.array(
+            [
+                np.average(v <= limit, axis=0, weights=w)
+                for v, w in zip(expected, weight, strict=True)
+            ]
+        )
+        error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / len(ours))
+        # with 14 degrees of freedom, one in ten thousand of some hundreds is beyond six
+        assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) <= 6 * error + 1e-3).all()
+
+
+def evidence_with(resolved, first, *, laplace, d=3, ratio=2.0):
+    base = noisy_evidence(d, ratio, laplace=laplace)
+    return replace(base, determinant=1.0, resolved=np.asarray(resolved), first=first)
+
+
+def again(evidence, before):
+    return [spread_again(evidence, m, np.random.default_rng(100 + i)) for i, m in enumerate(before)]
+
+
+def check_resolved_columns_keep_their_law(first, *, laplace):
+    resolved = np.r_[np.ones(first), np.full(3 - first, np.nextafter(1.0, 0.0))]
+    evidence = evidence_with(resolved, first, laplace=laplace)
+    before = draws(evidence)
+    after = again(evidence, before)
+    assert all((a.curvature != b.curvature).any() for a, b in zip(after, before, strict=True))
+    agree([views(m, evidence) for m in after], [views(m, evidence) for m in before])
+
+
+@EACH_NOISE
+@pytest.mark.parametrize("first", [0, 1])
+def test_columns_that_are_just_resolved_keep_their_law(first, laplace):
+    check_resolved_columns_keep_their_law(first, laplace=laplace)
+
+
+def check_power(share, *, laplace):
+    """With an intercept and one covariate, own curvatures are weighted by one known power."""
+    evidence = evidence_with([1.0, share], 1, laplace=laplace, d=2)
+    before = draws(evidence, runs=2 * RUNS)
+    expected = [views(m, evidence) for m in before]
+    weight = [np.exp((share - 1) * v[:, 0]) for v in expected]
+    agree([views(m, evidence) for m in again(evidence, before)], expected, weight)
+
+
+@EACH_NOISE
+@pytest.mark.parametrize("share", [0.5, 0.75])
+def test_prior_is_the_power_that_is_said(share, laplace):
+    check_power(share, laplace=laplace)
+
+
+def without_intercept(curvature, column, first):
+    return np.zeros_like(curvature[:, column])
+
+
+def of_wrong_sign(away, own, column, ratio, right=unresolved_columns._square):
+    return right(-away, own, column, ratio)
+
+
+def counted_once(away, own, column, ratio, right=unresolved_columns._square):
+    return right(away, own, column, ratio) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [("explained", without_intercept), ("_square", of_wrong_sign), ("_square", counted_once)],
+)
+def test_planted_bug_is_caught(name, bug, monkeypatch):
+    monkeypatch.setattr(unresolved_columns, name, bug)
+    with pytest.raises(AssertionError):
+        check_resolved_columns_keep_their_law(1, laplace=False)
+
+
+def test_planted_power_is_caught(monkeypatch):
+    wrong = unresolved_columns._draw_from
+    monkeypatch.setattr(
+        unresolved_columns,
+        "_draw_from",
+        lambda logs, density, rng: wrong(logs, density - 0.5 * logs, rng),
+    )
+    with pytest.raises(AssertionError):
+        check_power(0.75, laplace=True)
+
+
+@EACH_NOISE
+def test_draws_stay_in_the_cone(laplace):
+    for seed in range(3):
+        evidence = evidence_with([1.0, 0.0, 0.2, 0.0], 1, laplace=laplace, d=4, ratio=8.0)
+        drawn = posterior.posterior(evidence, np.random.default_rng(seed))
+        found = spread_again(evidence, drawn, np.random.default_rng(seed))
+        bare = found.curvature - evidence.floor * np.eye(4)
+        assert np.linalg.eigvalsh(bare).min() > -1e-12 * evidence.largest_trace
+        assert np.trace(bare, axis1=1, axis2=2).max() <= evidence.largest_trace * 1.3
+        np.testing.assert_array_equal(found.scores, drawn.scores)
+        np.testing.assert_allclose(bare, np.swapaxes(bare, 1, 2), rtol=0, atol=1e-12)
+
+
+def thin_study(sd, n=10_000):
+    rng = np.random.default_rng(5)
+    x, z = rng.normal(45, 12, (n, 4)), rng.normal(5, sd, n)
+    y = rng.random(n) < 1 / (1 + np.exp(-(x[:, 0] - 45) / 12))
+    frame = pd.DataFrame(x, columns=["x1", "x2", "x3", "x4"]).assign(y=y, z=z)
+    bounds = {**dict.fromkeys(["x1", "x2", "x3", "x4"], (0, 100)), "z": (0, 10)}
+    return dplr("y ~ x1 + x2 + x3 + x4 + z", frame, 1.0, bounds=bounds, spend="inference", seed=1)
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
+def test_a_thin_column_is_unresolved_and_said_to_be():
+    thin, wide = thin_study(0.02), thin_study(2.0)
+    assert evidence_of(thin.release).resolved[-1] < 0.4
+    assert (evidence_of(wide.release).resolved == 1).all()
+    assert "how much z varies" in " ".join(str(thin).split())
+    assert "varies" not in str(wide)
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
+def test_intervals_of_a_thin_column_are_several_times_as_wide(monkeypatch):
+    def width(fit):
+        table = fit.conf_int()
+        return (table.iloc[:, 1] - table.iloc[:, 0]).to_numpy()
+
+    ours = width(thin_study(0.02))
+    monkeypatch.setattr(
+        "privatelr.inference.noisy_moments.spread_again", lambda evidence, found, rng: found
+    )
+    before = width(thin_study(0.02))
+    assert ours[-1] > 2 * before[-1]
+    assert (ours[1:5] < 2 * before[1:5]).all()
+
+
+def test_no_scale_means_nothing_is_drawn_again():
+    evidence = noisy_evidence(3, 2.0, laplace=True)
+    drawn = posterior.posterior(evidence, np.random.default_rng(0))
+    found = spread_again(evidence, drawn, np.random.default_rng(0))
+    assert isinstance(found, Matrices)
+    np.testing.assert_allclose(found.curvature, drawn.curvature, rtol=1e-12)
