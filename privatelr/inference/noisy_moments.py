@@ -41,10 +41,11 @@ FRAGILE = 0.3
 MISLEADING = 5.0
 """Ratio of noise to signal beyond which an average over the posterior may miss (inference.md 11.2;
 ``python -m tests.studies.coverage``)."""
-LARGEST_BIAS = 5.0
+LARGEST_BIAS, LARGEST_KNOWN_BIAS = 5.0, 0.3
 """Largest relative bias of the penalty that one step takes off, where it is not lost in the noise
 of the curvature; a multiple of it is, that of the noise to the curvature. Beyond it, an interval
-would be several times as long as the coefficients for the error of the step alone."""
+would be several times as long as the coefficients for the error of the step alone. The second one
+is for matrices without noise, whose errors do not count that of the step (inference.md 3.4)."""
 STEP_ERROR = 2.0
 """Standard deviation of the error of that step, as a share of the step for each unit of relative
 bias. Where effects are small, the step is exact. Where they are large, curvature falls with the
@@ -159,7 +160,8 @@ class Quality:
     @property
     def corrects_bias(self) -> bool:
         """Whether one step takes the bias of the penalty off, up to what its error covers."""
-        return self.relative_bias <= LARGEST_BIAS * max(1.0, self.noise_to_signal)
+        most = LARGEST_BIAS if self.noise_to_signal > 0 else LARGEST_KNOWN_BIAS
+        return self.relative_bias <= most * max(1.0, self.noise_to_signal)
 
     @property
     def is_shrunk(self) -> bool:

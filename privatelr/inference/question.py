@@ -164,10 +164,11 @@ def matrices_for(release: Release, asked: Question) -> Matrices:
     """Return the curvatures and scores to average over, with what one step may be off.
 
     The step without the penalty is ``lambda H0^-1 w``, by the curvature at w. It is off by a second
-    order, which is as if the gradient ``lambda w`` were known up to a share of itself.
+    order, which is as if the gradient ``lambda w`` were known up to a share of itself. The plug-in
+    mode counts neither that nor the noise.
     """
     found = matrices_without_step(release, asked)
-    if asked.target != "unpenalised":
+    if asked.target != "unpenalised" or asked.mode == "plug-in":
         return found
     evidence = evidence_of(release)
     off = step_error(quality(release)) * evidence.floor * evidence.w

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 RESOLVED = 8.0
 """Number of deviations of its noise from which on the spread of a column counts as known
 (``python -m tests.studies.coverage --cells thin,rarest``)."""
-_CELLS, _LEAST, _BEYOND = 48, 1e-4, 8.0
-"""Number of curvatures of a grid, which are equally far apart in logarithms, and its ends, the
-upper one above the released curvature; both are in deviations of the noise."""
+_CELLS, _LEAST, _BEYOND = 96, 1e-5, 8.0
+"""Number of curvatures of a grid, which are equally far apart in logarithms; the least of them as a
+share of the largest, and how far that is above the released one, in deviations of the noise."""
 
 
 def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Generator) -> Matrices:
@@ -49,7 +49,7 @@ def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Gene
     noisy, drawn = (evidence.curvature - penalty) / sd, (matrices.curvature - penalty) / sd
     power = evidence.determinant + (d - evidence.first - 1) / 2
     off = evidence.balance / sd * (matrices.scores - evidence.scores)
-    of_scores = np.einsum("kij,kij->k", off, off)
+    of_scores, most = np.einsum("kij,kij->k", off, off), evidence.largest_trace / sd
     for column in map(int, np.flatnonzero(evidence.resolved < 1)):
         kept = explained(drawn, column, evidence.first)
         own = drawn[:, column] - kept
@@ -57,8 +57,8 @@ def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Gene
         off = drawn - noisy
         elsewhere = of_scores + np.einsum("kij,kij->k", off, off)
         elsewhere -= _square(away, own, column, np.ones((1, 1)))[:, 0]
-        top = max(noisy[column, column], 0.0) + _BEYOND
-        logs = np.linspace(np.log(_LEAST), np.log(top), _CELLS)
+        top = min(max(noisy[column, column], 0.0) + _BEYOND, most)
+        logs = np.linspace(np.log(_LEAST * top), np.log(top), _CELLS)
         square = elsewhere[:, None] + _square(away, own, column, np.exp(logs) / own[:, [column]])
         if isinstance(evidence.noise, SphericalLaplace):
             energy = evidence.noise.rate * sd * np.sqrt(np.maximum(square, 0.0))
@@ -66,7 +66,8 @@ def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Gene
             energy = square / 2
         density = (1 + evidence.resolved[column] * power) * logs - energy
         others = np.trace(drawn, axis1=1, axis2=2) - own[:, column]
-        density[others[:, None] + np.exp(logs) > evidence.largest_trace / sd] = -np.inf
+        # the least curvature is left where the others fill the largest trace
+        density[:, 1:][others[:, None] + np.exp(logs[1:]) > most] = -np.inf
         ratio = _draw_from(logs, density, rng) / own[:, column]
         row = kept + np.sqrt(ratio)[:, None] * own
         row[:, column] = kept[:, column] + ratio * own[:, column]

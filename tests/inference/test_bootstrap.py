@@ -137,7 +137,7 @@ def test_a_large_penalty_is_refused():
 
 USUAL_TARGETS = {
     "noisy": (ZCDP(2.0), {}, "unpenalised"),
-    "shrunk too much": (ZCDP(2.0), {"lambda_": 0.5}, "penalised"),
+    "shrunk too much": (ZCDP(2.0), {"lambda_": 20.0}, "penalised"),
     "plain": (NonPrivate(), {}, "penalised"),
 }
 

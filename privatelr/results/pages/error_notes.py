@@ -139,15 +139,13 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
 
 def _hidden(fit: FitRecord) -> str:
     """Name the terms whose columns may hardly vary, as far as the release shows."""
-    shown = evidence_of(fit.release).resolved
-    names = [
-        name for name, share in zip(fit.spec.columns.names, shown, strict=True) if share < _HIDDEN
-    ]
-    if not names:
+    places = np.flatnonzero(evidence_of(fit.release).resolved < _HIDDEN)
+    if not len(places):
         return ""
+    names = [fit.spec.columns.names[place] for place in places]
     several = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
     told = ", ".join(names[:_NAMED]) + several
-    return f"The release does not show how much {told} varies, which may be hardly at all. "
+    return f"How much {told} varies, the release does not show; it may be hardly at all. "
 
 
 def _price(fit: FitRecord) -> str:
