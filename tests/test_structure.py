@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 195,
-    "code lines": 27_220,
+    "modules": 196,
+    "code lines": 27_560,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

@@ -29,7 +29,7 @@ from tests.studies.tables import data_home
 Bounds = dict[str, tuple[float, float]]
 Found = dict[str, list[tuple[float, float]]]
 MODELS = {"dpsvm": (dpsvm, "margins"), "dplr": (dplr, "probabilities")}
-PRICES = (0.1, 0.2, 0.5, 1.0, 2.0)
+PRICES = (0.2, 0.5, 1.0, 2.0)
 SHARE = 0.2
 FACTORS = (10, 100)
 
