@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 196,
-    "code lines": 27_560,
+    "modules": 197,
+    "code lines": 27_580,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -79,8 +79,7 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
         return len(self.ranges)
 
     def to_toml(self) -> str:
-        pairs = ((_quoted(name), *map(_plain, ends)) for name, ends in self.items())
-        return "\n".join(["[bounds]", *(f"{name} = [{lo}, {hi}]" for name, lo, hi in pairs), ""])
+        return schema_text(bounds=self)
 
     def page(self) -> list[Piece]:
         made = self.calibration
@@ -136,7 +135,7 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
         return 1
 
     def to_toml(self) -> str:
-        return f"[levels]\n{_quoted(self.column)} = [{', '.join(map(_plain, self.found))}]\n"
+        return schema_text(levels=self)
 
     def page(self) -> list[Piece]:
         half, sure = (self.calibration.count_of(odds) for odds in (0.0, math.inf))
@@ -152,6 +151,20 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
         note = "Nothing on this page but the levels was computed from the data."
         heading = Heading(f"Released levels of {self.column!r}")
         return [heading, "", FactList(facts), "", f"{note} {_ADDS_UP}"]
+
+
+def schema_text(
+    bounds: Mapping[str, Iterable[float]] | None = None,
+    levels: Mapping[str, Iterable[Hashable]] | None = None,
+    **others: float,
+) -> str:
+    """Return declarations as a schema file in TOML; `others` are ``row_norm`` and the like."""
+    lines = [f"{name} = {_plain(value)}" for name, value in others.items()]
+    for title, declared in (("bounds", bounds), ("levels", levels)):
+        lines += [f"[{title}]"] if declared else []
+        for name, values in (declared or {}).items():
+            lines.append(f"{_quoted(name)} = [{', '.join(map(_plain, values))}]")
+    return "\n".join([*lines, ""])
 
 
 def _plain(value: Any) -> str:
