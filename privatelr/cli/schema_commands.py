@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
 from privatelr.cli.model_commands import print_page
@@ -15,10 +15,16 @@ from privatelr.cli.options import TEXT, Parser, add_command, given, read_declara
 from privatelr.cli.outcomes import DONE, STATUSES, InputError, say
 from privatelr.cli.table_files import DeclaredColumn, by_levels, describe, open_table
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
 from privatelr.privacy import ZCDP, Guarantee, to_json
-from privatelr.results.declarations import ReleasedLevels, SuggestedBounds, schema_text
-from privatelr.suggestions import levels_from, suggest_bounds
+
+if TYPE_CHECKING:
+    from privatelr import suggestions
+    from privatelr.results import declarations
+else:
+    suggestions = lazy_import("privatelr.suggestions")
+    declarations = lazy_import("privatelr.results.declarations")
 
 _WHOLE = """\
 What is printed is a schema file, with the price as a comment: the options and the
@@ -74,7 +80,7 @@ def bounds(chosen: argparse.Namespace) -> int:
             frame, readings = table.read(wanted)
         say("privatelr", f"{describe(readings, table.numbers_note)}.")
         with _seed_said(chosen):
-            found = suggest_bounds(frame, declared["bounds"], price, seed=chosen.seed)
+            found = suggestions.suggest_bounds(frame, declared["bounds"], price, seed=chosen.seed)
         return _deliver(found, {**declared, "bounds": found}, chosen)
 
 
@@ -92,7 +98,7 @@ def levels(chosen: argparse.Namespace) -> int:
             frame, readings = table.read({name: DeclaredColumn("text")})
         say("privatelr", f"{describe(readings, '')}.")
         with _seed_said(chosen):
-            found = levels_from(frame, name, price, seed=chosen.seed)
+            found = suggestions.levels_from(frame, name, price, seed=chosen.seed)
         return _deliver(found, {**declared, "levels": {**declared["levels"], **found}}, chosen)
 
 
@@ -121,11 +127,13 @@ def _seed_said(chosen: argparse.Namespace) -> Iterator[None]:
 
 
 def _deliver(
-    found: SuggestedBounds | ReleasedLevels, declared: dict[str, Any], chosen: argparse.Namespace
+    found: declarations.SuggestedBounds | declarations.ReleasedLevels,
+    declared: dict[str, Any],
+    chosen: argparse.Namespace,
 ) -> int:
     """Write and print the schema; it is paid for, so it is printed even if it cannot be written."""
     lines = (f"# {_printable(line)}".rstrip() for line in str(found).splitlines())
-    schema, written = "\n".join([*lines, schema_text(**declared)]), None
+    schema, written = "\n".join([*lines, declarations.schema_text(**declared)]), None
     try:
         if chosen.out is not None:
             files.write(chosen.out, schema.encode(), chosen.force)
