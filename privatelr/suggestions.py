@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Variable, describe_variables, read_variable
@@ -28,7 +30,7 @@ from privatelr.mechanisms.range_selection import (
     slots_of,
 )
 from privatelr.mechanisms.selection_release import read_account, read_seed
-from privatelr.model_data import read_data
+from privatelr.model_data import FrameData, read_data
 from privatelr.privacy import ApproxDP, Guarantee, Promise, unless_seeded
 from privatelr.privacy.accounting import Account
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
@@ -99,7 +101,7 @@ def suggest_bounds(
     outer = dict(declare_schema(bounds).bounds)
     if not outer:
         raise SchemaError('bounds: takes an outer range for each column, as in {"age": (0, 150)}.')
-    source = read_data(_NOT_PARSED, data, None)
+    source = _read_table(data)
     variables = describe_variables(source.batch, outer, Schema(outer))
     account, randomness = read_account(ledger), _randomness(seed)
     n, ends = len(source), {name: candidate_ends(*pair) for name, pair in outer.items()}
@@ -181,7 +183,7 @@ def levels_from(
             "level that one record alone has cannot be told without it, so that under pure privacy "
             "no level could be."
         )
-    source = read_data(_NOT_PARSED, data, None)
+    source = _read_table(data)
     names = list(source.batch.names)
     if column not in names:
         raise SchemaError(
@@ -206,7 +208,7 @@ def levels_from(
 def _level_counts(column: str, batch: Batch) -> Counter[Any]:
     """Count the levels of some rows; how a level is spelled depends on its value alone."""
     values, valid = read_variable(Variable(column, "text"), batch[column])
-    has_truths = batch.column(column).dtype in (np.dtype(bool), "boolean")
+    has_truths = pd.api.types.is_bool_dtype(batch.column(column).dtype)
     return Counter(
         _spelled(value, has_truths)
         for value in np.asarray(values)[valid].tolist()
@@ -225,6 +227,16 @@ def _read_price(eps: Any, delta: Any) -> Promise:
     target = read_target(eps, delta, plain=None)
     assert isinstance(target, Promise)
     return target
+
+
+def _read_table(data: Any) -> FrameData:
+    """Read named columns of any kind, of at least one record."""
+    if sparse.issparse(data):
+        raise SchemaError(
+            f"data of type {type(data).__name__}: a sparse matrix has no names; data takes a data "
+            "frame, a mapping of columns or an array."
+        )
+    return read_data(_NOT_PARSED, data, None)
 
 
 def _randomness(seed: Any) -> Randomness:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import FixedRandomness, replaced
+from scipy import sparse
 
 import privatelr as lr
 import privatelr.suggestions
@@ -111,6 +112,8 @@ def test_rare_levels_stay_untold_and_order_is_that_of_the_levels():
         (pd.Categorical(["b", "a"] * 200, categories=["c", "b", "a"]), ("a", "b")),
         (pd.array([3, None, 2] * 100, dtype="Int64"), (2, 3)),
         (pd.array([True, None] * 200, dtype="boolean"), (True,)),
+        (pd.array([True, False] * 200, dtype="bool[pyarrow]"), (False, True)),
+        (pd.Categorical([True, False] * 200), (False, True)),
         ([object(), b"x", ("a",), None] * 100, ()),
     ],
 )
@@ -181,6 +184,8 @@ def test_a_seed_voids_the_promise_and_no_ledger_takes_it():
         (lambda f: suggest(f, eps=lr.NonPrivate()), lr.GuaranteeError, "eps takes a number"),
         (lambda f: suggest(f, eps=0.001), lr.GuaranteeError, "mostly noise"),
         (lambda f: suggest(f.iloc[:0]), lr.SchemaError, "empty"),
+        (lambda f: suggest(sparse.eye_array(9)), lr.SchemaError, "has no names"),
+        (lambda f: suggest(f.assign(age=f["age"].astype("category"))), lr.SchemaError, "drop"),
         (lambda f: suggest(f, ledger="x"), lr.ArgumentError, "ledger takes"),
         (lambda f: lr.suggest_bounds(f, limits=OUTER, eps=1), lr.ArgumentError, "mean bounds"),
         (lambda f: levels(f, delta=0), lr.GuaranteeError, "no level could be"),
