@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 197,
-    "code lines": 27_580,
+    "code lines": 27_530,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
