@@ -63,12 +63,14 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     )
     from privatelr.privacy.accounting import Ledger
     from privatelr.results import Diagnostics, Fit
+    from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
     from privatelr.results.pages.comparison import Comparison, compare
     from privatelr.results.pages.forest import plot_coefficients
     from privatelr.results.release_files import load
     from privatelr.results.selected import SelectedFit
     from privatelr.selected_model import dplpsvm, dpsimplex
+    from privatelr.suggestions import levels_from, suggest_bounds
 
 __version__ = "0.2.0.dev0"
 
@@ -78,6 +80,7 @@ __all__ += ["REPLACE_ONE", "ZCDP", "ApproxDP", "Ledger", "NonPrivate", "PureDP",
 __all__ += ["implies", "to_approximate", "to_zcdp"]
 __all__ += ["MarginalEffects", "average_marginal_effects", "check", "constraint_private_lp", "plan"]
 __all__ += ["Comparison", "compare"]
+__all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"]
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
 __all__ += ["ScaledData", "scaled"]
 __all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
@@ -101,12 +104,14 @@ _FOLDERS = {
     ),
     "privacy.accounting": ("Ledger",),
     "results": ("Diagnostics", "Fit"),
+    "results.declarations": ("ReleasedLevels", "SuggestedBounds"),
     "results.effects": ("MarginalEffects", "average_marginal_effects"),
     "results.pages.comparison": ("Comparison", "compare"),
     "results.pages.forest": ("plot_coefficients",),
     "results.release_files": ("load",),
     "results.selected": ("SelectedFit",),
     "selected_model": ("dplpsvm", "dpsimplex"),
+    "suggestions": ("levels_from", "suggest_bounds"),
 }
 """The module of each public name, which is imported at first use: all imports take a second."""
 

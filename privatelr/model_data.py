@@ -6,6 +6,7 @@ plan. Rows are bounded by their length, or by their entries for mechanisms that 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +20,7 @@ from privatelr.design import (
     EntryBoundedMatrix,
     NormBoundedMatrix,
     in_standard_units,
+    over_parts,
     plan_design,
     plan_matrix,
     plan_wide,
@@ -133,6 +135,10 @@ class FrameData:
         batch = replace(self.batch, tally=Tally())
         return _entry_rows(spec, *read(spec, batch)), batch.tally
 
+    def over_parts(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
+        """Apply a function, which reads the columns `names`, to each part of the rows."""
+        return [function(self.batch)]
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MatrixData(FrameData):
@@ -186,6 +192,9 @@ class DaskData(FrameData):
                 f"Dask collection may have {MOST_SCORED}; threshold takes a number here."
             )
         return False
+
+    def over_parts(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
+        return over_parts(self.table, names, function)
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return self.rows(spec, bar=bar)

@@ -7,11 +7,11 @@ The ``python`` blocks of a document run in order in one namespace, warnings bein
 ``text`` block right after one holds what it prints and must be equal to the letter. In a
 block marked ``text random`` the noise shows: there the columns of estimates and odds ratios,
 the C-index and a learned threshold may be any number, and everything else must be equal. If
-such a block holds no table of estimates, any number with a decimal point may be any other,
-and so may the words after the mark: ``text random: Clinton Dole``. Where a table has standard
-errors, the same is true of every number with a decimal point, and lines may break elsewhere.
-In a block marked ``text within 5%`` each number may be off by that much, and the words must be
-equal.
+such a block holds no table of estimates, any number with a decimal point may be any other, and
+so may suggested bounds at the end of a line, and the words after the mark: ``text random:
+Clinton Dole``. Where a table has standard errors, the same is true of every number with a
+decimal point, and lines may break elsewhere. In a block marked ``text within 5%`` each number
+may be off by that much, and the words must be equal.
 
 In a ``console`` block, which takes the same marks, each line that begins with ``$ `` is a command
 for the shell, and the lines after it are what it prints. A command that ends in a backslash goes
@@ -54,6 +54,8 @@ _RELEASED_SCALE = "released scale of the columns"
 _ERRORS = re.compile(r"Std\. Error|std_error")
 _STATISTIC = r"(?<=statistic )\d+(?=[ ,])"
 """Of statistics of four digits one in ten is a whole number."""
+_ENDS = r"(?<=  )\S+ to \S+$|(?<= = )\[[-\d.e+]+, [-\d.e+]+\]$"
+"""A suggested range at the end of a line; its ends are whole numbers, mostly."""
 _OF_INFERENCE = re.compile(
     rf"{_STATISTIC}|"
     r"<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
@@ -217,7 +219,7 @@ def mask(text: str, mark: str) -> list[str]:
         released = _RELEASED_SCALE in " ".join(text.split())
         return _mask_tables(lines, _HEADING_BY_SCALE if released else _HEADING)
     words = "".join(rf"|\b{re.escape(word)}\b" for word in mark.partition(":")[2].split())
-    decided = re.compile(f"{_NUMBER.pattern}|{_STATISTIC}{words}")
+    decided = re.compile(f"{_ENDS}|{_NUMBER.pattern}|{_STATISTIC}{words}")
     return [" ".join(decided.sub("~", line).split()) for line in lines]
 
 

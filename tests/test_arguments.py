@@ -34,7 +34,8 @@ PARAMETERS = {function: set(inspect.signature(function).parameters) for function
 def public_calls():
     """Every call that a user can write, by its name: functions, constructions and methods.
 
-    Errors and warnings are left out: nobody but the package makes them.
+    Errors and warnings are left out: nobody but the package makes them. So are the methods that
+    Python gives every mapping.
     """
     for name in privatelr.audit.__all__:
         if inspect.isfunction(found := getattr(privatelr.audit, name)):
@@ -49,7 +50,8 @@ def public_calls():
             for one in [one for one in dir(found) if not one.startswith("_")]:
                 member = inspect.getattr_static(found, one)
                 refuses = "Never" in str(getattr(member, "__annotations__", {}).get("return"))
-                if inspect.isfunction(member) and not refuses:
+                ours = inspect.isfunction(member) and member.__module__.startswith("privatelr")
+                if ours and not refuses:
                     yield f"{name}.{one}", getattr(object.__new__(found), one)
                 elif isinstance(member, classmethod):
                     yield f"{name}.{one}", getattr(found, one)

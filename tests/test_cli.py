@@ -13,7 +13,18 @@ from privatelr import PrivacyWarning, __version__, cli, load
 from privatelr.cli import main_command
 from privatelr.cli.outcomes import NotWrittenError, Terminated, in_shell, run_safely
 
-COMMANDS = ("demo", "plan", "fit", "predict", "card", "lrsimple", "svmsimple", "audit")
+COMMANDS = (
+    "demo",
+    "plan",
+    "fit",
+    "bounds",
+    "levels",
+    "predict",
+    "card",
+    "lrsimple",
+    "svmsimple",
+    "audit",
+)
 
 
 def stopped(arguments):

@@ -187,6 +187,16 @@ def test_an_estimate_may_be_any_number(page):
     assert is_right(page.replace(line, line.replace(estimate, other)))
 
 
+def test_suggested_ends_may_be_any_number_and_outer_ranges_may_not():
+    shown = '       outer range  suggested\nage      0 to 150   18 to 90\n"age" = [18, 90]\n'
+    other = shown.replace("18 to 90", "0 to 1e+20").replace("[18, 90]", "[0.5, 100]")
+    assert docs.mask(shown, "random") == docs.mask(other, "random")
+    for public in ("0 to 150", "age  ", '"age"'):
+        wrong = shown.replace(public, public.replace("0", "1").replace("age", "sex"))
+        assert docs.mask(shown, "random") != docs.mask(wrong, "random")
+    assert docs.mask(shown, "") != docs.mask(other, "")
+
+
 ERRORS = """\
               Estimate  Std. Error     z  Pr(>|z|)
 age              0.051       0.002  21.1    <0.001

@@ -57,6 +57,17 @@ def minimiser(**limits):
     return fit_clinic(clinic(), model=lr.dplr, eps=0, lambda_=0.1, solver=lr.Newton(**limits))
 
 
+@cache
+def suggested():
+    return lr.suggest_bounds(clinic(n=2000), {"age": (0, 1000)}, eps=1.0)
+
+
+@cache
+def found_levels():
+    frame = {"group": ["b", "a"] * 500}
+    return lr.levels_from(frame, "group", eps=1.0, delta=1e-6)
+
+
 USES = {
     "REPLACE_ONE": lambda: lr.PureDP(1.0).neighbours is lr.REPLACE_ONE,
     "ZCDP": lambda: lr.ZCDP(0.1).rho == 0.1,
@@ -70,8 +81,10 @@ USES = {
     "NonPrivate": lambda: isinstance(minimiser().guarantee, lr.NonPrivate),
     "PrivateFTRL": lambda: online_play() in {0, 1, 2},
     "PureDP": lambda: fit().guarantee == lr.PureDP(2.0),
+    "ReleasedLevels": lambda: isinstance(found_levels(), lr.ReleasedLevels),
     "Release": lambda: isinstance(fit().release, lr.Release),
     "SelectedFit": lambda: isinstance(chosen(), lr.SelectedFit),
+    "SuggestedBounds": lambda: isinstance(suggested(), lr.SuggestedBounds),
     "StudyPlan": lambda: isinstance(study(), lr.StudyPlan),
     "__version__": lambda: lr.__version__.count(".") >= 2,
     "audit": lambda: 0 <= neighbours_loss().found <= 1.0,
@@ -84,10 +97,12 @@ USES = {
     "dpsimplex": lambda: fit_clinic(clinic(n=300), model=lr.dpsimplex).coef.any(),
     "dpsvm": lambda: set(fit_clinic(clinic(), model=lr.dpsvm).predict(clinic())) <= {0, 1},
     "implies": lambda: lr.implies(lr.PureDP(1.0), lr.ApproxDP(1.0, 1e-6)),
+    "levels_from": lambda: found_levels()["group"] == ("a", "b"),
     "load_dataset": lambda: len(lr.load_dataset("iris")) == 150,
     "load_schema": lambda: "bounds" in lr.load_schema("iris"),
     "plan": lambda: "records" in str(study()),
     "plot_coefficients": lambda: lr.plot_coefficients(fit()).get_yticklabels(),
+    "suggest_bounds": lambda: 0 <= suggested()["age"][0] < suggested()["age"][1] <= 1000,
     "to_approximate": lambda: lr.to_approximate(lr.ZCDP(0.1), 1e-6).epsilon > 0.1,
     "to_zcdp": lambda: lr.to_zcdp(lr.PureDP(1.0)).rho == pytest.approx(math.tanh(0.5)),
 }

@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 193,
-    "code lines": 27_060,
+    "modules": 199,
+    "code lines": 27_790,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

@@ -24,6 +24,7 @@ from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.plays import audit_plays
+from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
 from privatelr.audit.fits import audit_front, audit_scaled_fits, audit_tables
 from privatelr.audit.recomputed import audit_noise, audit_peers
@@ -43,6 +44,8 @@ from privatelr.types import ColumnGroup, FloatArray
 
 _FEWER = 10
 """For a row with moments, the numbers of trials and releases are divided by this."""
+_FEWER_CALLS = 3
+"""For suggested bounds and released levels, the number of releases is divided by this."""
 SCALE_BESIDE: Spend = (("scale", 0.1), ("coefficients", 0.9))
 _FEW = 2
 """Scale and coefficients are attacked in settings of at most this number of columns."""
@@ -123,6 +126,7 @@ def _all_found(
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)
         yield from audit_plays(other, epsilon, effort.choices)
+        yield from audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))
         yield from audit_ledger(other)
         yield from audit_peers()
     for request, loss in subjects:

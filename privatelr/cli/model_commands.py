@@ -171,11 +171,11 @@ def fit(chosen: argparse.Namespace) -> int:
         except ReleaseFileError as error:
             raise NotWrittenError(f"the model cannot be saved: {error}.") from None
         finally:  # the budget is spent, so the page is printed even if the file cannot be written
-            _print_page(page, written)
+            print_page(page, written)
     return DONE
 
 
-def _print_page(page: str, written: str | None) -> None:
+def print_page(page: str, written: str | None) -> None:
     """Print a page; if a file was written, a closed output is no error.
 
     A user who sees an error would fit again, and would spend the budget twice.

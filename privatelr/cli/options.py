@@ -147,6 +147,7 @@ _DECLARED = (
     "what is public about the table",
     "--schema --bounds --levels --row-norm --intercept-scale",
 )
+_SHORT_SCHEMA, _PRICE = "--schema --bounds --levels", "--eps|--rho --delta --seed"
 _PROMISE = "--eps|--rho --delta --spend --do-scale"
 _MODEL = (
     "what is fitted, and how",
@@ -171,6 +172,18 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         _MODEL,
         ("", "--out --force --json"),
     ),
+    "bounds": (
+        ("", f"data {_TEXT}"),
+        ("what is public about the table", _SHORT_SCHEMA),
+        ("what is promised", _PRICE),
+        ("", "--out --force --json"),
+    ),
+    "levels": (
+        ("", f"data {_TEXT} column"),
+        ("what is public about the table", _SHORT_SCHEMA),
+        ("what is promised", _PRICE),
+        ("", "--out --force --json"),
+    ),
     "predict": (("", f"model data {_TEXT} --type --threshold --out --force --json"),),
     "card": (("", "model --format --out --force --json"),),
     "lrsimple": _PROGRAM,
@@ -189,6 +202,7 @@ _READ: dict[str, dict[str, Any]] = {
     **{name: {"metavar": "FILE"} for name in ("data", "file", "--pilot", "--plot", "--out")},
     "model": {"metavar": "MODEL"},
     "formula": {"metavar": "FORMULA"},
+    "column": {"metavar": "COLUMN"},
     "--n": {"metavar": "N", "type": number, "required": True},
     "--separator": {"metavar": "X", "type": _separator},
     "--decimal": {"metavar": "X", "choices": (".", ",")},
@@ -224,6 +238,7 @@ _HELP = {
     "data": "the table; - reads CSV from standard input",
     "file": "the file, or - for standard input",
     "formula": _FORMULA,
+    "column": "the name of a column, whose levels are released",
     "plan formula": f"{_FORMULA}, or a number",
     "--separator": "between the cells of a text file: a character or tab; default comma, semicolon "
     "with --decimal , or tab in .tsv",
@@ -241,6 +256,11 @@ _HELP = {
     "epsilon is pure, else 0.25, or 0.5 with inference",
     "--eps": "epsilon; default 1; 0 is the plain fit",
     "audit --eps": "epsilon of the claims, from 0.01 to 10; default 1",
+    "bounds --eps": "epsilon of all columns together",
+    "levels --eps": "epsilon of the levels",
+    "bounds --bounds": "outer range of a numeric column, as in age=0:150, which may be far too "
+    "wide; may be repeated",
+    "levels --delta": "delta beside epsilon, far below 1/n; it cannot be 0",
     "--rho": "zero-concentrated privacy instead",
     "--delta": "delta beside epsilon, far below 1/n; default 0",
     "--spend": f"{_SPEND}the coefficients alone",
@@ -248,6 +268,9 @@ _HELP = {
     "--do-scale": "whether rows are centred and scaled by means and second moments that are "
     "released first, for a tenth of the promise; by default where their noise is small",
     "--seed": "repeat the noise of this whole number; for tests: the output is then not private",
+    **dict.fromkeys(
+        ("bounds --seed", "levels --seed"), "repeats the choices, for tests; voids the guarantee"
+    ),
     "fit --seed": "repeats the noise, for tests; voids the guarantee",
     "--model": "default: logistic",
     "--loss": "hinge of the svm; default softplus",
@@ -270,6 +293,10 @@ _HELP = {
     "response, class and prob are R's names",
     "--threshold": "split classes here: a probability, or a margin of an svm",
     "--format": "default: markdown",
+    **dict.fromkeys(
+        ("bounds --out", "levels --out"),
+        "also write the schema to a file; an existing file is refused",
+    ),
     "fit --out": "write the model to a file; an existing file is refused",
     "predict --out": _OUT.format("write the predictions"),
     "card --out": _OUT.format("write the card"),
@@ -284,6 +311,7 @@ _HELP = {
     "demo --json": "print the model file, not the summary",
     "plan --json": "print JSON in place of the page",
     "fit --json": "print the model file, not the page",
+    **dict.fromkeys(("bounds --json", "levels --json"), "print JSON in place of the schema"),
     "predict --json": "write JSON: the name of the prediction and a list",
     "card --json": "print the card as one JSON text",
     "audit --json": "print JSON in place of the table",

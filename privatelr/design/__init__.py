@@ -2,7 +2,12 @@
 
 from privatelr.design.coding import INTERCEPT, Factor, plan_factor
 from privatelr.design.column_plan import fill
-from privatelr.design.dask_design import DaskTable, read_dask_design, read_dask_source
+from privatelr.design.dask_design import (
+    DaskTable,
+    over_parts,
+    read_dask_design,
+    read_dask_source,
+)
 from privatelr.design.formula_design import (
     BatchReader,
     DesignSpec,

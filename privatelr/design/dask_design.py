@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from privatelr.dask_cluster import evaluated
 from privatelr.design.formula_design import BatchReader, DesignSpec
-from privatelr.errors import SchemaError
+from privatelr.errors import SchemaError, redact_errors
 from privatelr.formula import Formula
 from privatelr.sources import Batch, as_batch, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
@@ -135,6 +136,24 @@ def _open(spec: DesignSpec, part: Any, start: int = 0, stride: int = 1) -> Batch
     y, x = part if isinstance(part, tuple) else (None, part)
     batch = as_batch(x) if y is None else dispatch(y, x, None)[1]
     return BatchReader(spec, batch.cut(slice(start, None, stride)))
+
+
+def over_parts(
+    table: DaskTable, names: Sequence[str], function: Callable[[Batch], Any]
+) -> list[Any]:
+    """Apply a function to the rows of each partition, and return its results in order.
+
+    The function reads the columns `names` only. It is sent to the tasks.
+    """
+    from dask.delayed import delayed
+
+    work = [delayed(_applied, pure=False)(function, part) for part in table.parts(names)]
+    with redact_errors("a partition could not be read"):
+        return evaluated(work)
+
+
+def _applied(function: Callable[[Batch], Any], part: Any) -> Any:
+    return function(as_batch(part))
 
 
 def _pair(y: Any, x: Any) -> tuple[Any, Any]:

@@ -314,7 +314,7 @@ def read_target(
     usual: float | None = None,
     *,
     name: str = "eps",
-    plain: str = "the plain fit",
+    plain: str | None = "the plain fit",
     neighbours: privacy.Neighbours = privacy.REPLACE_ONE,
 ) -> privacy.Guarantee:
     """Read the guarantee that ``eps`` and ``delta`` ask for; ``eps=0`` asks for none.
@@ -323,17 +323,17 @@ def read_target(
 
     Parameters
     ----------
-    eps, delta
-        The arguments of the user.
+    eps, delta : the arguments of the user
     usual
         The default value of delta, which is ignored if ``eps`` is a guarantee. If it is given,
         `NonPrivate` and infinity ask for no guarantee, too.
     name, plain
-        The names of the argument and of a fit without privacy, for errors.
+        The names of the argument and of a fit without privacy, for errors; None refuses 0.
     neighbours
-        The neighbours that the guarantee has to be about.
+        Those that the guarantee has to be about.
     """
-    takes = {"epsilon": f"0 for {plain}, or a", "rho": "a", "delta": "0 (pure privacy), or a"}
+    price = f"0 for {plain}, or a" if plain else "a"
+    takes = {"epsilon": price, "rho": "a", "delta": "0 (pure privacy), or a"}
 
     def number(field: str, value: Any, least: float | None = None) -> float:
         low, high = _RANGES[field]
@@ -361,7 +361,7 @@ def read_target(
     if usual is not None and _is(eps, math.inf):
         return privacy.NonPrivate(f"none: {name}=inf asks for {plain}", neighbours)
     excess = number("delta", delta, least=0.0)  # beside eps=0 it may be tiny
-    if _is(eps, 0):
+    if plain and _is(eps, 0):
         return privacy.NonPrivate(f"none: {name}=0 asks for {plain}", neighbours)
     epsilon = number("epsilon", eps)
     if excess == 0:

@@ -159,7 +159,7 @@ def test_the_promise_is_on_the_page():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "radius R = 1.8 from declared bounds; nothing was estimated from the data"),
+        ({}, "radius R = 1.8 from declared bounds; the fit estimated none of it from the data"),
         (
             {"bounds": None},
             "from declared bounds; age, dose have none and are shortened together to length 1 "

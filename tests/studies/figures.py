@@ -16,7 +16,7 @@ mpl.use("Agg")
 import numpy as np
 from matplotlib import pyplot as plt
 
-from . import high_dimension, lp_svm
+from . import high_dimension, lp_svm, suggested_bounds
 from .stored import stored
 
 if TYPE_CHECKING:
@@ -107,12 +107,36 @@ def draw_high_dimension(found: dict[str, Any], path: Path) -> None:
     plt.close(figure)
 
 
+def draw_suggested_bounds(found: dict[str, Any], path: Path, eps: str = "0.5") -> None:
+    """Area under the curve by how loose the bounds are, for both tables."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for axes, (name, models) in zip(panels, found.items(), strict=True):
+        area = {arm: numbers[1][0] for arm, numbers in models["dpsvm"][eps].items()}
+        names = {
+            "suggested for a fifth": "suggested from {} times",
+            "loose": "{} times, no suggestion",
+        }
+        factors = suggested_bounds.FACTORS
+        lines(
+            axes, {title: {k: area[arm.format(k)] for k in factors} for title, arm in names.items()}
+        )
+        axes.axhline(area["oracle"], color="black", linewidth=0.8, linestyle=":")
+        axes.set_title({"adult": "Adult", "bank": "bank"}[name])
+        axes.set_xticks(factors, map(str, factors))
+        axes.minorticks_off()
+        axes.set_xlabel("outer range over the largest value")
+        axes.set_ylabel("area under the ROC curve")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=VIGNETTES)
     folder = parser.parse_args().folder
     draw_high_dimension(stored("high_dimension")["results"], folder / "high-dimension.png")
     draw_lp_svm(stored("lp_svm")["results"], folder / "lp-svm.png")
+    draw_suggested_bounds(stored("suggested_bounds")["results"], folder / "choosing-bounds.png")
 
 
 if __name__ == "__main__":

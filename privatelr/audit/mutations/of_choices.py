@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from privatelr import suggestions
 from privatelr.audit.mutations.planted import (
     CHOICES,
+    DECLARED,
     LEDGER,
     SIMPLEX,
     TABLES,
@@ -25,7 +27,7 @@ from privatelr.audit.mutations.planted import (
     times,
 )
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import published
+from privatelr.mechanisms import level_selection, published, range_selection
 from privatelr.mechanisms.linear_programs import (
     constraint_private,
     lp_calibration,
@@ -155,6 +157,43 @@ def _(honest: Any, *given: Any, **named: Any) -> Any:
 def _(honest: Any, *given: Any) -> Any:
     found = honest(*given)
     return replace(found, largest=found.largest / 2, width=found.width / 2, sd=found.sd / 2)
+
+
+# -- bounds and levels ---------------------------------------------------------------------------
+
+_RANGES, _LEVELS = range_selection.RangeCalibration, level_selection.LevelCalibration
+
+
+@bug("scores of an end are taken to move one way", (_RANGES, "mechanism"), DECLARED)
+def _(honest: Any, made: Any) -> ExponentialMechanism:
+    return ExponentialMechanism(made.eta, range_selection.TOO_LOOSE)
+
+
+@bug("one end of a range is paid for both", range_selection.calibrate_ranges, DECLARED)
+def _(honest: Any, *given: Any) -> Any:
+    found = honest(*given)
+    return replace(found, eta=2 * found.eta)
+
+
+@bug("a range ends at the least and the greatest value", range_selection.choose_range, DECLARED)
+def _(honest: Any, slots: IntArray, ends: FloatArray, *rest: Any) -> tuple[float, float]:
+    held = np.flatnonzero(slots[1:-1]) // 2
+    return float(ends[held[0]]), float(ends[held[-1] + 1])
+
+
+@bug("all of delta is spent on either count of a level", (_LEVELS, "_each"), DECLARED)
+def _(honest: Any, made: Any) -> tuple[float, float]:
+    return made.target.epsilon / 2, made.target.delta
+
+
+@bug("every level that occurs is released", (_LEVELS, "releases"), DECLARED)
+def _(honest: Any, made: Any, count: int, randomness: Any) -> bool:
+    return count > 0
+
+
+@bug("suggestions are not charged", (suggestions, "charge"), DECLARED)
+def _(honest: Any, *given: Any) -> None:
+    return None
 
 
 # -- accounts -----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ SOURCES = {
 _UNMOVED = "none: the minimiser of loss and penalty itself"
 _BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
 _REMEDY = f"{_BY_BOUNDS}, and usually loses less than shortening"
-_UNSEEN = "nothing was estimated from the data"
+_UNSEEN = "the fit estimated none of it from the data"
 _GOODS = {
     "scale": "scale of the columns",
     "coefficients": "coefficients",

@@ -1,0 +1,181 @@
+"""Declarations that were released privately: mappings that a fit takes as they are."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from privatelr.arguments import suggests_arguments
+from privatelr.mechanisms.level_selection import LevelCalibration
+from privatelr.mechanisms.range_selection import RangeCalibration
+from privatelr.page_model import FactList, Heading, Piece, Table, as_html, as_text
+from privatelr.privacy import Guarantee
+from privatelr.privacy.accounting import Entry
+from privatelr.results.pages.sentences import neighbours
+
+Range = tuple[float, float]
+Declared = TypeVar("Declared")
+_ADDS_UP = "What a fit with it costs is added to this price."
+
+
+class ReleasedDeclaration(Mapping[str, Declared]):
+    """A mapping from columns to what was released of them, which prints with its price."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def page(self) -> list[Piece]:
+        """What is printed: the promise, the rule, and what was released."""
+
+    @abstractmethod
+    def to_toml(self) -> str:
+        """What was released, as a schema file, which `load_schema` and ``--schema`` read."""
+
+    def __str__(self) -> str:
+        return as_text(self.page())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return as_html(self.page())
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SuggestedBounds(ReleasedDeclaration[Range]):
+    """Ranges of columns that were chosen privately; a mapping that fits into ``bounds=``.
+
+    Attributes
+    ----------
+    ranges : dict
+        The suggested ``(lo, hi)`` of each column, both of them readable numbers.
+    outer : dict
+        The declared range of each column.
+    calibration : RangeCalibration
+        All numbers of the choices; they are public.
+    guarantee : Guarantee
+        The guarantee of all ranges together.
+    entry : Entry or None
+        The entry that a ledger was charged with.
+    """
+
+    ranges: Mapping[str, Range]
+    outer: Mapping[str, Range]
+    calibration: RangeCalibration
+    guarantee: Guarantee
+    entry: Entry | None = None
+
+    def __getitem__(self, name: str) -> Range:
+        return self.ranges[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ranges)
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+    def to_toml(self) -> str:
+        return schema_text(bounds=self)
+
+    def page(self) -> list[Piece]:
+        made = self.calibration
+        whose = f"each of {len(self)} columns" if len(self) > 1 else "one column"
+        quantiles = f"a private quantile near either end of {whose}"
+        beyond = f"{made.beyond} records ({made.beyond / made.n:.2%}) beyond either end"
+        facts = [
+            ("Promise", neighbours(str(self.guarantee), made.n)),
+            ("Price", f"{quantiles}, with epsilon = {made.eta:.3g} each"),
+            ("Aim", f"{beyond}, which are clipped; a missing value is beyond neither"),
+        ]
+        both = ((self.outer[name], self[name]) for name in self)
+        cells = [[f"{_plain(low)} to {_plain(high)}" for low, high in pair] for pair in both]
+        table = Table(list(self), ("outer range", "suggested"), cells)
+        note = "No number on this page but the suggested ends was computed from the data."
+        heading = Heading("Suggested bounds")
+        return [heading, "", FactList(facts), "", table, "", f"{note} {_ADDS_UP}"]
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
+    """Levels of a column that were released privately; a mapping that fits into ``levels=``.
+
+    Attributes
+    ----------
+    column : str
+    found : tuple
+        The released levels in increasing order, numbers before texts; the first is the reference.
+    n : int
+        Number of records.
+    calibration : LevelCalibration
+        The chances of levels by their counts; they are public.
+    guarantee : Guarantee
+    entry : Entry or None
+        The entry that a ledger was charged with.
+    """
+
+    column: str
+    found: tuple[Hashable, ...]
+    n: int
+    calibration: LevelCalibration
+    guarantee: Guarantee
+    entry: Entry | None = None
+
+    def __getitem__(self, name: str) -> tuple[Hashable, ...]:
+        return {self.column: self.found}[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.column,))
+
+    def __len__(self) -> int:
+        return 1
+
+    def to_toml(self) -> str:
+        return schema_text(levels=self)
+
+    def page(self) -> list[Piece]:
+        half, sure = (self.calibration.count_of(odds) for odds in (0.0, math.inf))
+        facts = [
+            ("Promise", neighbours(str(self.guarantee), self.n)),
+            (
+                "Rule",
+                f"a level of {half} records is released with a chance of one half, and one of "
+                f"{sure} always; other levels may exist",
+            ),
+            ("Levels", ", ".join(map(repr, self.found)) or "none"),
+        ]
+        note = "Nothing on this page but the levels was computed from the data."
+        heading = Heading(f"Released levels of {self.column!r}")
+        return [heading, "", FactList(facts), "", f"{note} {_ADDS_UP}"]
+
+
+def schema_text(
+    bounds: Mapping[str, Iterable[float]] | None = None,
+    levels: Mapping[str, Iterable[Hashable]] | None = None,
+    **others: float,
+) -> str:
+    """Return declarations as a schema file in TOML; `others` are ``row_norm`` and the like."""
+    lines = [f"{name} = {_plain(value)}" for name, value in others.items()]
+    for title, declared in (("bounds", bounds), ("levels", levels)):
+        lines += [f"[{title}]"] if declared else []
+        for name, values in (declared or {}).items():
+            lines.append(f"{_quoted(name)} = [{', '.join(map(_plain, values))}]")
+    return "\n".join([*lines, ""])
+
+
+def _plain(value: Any) -> str:
+    """Return a number or a text as TOML spells it, a whole number without a fraction."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    return repr(int(value) if whole else value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,285 @@
+"""Suggested bounds and released levels: what they charge, read, print, and never tell."""
+
+import copy
+import pickle
+import tomllib
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import FixedRandomness, replaced
+from scipy import sparse
+
+import privatelr as lr
+import privatelr.suggestions
+from privatelr.audit.enumeration.discrete import loss_of_outcomes
+from privatelr.mechanisms.range_selection import candidate_ends, scores_of_low
+from privatelr.suggestions import _level_counts, _slots
+
+pytestmark = pytest.mark.quick
+OUTER = {"age": (0, 1000), "income": (0, 1e8)}
+N = 3000
+
+
+def people(n=N, seed=1):
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(18, 90, n).round()
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": rng.lognormal(10, 1, n),
+            "job": rng.choice(["worker", "clerk", "farmer"], n, p=[0.6, 0.3, 0.1]),
+            "y": rng.random(n) < 1 / (1 + np.exp(-(age - 50) / 15)),
+        }
+    )
+
+
+def suggest(frame, outer=OUTER, eps=2.0, **options):
+    return lr.suggest_bounds(frame, outer, eps, **options)
+
+
+def levels(frame, column="job", eps=1.0, delta=1e-6, **options):
+    return lr.levels_from(frame, column, eps, delta, **options)
+
+
+# -- what comes out -------------------------------------------------------------------------------
+
+
+def test_the_ranges_are_those_of_most_records():
+    frame, found = people(), suggest(people(), eps=4.0)
+    for name, (low, high) in found.items():
+        held = frame[name].between(low, high).mean()
+        assert held > 0.9
+        assert high < OUTER[name][1] / 5
+
+
+def test_suggestions_fit_into_a_fit_and_beside_other_declarations():
+    frame = people()
+    found, jobs = suggest(frame, eps=4.0), levels(frame)
+    fit = lr.dplr("y ~ age + income + job", frame, bounds=found, levels=jobs)
+    assert fit.spec.variables["age"].bounds == found["age"]
+    assert fit.spec.variables["job"].levels == jobs["job"]
+    merged = {**found, "income": (0, 1)}
+    assert lr.dplr("y ~ age + income", frame, bounds=merged).spec.variables["income"].bounds == (
+        0,
+        1,
+    )
+
+
+def test_a_schema_file_holds_the_same(tmp_path):
+    path = tmp_path / "x.toml"
+    found = lr.suggest_bounds({'a b\t"é': np.linspace(-1, 1, 500)}, {'a b\t"é': (-5, 5)}, 2.0)
+    path.write_text(found.to_toml(), encoding="utf-8")
+    assert lr.load_schema(path)["bounds"] == dict(found)
+    for column in (["x", 'q"\\\x7f'] * 300, [1, 2] * 300, [1.5, 2.0] * 300):
+        path.write_text(levels({"job": column}).to_toml(), encoding="utf-8")
+        assert tuple(lr.load_schema(path)["levels"]["job"]) == levels({"job": column})["job"]
+    truths = levels({"job": np.array([True, False] * 300)})
+    assert tomllib.loads(truths.to_toml())["levels"]["job"] == [False, True]
+
+
+def test_the_page_has_price_and_ranges():
+    shown = str(suggest(people()))
+    assert "epsilon = 2 (pure)" in shown
+    assert "replace one of n = 3000" in shown
+    assert "0 to 100000000" in shown
+    assert "<table>" in suggest(people())._repr_html_()
+    assert "epsilon = 1, delta = 1e-06" in str(levels(people()))
+
+
+def test_results_are_pickled_and_copied():
+    for found in (suggest(people()), levels(people())):
+        for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+            assert dict(other) == dict(found)
+            assert str(other) == str(found)
+
+
+def test_rare_levels_stay_untold_and_order_is_that_of_the_levels():
+    column = ["zebra"] * 500 + ["ant"] * 500 + ["only one"]
+    assert levels({"job": column})["job"] == ("ant", "zebra")
+    assert levels({"job": column[::-1]})["job"] == ("ant", "zebra")
+    assert levels({"job": ["only one"] * 2 + [None] * 50}, delta=1e-8)["job"] == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ([True, 1, 1.0, "1"] * 100, (1, "1")),
+        ([1.0, True, "1", 1] * 100, (1, "1")),
+        (np.array([True, False] * 200), (False, True)),
+        (np.array([0.0, -0.0, 2.5, np.nan, np.inf] * 100), (0, 2.5)),
+        (pd.Categorical(["b", "a"] * 200, categories=["c", "b", "a"]), ("a", "b")),
+        (pd.array([3, None, 2] * 100, dtype="Int64"), (2, 3)),
+        (pd.array([True, None] * 200, dtype="boolean"), (True,)),
+        (pd.array([True, False] * 200, dtype="bool[pyarrow]"), (False, True)),
+        (pd.Categorical([True, False] * 200), (False, True)),
+        ([object(), b"x", ("a",), None] * 100, ()),
+    ],
+)
+def test_equal_values_are_one_level_however_they_are_spelled(column, told):
+    found = levels({"job": column})["job"]
+    assert found == told
+    assert [*map(type, found)] == [*map(type, told)]
+
+
+# -- what is charged ------------------------------------------------------------------------------
+
+
+def test_a_ledger_is_charged_before_the_data_is_read(monkeypatch):
+    ledger = lr.Ledger(3.0, 1e-5)
+    with ledger:
+        suggest(people(), eps=1.0)
+    found = levels(people(), ledger=ledger)
+    assert [entry.guarantee for entry in ledger.entries] == [
+        lr.PureDP(1.0),
+        lr.ApproxDP(1.0, 1e-6),
+    ]
+    assert found.entry == ledger.entries[1]
+    assert "age" in ledger.entries[0].label
+    assert "job" in ledger.entries[1].label
+
+    def read(*_, **__):
+        raise AssertionError("the data is read")
+
+    monkeypatch.setattr(privatelr.suggestions, "read_variable", read)
+    for call in (suggest, levels):
+        with pytest.raises(lr.GuaranteeError, match="ledger: "):
+            call(people(), ledger=lr.Ledger(0.5, 1e-7))
+        spent = lr.Ledger(5.0, 1e-5)
+        with pytest.raises(AssertionError):
+            call(people(), ledger=spent)
+        assert len(spent.entries) == 1  # a failure afterwards takes no charge back
+
+
+@pytest.mark.parametrize("eps", [lr.ZCDP(0.5), lr.ApproxDP(2.0, 1e-6), lr.PureDP(2.0)])
+def test_a_guarantee_is_a_price(eps):
+    ledger = lr.Ledger(20.0, 1e-5)
+    found = suggest(people(), eps=eps, ledger=ledger)
+    assert found.guarantee == eps == ledger.entries[0].guarantee
+    (event,) = ledger.entries[0].events
+    assert event.times == 4
+
+
+def test_a_seed_voids_the_promise_and_no_ledger_takes_it():
+    with pytest.warns(lr.PrivacyWarning, match="no privacy"):
+        found = suggest(people(), seed=1)
+    assert not found.guarantee.is_private
+    with pytest.warns(lr.PrivacyWarning):
+        assert dict(suggest(people(), seed=1)) == dict(found)
+    with pytest.warns(lr.PrivacyWarning), pytest.raises(lr.GuaranteeError):
+        levels(people(), seed=1, ledger=lr.Ledger(5.0, 1e-5))
+
+
+# -- what is refused, by public facts -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda f: suggest(f, {}), lr.SchemaError, "outer range for each column"),
+        (lambda f: suggest(f, {"agee": (0, 1)}), lr.SchemaError, "did you mean 'age'"),
+        (lambda f: suggest(f, {"age": (1, 0)}), lr.SchemaError, "lo < hi"),
+        (lambda f: suggest(f, eps=0), lr.GuaranteeError, "eps takes a number from"),
+        (lambda f: suggest(f, eps=lr.NonPrivate()), lr.GuaranteeError, "eps takes a number"),
+        (lambda f: suggest(f, eps=0.001), lr.GuaranteeError, "mostly noise"),
+        (lambda f: suggest(f.iloc[:0]), lr.SchemaError, "empty"),
+        (lambda f: suggest(sparse.eye_array(9)), lr.SchemaError, "has no names"),
+        (lambda f: suggest(f.assign(age=f["age"].astype("category"))), lr.SchemaError, "drop"),
+        (lambda f: suggest(f, ledger="x"), lr.ArgumentError, "ledger takes"),
+        (lambda f: lr.suggest_bounds(f, limits=OUTER, eps=1), lr.ArgumentError, "mean bounds"),
+        (lambda f: levels(f, delta=0), lr.GuaranteeError, "no level could be"),
+        (lambda f: levels(f, eps=lr.ZCDP(1.0), delta=0), lr.GuaranteeError, "no level could be"),
+        (lambda f: levels(f, delta=1e-3), lr.GuaranteeError, "below 1/n"),
+        (lambda f: levels(f, "jobs"), lr.SchemaError, "did you mean 'job'"),
+        (lambda f: levels(f.assign(job=pd.Timestamp(0))), lr.SchemaError, "has the type"),
+    ],
+)
+def test_refusals(call, error, words):
+    with pytest.raises(error, match=words):
+        call(people())
+
+
+def test_a_large_delta_is_warned_of():
+    with pytest.warns(lr.PrivacyWarning, match="above n") as caught:
+        levels(people(), delta=1e-4)
+    assert caught[0].filename == __file__
+    with pytest.warns(lr.PrivacyWarning, match="not below") as caught:
+        suggest(people(), delta=1e-3)
+    assert caught[0].filename == __file__
+
+
+# -- what is read ---------------------------------------------------------------------------------
+
+TABLES = {
+    "mapping": lambda frame: {name: frame[name].to_numpy() for name in frame},
+    "lists": lambda frame: {name: frame[name].tolist() for name in frame},
+    "objects": lambda frame: frame.astype(object),
+    "arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "dask": lambda frame: pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_all_tables_give_the_same(monkeypatch, name):
+    monkeypatch.setattr(privatelr.suggestions, "SystemRandomness", FixedRandomness)
+    frame, other = people(), TABLES[name](people())
+    assert dict(suggest(other)) == dict(suggest(frame))
+    assert levels(other)["job"] == levels(frame)["job"]
+
+
+ODD = [{"age": np.nan}, {"age": np.inf}, {"age": 1e308}, {"job": "a secret"}, {"job": None}]
+
+
+@pytest.mark.parametrize("values", ODD, ids=str)
+@pytest.mark.parametrize("kind", ["numbers", "objects"])
+def test_one_odd_record_shows_nowhere(monkeypatch, capfd, values, kind):
+    """Under one draw a record may change ends and levels, and nothing else that is seen."""
+    monkeypatch.setattr(privatelr.suggestions, "SystemRandomness", FixedRandomness)
+    frame, seen = people(), []
+    for table in (frame, replaced(frame, 0, **values)):
+        table = table.astype(object) if kind == "objects" else table
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found, jobs = suggest(table), levels(table)
+        numbers = (found.calibration, found.guarantee, list(found), jobs.calibration)
+        seen.append((numbers, [str(one.message) for one in caught], capfd.readouterr()))
+        assert "secret" not in str(jobs) + repr(pickle.dumps(jobs))
+    assert seen[0] == seen[1]
+
+
+def test_nothing_of_the_data_is_kept():
+    mark = 61.12345678901234
+    frame = replaced(people(), 0, age=mark, job="a mark")
+    for found in (suggest(frame), levels(frame)):
+        stored = pickle.dumps(found)
+        assert b"a mark" not in stored
+        assert np.float64(mark).tobytes() not in stored
+        assert np.float64(mark).tobytes()[::-1] not in stored
+
+
+def test_missing_values_are_beyond_neither_end():
+    """The whole way from a table to scores: a value that disappears costs as one that moves."""
+    ends = {"age": candidate_ends(0, 100)}
+    variables = {"age": privatelr.design.Variable("age", "numeric", (0, 100))}
+
+    def scores(values, beyond=2):
+        batch = privatelr.sources.as_batch({"age": values})
+        return scores_of_low(_slots(variables, ends, batch)["age"], beyond)
+
+    first = scores([30.0, 40.0, 50.0, 60.0])
+    for value in (None, np.nan, np.inf, "text", 10.0, 200.0, -7.0):
+        change = scores([30.0, 40.0, value, 60.0]) - first
+        assert np.ptp(change) <= 1
+        logs = [score - np.logaddexp.reduce(score) for score in (first, first + change)]
+        assert loss_of_outcomes(*logs, lr.PureDP(1.0)) <= 1
+
+
+def test_one_record_moves_two_counts_of_levels_by_one():
+    frame = people(50)
+    first = _level_counts("job", privatelr.sources.as_batch(frame))
+    for value in ("worker", "new", None, 7, np.nan):
+        other = _level_counts("job", privatelr.sources.as_batch(replaced(frame, 0, job=value)))
+        moved = {level: other[level] - first[level] for level in {*first, *other}}
+        moves = sorted(move for move in moved.values() if move)
+        assert moves in ([], [-1], [-1, 1])
