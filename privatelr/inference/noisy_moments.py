@@ -216,14 +216,19 @@ def evidence_of(release: Release) -> NoisyMoments:
 def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray:
     """How much of the spread of each column a release shows ``(d,)``, from 0 to 1.
 
-    Its released variance or its released curvature has to be large, in deviations of its noise.
-    Columns that are not standardised have no prior that would need to know.
+    Its released variance or its released curvature has to be large, in deviations of its noise. The
+    curvature alone shows a column whose variance is not released, and a quarter is enough: such
+    columns are levels and products, which are seldom thin. Columns that are not standardised have
+    no prior that would need to know.
     """
     found = np.ones(len(moments.curvature))
     if scale is not None:
-        first = len(found) - scale.calibration.facts.p
+        calibration = scale.calibration
+        first = len(found) - calibration.facts.p
+        alone = np.full(calibration.facts.p, 4.0)
+        alone[calibration.means] = 1.0
         curvature = np.diag(moments.curvature)[first:] / moments.calibration.entry_sd
-        shown = np.maximum(spread_to_noise(scale), curvature)
+        shown = np.maximum(spread_to_noise(scale), alone * curvature)
         found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
     return found
 
