@@ -99,13 +99,17 @@ def _read_only(array: FloatArray) -> FloatArray:
     return array
 
 
-def parts_of(release: HistogramRelease, statistic: Callable[[FloatArray], FloatArray]) -> Parts:
+def parts_of(
+    release: HistogramRelease,
+    statistic: Callable[[FloatArray], FloatArray],
+    replicates: int = _REPLICATES,
+) -> Parts:
     """Return the errors of a function of counts, by simulation; NaN where it is undefined.
 
     That of the noise is the root of the mean squared distance from the estimate, since making
     counts consistent has a small bias: noise in empty cells cannot average out.
     """
-    sampled, noisy = map(statistic, _replicates(release))
+    sampled, noisy = (statistic(counts[:replicates]) for counts in _replicates(release))
     with np.errstate(invalid="ignore"):
         squares = (noisy - statistic(counts_of(release))) ** 2
         return Parts(np.std(sampled, axis=0), np.sqrt(np.mean(squares, axis=0)))

@@ -110,6 +110,11 @@ class HistogramCalibration:
         return math.sqrt(float(self.noise.variances[0]) + 1 / 12)
 
     @property
+    def noise_name(self) -> str:
+        """The law of the noise on one count, in words."""
+        return f"{'Gaussian' if _is_gaussian(self.noise) else 'Laplace'} noise"
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
         if isinstance(self.proven, PureDP):
@@ -120,7 +125,7 @@ class HistogramCalibration:
         return (
             f"score histogram of n = {self.n} records in {self.bins} bins of two classes\n"
             f"target {self.target}\n"
-            f"{self.noise.title} noise, sd {self.count_sd:.3g} of a count"
+            f"{self.noise_name}, sd {self.count_sd:.3g} of a count"
         )
 
 
@@ -135,6 +140,7 @@ def calibrate_histogram(n: int, target: Promise) -> HistogramCalibration:
 
 def _law(cells: int, target: Promise) -> NoiseLaw:
     rate = pure_part(target) / L1_SENSITIVITY * DOWN
+    # one block of all cells is independent Laplace noise on each
     laplace: NoiseLaw = BlockLaplace((Block(cells, 1.0),), rate)
     laws = [law for law in laws_hiding(L2_SENSITIVITY, cells, target) if _is_gaussian(law)]
     return require_law([laplace, *laws], target)
