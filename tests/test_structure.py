@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 198,
-    "code lines": 27_520,
+    "modules": 200,
+    "code lines": 27_680,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

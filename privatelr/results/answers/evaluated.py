@@ -10,11 +10,13 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     from privatelr.privacy import Guarantee
     from privatelr.privacy.accounting import Account
-    from privatelr.results.answers import private_roc
+    from privatelr.results.answers import private_roc, private_threshold
     from privatelr.results.answers.private_roc import PrivateRoc
+    from privatelr.results.answers.private_threshold import PrivateThreshold
     from privatelr.results.fit_record import ModelRecord
 else:
     private_roc = lazy_import("privatelr.results.answers.private_roc")
+    private_threshold = lazy_import("privatelr.results.answers.private_threshold")
 
 
 @suggests_arguments
@@ -78,3 +80,45 @@ class Evaluated:
         """
         fit = cast("ModelRecord", self)
         return private_roc.private_roc(fit, data, eps, delta, response, ledger, seed)
+
+    def private_threshold(
+        self,
+        data: Any,
+        eps: float | Guarantee = 1.0,
+        *,
+        rule: str = "youden",
+        response: Any = None,
+        ledger: Account | None = None,
+        seed: int | None = None,
+    ) -> PrivateThreshold:
+        """Release a threshold between the classes, and nothing else.
+
+        It is chosen among public thresholds. A threshold that is read from a ROC curve of the
+        same price is about as good, so this is for answers that should tell no more than that.
+
+        Parameters
+        ----------
+        data, response, ledger, seed
+            As in `private_roc`.
+        eps
+            Pure epsilon. A tenth of it is for a count of the positive class.
+        rule : {"youden", "topleft"}
+            The threshold of the largest sensitivity + specificity, or that whose point on the
+            curve is nearest to the corner (0, 1).
+
+        Returns
+        -------
+        PrivateThreshold
+            ``fit.predict(new, "classes", threshold=float(found))`` uses it.
+
+        Raises
+        ------
+        FormulaError, SchemaError, GuaranteeError, ArgumentError
+            One sentence each, on public facts only.
+
+        Notes
+        -----
+        **Privacy.** As of `private_roc`; *Covered*: the threshold.
+        """
+        fit = cast("ModelRecord", self)
+        return private_threshold.private_threshold(fit, data, eps, rule, response, ledger, seed)

@@ -21,9 +21,14 @@ from privatelr.mechanisms.score_histogram import (
 )
 from privatelr.numerics import Loss, RocCurve, ThresholdRule, best_threshold
 from privatelr.page_model import Piece
-from privatelr.privacy import Guarantee, NonPrivate
+from privatelr.privacy import Guarantee
 from privatelr.privacy import to_json as guarantee_to_json
-from privatelr.results.answers.scored_records import open_data, read_price, score_scale
+from privatelr.results.answers.scored_records import (
+    fit_price,
+    open_data,
+    read_price,
+    score_scale,
+)
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.predict import scale_of, score
 from privatelr.types import FloatArray
@@ -367,15 +372,6 @@ _LAST = (
     "Every number but n was computed from noisy counts; std error is of sampling and noise, and "
     "takes the model as given."
 )
-
-
-def fit_price(guarantee: Guarantee) -> str:
-    """A sentence part on the price of the fit, which an answer about it does not contain."""
-    if isinstance(guarantee, NonPrivate):
-        return (
-            f"{guarantee}; so the promise here is void for the records that the fit was trained on"
-        )
-    return f"{guarantee}, paid apart; both add up for a record that is in both data"
 
 
 def private_roc(

@@ -164,3 +164,12 @@ def read_price(eps: Any, delta: Any, ledger: Any, seed: Any, n: int, what: str) 
     account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Price(target, account, randomness)
+
+
+def fit_price(guarantee: Guarantee) -> str:
+    """A sentence part on the price of the fit, which an answer about it does not contain."""
+    if isinstance(guarantee, NonPrivate):
+        return (
+            f"{guarantee}; so the promise here is void for the records that the fit was trained on"
+        )
+    return f"{guarantee}, paid apart; both add up for a record that is in both data"
