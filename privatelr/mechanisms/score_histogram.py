@@ -23,11 +23,12 @@ from privatelr.types import Block, FloatArray, IntArray
 
 L1_SENSITIVITY, L2_SENSITIVITY = 2.0, math.sqrt(2)
 """Largest change of all cells together when one record is replaced, as a sum and as a length."""
-_FEWEST, _MOST, _GROWTH = 16, 100, 0.3
+_FEWEST, _MOST, _GROWTH = 10, 100, 0.3
 """Least and largest number of bins, and the power of n epsilon in between.
 
 The noise on an AUC grows with the root of the number of bins, and its bias falls with the square
-or faster. So few bins are best, but enough for scores that do not lie where they are expected."""
+or faster. So few bins are best, but enough for scores that do not lie where they are expected
+(``python -m tests.studies.roc --bins``)."""
 _STEPS = 80
 """Bisections of an interval of probabilities, far more than doubles resolve."""
 _FARTHEST = 700.0

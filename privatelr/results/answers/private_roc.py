@@ -333,8 +333,8 @@ class PrivateRoc:
         found = self.tidy().set_index("term")
         numbers = page_model.Table(
             [_WORDS[term] for term in found.index],
-            [header.replace("_", " ") for header in found.columns],
-            [[f"{number:.4g}" for number in row] for row in found.to_numpy()],
+            ["Estimate", "Std. Error", "sampling sd", "privacy sd"],
+            [[f"{number:.4f}" for number in row] for row in found.to_numpy()],
         )
         cuts = self.at([self.youden, self.topleft]) if not np.isnan(self.youden) else None
         page: list[Piece] = [
@@ -369,7 +369,7 @@ _WORDS = {
     "calibration_slope": "Calibration slope",
 }
 _LAST = (
-    "Every number but n was computed from noisy counts; std error is of sampling and noise, and "
+    "Every number but n was computed from noisy counts. Std. Error is of sampling and noise, and "
     "takes the model as given."
 )
 
