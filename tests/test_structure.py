@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 200,
-    "code lines": 27_680,
+    "modules": 201,
+    "code lines": 27_840,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

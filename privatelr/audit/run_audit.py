@@ -23,6 +23,7 @@ from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.designs import audit_rows
+from privatelr.audit.enumeration.answers import audit_answers
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
 from privatelr.audit.fits import audit_front, audit_scaled_fits, audit_tables
@@ -123,6 +124,7 @@ def _all_found(
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)
         yield from audit_plays(other, epsilon, effort.choices)
+        yield from audit_answers(other, epsilon, effort.choices)
         yield from audit_ledger(other)
         yield from audit_peers()
     for request, loss in subjects:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
+from privatelr.mechanisms.calibration.calibration_record import event_of
 from privatelr.mechanisms.calibration.proven_noise import DOWN, laws_hiding, pure_part, require_law
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.privacy import Event, Guarantee, Promise, PureDP
@@ -102,8 +102,10 @@ class HistogramCalibration:
 
     @property
     def proven(self) -> Guarantee:
-        """The guarantee that the noise is proven to give; it may be pure where a delta is paid."""
-        return proven_by(self.noise, self.target)
+        """The guarantee that the noise is proven to give: that of Laplace noise is pure."""
+        if _is_gaussian(self.noise):
+            return self.target
+        return PureDP(pure_part(self.target), self.target.neighbours)
 
     @property
     def count_sd(self) -> float:
@@ -140,11 +142,13 @@ def calibrate_histogram(n: int, target: Promise) -> HistogramCalibration:
 
 
 def _law(cells: int, target: Promise) -> NoiseLaw:
-    rate = pure_part(target) / L1_SENSITIVITY * DOWN
-    # one block of all cells is independent Laplace noise on each
-    laplace: NoiseLaw = BlockLaplace((Block(cells, 1.0),), rate)
     laws = [law for law in laws_hiding(L2_SENSITIVITY, cells, target) if _is_gaussian(law)]
-    return require_law([laplace, *laws], target)
+    return require_law([_laplace(cells, pure_part(target)), *laws], target)
+
+
+def _laplace(cells: int, epsilon: float) -> NoiseLaw:
+    """Return independent Laplace noise on each cell: one block of all cells is that."""
+    return BlockLaplace((Block(cells, 1.0),), epsilon / L1_SENSITIVITY * DOWN)
 
 
 def _is_gaussian(law: NoiseLaw) -> bool:

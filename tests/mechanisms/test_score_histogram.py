@@ -94,10 +94,16 @@ def test_zcdp_noise_is_that_of_rho():
     assert (2 / noise.sd**2) / 2 == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_a_ledger_takes_the_events(target):
+@pytest.mark.parametrize("target", [*TARGETS, ZCDP(2.0), ZCDP(12.0)], ids=str)
+def test_a_ledger_takes_events_that_are_worth_the_exact_loss(target):
     calibration = calibrate_histogram(1000, target)
-    ledger = Ledger(10.0, getattr(target, "delta", 1e-5))
+    (event,) = calibration.events
+    if isinstance(event, PureDP):
+        assert event.epsilon == pytest.approx(largest_loss(calibration.noise), rel=1e-4)
+        assert calibration.proven == event
+    else:
+        assert event.mu == pytest.approx(math.hypot(1, -1) / calibration.noise.sd)
+    ledger = Ledger(200.0, getattr(target, "delta", 1e-5))
     ledger.charge(target, calibration.events, "histogram")
     assert len(ledger.entries) == 1
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from privatelr.audit.enumeration.answers import law_of_flips, log_law_of_threshold
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import threshold_choice
 from privatelr.mechanisms.score_histogram import ScoreScale, cells_of
@@ -25,45 +26,11 @@ from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
 RULES = ("youden", "topleft")
 
 
-def law_of_flips(exponents):
-    """Probabilities of permute-and-flip, over all orders in which options are looked at."""
-    chances = np.exp(exponents - np.max(exponents))
-    found = np.zeros(len(chances))
-    orders = list(itertools.permutations(range(len(chances))))
-    for order in orders:
-        left = 1.0
-        for option in order:
-            found[option] += left * chances[option] / len(orders)
-            left *= 1 - chances[option]
-    return found
-
-
-def law_of_count(calibration, true):
-    """Probabilities of the noisy count of positive records, from 1 to n - 1."""
-    at = np.arange(1, calibration.n)
-    tail = stats.laplace(scale=calibration.noise.scale)
-    upper, lower = at + 0.5 - true, at - 0.5 - true
-    upper[-1], lower[0] = np.inf, -np.inf
-    found = np.where(lower > 0, tail.sf(lower) - tail.sf(upper), tail.cdf(upper) - tail.cdf(lower))
-    return dict(zip(at.tolist(), found.tolist(), strict=True))
-
-
-def law_of_threshold(calibration, counts):
-    """Joint log probabilities ``(n - 1, K - 1)`` of the noisy count and of the threshold."""
-    bins = len(counts) // 2
-    rows = []
-    for positive, chance in law_of_count(calibration, counts[bins : 2 * bins].sum()).items():
-        scores = threshold_scores(counts, positive, calibration.n, calibration.rule)
-        mechanism = calibration.mechanism(positive)
-        rows.append(chance * law_of_flips(mechanism.epsilon * scores / mechanism.width))
-    return np.log(rows)
-
-
 def loss_between(calibration, one, other, known=None):
     known = {} if known is None else known
     for counts in (one, other):
         if tuple(counts) not in known:
-            known[tuple(counts)] = law_of_threshold(calibration, np.array(counts, dtype=float))
+            known[tuple(counts)] = log_law_of_threshold(calibration, np.array(counts, dtype=float))
     laws = [known[tuple(counts)] for counts in (one, other)]
     return float(np.abs(laws[0] - laws[1]).max())
 
@@ -164,7 +131,7 @@ def test_draws_have_the_law_that_was_enumerated():
     counts = np.array([2, 1, 0, 1, 0, 3, 1])
     cells = np.repeat(np.arange(7), counts)
     calibration = calibrate_threshold(8, PureDP(2.0), "youden")
-    wanted = np.exp(law_of_threshold(calibration, counts * 1.0)).sum(axis=0)
+    wanted = np.exp(log_law_of_threshold(calibration, counts * 1.0)).sum(axis=0)
     randomness = SystemRandomness()
     drawn = [choose_threshold(cells, calibration, 3, randomness) for _ in range(3000)]
     seen = np.bincount(drawn, minlength=2)
