@@ -27,7 +27,7 @@ from privatelr.types import FloatArray, IntArray
 _REPLICATES = 400
 """Number of simulated releases, and of simulated datasets, by which errors are computed."""
 FINENESS = 8
-"""Number of parts of a bin; the area under the curve is then within 1/64 of its limit."""
+"""Number of parts of a bin; the area under the curve lacks 1/64 of what straight densities add."""
 
 
 class Parts(NamedTuple):
