@@ -28,7 +28,7 @@ from privatelr.design import (
     read_dask_source,
     read_design,
     read_labelled,
-    read_matrix_labels,
+    read_labels,
     read_matrix_source,
     read_sparse,
     read_wide,
@@ -164,7 +164,7 @@ class MatrixData(FrameData):
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         batch = replace(self.batch, tally=Tally())
-        labels = read_matrix_labels(spec, batch)
+        labels = read_labels(spec.response, spec.variables, batch)
         return _entry_rows(spec, self.matrix, labels), batch.tally
 
 

@@ -23,6 +23,7 @@ from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.designs import audit_rows
+from privatelr.audit.enumeration.answers import audit_answers
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
@@ -127,6 +128,7 @@ def _all_found(
         yield from audit_releases(other, epsilon)
         yield from audit_plays(other, epsilon, effort.choices)
         yield from audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))
+        yield from audit_answers(other, epsilon, effort.choices)
         yield from audit_ledger(other)
         yield from audit_peers()
     for request, loss in subjects:

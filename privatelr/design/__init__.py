@@ -29,11 +29,10 @@ from privatelr.design.matrix_designs import (
     as_matrix,
     plan_matrix,
     plan_wide,
-    read_matrix_labels,
     read_matrix_source,
     read_wide,
 )
-from privatelr.design.response import Response
+from privatelr.design.response import Response, read_labels
 from privatelr.design.scaling import (
     ScaledData,
     in_standard_units,
@@ -53,4 +52,5 @@ from privatelr.design.variables import (
     level_codes,
     read_values,
     read_variable,
+    require_columns,
 )

@@ -18,8 +18,8 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.design.coding import INTERCEPT, Factor
-from privatelr.design.response import Response, labels, plan_response
-from privatelr.design.variables import Variable, as_numbers, describe_variables, read_values
+from privatelr.design.response import Response, plan_response, read_labels
+from privatelr.design.variables import Variable, as_numbers, describe_variables
 from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.formula import Formula, parse_expression, tokenize
 from privatelr.sources import Batch, Schema, as_batch, quote, read_source, validated_sparse
@@ -151,13 +151,6 @@ def describe_numbered(
     return formula, variables, response, NumberedColumns(p), schema.constant
 
 
-def read_matrix_labels(spec: NumberedSpec, batch: Batch) -> FloatArray:
-    """Return labels ``(n,)``: -1 or 1, and 0 where the response is not usable."""
-    values, usable = read_values(spec.variables, batch, tuple(spec.variables))
-    label, labelled = labels(spec.response, values, batch.tally)
-    return np.where(usable & labelled, label, 0.0)
-
-
 def as_matrix(spec: NumberedSpec, data: Any) -> Any:
     """Return data to predict for as a sparse matrix ``(n, p)`` with the columns of the fit."""
     if sparse.issparse(data) and data.ndim != 2:
@@ -247,4 +240,4 @@ def read_wide(spec: NormBoundedMatrix, matrix: Any, batch: Batch) -> tuple[Any, 
     """
     if matrix.ndim != 2 or matrix.shape[1] != spec.p:
         raise SchemaError(f"data of shape {matrix.shape}: the fit was of {spec.p} columns.")
-    return matrix, read_matrix_labels(spec, batch)
+    return matrix, read_labels(spec.response, spec.variables, batch)

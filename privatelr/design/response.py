@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privatelr.design.type_checks import foreign_constants
-from privatelr.design.variables import level_codes, remedy, require_content
+from privatelr.design.variables import level_codes, read_values, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import Expression, Node, evaluate, is_truth
-from privatelr.sources import Tally, count
+from privatelr.sources import Batch, Tally, count
 from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -146,3 +146,10 @@ def labels(
         return np.where(positive, 1.0, -1.0), usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
+
+
+def read_labels(response: Response, variables: Mapping[str, Variable], batch: Batch) -> FloatArray:
+    """Return labels ``(n,)`` of a batch: -1 or 1, and 0 where the response is not usable."""
+    values, usable = read_values(variables, batch, response.expression.names)
+    label, labelled = labels(response, values, batch.tally)
+    return np.where(usable & labelled, label, 0.0)

@@ -21,6 +21,7 @@ from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics import Loss
 from privatelr.numerics.rows import bounded_entries, bounded_rows
 from privatelr.privacy import Guarantee
+from privatelr.results.answers.evaluated import Evaluated
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _KEPT = ("spec", "release", "threshold", "origin")
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ModelRecord(ABC):
+class ModelRecord(Evaluated, ABC):
     """A release, and the public plan by which its numbers are interpreted.
 
     It contains no row of the data. Diagnostics, which are computed from the data, are stored

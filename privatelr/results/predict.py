@@ -203,6 +203,11 @@ def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -
     return table
 
 
+def linear_predictors(fit: ModelRecord, data: Any) -> FloatArray:
+    """Linear predictors ``(n,)`` of records in memory, NaN if a row is not usable."""
+    return _link(fit, data)[0]
+
+
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
     """Linear predictors ``(n,)``, NaN if a row is not usable; the usable rows; the row names."""
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data

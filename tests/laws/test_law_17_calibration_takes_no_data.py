@@ -10,7 +10,15 @@ import pytest
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 
 import privatelr.model_data
-from privatelr.mechanisms import calibration, problem, registry, request, verify
+from privatelr.mechanisms import (
+    calibration,
+    problem,
+    registry,
+    request,
+    score_histogram,
+    threshold_choice,
+    verify,
+)
 from privatelr.mechanisms.calibration import gaussian_objective
 
 FILES = [found.name for found in pkgutil.iter_modules(calibration.__path__)]
@@ -41,6 +49,7 @@ def check_same_calibration(frames, **options):
 
 def public_functions():
     found = [registry.calibrate, registry.calibrate_all, request.divide, request.usual_shares]
+    found += [score_histogram.calibrate_histogram, threshold_choice.calibrate_threshold]
     for module in FORMULAS:
         members = [inspect.unwrap(member) for member in vars(module).values() if callable(member)]
         found += [f for f in members if inspect.isfunction(f) and f.__module__ == module.__name__]

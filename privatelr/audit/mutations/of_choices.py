@@ -15,6 +15,7 @@ from scipy import special
 
 from privatelr import suggestions
 from privatelr.audit.mutations.planted import (
+    ANSWERS,
     CHOICES,
     DECLARED,
     LEDGER,
@@ -27,7 +28,13 @@ from privatelr.audit.mutations.planted import (
     times,
 )
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import level_selection, published, range_selection
+from privatelr.mechanisms import (
+    level_selection,
+    published,
+    range_selection,
+    score_histogram,
+    threshold_choice,
+)
 from privatelr.mechanisms.linear_programs import (
     constraint_private,
     lp_calibration,
@@ -38,7 +45,12 @@ from privatelr.mechanisms.simplex import number_of_draws, simplex_release
 from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import accounting, renyi_divergence
-from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
+from privatelr.privacy.noise.exponential_mechanism import (
+    Exponential,
+    ExponentialMechanism,
+    Gumbel,
+    NoisyMaximum,
+)
 from privatelr.sources import of_array
 from privatelr.types import FloatArray, IntArray
 
@@ -71,14 +83,46 @@ def _(honest: Any, made: Any) -> ExponentialMechanism:
     return ExponentialMechanism(made.eta, made.sensitivity)
 
 
-@bug("Gumbel numbers are half as large", None, CHOICES)
-def _() -> Iterable[Any]:
+def _halved(law: type[Gumbel] | type[Exponential]) -> Iterable[Any]:
     def near(honest: Any, leading: Any) -> tuple[FloatArray, FloatArray]:
         numbers, errors = honest(leading)
         return numbers / 2, errors
 
-    yield (Gumbel, "transform"), lambda honest, *given: [x / 2 for x in honest(*given)]
-    yield (Gumbel, "near"), near
+    yield (law, "transform"), lambda honest, *given: [x / 2 for x in honest(*given)]
+    yield (law, "near"), near
+
+
+bug("Gumbel numbers are half as large", None, CHOICES)(partial(_halved, Gumbel))
+bug("exponential numbers are half as large", None, ANSWERS)(partial(_halved, Exponential))
+
+
+# -- private answers ----------------------------------------------------------------------------
+
+bug("one of two counts moves, for Laplace noise", (score_histogram, "_laplace"), ANSWERS)(
+    lambda honest, cells, epsilon: honest(cells, 2 * epsilon)
+)
+bug("one of two counts moves, for Gaussian noise", (score_histogram, "laws_hiding"), ANSWERS)(
+    lambda honest, reach, *rest: honest(1.0, *rest)
+)
+
+
+@bug(
+    "scores of thresholds move by half of n",
+    (threshold_choice.ThresholdCalibration, "mechanism"),
+    ANSWERS,
+)
+def _(honest: Any, made: Any, positive: int) -> NoisyMaximum:
+    half: NoisyMaximum = replace(honest(made, positive), width=made.n / 2)
+    return half
+
+
+@bug(
+    "a threshold's count is worth its whole price",
+    (threshold_choice.ThresholdCalibration, "noise"),
+    ANSWERS,
+)
+def _(honest: Any, made: Any) -> Any:
+    return honest(replace(made, count=made.target))
 
 
 # -- columns and corners ------------------------------------------------------------------------

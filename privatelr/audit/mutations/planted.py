@@ -16,6 +16,7 @@ from privatelr.audit import checks
 from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import DIFFERS, Row
 from privatelr.audit.designs import audit_rows
+from privatelr.audit.enumeration.answers import audit_answers
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_simplex
@@ -222,6 +223,7 @@ DRAWS = Look("draws", lambda rng: audit_draws(rng, 2_000))
 RELEASES = Look("releases", lambda rng: audit_releases(rng, 1.0))
 CHOICES = Look("choices", lambda rng: audit_plays(rng, 1.0, 4))
 DECLARED = Look("bounds and levels", lambda rng: audit_declarations(1.0, 60))
+ANSWERS = Look("answers", lambda rng: audit_answers(rng, 1.0, 4))
 SIMPLEX = Look(
     "draws from the simplex", lambda rng: audit_simplex(1.0, rng, 60, 3, [LOSSES["logistic"]])
 )

@@ -158,7 +158,7 @@ class BlockwiseDraw:
             return self.recipe.sd, 0.0
         d, rate = self.recipe.dimension, self.recipe.rate
         cuts = (slice(start, min(start + _BLOCK, d)) for start in range(0, d, _BLOCK))
-        gamma, lost = _summed(_exponential_doubles(self._words[cut]) for cut in cuts)
+        gamma, lost = _summed(exponential_doubles(self._words[cut]) for cut in cuts)
         square, lost_of_square = _summed(
             (numbers * numbers, (2 * np.abs(numbers) + errors) * errors)
             for _, numbers, errors in self._standard()
@@ -232,7 +232,7 @@ def _summed(blocks: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[float, flo
     return math.fsum(numbers), math.fsum(errors)
 
 
-def _exponential_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
+def exponential_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
     """Return ``-log U`` for U in ``[word, word + 1] / 2**64``, and the largest error of each.
 
     Near one it is ``1 - U`` that doubles hold with all digits. The middle of the cell of U, or of
@@ -257,7 +257,7 @@ def _normal_doubles(words: WordArray) -> tuple[FloatArray, FloatArray]:
     3 roundings of ``2 pi`` and the cell of V. A cosine is off by the error of its angle and by 4
     units in the last place: below ``40 * 2**-53`` in all.
     """
-    squares, off = _exponential_doubles(words[0::2])
+    squares, off = exponential_doubles(words[0::2])
     with np.errstate(all="ignore"):
         lengths = np.sqrt(2 * squares)
         off = 2 * off / lengths + 2 * _UNIT * lengths

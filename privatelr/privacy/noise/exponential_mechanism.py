@@ -1,24 +1,29 @@
-"""The exponential mechanism: it chooses one of several public options by a private score.
+"""The exponential mechanism, and permute-and-flip: a choice of a public option by private scores.
 
 Let the changes of all scores between neighbours lie in one interval of length `width`, which may
 depend on the pair of neighbours. Then a choice with probability proportional to
 ``exp(epsilon score / width)`` is epsilon-DP, and of bounded range epsilon (privacy.md 7; Dong,
 Durfee and Rogers 2020). If scores move up and down by at most s, the width is 2 s.
+
+Both mechanisms add independent random numbers to ``epsilon score / width`` and choose the largest
+sum. With standard Gumbel numbers that is the exponential mechanism. With standard exponential
+numbers it is permute-and-flip (McKenna and Sheldon 2020), which is epsilon-DP, and never chooses
+worse on average, but is not of bounded range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise.blockwise import WordArray
-from privatelr.privacy.noise.noise_laws import Arithmetic, Numbers
+from privatelr.privacy.noise.blockwise import WordArray, exponential_doubles
+from privatelr.privacy.noise.noise_laws import Arithmetic, Numbers, exponentials
 from privatelr.privacy.noise.randomness import Draw, ExactDraw, FloatDraw, Randomness
 from privatelr.types import FloatArray
 
@@ -74,14 +79,34 @@ class Gumbel:
 
 
 @dataclass(frozen=True, slots=True)
-class ExponentialMechanism:
-    """A choice that is epsilon-DP for scores that move within one interval of length `width`.
+class Exponential:
+    """The law of independent standard exponential numbers."""
 
-    It is of bounded range epsilon, too (privacy.md 7).
-    """
+    dimension: int
+    signs = 0
+
+    @property
+    def uniforms(self) -> int:
+        """How many numbers uniform on (0, 1) one vector takes: one for each coordinate."""
+        return self.dimension
+
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
+        """Return the numbers ``-log U``, in the arithmetic of the uniforms."""
+        return exponentials(uniforms, arithmetic)
+
+    @staticmethod
+    def near(leading: WordArray) -> tuple[FloatArray, FloatArray]:
+        """Return the numbers ``(k,)`` in doubles, and bounds on their errors; see `Gumbel.near`."""
+        return exponential_doubles(leading)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMaximum:
+    """A choice that is epsilon-DP for scores that move within one interval of length `width`."""
 
     epsilon: float
     width: float
+    law: ClassVar[type[Gumbel] | type[Exponential]]
 
     def __post_init__(self) -> None:
         for name, value in (("epsilon", self.epsilon), ("width", self.width)):
@@ -92,15 +117,10 @@ class ExponentialMechanism:
         """The pure guarantee of one choice."""
         return PureDP(self.epsilon)
 
-    def log_probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the log probabilities ``(k,)`` of k options; finite for scores of any size."""
-        exponent = self.epsilon * (scores - scores.max()) / self.width
-        return np.asarray(exponent - np.log(np.exp(exponent).sum()))
-
     def choose(self, scores: FloatArray, randomness: Randomness) -> int:
         """Choose an option and return its position.
 
-        The largest sum of score and Gumbel number is decided exactly, so rounding does not shift
+        The largest sum of score and random number is decided exactly, so rounding does not shift
         a probability.
 
         Parameters
@@ -108,7 +128,7 @@ class ExponentialMechanism:
         scores : ndarray of shape (k,)
             The scores, all finite.
         randomness : Randomness
-            The source of the Gumbel numbers.
+            The source of the random numbers.
 
         Notes
         -----
@@ -116,7 +136,7 @@ class ExponentialMechanism:
         scores move within `width`. *Assumed public*: the options and their number. *Not
         covered*: the scores, time and memory.
         """
-        draw = randomness.draw(Gumbel(len(scores)))
+        draw = randomness.draw(self.law(len(scores)))
         winner = self._in_doubles(scores, draw)
         precision = FIRST_PRECISION
         while winner is None:
@@ -132,7 +152,7 @@ class ExponentialMechanism:
         """Return the winner if the first bits decide it in doubles; None if they leave a doubt."""
         match draw:
             case ExactDraw():
-                numbers, errors = Gumbel.near(draw.leading())
+                numbers, errors = self.law.near(draw.leading())
             case FloatDraw(vector=numbers):
                 errors = np.zeros_like(numbers)
             case _:
@@ -147,6 +167,25 @@ class ExponentialMechanism:
             floor = sums[best] - errors[best]
         sure = bool(np.isfinite(sums).all()) and float(ceilings.max(initial=-np.inf)) < floor
         return best if sure else None
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialMechanism(NoisyMaximum):
+    """The exponential mechanism, which is of bounded range epsilon, too (privacy.md 7)."""
+
+    law = Gumbel
+
+    def log_probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the log probabilities ``(k,)`` of k options; finite for scores of any size."""
+        exponent = self.epsilon * (scores - scores.max()) / self.width
+        return np.asarray(exponent - np.log(np.exp(exponent).sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class PermuteAndFlip(NoisyMaximum):
+    """Permute-and-flip, for a choice that is paid by pure epsilon (privacy.md 7)."""
+
+    law = Exponential
 
 
 def _certainly_largest(sums: Sequence[flint.arb]) -> int | None:

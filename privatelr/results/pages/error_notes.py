@@ -93,9 +93,10 @@ def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> 
 
 def _parts(found: Inference) -> str:
     """What each part of a standard error means; the last one depends on the mode."""
+    step = ", and because one step may be off" if found.target == "unpenalised" else ""
     unknown = {
         "posterior": "unknown sd: what is added because that matrix is known through its own "
-        "noise only.",
+        f"noise only{step}.",
         "conservative": "unknown sd: what the worst matrix that its noise leaves possible adds.",
     }.get(found.mode)
     return (

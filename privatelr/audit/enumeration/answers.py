@@ -1,0 +1,156 @@
+"""Private answers about a fit: the exact laws of released counts and thresholds of tiny cases."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import stats
+
+from privatelr.audit.checks import Check, claims_of_size, guarded, short
+from privatelr.audit.density.loss import claimed_number
+from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
+from privatelr.mechanisms.score_histogram import calibrate_histogram, release_histogram
+from privatelr.mechanisms.threshold_choice import (
+    ThresholdCalibration,
+    calibrate_threshold,
+    threshold_scores,
+)
+from privatelr.numerics import ThresholdRule
+from privatelr.privacy import ApproxDP, Promise, PureDP
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SystemRandomness
+from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
+from privatelr.privacy.noise.gaussian_delta import log_delta
+from privatelr.types import FloatArray
+
+PART = "answers"
+_RECORDS = 60
+_NEAR = np.arange(-6, 7)
+"""Released counts less the true one, over which the loss of a count is enumerated."""
+_RULES: tuple[ThresholdRule, ...] = ("youden", "topleft")
+_DRAWN, _CRITICAL = 4000, 6.0
+"""This number of real choices is made, and their frequencies may be off by this number of standard
+deviations; counts are drawn about as often."""
+
+
+def audit_answers(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
+    """Checks of score histograms and of thresholds."""
+    for claim in claims_of_size(epsilon):
+        yield from guarded(PART, f"score counts, {short(claim)}", _counts, claim)
+    for rule in _RULES:
+        yield from guarded(PART, f"threshold, {rule}", _threshold, rule, rng, epsilon, cases)
+    yield from guarded(PART, "draws of counts", _drawn_counts, epsilon)
+    yield from guarded(PART, "one choice by permute-and-flip", _one_choice)
+
+
+# -- counts ---------------------------------------------------------------------------------------
+
+
+def _counts(claim: Promise) -> Iterator[Check]:
+    """The loss of the two counts that move when one record is replaced."""
+    made = calibrate_histogram(_RECORDS, claim)
+    subject = f"score counts, {short(claim)}: loss of two counts"
+    if isinstance(made.noise, GaussianNoise):
+        mu = math.hypot(1, -1) / made.noise.sd
+        found = mu**2 / 2
+        if isinstance(claim, ApproxDP):
+            found = math.exp(log_delta(claim.epsilon, mu))
+        yield Check(PART, subject, found, claimed_number(claim))
+        return
+    assert isinstance(made.proven, PureDP)
+    here, moved = _log_law(made.noise, 0), _log_law(made.noise, 1)
+    yield Check(PART, subject, 2 * float(np.abs(here - moved).max()), made.proven.epsilon)
+
+
+def _log_law(noise: NoiseLaw, true: int) -> FloatArray:
+    """Log probabilities of a rounded count, by the tails on the side where they are small."""
+    tail = stats.laplace(scale=noise.scale)
+    upper, lower = _NEAR + 0.5 - true, _NEAR - 0.5 - true
+    by_above, by_below = tail.sf(lower) - tail.sf(upper), tail.cdf(upper) - tail.cdf(lower)
+    return np.asarray(np.log(np.where(true < _NEAR, by_above, by_below)))
+
+
+def _drawn_counts(epsilon: float) -> Iterator[Check]:
+    made = calibrate_histogram(_RECORDS, PureDP(max(epsilon, 0.5)))
+    cells, source = np.zeros(_RECORDS, dtype=np.intp), SystemRandomness()
+    exact = np.bincount(cells, minlength=made.noise.dimension)
+    rounds = _DRAWN // made.noise.dimension
+    drawn = [release_histogram(cells, made, source.draw(made.noise)) - exact for _ in range(rounds)]
+    off = np.concatenate(drawn)
+    chances = np.exp(_log_law(made.noise, 0))
+    counts = np.array([np.count_nonzero(off == number) for number in _NEAR], dtype=np.float64)
+    yield _deviation("draws of counts: deviations from their chances", counts, chances, len(off))
+
+
+def _deviation(subject: str, counts: FloatArray, chances: FloatArray, n: int) -> Check:
+    off = np.abs(counts - n * chances) / np.sqrt(n * chances * (1 - chances))
+    return Check(PART, subject, float(off.max()), _CRITICAL)
+
+
+# -- thresholds -----------------------------------------------------------------------------------
+
+
+def log_law_of_threshold(made: ThresholdCalibration, counts: FloatArray) -> FloatArray:
+    """Log probabilities ``(n - 1, K - 1)`` of the noisy count together with the threshold."""
+    bins = len(counts) // 2
+    at, true = np.arange(1, made.n), counts[bins : 2 * bins].sum()
+    tail = stats.laplace(scale=made.noise.scale)
+    upper, lower = at + 0.5 - true, at - 0.5 - true
+    upper[-1], lower[0] = np.inf, -np.inf
+    chances = np.where(
+        lower > 0, tail.sf(lower) - tail.sf(upper), tail.cdf(upper) - tail.cdf(lower)
+    )
+    rows = []
+    for positive, chance in zip(at.tolist(), chances.tolist(), strict=True):
+        mechanism = made.mechanism(positive)
+        scores = threshold_scores(counts, positive, made.n, made.rule)
+        rows.append(chance * law_of_flips(mechanism.epsilon * scores / mechanism.width))
+    return np.log(rows)
+
+
+def law_of_flips(exponents: FloatArray) -> FloatArray:
+    """Probabilities of permute-and-flip, over all orders in which options are looked at."""
+    chances = np.exp(exponents - exponents.max())
+    found = np.zeros(len(chances))
+    for order in itertools.permutations(range(len(chances))):
+        left = 1.0 / math.factorial(len(chances))
+        for option in order:
+            found[option] += left * chances[option]
+            left *= 1 - chances[option]
+    return found
+
+
+def _threshold(
+    rule: ThresholdRule, rng: np.random.Generator, epsilon: float, cases: int
+) -> Iterator[Check]:
+    """The loss over all outcomes: of the worst pair for Youden's J, and of random tiny ones."""
+    half = _RECORDS // 2
+    pairs = [
+        ([0, half, 0, 0, 1, half - 1, 0], [0, half + 1, 0, 0, 0, half - 1, 0]),
+        *(_neighbours(rng) for _ in range(8 * cases)),
+    ]
+    worst = 0.0
+    for pair in pairs:
+        made = calibrate_threshold(sum(pair[0]), PureDP(epsilon), rule)
+        p, q = (log_law_of_threshold(made, np.array(side, dtype=float)).ravel() for side in pair)
+        worst = max(worst, epsilon_of_outcomes(p, q, 0.0))
+    yield Check(PART, f"threshold, {rule}: loss over all outcomes", worst, epsilon)
+
+
+def _neighbours(rng: np.random.Generator) -> tuple[list[int], list[int]]:
+    cells = rng.integers(0, 7, 3)
+    other = np.append(cells[1:], rng.integers(0, 7))
+    first, second = (np.bincount(side, minlength=7).tolist() for side in (cells, other))
+    return first, second
+
+
+def _one_choice() -> Iterator[Check]:
+    """Compare frequencies of real choices with their probabilities, in standard deviations."""
+    choice, scores = PermuteAndFlip(2.0, 1.0), np.array([0.0, 0.4, 1.0])
+    source = SystemRandomness()
+    chosen = [choice.choose(scores, source) for _ in range(_DRAWN)]
+    counts = np.bincount(chosen, minlength=3).astype(np.float64)
+    subject = "permute-and-flip: deviations from its chances, three options"
+    yield _deviation(subject, counts, law_of_flips(2.0 * scores), _DRAWN)

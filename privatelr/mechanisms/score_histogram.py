@@ -1,0 +1,225 @@
+"""Noisy counts of scores by class, from which ROC curves, thresholds and calibration are computed.
+
+A record is in one cell: a class and a bin of scores or, if it cannot be used, the last cell. So
+replacing one record takes 1 from a cell and adds 1 to another one (privacy.md 7).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration.calibration_record import event_of
+from privatelr.mechanisms.calibration.proven_noise import DOWN, laws_hiding, pure_part, require_law
+from privatelr.mechanisms.perturbation import rounded_sum
+from privatelr.privacy import Event, Guarantee, Promise, PureDP
+from privatelr.privacy.accounting import Entry
+from privatelr.privacy.noise import BlockLaplace, Draw, GaussianNoise, NoiseLaw
+from privatelr.types import Block, FloatArray, IntArray
+
+L1_SENSITIVITY, L2_SENSITIVITY = 2.0, math.sqrt(2)
+"""Largest change of all cells together when one record is replaced, as a sum and as a length."""
+_FEWEST, _MOST, _GROWTH = 10, 100, 0.3
+"""Least and largest number of bins, and the power of n epsilon in between.
+
+The noise on an AUC grows with the root of the number of bins, and its bias falls with the square
+or faster. So few bins are best, but enough for scores that do not lie where they are expected
+(``python -m tests.studies.roc --bins``)."""
+_STEPS = 80
+"""Bisections of an interval of probabilities, far more than doubles resolve."""
+_FARTHEST = 700.0
+"""Size of a linear predictor at which its probability is 0 or 1 in doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreScale:
+    """A public guess of where scores lie; bins are equally wide in `position`.
+
+    The guess is a mixture, in equal parts, of two logistic laws. One lies where the declared
+    bounds and the released coefficients let linear predictors be expected; it resolves scores
+    that are close together. The other one is that of probabilities that are uniform, or narrower
+    for small coefficients; it serves if the first one is wrong.
+
+    Attributes
+    ----------
+    middle, spread : float
+        Expected mean and standard deviation of linear predictors.
+    """
+
+    middle: float
+    spread: float
+
+    def position(self, link: FloatArray) -> FloatArray:
+        """Return the place, from 0 to 1, of linear predictors."""
+        with np.errstate(over="ignore"):
+            usual = special.expit(link / min(1.0, 2 * self.spread))
+            return np.asarray((usual + special.expit((link - self.middle) / self.spread)) / 2)
+
+    def link_at(self, position: FloatArray) -> FloatArray:
+        """Return the linear predictors at places above 0 and below 1, by bisection."""
+        reach = abs(self.middle) + _FARTHEST * max(1.0, self.spread)
+        low, high = np.full(len(position), -reach), np.full(len(position), reach)
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            is_below = self.position(middle) < position
+            low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+        return np.asarray((low + high) / 2)
+
+    def edges(self, bins: int) -> FloatArray:
+        """Return the ``bins - 1`` rising linear predictors that divide the bins."""
+        return self.link_at(np.arange(1, bins) / bins)
+
+    def middles(self, bins: int) -> FloatArray:
+        """Return the linear predictor ``(bins,)`` that stands for each bin."""
+        return self.link_at((np.arange(bins) + 0.5) / bins)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramCalibration:
+    """The noise on counts of scores, computed before any data is touched.
+
+    Attributes
+    ----------
+    n : int
+        Number of records that are scored.
+    bins : int
+        Number of bins K. There are ``2 K + 1`` cells: the bins of the negative class, those of
+        the positive class, and one cell for records that cannot be used.
+    target : Promise
+        The guarantee that the release will satisfy.
+    noise : NoiseLaw
+        The law of the noise on all cells, which is independent between cells.
+    """
+
+    n: int
+    bins: int
+    target: Promise
+    noise: NoiseLaw
+
+    @property
+    def proven(self) -> Guarantee:
+        """The guarantee that the noise is proven to give: that of Laplace noise is pure."""
+        if _is_gaussian(self.noise):
+            return self.target
+        return PureDP(pure_part(self.target), self.target.neighbours)
+
+    @property
+    def count_sd(self) -> float:
+        """Standard deviation of the noise on a count, with that of its rounding."""
+        return math.sqrt(float(self.noise.variances[0]) + 1 / 12)
+
+    @property
+    def noise_name(self) -> str:
+        """The law of the noise on one count, in words."""
+        return f"{'Gaussian' if _is_gaussian(self.noise) else 'Laplace'} noise"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that a ledger composes for this release."""
+        if isinstance(self.proven, PureDP):
+            return (self.proven,)
+        return (event_of(self.noise, L2_SENSITIVITY, self.target.neighbours),)
+
+    def __str__(self) -> str:
+        return (
+            f"score histogram of n = {self.n} records in {self.bins} bins of two classes\n"
+            f"target {self.target}\n"
+            f"{self.noise_name}, sd {self.count_sd:.3g} of a count"
+        )
+
+
+def calibrate_histogram(n: int, target: Promise) -> HistogramCalibration:
+    """Choose the number of bins and the law with the least noise, from public facts alone.
+
+    Laplace noise on each cell hides the sum of changes; Gaussian noise hides their length.
+    """
+    bins = _bins(n, _law(1, target))
+    return HistogramCalibration(n, bins, target, _law(2 * bins + 1, target))
+
+
+def _law(cells: int, target: Promise) -> NoiseLaw:
+    laws = [law for law in laws_hiding(L2_SENSITIVITY, cells, target) if _is_gaussian(law)]
+    return require_law([_laplace(cells, pure_part(target)), *laws], target)
+
+
+def _laplace(cells: int, epsilon: float) -> NoiseLaw:
+    """Return independent Laplace noise on each cell: one block of all cells is that."""
+    return BlockLaplace((Block(cells, 1.0),), epsilon / L1_SENSITIVITY * DOWN)
+
+
+def _is_gaussian(law: NoiseLaw) -> bool:
+    return isinstance(law, GaussianNoise)
+
+
+def _bins(n: int, law: NoiseLaw) -> int:
+    """Return the number of bins; Gaussian noise counts as Laplace noise of the same sd."""
+    epsilon = L1_SENSITIVITY * math.sqrt(2 / float(law.variances[0]))
+    return int(min(max((n * epsilon) ** _GROWTH, _FEWEST), _MOST))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistogramRelease:
+    """Noisy counts, which are paid for and free to publish.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (2 K + 1,), read-only
+        Whole numbers, as they were released; some may be negative.
+    scale : ScoreScale
+        By which the bins were made.
+    calibration : HistogramCalibration
+    guarantee : Guarantee
+        The guarantee for `counts`.
+    entry : Entry or None
+        The entry that a ledger was charged with.
+    """
+
+    counts: FloatArray
+    scale: ScoreScale
+    calibration: HistogramCalibration
+    guarantee: Guarantee
+    entry: Entry | None = None
+
+    def __post_init__(self) -> None:
+        self.counts.flags.writeable = False
+
+
+def cells_of(link: FloatArray, label: FloatArray, edges: FloatArray) -> IntArray:
+    """Return the cell ``(n,)`` of each record, which depends on this record alone.
+
+    Parameters
+    ----------
+    link
+        Linear predictors ``(n,)``, NaN where a record cannot be used.
+    label
+        -1 or 1, or 0 where a record cannot be used.
+    edges
+        A score at an edge belongs to the bin below, so that the bins above an edge are those of
+        ``score > edge``.
+    """
+    bins = len(edges) + 1
+    found = np.searchsorted(edges, link) + np.where(label > 0, bins, 0)
+    return np.where((label == 0) | np.isnan(link), 2 * bins, found)
+
+
+def release_histogram(
+    cells: IntArray, calibration: HistogramCalibration, noise: Draw
+) -> FloatArray:
+    """Count cells ``(n,)``, add the noise, and round the exact sums to whole numbers.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the counts, by ``calibration.target``. *Neighbours*: replace one
+    record. *Assumed public*: n, the number of bins, and the function that gives a record its
+    cell. *Not covered*: time and memory.
+    """
+    if len(cells) != calibration.n:
+        raise GuaranteeError(
+            f"cells of {len(cells)} records do not fit a histogram of n={calibration.n} records."
+        )
+    counts = np.bincount(cells, minlength=calibration.noise.dimension).astype(np.float64)
+    return rounded_sum(counts, noise, 1.0)

@@ -1,0 +1,124 @@
+"""Private answers that every fit can give about records with outcomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from privatelr.arguments import suggests_arguments
+from privatelr.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from privatelr.privacy import Guarantee
+    from privatelr.privacy.accounting import Account
+    from privatelr.results.answers import private_roc, private_threshold
+    from privatelr.results.answers.private_roc import PrivateRoc
+    from privatelr.results.answers.private_threshold import PrivateThreshold
+    from privatelr.results.fit_record import ModelRecord
+else:
+    private_roc = lazy_import("privatelr.results.answers.private_roc")
+    private_threshold = lazy_import("privatelr.results.answers.private_threshold")
+
+
+@suggests_arguments
+class Evaluated:
+    """Methods that score records with outcomes, and release what is paid for.
+
+    Each is a release of its own. Its guarantee is about the records that are scored. Scoring the
+    training records is a second release of the same data, so that both prices add up. Records
+    that were set apart beforehand, by their public positions, are other records: for each of
+    them the larger price holds. A ledger counts it that way if the fit and the answer are charged
+    to ``ledger.part("train")`` and ``ledger.part("test")``.
+    """
+
+    __slots__ = ()
+
+    def private_roc(
+        self,
+        data: Any,
+        eps: float | Guarantee = 1.0,
+        *,
+        delta: float = 0.0,
+        response: Any = None,
+        ledger: Account | None = None,
+        seed: int | None = None,
+    ) -> PrivateRoc:
+        """Release a ROC curve with its AUC, thresholds, prevalence and calibration.
+
+        Scores are counted by class, in bins that are public, and noise is added to each count.
+        Everything else is computed from these counts.
+
+        Parameters
+        ----------
+        data
+            The records to score, with the columns of the formula: the training data or other
+            records. A record that cannot be used counts as that.
+        eps, delta
+            The price of the answer, as in `dplr`; a price of 0 is refused.
+        response
+            The outcomes of the records, if they are not a column of `data`, as for a fit of
+            ``dplr(y, X)``.
+        ledger : Ledger, optional
+            Account to charge before the scores are computed; as in `dplr`.
+        seed : int, optional
+            Repeats the noise, for tests and teaching. Voids the guarantee.
+
+        Returns
+        -------
+        PrivateRoc
+
+        Raises
+        ------
+        FormulaError, SchemaError, GuaranteeError, ArgumentError
+            One sentence each, on public facts only.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the result and all that is computed from it, by its guarantee,
+        beside what the fit itself costs. *Neighbours*: datasets of the same n that differ in one
+        record. *Assumed public*: the fit, and the number, names and types of the records. *Not
+        covered*: time and memory; and training records, if the fit has no guarantee itself.
+        """
+        fit = cast("ModelRecord", self)
+        return private_roc.private_roc(fit, data, eps, delta, response, ledger, seed)
+
+    def private_threshold(
+        self,
+        data: Any,
+        eps: float | Guarantee = 1.0,
+        *,
+        rule: str = "youden",
+        response: Any = None,
+        ledger: Account | None = None,
+        seed: int | None = None,
+    ) -> PrivateThreshold:
+        """Release a threshold between the classes, and nothing else.
+
+        It is chosen among public thresholds. A threshold that is read from a ROC curve of the
+        same price is about as good, so this is for answers that should tell no more than that.
+
+        Parameters
+        ----------
+        data, response, ledger, seed
+            As in `private_roc`.
+        eps
+            Pure epsilon. A tenth of it is for a count of the positive class.
+        rule : {"youden", "topleft"}
+            The threshold of the largest sensitivity + specificity, or that whose point on the
+            curve is nearest to the corner (0, 1).
+
+        Returns
+        -------
+        PrivateThreshold
+            ``fit.predict(new, "classes", threshold=float(found))`` uses it.
+
+        Raises
+        ------
+        FormulaError, SchemaError, GuaranteeError, ArgumentError
+            One sentence each, on public facts only.
+
+        Notes
+        -----
+        **Privacy.** As of `private_roc`; *Covered*: the threshold.
+        """
+        fit = cast("ModelRecord", self)
+        return private_threshold.private_threshold(fit, data, eps, rule, response, ledger, seed)

@@ -1,0 +1,391 @@
+"""A private ROC curve: what `fit.private_roc` releases, and everything that is read from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privatelr import page_model
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, require_number
+from privatelr.inference import released_roc as roc
+from privatelr.lazy_import import lazy_import
+from privatelr.mechanisms.score_histogram import (
+    HistogramRelease,
+    calibrate_histogram,
+    cells_of,
+    release_histogram,
+)
+from privatelr.numerics import Loss, RocCurve, ThresholdRule, best_threshold
+from privatelr.page_model import Piece
+from privatelr.privacy import Guarantee
+from privatelr.privacy import to_json as guarantee_to_json
+from privatelr.results.answers.scored_records import (
+    fit_price,
+    open_data,
+    read_price,
+    score_scale,
+)
+from privatelr.results.fit_record import ModelRecord
+from privatelr.results.predict import scale_of, score
+from privatelr.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from privatelr.results.pages import roc_plot
+else:
+    roc_plot = lazy_import("privatelr.results.pages.roc_plot")
+
+_RATES = ("sensitivity", "specificity", "positive_predictive_value", "negative_predictive_value")
+_SLOPE_REPLICATES = 40
+"""Number of simulations for the error of a calibration line, each of which takes a fit."""
+_BEYOND = 1e-12
+"""How far probabilities are kept from 0 and 1, where they have no linear predictor."""
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PrivateRoc:
+    """A ROC curve with what follows from it: a function of noisy counts, which were paid for.
+
+    It contains no record, and it can be pickled, printed and published under its guarantee. The
+    counts are of the records that were scored, in bins of public scores. Standard errors have two
+    parts: ``sampling_sd``, for other records of the same population, and ``privacy_sd``, for the
+    noise on the counts. If the records are those of the training, the model fits them better than
+    new records, and no standard error knows of that.
+
+    Attributes
+    ----------
+    release : HistogramRelease
+        The noisy counts, their calibration and their guarantee.
+    loss : Loss
+        The loss of the fit, which says whether scores are probabilities or margins.
+    formula : str
+        The formula of the fit.
+    positive : str
+        The positive class.
+    fit_guarantee : Guarantee
+        The guarantee of the fit itself, which is paid apart.
+    """
+
+    release: HistogramRelease
+    loss: Loss
+    formula: str
+    positive: str
+    fit_guarantee: Guarantee
+
+    # -- the price ------------------------------------------------------------------------------
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of all numbers here, for the records that were scored."""
+        return self.release.guarantee
+
+    @property
+    def nobs(self) -> int:
+        """Number of records that were scored; it is public."""
+        return self.release.calibration.n
+
+    # -- the curve ------------------------------------------------------------------------------
+
+    @property
+    def _counts(self) -> FloatArray:
+        return roc.counts_of(self.release)
+
+    @property
+    def _bins(self) -> int:
+        """Number of fine bins."""
+        return len(self._counts) // 2
+
+    def _curve(self) -> RocCurve:
+        edges = self.release.scale.edges(self._bins)[::-1]
+        first = 1.0 if self.loss.probability is not None else np.inf
+        limits = np.concatenate([[first], score(self.loss, edges), [-np.inf]])
+        return roc.roc_of(self._counts, limits)
+
+    @property
+    def curve(self) -> pd.DataFrame:
+        """The ROC curve, with the columns threshold, false_positive and true_positive."""
+        found = self._curve()
+        names = ("threshold", "false_positive", "true_positive")
+        return pd.DataFrame({name: getattr(found, name) for name in names})
+
+    @property
+    def auc(self) -> float:
+        """Area under `curve`; NaN if the noisy counts leave one class empty."""
+        return float(roc.areas(self._counts))
+
+    @property
+    def auc_std_error(self) -> float:
+        """Standard error of `auc`, of sampling and noise together."""
+        return float(np.hypot(roc.sampling_sd_of_area(self._counts), self._auc_privacy_sd))
+
+    @property
+    def _auc_privacy_sd(self) -> float:
+        return float(roc.parts_of(self.release, roc.areas).privacy)
+
+    # -- thresholds -----------------------------------------------------------------------------
+
+    @property
+    def youden(self) -> float:
+        """The threshold of scores that is best by Youden's J; NaN if a class is empty."""
+        return self.threshold("youden")
+
+    @property
+    def topleft(self) -> float:
+        """The threshold whose point is nearest to the corner (0, 1); NaN if a class is empty."""
+        return self.threshold("topleft")
+
+    def threshold(self, rule: ThresholdRule) -> float:
+        """The best threshold by a rule, ``"youden"`` or ``"topleft"``, for `predict`."""
+        if rule not in ("youden", "topleft"):
+            raise ArgumentError(f"rule={rule!r}: rule takes 'youden' or 'topleft'.")
+        return best_threshold(self._curve(), rule)
+
+    def at(self, threshold: Any) -> pd.DataFrame:
+        """Sensitivity, specificity and predictive values at one threshold or several.
+
+        Parameters
+        ----------
+        threshold : float or sequence of float
+            Probabilities, or margins: records with a larger score count as positive.
+
+        Returns
+        -------
+        DataFrame
+            One row per threshold: sensitivity, specificity, positive_predictive_value and
+            negative_predictive_value, and the standard error of each, of sampling and noise
+            together, under the same name with ``_se``. NaN where nothing is above or below.
+        """
+        scale = scale_of(self.loss)
+        limits = {"at_least": scale.lowest, "at_most": scale.highest}
+        given = np.atleast_1d(np.asarray(threshold, dtype=object)).tolist()
+        cuts = np.array(
+            [require_number(ArgumentError, "threshold", t, scale.takes, **limits) for t in given]
+        )
+        position = self.release.scale.position(self._links(cuts))
+        found = roc.rates(self._counts, position)
+        errors = np.hypot(*roc.parts_of(self.release, lambda c: roc.rates(c, position)))
+        table = pd.DataFrame({"threshold": cuts})
+        for place, name in enumerate(_RATES):
+            table[name], table[f"{name}_se"] = found[:, place], errors[:, place]
+        return table
+
+    def _links(self, scores: FloatArray) -> FloatArray:
+        """Linear predictors of scores."""
+        if self.loss.probability is None:
+            return scores
+        inside = np.clip(scores, _BEYOND, 1 - _BEYOND)
+        return np.asarray(np.log(inside) - np.log1p(-inside))
+
+    # -- calibration ----------------------------------------------------------------------------
+
+    @property
+    def prevalence(self) -> float:
+        """Share of the positive class among the records that could be used."""
+        return float(roc.prevalences(self._counts))
+
+    @property
+    def brier(self) -> float:
+        """Mean squared error of the probabilities (Brier 1950)."""
+        return float(roc.brier_scores(self._counts, self._probabilities("brier")))
+
+    @property
+    def calibration_slope(self) -> float:
+        """Slope of the outcome on the linear predictor, in a logistic regression; 1 is ideal.
+
+        A slope below 1 says that probabilities are too extreme.
+        """
+        return float(roc.calibration_lines(self._counts, self._middles())[1])
+
+    def calibration(self, groups: int = 10) -> pd.DataFrame:
+        """Predicted and observed shares in groups of records of similar probability.
+
+        The groups are those of Hosmer and Lemeshow: neighbouring probabilities, with about as
+        many records each. Their chi-square is left out, since it does not know of the noise.
+
+        Parameters
+        ----------
+        groups : int
+            Number of groups; there may be fewer, as a group has whole bins.
+
+        Returns
+        -------
+        DataFrame
+            One row per group: the limits ``low`` and ``high`` of its probabilities, ``records``,
+            the mean ``predicted`` probability, the ``observed`` share of positive records, and its
+            sampling_sd and privacy_sd.
+        """
+        takes = "a whole number from 2 to 100"
+        many = require_number(ArgumentError, "groups", groups, takes, at_least=2, at_most=100)
+        if many != int(many):
+            raise ArgumentError(f"groups={groups!r}: groups takes {takes}.")
+        probability = self._probabilities("calibration")
+        group = roc.groups_of(self._counts, int(many))
+        both = np.add(*roc.by_class(self._counts))
+        records = np.bincount(group, both)
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        edges = score(self.loss, self.release.scale.edges(self._bins))
+        limits = np.concatenate([[0.0], edges[starts[1:] - 1], [1.0]])
+        parts = roc.parts_of(self.release, lambda counts: roc.observed_shares(counts, group))
+        with np.errstate(invalid="ignore"):
+            predicted = np.bincount(group, both * probability) / records
+        return pd.DataFrame(
+            {
+                "low": limits[:-1],
+                "high": limits[1:],
+                "records": records,
+                "predicted": predicted,
+                "observed": roc.observed_shares(self._counts, group),
+                "sampling_sd": parts.sampling,
+                "privacy_sd": parts.privacy,
+            }
+        )
+
+    def _middles(self) -> FloatArray:
+        return self.release.scale.middles(self._bins)
+
+    def _probabilities(self, name: str) -> FloatArray:
+        if self.loss.probability is None:
+            raise ArgumentError(
+                f"{name}: a {self.loss.title} has margins and no probabilities, whose calibration "
+                "could be looked at; dplr fits a model that has."
+            )
+        return score(self.loss, self._middles())
+
+    # -- views ----------------------------------------------------------------------------------
+
+    def tidy(self) -> pd.DataFrame:
+        """One row per number: auc, prevalence and, of probabilities, brier and calibration_slope.
+
+        Columns term, estimate, std_error, and its parts sampling_sd and privacy_sd.
+        """
+        areas = roc.Parts(
+            np.asarray(roc.sampling_sd_of_area(self._counts)), np.asarray(self._auc_privacy_sd)
+        )
+        rows = {
+            "auc": (self.auc, areas),
+            "prevalence": (self.prevalence, roc.parts_of(self.release, roc.prevalences)),
+        }
+        if self.loss.probability is not None:
+            probability, middles = self._probabilities("tidy"), self._middles()
+            briers = roc.parts_of(self.release, lambda c: roc.brier_scores(c, probability))
+            slopes = roc.parts_of(
+                self.release,
+                lambda counts: roc.calibration_lines(counts, middles)[..., 1],
+                _SLOPE_REPLICATES,
+            )
+            rows |= {"brier": (self.brier, briers)}
+            rows |= {"calibration_slope": (self.calibration_slope, slopes)}
+        return pd.DataFrame(
+            {
+                "term": list(rows),
+                "estimate": [estimate for estimate, _ in rows.values()],
+                "std_error": [float(np.hypot(*parts)) for _, parts in rows.values()],
+                "sampling_sd": [float(parts.sampling) for _, parts in rows.values()],
+                "privacy_sd": [float(parts.privacy) for _, parts in rows.values()],
+            }
+        )
+
+    def plot(self, *, level: float = 0.95, ax: Any = None) -> Axes:
+        """Draw the curve with bands of sampling, and of sampling and noise together.
+
+        See `privatelr.results.pages.roc_plot.plot_roc`.
+        """
+        return roc_plot.plot_roc(self, level=level, ax=ax)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the noisy counts with all that is needed to read them, and the price."""
+        release, calibration = self.release, self.release.calibration
+        return {
+            "n": calibration.n,
+            "bins": calibration.bins,
+            "scale": {"middle": release.scale.middle, "spread": release.scale.spread},
+            "counts": [int(count) for count in release.counts],
+            "count_sd": calibration.count_sd,
+            "guarantee": guarantee_to_json(release.guarantee),
+            "fit_guarantee": guarantee_to_json(self.fit_guarantee),
+            "score": scale_of(self.loss).name,
+            "formula": self.formula,
+            "positive": self.positive,
+        }
+
+    def as_text(self) -> str:
+        """The page as text of at most 79 columns."""
+        return page_model.as_text(self._page())
+
+    def as_html(self) -> str:
+        """The page as HTML, with the same words."""
+        return page_model.as_html(self._page())
+
+    def _page(self) -> list[Piece]:
+        calibration = self.release.calibration
+        price = f"{self.guarantee}; neighbours replace one of n = {self.nobs} scored records"
+        noise = (
+            f"{calibration.noise_name}, sd {calibration.count_sd:.3g}, on the counts of "
+            f"{calibration.bins} bins of either class and of records that cannot be used"
+        )
+        facts = [("Promise", price), ("Fit", fit_price(self.fit_guarantee)), ("Mechanism", noise)]
+        found = self.tidy().set_index("term")
+        numbers = page_model.Table(
+            [_WORDS[term] for term in found.index],
+            ["Estimate", "Std. Error", "sampling sd", "privacy sd"],
+            [[f"{number:.4f}" for number in row] for row in found.to_numpy()],
+        )
+        cuts = self.at([self.youden, self.topleft]) if not np.isnan(self.youden) else None
+        page: list[Piece] = [
+            page_model.Heading("Private ROC curve"),
+            page_model.Code(self.formula),
+            "",
+            page_model.FactList(facts),
+            "",
+            numbers,
+        ]
+        if cuts is not None:
+            names = ["threshold", *_RATES]
+            headers = [scale_of(self.loss).name, "sensitivity", "specificity", "PPV", "NPV"]
+            cells = [[f"{number:.3f}" for number in row] for row in cuts[names].to_numpy()]
+            page += ["", page_model.Table(["Youden", "nearest to (0, 1)"], headers, cells)]
+        return [*page, "", f"Positive is {self.positive}. {_LAST}"]
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return f"<PrivateRoc of {self.formula!r}, {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+
+_WORDS = {
+    "auc": "AUC",
+    "prevalence": "Prevalence",
+    "brier": "Brier score",
+    "calibration_slope": "Calibration slope",
+}
+_LAST = (
+    "Every number but n was computed from noisy counts. Std. Error is of sampling and noise, and "
+    "takes the model as given."
+)
+
+
+def private_roc(
+    fit: ModelRecord, data: Any, eps: Any, delta: Any, response: Any, ledger: Any, seed: Any
+) -> PrivateRoc:
+    """Release the scores of records by class; see `privatelr.results.answers.evaluated`."""
+    opened = open_data(fit, data, response)
+    price = read_price(eps, delta, ledger, seed, opened.n, "private_roc")
+    calibration, scale = calibrate_histogram(opened.n, price.target), score_scale(fit)
+    edges = scale.edges(calibration.bins)
+    entry = price.pay(calibration.events, f"{fit.formula}, score histogram")
+    noise = price.randomness.draw(calibration.noise)
+    link, label = opened.scores()
+    counts = release_histogram(cells_of(link, label, edges), calibration, noise)
+    release = HistogramRelease(counts, scale, calibration, price.guarantee, entry)
+    positive = str(fit.spec.response.classes[1])
+    return PrivateRoc(release, fit.loss, fit.formula, positive, fit.guarantee)

@@ -1,0 +1,175 @@
+"""Records with outcomes, scored by a released model: what private answers about a fit start from.
+
+The number of records is public. A record that cannot be used stays one: it has no score, and
+counts by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privatelr import design
+from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.inference import Guesses
+from privatelr.inference.guessed_columns import guessed_columns
+from privatelr.mechanisms import (
+    read_target,
+    require_below_one_record,
+    warn_of_large_delta,
+)
+from privatelr.mechanisms.score_histogram import ScoreScale
+from privatelr.mechanisms.selection_release import read_account, read_seed
+from privatelr.privacy import Event, Guarantee, NonPrivate, Promise, unless_seeded
+from privatelr.privacy.accounting import Account, Entry
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.results import predict
+from privatelr.results.fit_record import ModelRecord
+from privatelr.sources import as_batch, read_source
+from privatelr.types import FloatArray
+
+_MOST_COLUMNS = 200
+"""Designs with more columns have no made-up records, which would take longer than the answer."""
+_TYPICAL_LENGTH = 0.4
+"""Length of a typical row over the largest length, where there are no made-up records."""
+_LEAST_SPREAD = 1e-6
+"""Smallest spread of scores that is told from none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Evaluation:
+    """Data for a private answer about a fit, of which only public facts were read.
+
+    Attributes
+    ----------
+    fit : ModelRecord
+    data, outcomes
+        The table of records, and the batch that has their response.
+    n : int
+        The number of records.
+    """
+
+    fit: ModelRecord
+    data: Any
+    outcomes: Any
+    n: int
+
+    def scores(self) -> tuple[FloatArray, FloatArray]:
+        """Return linear predictors ``(n,)`` and labels -1 or 1; NaN or 0 for what is not usable."""
+        link = predict.linear_predictors(self.fit, self.data)
+        spec = self.fit.spec
+        with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+            return link, design.read_labels(spec.response, spec.variables, self.outcomes)
+
+
+def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
+    """Check names, shapes and types of the data for a private answer.
+
+    Raises
+    ------
+    ArgumentError, FormulaError, SchemaError
+        One sentence each, on public facts only.
+    """
+    spec = fit.spec
+    if isinstance(spec, design.NumberedSpec):
+        n = int(design.as_matrix(spec, data).shape[0])
+        if response is None:
+            raise ArgumentError(
+                "response=None: the fit was of a matrix, beside which response takes the outcomes, "
+                "one for each row."
+            )
+    else:
+        batch = as_batch(data)
+        design.require_columns(batch, spec.formula.covariates)
+        n = len(batch)
+    if response is None:
+        design.require_columns(batch, spec.response.expression.names)
+        outcomes = batch
+    else:
+        outcomes = _beside(fit, response, n)
+    if n == 0:
+        raise ArgumentError("data is empty: a private answer takes at least one record.")
+    return Evaluation(fit, data, outcomes, n)
+
+
+def _beside(fit: ModelRecord, response: Any, n: int) -> Any:
+    """Return outcomes that stand beside the data, under the name that the formula reads."""
+    names = fit.spec.response.expression.names
+    if len(names) != 1:
+        raise ArgumentError(
+            f"response: the formula computes it from {', '.join(names)}; leave response out, and "
+            "let data have these columns."
+        )
+    _, both = read_source(response, np.zeros((n, 1)), None)
+    return as_batch({names[0]: both.column(both.names[-1])})
+
+
+def score_scale(fit: ModelRecord) -> ScoreScale:
+    """Return where the linear predictors of a fit are expected, by public guesses about records.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: a function of the release and of declarations, free to repeat.
+    *Neighbours*, *Assumed public*: those of the fit. *Not covered*: nothing.
+    """
+    spec, coef = fit.spec, fit.release.coef
+    if isinstance(spec, design.DesignSpec) and spec.d <= _MOST_COLUMNS:
+        link = predict.linear_predictors(fit, guessed_columns(spec, Guesses()))
+        link = link[np.isfinite(link)]
+    else:
+        link = np.zeros(0)
+    if len(link):
+        return ScoreScale(float(link.mean()), max(float(link.std()), _LEAST_SPREAD))
+    first = int(spec.intercept is not None)
+    middle = float(coef[0]) * spec.intercept if first else 0.0
+    reach = _TYPICAL_LENGTH * getattr(spec, "bound", 1.0)
+    return ScoreScale(middle, max(reach * float(np.linalg.norm(coef[first:])), _LEAST_SPREAD))
+
+
+# -- what an answer costs --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a private answer, read before its data is touched."""
+
+    target: Promise
+    account: Account | None
+    randomness: Randomness
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of the answer: the target, or none if its noise can be replayed."""
+        return unless_seeded(self.target, not self.randomness.is_secret)
+
+    def pay(self, events: tuple[Event, ...], label: str) -> Entry | None:
+        """Charge the ledgers, if there are any; they refuse what they cannot cover."""
+        if self.account is None:
+            return None
+        return self.account.charge(self.guarantee, events, label)
+
+
+def read_price(eps: Any, delta: Any, ledger: Any, seed: Any, n: int, what: str) -> Price:
+    """Check the price of an answer about n records; raises `ArgumentError` or `GuaranteeError`."""
+    target = read_target(eps, delta, plain="no noise, which is refused here")
+    if isinstance(target, NonPrivate):
+        raise GuaranteeError(
+            f"eps={eps!r}: {what} takes a price above 0; fit.diagnostics has exact numbers of the "
+            "training data, which are not private."
+        )
+    require_below_one_record(target, n)
+    warn_of_large_delta(target, n, stacklevel=5)
+    account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
+    randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
+    return Price(target, account, randomness)
+
+
+def fit_price(guarantee: Guarantee) -> str:
+    """A sentence part on the price of the fit, which an answer about it does not contain."""
+    if isinstance(guarantee, NonPrivate):
+        return (
+            f"{guarantee}; so the promise here is void for the records that the fit was trained on"
+        )
+    return f"{guarantee}, paid apart; both add up for a record that is in both data"

@@ -1,0 +1,114 @@
+"""A plot of a private ROC curve, with bands that show the parts of its error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from privatelr.errors import ArgumentError, MissingDependencyError, require_number
+from privatelr.inference import released_roc as roc
+from privatelr.results.predict import scale_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from privatelr.results.answers.private_roc import PrivateRoc
+
+_POINTS = 201
+_COLOUR, _NOISE = "#2f6fab", "#d1792b"
+_MARKERS = {"youden": ("o", "Youden"), "topleft": ("s", "nearest to (0, 1)")}
+
+
+def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes:
+    """Draw a private ROC curve.
+
+    Parameters
+    ----------
+    answer : PrivateRoc
+    level : float
+        Level of confidence of the bands, which are for each rate of false positives by itself.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+        The inner band is of sampling alone. What the noise adds is drawn around it in another
+        colour.
+
+    Raises
+    ------
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the plot, which is a function of the release. *Neighbours*, *Assumed
+    public*: those of the release. *Not covered*: nothing.
+    """
+    takes = "a level of confidence from 0.5 to 0.9999"
+    level = require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
+    axes = _new_axes() if ax is None else ax
+    false = np.linspace(0.0, 1.0, _POINTS)
+    counts = roc.counts_of(answer.release)
+    curve = roc.sensitivities(counts, false)
+    parts = roc.parts_of(answer.release, lambda c: roc.sensitivities(c, false))
+    times = special.ndtri((1 + level) / 2)
+    sampling, both = times * parts.sampling, times * np.hypot(*parts)
+    words = f"{100 * level:g}% band, sampling"
+    _band(axes, false, curve, sampling, -sampling, _COLOUR, 0.35, words)
+    _band(axes, false, curve, both, sampling, _NOISE, 0.45, "what the privacy noise adds")
+    _band(axes, false, curve, -both, -sampling, _NOISE, 0.45, None)
+    words = f"AUC {answer.auc:.3f}, std. error {answer.auc_std_error:.3f}"
+    axes.plot(false, curve, color=_COLOUR, linewidth=1.8, label=words)
+    axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
+    _points(axes, answer)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.005)
+    axes.set_aspect("equal")
+    axes.set_xlabel("false positives (1 - specificity)")
+    axes.set_ylabel("true positives (sensitivity)")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(loc="lower right", frameon=False, fontsize="small")
+    axes.set_title(f"{answer.guarantee}, n = {answer.nobs}", fontsize="medium", loc="left")
+    return axes
+
+
+def _band(
+    axes: Axes,
+    x: Any,
+    middle: Any,
+    up: Any,
+    down: Any,
+    colour: str,
+    alpha: float,
+    words: str | None,
+) -> None:
+    high, low = np.clip(middle + up, 0, 1), np.clip(middle + down, 0, 1)
+    axes.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0, label=words)
+
+
+def _points(axes: Axes, answer: PrivateRoc) -> None:
+    """Mark the best thresholds, if neither class is empty."""
+    for rule, (marker, words) in _MARKERS.items():
+        cut = getattr(answer, rule)
+        if np.isnan(cut):
+            return
+        (row,) = answer.at(cut).itertuples()
+        named = f"{words}: {scale_of(answer.loss).name} {cut:.3g}"
+        place = (1 - row.specificity, row.sensitivity)
+        axes.plot(*place, marker, color="white", mec="black", markersize=6, label=named, ls="")
+
+
+def _new_axes() -> Axes:
+    try:
+        from matplotlib import pyplot
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "plot: takes matplotlib; install it, or privatelr[plots]."
+        ) from missing
+    _, axes = pyplot.subplots(figsize=(5.6, 5.6), layout="constrained")
+    return axes

@@ -1,0 +1,27 @@
+"""The audit of private answers: it comes near each claim, and sees planted bugs."""
+
+import numpy as np
+import pytest
+
+from privatelr.audit.checks import Check
+from privatelr.audit.enumeration.answers import audit_answers
+from privatelr.audit.mutations import MUTATIONS
+from privatelr.audit.mutations.planted import ANSWERS
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
+def test_every_claim_holds_and_is_nearly_reached(epsilon):
+    found = list(audit_answers(np.random.default_rng(1), epsilon))
+    assert all(isinstance(check, Check) and check.holds for check in found), found
+    losses = {check.subject: check.found / check.allowed for check in found}
+    for subject, share in losses.items():
+        if subject.startswith("score counts"):
+            assert share == pytest.approx(1.0, rel=1e-6)
+    if epsilon >= 1:
+        assert losses["threshold, youden: loss over all outcomes"] > 0.9
+
+
+def test_the_bugs_of_answers_are_caught():
+    planted = [mutation for mutation in MUTATIONS if ANSWERS in mutation.looks]
+    assert len(planted) == 5
+    assert [mutation.name for mutation in planted if not mutation.caught_by()] == []

@@ -1,0 +1,393 @@
+"""`fit.private_roc`: what it releases, what it costs, and what it must not tell."""
+
+import copy
+import json
+import pickle
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import MODELS, SCHEMA, FixedRandomness, clinic
+from scipy import sparse
+
+import privatelr.results.answers.scored_records
+from privatelr import (
+    ArgumentError,
+    FormulaError,
+    GuaranteeError,
+    Ledger,
+    NonPrivate,
+    PrivacyWarning,
+    PrivateLRError,
+    PureDP,
+    SchemaError,
+    dplpsvm,
+    dplr,
+    dpsimplex,
+)
+from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.privacy import ZCDP, ApproxDP
+from privatelr.results import predict
+from privatelr.results.pages.roc_plot import plot_roc
+
+FORMULA = "y ~ age + dose + smoker"
+MARK = 61.12345678901234
+MANY = 400
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(3)
+    found = clinic(n=MANY)
+    found["y"] = (rng.random(MANY) < 1 / (1 + np.exp(-(found.age - 54) / 8))).astype(float)
+    return found
+
+
+@pytest.fixture(scope="module")
+def fit(frame):
+    return dplr(FORMULA, frame, eps=4.0, **SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def answer(fit, frame):
+    return fit.private_roc(frame, eps=200.0)
+
+
+@contextmanager
+def fixed_noise(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(privatelr.results.answers.scored_records, "SystemRandomness", FixedRandomness)
+        yield
+
+
+# -- what is released ------------------------------------------------------------------------------
+
+
+def test_with_little_noise_it_is_the_exact_curve(answer, fit):
+    exact = fit.diagnostics
+    assert answer.auc == pytest.approx(exact.c_index, abs=0.01)
+    assert answer.prevalence == pytest.approx(exact.counts.positive / MANY, abs=0.005)
+    probability = fit.predict(clinic(n=MANY))
+    assert len(probability) == MANY
+    sensitivity = answer.at(0.5).sensitivity[0]
+    roc = exact.roc
+    near = roc[roc.threshold <= 0.5].iloc[0]
+    assert sensitivity == pytest.approx(near.true_positive, abs=0.06)
+
+
+def test_the_curve_rises_from_zero_to_one(answer):
+    curve = answer.curve
+    assert list(curve.columns) == ["threshold", "false_positive", "true_positive"]
+    assert np.all(np.diff(curve.false_positive) >= 0)
+    assert np.all(np.diff(curve.true_positive) >= 0)
+    assert np.all(np.diff(curve.threshold) < 0)
+    ends = curve[["false_positive", "true_positive"]].iloc[[0, -1]].to_numpy()
+    assert ends == pytest.approx(np.array([[0, 0], [1, 1]]))
+
+
+def test_a_threshold_is_one_for_predict(answer, fit, frame):
+    assert set(fit.predict(frame, "classes", threshold=answer.youden)) == {0, 1}
+    assert 0 < answer.topleft < 1
+    with pytest.raises(ArgumentError, match="youden"):
+        answer.threshold("best")
+
+
+def test_the_brier_score_and_the_slope_are_near_the_exact_ones(answer, fit, frame):
+    probability = fit.predict(frame)
+    assert answer.brier == pytest.approx(((probability - frame.y) ** 2).mean(), abs=0.01)
+    table = answer.calibration(5)
+    assert list(table.columns[:5]) == ["low", "high", "records", "predicted", "observed"]
+    assert table.records.sum() == pytest.approx(MANY, rel=0.01)
+    assert table.low.iloc[0] == 0
+    assert table.high.iloc[-1] == 1
+    assert (table.predicted > table.low).all()
+    assert (table.predicted < table.high).all()
+    assert len(answer.calibration(100)) > 40
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_has_one(name, frame):
+    fit = MODELS[name](FORMULA, frame, eps=4.0, **SCHEMA)
+    found = fit.private_roc(frame, eps=50.0)
+    assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.02)
+    assert found.nobs == MANY
+    assert "Private ROC curve" in str(found)
+
+
+def test_a_projected_fit_has_one(frame):
+    fit = dplr(FORMULA, frame, eps=4.0, rp_dim=2, **SCHEMA)
+    assert fit.spec.projection is not None
+    found = fit.private_roc(frame, eps=50.0)
+    assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.02)
+
+
+def test_a_standardised_fit_has_one(frame):
+    fit = dplr(FORMULA, frame, eps=20.0, do_scale="private", **SCHEMA)
+    assert fit.scale is not None
+    found = fit.private_roc(frame, eps=50.0)
+    assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.02)
+
+
+@pytest.mark.parametrize("loss", ["huber", "logistic"])
+def test_a_fit_that_chooses_columns_has_one(frame, loss):
+    fit = dpsimplex(FORMULA, frame, eps=8.0, delta=1e-4, loss=loss, lambda_=0.5, **SCHEMA)
+    found = fit.private_roc(frame, eps=50.0)
+    assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.02)
+
+
+@pytest.mark.parametrize("model", [dplr, dplpsvm])
+def test_a_sparse_matrix_has_one(model):
+    rng = np.random.default_rng(1)
+    x = sparse.random_array((300, 20), density=0.3, rng=rng, format="csr")
+    y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, 1.0, 0.0)
+    fit = model(y, x, eps=4.0)
+    found = fit.private_roc(x, eps=100.0, response=y)
+    assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.03)
+    with pytest.raises(ArgumentError, match="response=None"):
+        fit.private_roc(x, eps=1.0)
+
+
+def test_outcomes_may_stand_beside_the_data(fit, frame, monkeypatch):
+    with fixed_noise(monkeypatch):
+        inside = fit.private_roc(frame)
+        beside = fit.private_roc(frame.drop(columns="y"), response=frame.y)
+    assert np.array_equal(inside.release.counts, beside.release.counts)
+
+
+def test_margins_have_no_calibration(frame):
+    found = MODELS["dpsvm"](FORMULA, frame, eps=4.0, **SCHEMA).private_roc(frame)
+    for ask in (lambda: found.brier, found.calibration):
+        with pytest.raises(ArgumentError, match="margins"):
+            ask()
+    assert list(found.tidy().term) == ["auc", "prevalence"]
+    assert found.at([-1e6, 1e6]).sensitivity.tolist() == pytest.approx([1.0, 0.0])
+    assert found.curve.threshold.iloc[0] == np.inf
+
+
+# -- what it costs ---------------------------------------------------------------------------------
+
+
+def test_the_ledger_is_charged_before_a_score_is_computed(fit, frame, monkeypatch):
+    ledger, seen = Ledger(1.0), []
+    real = predict.linear_predictors
+
+    def watched(model, data):
+        if data is frame:
+            seen.append(len(ledger.entries))
+        return real(model, data)
+
+    monkeypatch.setattr(predict, "linear_predictors", watched)
+    found = fit.private_roc(frame, eps=0.75, ledger=ledger)
+    assert seen == [1]
+    assert found.release.entry == ledger.entries[0]
+    with pytest.raises(GuaranteeError):
+        fit.private_roc(frame, eps=0.75, ledger=ledger)
+    assert seen == [1]
+    assert ledger.spent() == 0.75
+
+
+def test_an_open_ledger_is_charged(fit, frame):
+    with Ledger(1.0) as ledger:
+        fit.private_roc(frame, eps=0.5)
+    assert [str(entry.guarantee) for entry in ledger.entries] == ["epsilon = 0.5 (pure)"]
+
+
+def test_disjoint_parts_cost_the_larger_price(frame):
+    ledger = Ledger(1.0)
+    fit = dplr(FORMULA, frame[:200], eps=1.0, ledger=ledger.part("train"), **SCHEMA)
+    fit.private_roc(frame[200:], eps=0.5, ledger=ledger.part("test"))
+    assert ledger.spent() == 1.0
+    with pytest.raises(GuaranteeError):
+        fit.private_roc(frame[:200], eps=0.5, ledger=ledger.part("train"))
+
+
+@pytest.mark.parametrize("price", [PureDP(0.5), ZCDP(0.1), ApproxDP(1e-3, 1e-4)], ids=str)
+def test_every_guarantee_is_sold(fit, frame, price):
+    found = fit.private_roc(frame, price)
+    assert found.guarantee == price
+    assert isinstance(found.release.calibration, HistogramCalibration)
+
+
+def test_a_seed_voids_the_guarantee(fit, frame):
+    with pytest.warns(PrivacyWarning, match="seed") as caught:
+        first = fit.private_roc(frame, seed=1)
+    assert caught[0].filename == __file__
+    with pytest.warns(PrivacyWarning):
+        second = fit.private_roc(frame, seed=1)
+    assert isinstance(first.guarantee, NonPrivate)
+    assert np.array_equal(first.release.counts, second.release.counts)
+    with pytest.warns(PrivacyWarning), pytest.raises(GuaranteeError):
+        fit.private_roc(frame, seed=1, ledger=Ledger(10.0))
+
+
+def test_a_large_delta_is_told_where_it_was_written(fit, frame):
+    with pytest.warns(PrivacyWarning, match="delta") as caught:
+        fit.private_roc(frame, delta=0.001)
+    assert caught[0].filename == __file__
+    with pytest.raises(GuaranteeError, match="delta"):
+        fit.private_roc(frame, delta=0.1)
+
+
+def test_noise_is_drawn_anew(fit, frame):
+    counts = [fit.private_roc(frame, eps=0.1).release.counts for _ in range(2)]
+    assert not np.array_equal(*counts)
+
+
+def test_the_page_tells_both_prices(fit, frame):
+    page = str(fit.private_roc(frame, eps=0.5))
+    assert "epsilon = 0.5 (pure)" in page
+    assert "epsilon = 4 (pure), paid apart" in " ".join(page.split())
+    assert max(map(len, page.splitlines())) <= 79
+    plain = dplr(FORMULA, frame, eps=0, **SCHEMA).private_roc(frame, eps=0.5)
+    assert "void for the records that the fit was trained on" in " ".join(str(plain).split())
+
+
+# -- what it must not tell -------------------------------------------------------------------------
+
+
+def told(fit, frame, **options):
+    """The counts, and all that a user can see or store of an answer without its counts."""
+    ledger = Ledger(5.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = fit.private_roc(frame, ledger=ledger, **options)
+    release = answer.release
+    seen = {**answer.to_dict(), "counts": None}
+    rest = (repr(answer), json.dumps(seen), str(ledger), release.calibration, release.scale)
+    return release.counts, rest, [str(w.message) for w in caught]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"age": MARK},
+        {"age": 1e300},
+        {"age": np.nan},
+        {"age": np.inf},
+        {"smoker": "never"},
+        {"smoker": None},
+        {"y": np.nan},
+        {"y": 7.0},
+        {"y": 1.0, "age": 90.0, "smoker": "yes"},
+    ],
+    ids=str,
+)
+def test_changing_a_record_moves_two_counts_by_one(fit, frame, change, monkeypatch):
+    other = frame.copy()
+    for name, value in change.items():
+        other.loc[other.index[0], name] = value
+    with fixed_noise(monkeypatch):
+        first, second = told(fit, frame), told(fit, other)
+    moved = np.abs(first[0] - second[0])
+    assert moved.sum() <= 2
+    assert moved.max() <= 1
+    assert first[1:] == second[1:]
+    assert first[2] == []
+
+
+def test_a_record_that_cannot_be_used_counts(fit, frame, monkeypatch):
+    half = frame.assign(age=frame.age.where(np.arange(MANY) % 2 == 0))
+    found = fit.private_roc(half, eps=500.0)
+    assert found.nobs == MANY
+    assert found.release.counts[-1] == pytest.approx(MANY / 2, abs=1)
+    assert found.release.counts.sum() == pytest.approx(MANY, abs=5)
+
+
+@pytest.mark.parametrize("y", [0.0, 1.0, np.nan])
+def test_one_class_takes_the_same_path(fit, frame, y):
+    found = fit.private_roc(frame.assign(y=y), eps=0.2)
+    str(found)
+    plot_free = found.tidy()
+    assert len(plot_free) == 4
+
+
+def test_the_order_of_records_does_not_matter(fit, frame, monkeypatch):
+    with fixed_noise(monkeypatch):
+        first, second = told(fit, frame), told(fit, frame[::-1])
+    assert np.array_equal(first[0], second[0])
+
+
+def test_nothing_of_the_data_is_stored(fit, frame):
+    marked = frame.assign(age=MARK)
+    answer = fit.private_roc(marked)
+    for kept in (pickle.dumps(answer), pickle.dumps(copy.deepcopy(answer))):
+        assert np.float64(MARK).tobytes() not in kept
+        assert len(kept) < 4000
+    again = pickle.loads(pickle.dumps(answer))
+    assert str(again) == str(answer)
+    assert again.auc == answer.auc
+    assert json.loads(json.dumps(answer.to_dict()))["n"] == MANY
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"eps": 0}, GuaranteeError, "eps=0"),
+        ({"eps": -1}, GuaranteeError, "eps"),
+        ({"delta": 0.5}, GuaranteeError, "delta"),
+        ({"ledger": 3}, ArgumentError, "ledger"),
+        ({"seed": -1}, ArgumentError, "seed"),
+        ({"response": [0, 1]}, PrivateLRError, "2"),
+        ({"epsilon": 1}, PrivateLRError, "eps"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused_before_data_is_read(fit, frame, options, error, words):
+    with pytest.raises(error, match=words):
+        fit.private_roc(frame, **options)
+
+
+def test_data_without_a_column_costs_nothing(fit, frame):
+    ledger = Ledger(1.0)
+    for name in ("y", "dose"):
+        with pytest.raises(FormulaError, match=name):
+            fit.private_roc(frame.drop(columns=name), eps=0.5, ledger=ledger)
+    with pytest.raises(ArgumentError, match="empty"):
+        fit.private_roc(frame[:0], eps=0.5, ledger=ledger)
+    assert ledger.entries == ()
+
+
+def test_dask_is_refused(fit, frame):
+    dd = pytest.importorskip("dask.dataframe")
+    with pytest.raises(SchemaError, match="compute"):
+        fit.private_roc(dd.from_pandas(frame, npartitions=2))
+
+
+def test_thresholds_have_limits(answer):
+    for bad in (-0.1, 1.1, "high", None):
+        with pytest.raises(ArgumentError, match="threshold"):
+            answer.at(bad)
+    for bad in (1, 101, 2.5):
+        with pytest.raises(ArgumentError, match="groups"):
+            answer.calibration(bad)
+    assert answer.at([0.0, 1.0]).sensitivity.tolist() == pytest.approx([1.0, 0.0], abs=1e-6)
+
+
+# -- the plot --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [30, MANY])
+def test_the_plot_shows_noise_and_sampling_apart(fit, frame, n):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    found = fit.private_roc(frame[:n], eps=0.5)
+    axes = found.plot()
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert any("sampling" in words for words in said)
+    assert any("privacy noise" in words for words in said)
+    assert f"AUC {found.auc:.3f}" in " ".join(said)
+    assert plot_roc(found, level=0.8, ax=axes) is axes
+    matplotlib.pyplot.close("all")
+    with pytest.raises(ArgumentError, match="level"):
+        found.plot(level=2)
+
+
+def test_numbers_are_the_same_at_every_look(fit, frame):
+    found = fit.private_roc(frame, eps=0.5)
+    pd.testing.assert_frame_equal(found.tidy(), found.tidy())
+    assert found.auc_std_error == pytest.approx(found.tidy().std_error[0])
