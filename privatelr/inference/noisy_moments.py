@@ -129,6 +129,9 @@ class Quality:
     relative_bias : float
         Length of the bias of the penalty, over the length of the coefficients, with a curvature
         that is no smaller than its noise; infinite if there is neither.
+    is_at_penalty : bool
+        Whether the smallest eigenvalue is lost in the noise, so that the penalty, which is its
+        least possible value, stands for it, and the ratio may be larger.
     has_probabilities : bool
         Whether the model has coefficients of its own, which no penalty is needed to define.
     is_fragile : bool
@@ -146,7 +149,14 @@ class Quality:
 
     noise_to_signal: float
     relative_bias: float
+    is_at_penalty: bool
     has_probabilities: bool
+
+    @property
+    def told_noise(self) -> str:
+        """The ratio of noise to signal in words."""
+        least = "at least " if self.is_at_penalty else ""
+        return f"{least}{self.noise_to_signal:.3g} times the smallest eigenvalue of the matrix"
 
     @property
     def is_fragile(self) -> bool:
@@ -239,7 +249,12 @@ def quality(release: Release) -> Quality:
     values = np.linalg.eigvalsh(evidence.curvature)
     smallest, sd = float(values[0]), evidence.curvature_sd
     ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
-    return Quality(ratio, relative_bias(evidence), evidence.problem.loss.probability is not None)
+    return Quality(
+        ratio,
+        relative_bias(evidence),
+        is_at_penalty=smallest < evidence.floor,
+        has_probabilities=evidence.problem.loss.probability is not None,
+    )
 
 
 def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:

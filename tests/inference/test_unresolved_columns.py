@@ -173,3 +173,13 @@ def test_no_scale_means_nothing_is_drawn_again():
     found = spread_again(evidence, drawn, np.random.default_rng(0))
     assert isinstance(found, Matrices)
     np.testing.assert_allclose(found.curvature, drawn.curvature, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
+def test_a_test_of_one_equation_is_that_of_the_table():
+    """Also where errors have long tails, whose mean square is not that of their standard error."""
+    fit = thin_study(0.02)
+    row = fit.tidy().set_index("term").loc["z"]
+    found = fit.wald_test("z = 0")
+    assert found.statistic == pytest.approx(float(row["statistic"]) ** 2, rel=1e-9)
+    assert found.p_value == pytest.approx(float(row["p_value"]), rel=1e-9)

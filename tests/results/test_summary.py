@@ -420,7 +420,8 @@ def test_wide_intervals_are_explained(eps):
     ratio = quality(fit.release).noise_to_signal
     price = "rho" if isinstance(eps, ZCDP) else "epsilon"
     helps = f"More records, a larger {price} or fewer columns help; privatelr.plan says how much."
-    why = f"Intervals are wide because that noise is {ratio:.3g} times the smallest eigenvalue"
+    least = "at least " if quality(fit.release).is_at_penalty else ""
+    why = f"Intervals are wide because that noise is {least}{ratio:.3g} times the smallest"
     assert ratio > 5
     assert why in words_of(fit, mode="posterior")
     assert helps in words_of(fit, mode="posterior")

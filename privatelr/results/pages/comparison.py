@@ -342,6 +342,7 @@ def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator
     if len(releases) < len(rest):
         yield "A release that stands in several columns costs once."
     yield (
-        "Counted are these releases, at prices that were fixed before the first of them. A Ledger "
-        "also counts releases that are not in the table, and prices that results chose."
+        "Counted is the noise of these releases, which may be worth less than their promises, at "
+        "prices that were fixed before the first of them. A Ledger also counts releases that are "
+        "not in the table, and prices that results chose."
     )

@@ -115,7 +115,7 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
             "is not counted, so that errors may be too small."
         )
     known, price = quality(fit.release), _price(fit)
-    ratio = f"{known.noise_to_signal:.3g} times the smallest eigenvalue of the matrix"
+    ratio = known.told_noise
     helps = f"More records, a larger {price} or fewer columns help; privatelr.plan says how much."
     if found.mode == "conservative":
         why = f": that noise is {ratio}, which may come from the penalty alone"
@@ -133,7 +133,7 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         return averaged
     hidden = _hidden(fit)
     return (
-        f"{averaged} Intervals are wide because that noise is {ratio}. {hidden}Their ends and "
+        f"{averaged} {hidden}Intervals are wide because that noise is {ratio}. Their ends and "
         f"p-values follow the long tails of the errors, and not z or Std. Error. {helps}"
     )
 

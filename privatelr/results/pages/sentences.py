@@ -143,7 +143,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     if noise.scale > 0:
         text = (
             f"information matrix and scores with {noise.title} noise, which is "
-            f"{known.noise_to_signal:.3g} times the smallest eigenvalue of the matrix; {bias}; "
+            f"{known.told_noise}; {bias}; "
             f"{found.mode} mode, {found.target} coefficients"
         )
     return [*facts, ("Inference", text)]
