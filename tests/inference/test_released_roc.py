@@ -149,7 +149,7 @@ def test_the_auc_is_as_near_as_judged(epsilon):
 def test_the_error_of_the_noise_is_what_the_noise_does():
     link, label = records(2, 3000, middle=-1.0)
     exact = c_index(link, label > 0)
-    found = list(releases(link, label, 0.5, 60))
+    found = list(releases(link, label, 0.5, 240))
     off = [float(roc.areas(roc.counts_of(one))) - exact for one in found]
     stated = np.mean([roc.parts_of(one, roc.areas).privacy for one in found[:5]])
     assert 0.7 * stated < np.sqrt(np.mean(np.square(off))) < 1.3 * stated
@@ -172,7 +172,10 @@ def test_the_regret_of_youden_is_small(n, epsilon):
             counts = roc.counts_of(one)
             limits = thresholds_of(counts.shape[-1] // 2)
             cuts.append(best_threshold(roc.roc_of(counts, limits), "youden"))
-    assert best - np.mean(youden_of_the_population(np.array(cuts))) <= 0.01
+    lost = best - youden_of_the_population(np.array(cuts))
+    by_chance = 4 * np.std(lost) / np.sqrt(len(lost))
+    assert np.mean(lost) <= 0.01 + by_chance
+    assert by_chance < 0.01
 
 
 def test_the_slope_of_calibration_is_near_the_exact_one():
