@@ -66,11 +66,22 @@ def test_where_noise_is_small_the_linear_formula_is_enough():
 def test_widths_are_those_of_real_fits():
     for cell in (CELLS[0], Cell("pilot", ZCDP(0.5), 3, 2000, "logistic", False), CELLS[-2]):
         outlook = planned(cell)
-        widths, modes = realised_width(cell, outlook, fits=9)
+        widths, modes = realised_width(cell, outlook, fits=41)
         assert outlook.intervals.mode == "posterior"
-        assert modes == ["posterior"] * 9
+        assert modes == ["posterior"] * 41
         ratio = np.exp(np.log(outlook.intervals.width / widths).mean())
         assert 0.85 < ratio < 1.15
+
+
+def test_widths_have_the_right_size_where_they_spread_over_a_factor_of_ten():
+    cell = Cell("guessed", PureDP(0.5), 2, 100, "logistic", True)
+    outlook = planned(cell)
+    assert outlook.intervals.noise_to_signal > 1
+    widths, _ = widths_of(cell, outlook, fits=81)
+    low, middle, high = np.quantile(widths / outlook.intervals.width, [0.1, 0.5, 0.9], axis=0)
+    assert (high > 5 * low).all()
+    assert (middle > 0.5).all()
+    assert (middle < 2).all()
 
 
 def test_widths_are_forecast_where_the_curvature_is_lost_in_its_noise():
