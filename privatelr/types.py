@@ -81,6 +81,9 @@ class ColumnGroup:
     middle, factor : float
         Where the scale of the columns is not released, they count from this public centre, and are
         multiplied by this.
+    number : int or None
+        Position among the covariates of the number whose values the columns have, times an entry
+        for each level. Where their scale is not released, they are standardised as that number is.
     """
 
     size: int
@@ -89,10 +92,18 @@ class ColumnGroup:
     largest: float = 1.0
     middle: float = 0.0
     factor: float = FACTOR_SCALE
+    number: int | None = None
 
     @property
-    def reach(self) -> float:
-        """Largest length of a row in the columns where their scale is not released."""
+    def usual(self) -> float:
+        """Length of a row that fills the columns where the scale of numbers alone is released.
+
+        A number has length 1 on average. Columns of levels have no longer rows.
+        """
+        if self.kind == "number":
+            return 1.0
+        if self.number is not None:
+            return self.radius
         return self.factor * (self.radius - abs(self.middle))
 
 

@@ -27,13 +27,14 @@ from privatelr import (
     load,
     plan,
 )
-from privatelr.design import plan_design, read_design, read_sparse_covariates, worth_sparse
+from privatelr.design import plan_design, read_design, read_sparse_covariates, scaling, worth_sparse
 from privatelr.design.scaling import column_groups
 from privatelr.design.variables import read_values
 from privatelr.formula import parse_formula
 from privatelr.mechanisms.calibration import achieved_scale
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics.rows import DenseRows
+from privatelr.privacy.noise import BlockLaplace
 from privatelr.privacy.noise.randomness import FloatDraw
 from privatelr.sources import as_batch, declare_schema
 from privatelr.types import FACTOR_SCALE
@@ -169,7 +170,58 @@ def test_without_noise_a_typical_row_has_length_one(no_noise, formula, target):
     assert length == pytest.approx(shown.sum() if pure else 1.0, rel=1e-3)
     raw = column_by_column(fit, frame)
     placed = placed_at_their_middle(fit, raw)
-    np.testing.assert_allclose(z[:, ~shown], placed[:, ~shown], atol=1e-11)
+    products = multiplied(fit, raw, z) if pure else {}
+    for j in np.flatnonzero(~shown):
+        np.testing.assert_allclose(z[:, j], products.get(j, placed[:, j]), atol=1e-11)
+
+
+def multiplied(fit, raw, z):
+    """Each column of products of a standardised number and levels, by its position."""
+    columns, first = fit.spec.columns, int(fit.spec.columns.has_intercept)
+    names = list(columns.names[first:])
+    found, terms = {}, columns.terms[first:]
+    for term in terms:
+        alone = [t for t in terms if t.numeric == term.numeric and not t.categorical]
+        levels = [t for t in terms if t.categorical == term.categorical and not t.numeric]
+        if term.numeric and term.categorical and alone and levels:
+            assert term.stop - term.start == levels[0].stop - levels[0].start, names
+            for j, of in zip(term.columns, levels[0].columns, strict=True):
+                found[j - first] = z[:, alone[0].start - first] * raw[:, of - first]
+    return found
+
+
+@pytest.mark.parametrize("formula", ["y ~ age * city", "y ~ age * city + dose * city"])
+@pytest.mark.parametrize("length", [1.0, 1.5, 3.0])
+def test_products_are_cut_off_nowhere(formula, length):
+    """Longer records count less, and keep the ratio of a product to its number."""
+    frame = people(400)
+    frame.loc[:50, "age"] = 1e12
+    fit = fitted(formula, frame, row_norm=length)
+    z, raw = covariates_under(fit, frame), column_by_column(fit, frame)
+    products = multiplied(fit, raw, z)
+    assert len(products) == (len(CITIES) - 1) * formula.count("*")
+    for j, product in products.items():
+        np.testing.assert_allclose(z[:, j], product, atol=1e-11)
+
+
+def test_products_share_the_length_of_numbers_where_that_takes_less_noise(monkeypatch):
+    sites, choice = [f"s{i}" for i in range(12)], scaling._is_beside_numbers
+    frame = people(4000).assign(site=np.resize(sites, 4000))
+    schema = {**SCHEMA, "levels": {**SCHEMA["levels"], "site": sites}}
+
+    def otherwise(group, *facts):
+        return choice(group, *facts) != (group.number is not None)
+
+    for factor, size, norm in (("smoker", 1, "l2"), ("site", 11, "l1")):
+        formula = f"y ~ dose + I(dose^2) + I(age^2) + age * {factor}"
+        blocks = fitted(formula, frame, schema=schema).spec.blocks
+        assert (blocks[-1].size, blocks[-1].norm) == (size, norm)
+        with monkeypatch.context() as patched:
+            patched.setattr(scaling, "_is_beside_numbers", otherwise)
+            others = fitted(formula, frame, schema=schema).spec.blocks
+        assert others[-1].norm != norm
+        noise, more = (BlockLaplace(each, 1.0).variances[-1] for each in (blocks, others))
+        assert noise < more
 
 
 def column_by_column(fit, frame):

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,8 +70,19 @@ def is_centred(spec: DesignSpec) -> bool:
 
 def column_groups(spec: DesignSpec) -> tuple[ColumnGroup, ...]:
     """Return the covariates of a design by terms; a function of public facts."""
-    covariates = spec.columns.terms[int(spec.columns.has_intercept) :]
-    return tuple(_placed(_group(term), term, is_centred(spec)) for term in covariates)
+    first, centred = int(spec.columns.has_intercept), is_centred(spec)
+    terms = spec.columns.terms[first:]
+    found = [_placed(_group(term), term, centred) for term in terms]
+    numbers = {
+        term.numeric: term.start - first
+        for group, term in zip(found, terms, strict=True)
+        if group.kind == "number" and centred
+    }
+    for place, term in enumerate(terms):
+        moves = bool(np.all(spec.columns.parent[term.start : term.stop] >= first))
+        if term.categorical and moves:
+            found[place] = replace(found[place], number=numbers.get(term.numeric))
+    return tuple(found)
 
 
 def _placed(group: ColumnGroup, term: Term, centred: bool) -> ColumnGroup:
@@ -168,33 +180,56 @@ def _blocks_of_standard(
     length: float,
     intercept: float | None,
 ) -> tuple[float, tuple[Block, ...]]:
-    """Return the bound on the covariates under a pure promise, and the blocks of a row."""
-    pairs = list(zip(groups, terms, strict=True))
+    """Return the bound on the covariates under a pure promise, and the blocks of a row.
+
+    Numbers have one length together. So have their products with levels, where this takes less
+    noise than a block of their own.
+    """
     own = length * math.sqrt(sum(group.kind == "number" for group in groups))
+    pairs = list(zip(groups, terms, strict=True))
+    together = [_is_beside_numbers(group, term, length, own) for group, term in pairs]
+    own = length * math.hypot(*(pair[0].usual for pair in compress(pairs, together)))
     blocks = [] if intercept is None else [Block(1, intercept * MAPPED)]
     square = own**2
-    for group, term in pairs:
-        if group.kind == "number":
-            blocks.append(Block(1, own, "l2"))
+    for (group, term), beside in zip(pairs, together, strict=True):
+        if beside:
+            blocks.append(Block(group.size, own, "l2"))
+        elif group.number is not None:
+            # no number is larger than their length, so their products are cut off nowhere
+            blocks.append(Block(group.size, own * term.absolute * MAPPED))
+            square += (length * group.usual) ** 2
         else:
             absolute = group.factor * (term.absolute - abs(group.middle))
             blocks.append(Block(group.size, absolute * MAPPED))
-            square += (group.reach * MAPPED) ** 2
+            square += (group.usual * MAPPED) ** 2
     kept = tuple(blocks) if all(block.bound > 0 and block.size for block in blocks) else ()
     return math.sqrt(square), kept
+
+
+def _is_beside_numbers(group: ColumnGroup, term: Term, length: float, own: float) -> bool:
+    """Return whether the columns share the length `own` of numbers, and are no block of their own.
+
+    Noise is about as large as `length` times the usual one in a column that shares it, and in a
+    block of s columns as an entry of a random point of its ball.
+    """
+    if group.kind == "number" or group.number is None:
+        return group.kind == "number"
+    apart = own * term.absolute * math.sqrt(2 / ((group.size + 1) * (group.size + 2)))
+    return length * group.usual < apart
 
 
 def standardise(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> DesignSpec:
     """Apply the map ``z = factor (x - centre)`` of released moments to the covariates ``(p,)``.
 
     It becomes a part of the map of the columns, so that prediction and the units of coefficients
-    follow. A column that is centred has the intercept as its parent.
+    follow. A column that is centred has the intercept as its parent, and a product the column of
+    its levels: their multiple by `centre` is taken off.
     """
     columns, first = spec.columns, int(spec.columns.has_intercept)
     parent, moved = columns.parent.copy(), columns.centre.copy()
     scale, here = columns.scale.copy(), np.arange(first, len(columns.names))
     moved[here] += scale[here] * centre
-    parent[here] = np.where(centre != 0, 0, parent[here])
+    parent[here] = np.where(centre != 0, np.maximum(parent[here], 0), parent[here])
     scale[here] /= factor
     return replace(spec, columns=replace(columns, parent=parent, centre=moved, scale=scale))
 
@@ -217,7 +252,14 @@ def in_standard_units(
     below it. What bounds rows would do that as well, but slowly: it expects few of them.
     """
     assert spec.standard is not None
-    found = np.subtract(covariates.T, centre[:, None], order="C")
+    first = int(spec.columns.has_intercept)
+    parent = spec.columns.parent[first:] - first
+    products = np.flatnonzero((parent >= 0) & (centre != 0))
+    constant = centre.copy()
+    constant[products] = 0.0
+    found = np.subtract(covariates.T, constant[:, None], order="C")
+    for column in products:
+        found[column] -= centre[column] * covariates[:, parent[column]]
     found *= factor[:, None]
     length = spec.bound if spec.standard.unit else _common_length(spec)
     if length is not None and spec.standard.length <= 1 and not spec.standard.weighted:

@@ -6,6 +6,7 @@ released, its moments take the place of the guesses about them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +23,7 @@ from privatelr.inference.guessed_columns import Guesses, guessed_columns, positi
 from privatelr.mechanisms import Problem, Release, scale_map, scale_moments
 from privatelr.numerics.rows import DenseRows, weights_of
 from privatelr.sources import as_batch
-from privatelr.types import FloatArray
+from privatelr.types import ColumnGroup, FloatArray
 
 _MOST_COLUMNS = 200
 """Designs with more columns have no forecast, which would take longer than a page may."""
@@ -87,11 +88,25 @@ def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[FloatArray, Float
         off = covariates[:, here] - covariates[:, here].mean(axis=0)
         units = np.sqrt(variance[here]) / np.maximum(off.std(axis=0), _SMALLEST)
         covariates[:, here] = mean[here] + units * off
+        if scale.calibration.of_numbers:  # otherwise products have released moments of their own
+            _multiply_again(covariates, spec, scale.calibration.facts.groups)
     positive = positive_shares(covariates, guesses)
     if scale is not None:
         covariates = in_standard_units(spec, covariates, *scale_map(scale))
     held = DenseRows(covariates, np.ones(len(covariates)), **spec.limits)
     return held.x, held.y, positive
+
+
+def _multiply_again(
+    covariates: FloatArray, spec: DesignSpec, groups: Sequence[ColumnGroup]
+) -> None:
+    """Write products of numbers and levels anew, in place, after the numbers were changed."""
+    first, stop = int(spec.columns.has_intercept), 0
+    for group in groups:
+        columns = np.arange(stop, stop := stop + group.size)
+        if group.number is not None:
+            levels = covariates[:, spec.columns.parent[first + columns] - first]
+            covariates[:, columns] = covariates[:, [group.number]] * levels
 
 
 def _curvature(

@@ -234,7 +234,7 @@ def relative_noise(plan: StagedCalibration) -> float:
     facts = scale.facts
     if scale.of_numbers:
         moments = [
-            1.0 if group.kind == "number" else group.reach**2 / (group.size + 1)
+            1.0 if group.kind == "number" else group.usual**2 / (group.size + 1)
             for group in facts.groups
             for _ in range(group.size)
         ]

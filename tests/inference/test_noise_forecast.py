@@ -138,6 +138,17 @@ def test_made_up_records_have_the_released_moments(eps):
     assert not np.allclose(moved, rows)
 
 
+def test_made_up_products_are_those_of_the_released_numbers():
+    frame = trial(2000)
+    fit = drawn(dplr, "y ~ smoker * age", frame, eps=20.0, do_scale="private", **SCHEMA)
+    spec = replace(fit.spec, bound=1e9)
+    spec = replace(spec, standard=replace(spec.standard, blocks=(), weighted=False))
+    rows, *_ = forecast._made_up_rows(fit.release, spec)
+    smoker, age, product = rows.T[1:]
+    assert np.ptp(product) > 1
+    np.testing.assert_allclose(product, age * (smoker > 0), atol=1e-9)
+
+
 # -- where there is none -------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from .made_up_columns import (
     Column,
+    Product,
     Recipe,
     balanced,
     design,
@@ -63,14 +64,16 @@ class Population:
     truth: pd.Series[float]
     null: str | None = None
     response: str = "y"
+    products: tuple[Product, ...] = ()
 
     @property
     def formula(self) -> str:
-        return f"{self.response} ~ ."
+        names = [f"{number}:{factor}" for number, factor, _ in self.products]
+        return f"{self.response} ~ {' + '.join(['.', *names])}"
 
     def fit_without_privacy(self, frame: pd.DataFrame) -> PlainFit:
         """Coefficients and standard errors in the order of `truth`."""
-        x, _ = design(frame, self.bounds, self.levels)
+        x, _ = design(frame, self.bounds, self.levels, self.products)
         return plain_fit(x, frame[self.response].to_numpy(dtype=np.float64))
 
 
@@ -143,6 +146,19 @@ def rarest_level(d: int) -> Recipe:
     return Recipe((*columns, normal("null", 5, 1, 0.0, 0.3)), 0.4, "null")
 
 
+def products(d: int) -> Recipe:
+    """A number whose effect is another in each of three groups, beside normal columns."""
+    strengths = [*effects(d - 6), 0.0] if d > 6 else [0.8]
+    names = [*(f"x{j + 1}" for j in range(d - 6)), "null"] if d > 6 else ["x1"]
+    numbers = [
+        normal(name, 45, 12, effect, 0.3) for name, effect in zip(names, strengths, strict=True)
+    ]
+    groups = factor("f", (0.6, -0.5), 0.2, a=0.5, b=0.3, c=0.2)
+    made = (Product("x1", "f", (0.4 / 12, -0.5 / 12)),)
+    null = "null" if d > 6 else None
+    return Recipe((groups, *numbers), 0.4, null, products=made)
+
+
 def birthwt() -> Recipe:
     """Low birth weight: made up in the likeness of the table of 189 births."""
     columns = (
@@ -192,6 +208,7 @@ GENERATORS: dict[str, Callable[[int], Recipe]] = {
     "uniform": uniforms,
     "thin": thin,
     "rarest": rarest_level,
+    "products": products,
 }
 """By the number of coefficients, the intercept included."""
 LIKENESSES: dict[str, tuple[int, Callable[[], Recipe]]] = {
@@ -262,6 +279,7 @@ def population_of(name: str, d: int = 0) -> Population:
     if name in TABLES:
         return table_population(name)
     recipe = balanced(LIKENESSES[name][1]() if name in LIKENESSES else GENERATORS[name](d))
-    _, terms = design(recipe.covariates(1, np.random.default_rng(0)), recipe.bounds, recipe.levels)
+    bounds, levels, products = recipe.bounds, recipe.levels, recipe.products
+    _, terms = design(recipe.covariates(1, np.random.default_rng(0)), bounds, levels, products)
     truth = pd.Series(recipe.coefs, index=terms)
-    return Population(recipe.sample, recipe.bounds, recipe.levels, truth, recipe.null)
+    return Population(recipe.sample, bounds, levels, truth, recipe.null, products=products)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from privatelr.types import FloatArray
 
@@ -110,6 +110,14 @@ def _positions(stops: FloatArray, z: FloatArray) -> Any:
     return np.searchsorted(stops, special.ndtr(z), side="right")
 
 
+class Product(NamedTuple):
+    """A number whose coefficient is another at each level of a factor but the first."""
+
+    number: str
+    factor: str
+    coefs: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Columns, the share of positive labels, and the column without an effect."""
@@ -118,6 +126,7 @@ class Recipe:
     positive: float
     null: str | None = None
     intercept: float = field(default=0.0, compare=False)
+    products: tuple[Product, ...] = ()
 
     @property
     def numbers(self) -> list[Column]:
@@ -138,7 +147,8 @@ class Recipe:
     @property
     def coefs(self) -> list[float]:
         ordered = [*self.numbers, *self.factors]
-        return [self.intercept, *(coef for column in ordered for coef in column.coefs)]
+        coefs = [self.intercept, *(coef for column in ordered for coef in column.coefs)]
+        return [*coefs, *(coef for product in self.products for coef in product.coefs)]
 
     def covariates(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
         """Return columns, numbers within their bounds, so that a fit clips nothing."""
@@ -155,7 +165,7 @@ class Recipe:
 
     def probability(self, frame: pd.DataFrame) -> FloatArray:
         """Return the share of positive labels of each record."""
-        x, _ = design(frame, self.bounds, self.levels)
+        x, _ = design(frame, self.bounds, self.levels, self.products)
         return np.asarray(special.expit(x @ np.array(self.coefs)))
 
     def sample(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -179,6 +189,7 @@ def design(
     frame: pd.DataFrame,
     bounds: Mapping[str, tuple[float, float]],
     levels: Mapping[str, list[Any]],
+    products: Sequence[Product] = (),
 ) -> tuple[FloatArray, list[str]]:
     """Rows ``(n, d)`` with a constant, in treatment coding, and their terms."""
     columns, terms = [np.ones(len(frame))], ["(Intercept)"]
@@ -189,4 +200,8 @@ def design(
         values = frame[name].to_numpy()
         columns += [(values == level).astype(np.float64) for level in found[1:]]
         terms += [f"{name}[T.{level}]" for level in found[1:]]
+    for number, name, _ in products:
+        places = [terms.index(f"{name}[T.{level}]") for level in levels[name][1:]]
+        columns += [columns[place] * columns[terms.index(number)] for place in places]
+        terms += [f"{number}:{terms[place]}" for place in places]
     return np.column_stack(columns), terms

@@ -26,7 +26,11 @@ CELL = Cell("normal", "zcdp", 4, 1_000, 4.0)
 
 
 def everywhere():
-    return [*((name, 6) for name in GENERATORS), *((name, 0) for name in LIKENESSES)]
+    return [
+        *((name, 6) for name in GENERATORS),
+        ("products", 8),
+        *((name, 0) for name in LIKENESSES),
+    ]
 
 
 # -- populations ---------------------------------------------------------------------------------

@@ -160,11 +160,7 @@ class ScaleCalibration:
 
         Under pure epsilon numbers have variance 1 on average, and other columns count as filled.
         """
-        square = 1.0
-        if self.of_numbers:
-            square = sum(
-                1.0 if group.kind == "number" else group.reach**2 for group in self.facts.groups
-            )
+        square = sum(g.usual**2 for g in self.facts.groups) if self.of_numbers else 1.0
         return math.sqrt(square + self.facts.intercept**2)
 
     @property

@@ -177,7 +177,11 @@ def standardised(spec: DesignSpec) -> str:
     held = spec.standard
     centred = "centred and scaled" if held.centred else "scaled"
     apart = held.blocks and any(one.kind != "number" for one in held.groups)
-    columns = f"{'numbers' if apart else 'columns'} {centred} by the released moments"
+    columns = "columns"
+    if apart:
+        products = any(one.number is not None for one in held.groups)
+        columns = f"numbers{' and their products with levels' if products else ''}"
+    columns += f" {centred} by the released moments"
     length = f"{held.length:g} length{'s' if held.length != 1 else ''} of a typical one"
     how = f"rows{' of them' if apart else ''} {'brought' if held.unit else 'shortened'} to {length}"
     if held.weighted:
