@@ -83,7 +83,8 @@ class ColumnGroup:
         multiplied by this.
     number : int or None
         Position among the covariates of the number whose values the columns have, times an entry
-        for each level. Where their scale is not released, they are standardised as that number is.
+        for each level. Where their scale is not released, they are standardised as that number is,
+        and multiplied by `factor`.
     """
 
     size: int
@@ -100,11 +101,7 @@ class ColumnGroup:
 
         A number has length 1 on average. Columns of levels have no longer rows.
         """
-        if self.kind == "number":
-            return 1.0
-        if self.number is not None:
-            return self.radius
-        return self.factor * (self.radius - abs(self.middle))
+        return 1.0 if self.kind == "number" else self.factor * (self.radius - abs(self.middle))
 
 
 def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:

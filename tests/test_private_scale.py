@@ -186,7 +186,7 @@ def multiplied(fit, raw, z):
         if term.numeric and term.categorical and alone and levels:
             assert term.stop - term.start == levels[0].stop - levels[0].start, names
             for j, of in zip(term.columns, levels[0].columns, strict=True):
-                found[j - first] = z[:, alone[0].start - first] * raw[:, of - first]
+                found[j - first] = FACTOR_SCALE * z[:, alone[0].start - first] * raw[:, of - first]
     return found
 
 

@@ -196,7 +196,7 @@ def _blocks_of_standard(
             blocks.append(Block(group.size, own, "l2"))
         elif group.number is not None:
             # no number is larger than their length, so their products are cut off nowhere
-            blocks.append(Block(group.size, own * term.absolute * MAPPED))
+            blocks.append(Block(group.size, group.factor * own * term.absolute * MAPPED))
             square += (length * group.usual) ** 2
         else:
             absolute = group.factor * (term.absolute - abs(group.middle))
@@ -214,8 +214,8 @@ def _is_beside_numbers(group: ColumnGroup, term: Term, length: float, own: float
     """
     if group.kind == "number" or group.number is None:
         return group.kind == "number"
-    apart = own * term.absolute * math.sqrt(2 / ((group.size + 1) * (group.size + 2)))
-    return length * group.usual < apart
+    shrunk = math.sqrt(2 / ((group.size + 1) * (group.size + 2)))
+    return length * group.usual < group.factor * own * term.absolute * shrunk
 
 
 def standardise(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> DesignSpec:

@@ -133,11 +133,10 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     ``A = (v + floor + s)**-.5`` with the variance v and the deviation s of the noise on a mean, up
     to a factor that gives a typical row length 1. Under pure epsilon, numbers get variance 1 on
     average and other columns a public centre and factor (scale.md 2), by which the two values of a
-    factor of two levels lie at -1 and 1. In a product of a number and levels, m and A are those of
-    the number, so that the product is one of its z: m is multiplied by the column of the levels.
-    Where a column is not centred, its second moment takes the place of its variance. A record in a
-    rare level would be many times as long as a typical row, so no level by itself makes it longer
-    than that.
+    factor of two levels lie at -1 and 1. A product of a number and levels has the m and A of the
+    number, m times the column of the levels and A times the factor. Where a column is not centred,
+    its second moment takes the place of its variance. A record in a rare level would be many times
+    as long as a typical row, so no level by itself makes it longer than that.
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, pure = calibration.means, calibration.of_numbers
@@ -159,7 +158,7 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     if pure:
         number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
         centre = np.where(number < 0, centre, centre[number])
-        factor = np.where(number < 0, factor, factor[number])
+        factor *= np.where(number < 0, 1.0, factor[number])
     return centre, factor
 
 

@@ -146,7 +146,7 @@ def test_made_up_products_are_those_of_the_released_numbers():
     rows, *_ = forecast._made_up_rows(fit.release, spec)
     smoker, age, product = rows.T[1:]
     assert np.ptp(product) > 1
-    np.testing.assert_allclose(product, age * (smoker > 0), atol=1e-9)
+    np.testing.assert_allclose(product, 2 * age * (smoker > 0), atol=1e-9)
 
 
 # -- where there is none -------------------------------------------------------------------------
