@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     )
     from privatelr.privacy.accounting import Ledger
     from privatelr.results import Diagnostics, Fit
+    from privatelr.results.answers.chosen_fit import ChosenFit, choose
     from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
     from privatelr.results.pages.comparison import Comparison, compare
@@ -79,7 +80,7 @@ __all__ += ["Calibration", "Diagnostics", "Fit", "Newton", "PrivateFTRL", "Relea
 __all__ += ["REPLACE_ONE", "ZCDP", "ApproxDP", "Ledger", "NonPrivate", "PureDP", "compose"]
 __all__ += ["implies", "to_approximate", "to_zcdp"]
 __all__ += ["MarginalEffects", "average_marginal_effects", "check", "constraint_private_lp", "plan"]
-__all__ += ["Comparison", "compare"]
+__all__ += ["ChosenFit", "Comparison", "choose", "compare"]
 __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"]
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
 __all__ += ["ScaledData", "scaled"]
@@ -104,6 +105,7 @@ _FOLDERS = {
     ),
     "privacy.accounting": ("Ledger",),
     "results": ("Diagnostics", "Fit"),
+    "results.answers.chosen_fit": ("ChosenFit", "choose"),
     "results.declarations": ("ReleasedLevels", "SuggestedBounds"),
     "results.effects": ("MarginalEffects", "average_marginal_effects"),
     "results.pages.comparison": ("Comparison", "compare"),

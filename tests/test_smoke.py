@@ -23,6 +23,11 @@ def chosen():
     return fit_clinic(clinic(n=300), model=lr.dplpsvm, eps=4.0, rounds=20)
 
 
+@cache
+def chosen_fit():
+    return lr.choose({"one": fit(), "same": fit()}, clinic(n=100, seed=2), eps=0.5)
+
+
 def neighbours_loss():
     frame = clinic(n=300)
     one_off = replaced(frame, 0, age=90.0)
@@ -73,6 +78,7 @@ USES = {
     "ZCDP": lambda: lr.ZCDP(0.1).rho == 0.1,
     "ApproxDP": lambda: lr.ApproxDP(1.0, 1e-6).delta == 1e-6,
     "Calibration": lambda: isinstance(fit().calibration, lr.Calibration),
+    "ChosenFit": lambda: isinstance(chosen_fit(), lr.ChosenFit),
     "Comparison": lambda: isinstance(lr.compare(fit(), chosen()), lr.Comparison),
     "Diagnostics": lambda: isinstance(fit().diagnostics, lr.Diagnostics),
     "Fit": lambda: isinstance(fit(), lr.Fit) and np.isfinite(fit().predict(clinic())).all(),
@@ -89,6 +95,7 @@ USES = {
     "__version__": lambda: lr.__version__.count(".") >= 2,
     "audit": lambda: 0 <= neighbours_loss().found <= 1.0,
     "check": lambda: "age" in str(lr.check(FORMULA, clinic(), **SCHEMA)),
+    "choose": lambda: chosen_fit().guarantee == lr.PureDP(2.5),
     "compare": lambda: "epsilon = 2 (pure)" in str(lr.compare(fit(), fit())),
     "compose": lambda: lr.compose([lr.PureDP(1.0), lr.PureDP(2.0)]) == lr.PureDP(3.0),
     "constraint_private_lp": lambda: solved_program().x.sum() == pytest.approx(0.9),

@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 209,
-    "code lines": 28_900,
+    "modules": 211,
+    "code lines": 29_203,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
@@ -20,8 +20,8 @@ MOST = {
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
 a fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
-at 20,000 before there was one. Private answers around a fit (ROC, threshold) have modules and
-lines of their own."""
+at 20,000 before there was one. Private answers around a fit (ROC, threshold, choice) have modules
+and lines of their own."""
 
 
 def test_the_package_does_not_grow():

@@ -12,6 +12,7 @@ from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 import privatelr.model_data
 from privatelr.mechanisms import (
     calibration,
+    candidate_choice,
     problem,
     registry,
     request,
@@ -50,6 +51,7 @@ def check_same_calibration(frames, **options):
 def public_functions():
     found = [registry.calibrate, registry.calibrate_all, request.divide, request.usual_shares]
     found += [score_histogram.calibrate_histogram, threshold_choice.calibrate_threshold]
+    found += [candidate_choice.calibrate_choice]
     for module in FORMULAS:
         members = [inspect.unwrap(member) for member in vars(module).values() if callable(member)]
         found += [f for f in members if inspect.isfunction(f) and f.__module__ == module.__name__]

@@ -1,4 +1,4 @@
-"""Private answers about a fit: the exact laws of released counts and thresholds of tiny cases."""
+"""Private answers about fits: the exact laws of counts, thresholds and choices of tiny cases."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from scipy import stats
 from privatelr.audit.checks import Check, claims_of_size, guarded, short
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
+from privatelr.mechanisms import candidate_choice
+from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
 from privatelr.mechanisms.score_histogram import calibrate_histogram, release_histogram
 from privatelr.mechanisms.threshold_choice import (
     ThresholdCalibration,
@@ -30,17 +32,22 @@ _RECORDS = 60
 _NEAR = np.arange(-6, 7)
 """Released counts less the true one, over which the loss of a count is enumerated."""
 _RULES: tuple[ThresholdRule, ...] = ("youden", "topleft")
+_SCORES: tuple[ScoreName, ...] = ("auc", "accuracy", "brier")
+_Scored = tuple[FloatArray, FloatArray]
+"""Outcomes ``(n,)``, and the predictions ``(candidates, n)`` of several fits."""
 _DRAWN, _CRITICAL = 4000, 6.0
 """This number of real choices is made, and their frequencies may be off by this number of standard
 deviations; counts are drawn about as often."""
 
 
 def audit_answers(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
-    """Checks of score histograms and of thresholds."""
+    """Checks of score histograms, of thresholds, and of choices among fits."""
     for claim in claims_of_size(epsilon):
         yield from guarded(PART, f"score counts, {short(claim)}", _counts, claim)
     for rule in _RULES:
         yield from guarded(PART, f"threshold, {rule}", _threshold, rule, rng, epsilon, cases)
+    for score in _SCORES:
+        yield from guarded(PART, f"choice of a fit, {score}", _choice, score, rng, epsilon, cases)
     yield from guarded(PART, "draws of counts", _drawn_counts, epsilon)
     yield from guarded(PART, "one choice by permute-and-flip", _one_choice)
 
@@ -144,6 +151,56 @@ def _neighbours(rng: np.random.Generator) -> tuple[list[int], list[int]]:
     other = np.append(cells[1:], rng.integers(0, 7))
     first, second = (np.bincount(side, minlength=7).tolist() for side in (cells, other))
     return first, second
+
+
+# -- fits -----------------------------------------------------------------------------------------
+
+
+def _choice(
+    score: ScoreName, rng: np.random.Generator, epsilon: float, cases: int
+) -> Iterator[Check]:
+    """The loss over all fits: of pairs that move scores the furthest, and of random tiny ones."""
+    apart = _turned(score, np.where(np.arange(_RECORDS) < _RECORDS // 4, 1.0, -1.0), 1.0)
+    flipped = _turned(score, np.where(np.arange(_RECORDS) < _RECORDS // 2, 1.0, -1.0), -1.0)
+    worst = 0.0
+    for one, other in (apart, flipped, *(_random_pair(score, rng) for _ in range(8 * cases))):
+        first, second = (_log_law_of_choice(score, side, epsilon) for side in (one, other))
+        worst = max(worst, epsilon_of_outcomes(first, second, 0.0))
+    yield Check(PART, f"choice of a fit, {score}: loss over all fits", worst, epsilon)
+
+
+def _log_law_of_choice(score: ScoreName, data: _Scored, epsilon: float) -> FloatArray:
+    label, predictions = data
+    made = calibrate_choice(len(label), len(predictions), score, PureDP(epsilon))
+    totals = [candidate_choice.total_score(score, label, each) for each in predictions]
+    mechanism = made.mechanism
+    return np.log(law_of_flips(mechanism.epsilon * np.array(totals) / mechanism.width))
+
+
+def _turned(score: ScoreName, label: FloatArray, after: float) -> tuple[_Scored, _Scored]:
+    """A fit that is always wrong, one that is always right, and a positive record at the start.
+
+    It is replaced by one with the outcome `after`, about which the first fit is right, by as much
+    as there is to gain, and the second one is wrong.
+    """
+    before, turned = np.array([-label, label]), np.array([-label, label])
+    turned[:, 0] = 2 * after, -2 * after
+    if score != "auc":
+        turned = np.sign(turned)
+    if score == "brier":
+        before, turned = (1 + before) / 2, (1 + turned) / 2
+    return (label, before), (np.append(after, label[1:]), turned)
+
+
+def _random_pair(score: ScoreName, rng: np.random.Generator) -> tuple[_Scored, _Scored]:
+    known = {"auc": [0.0, 1.0, 2.0], "accuracy": [-1.0, 1.0], "brier": [0.0, 0.3, 1.0]}[score]
+    n, fits = int(rng.integers(1, 7)), int(rng.integers(2, 5))
+    label = rng.choice([-1.0, 0.0, 1.0], n + 1)
+    rows = rng.choice([*known, np.nan], (fits, n + 1))
+    return (label[1:], rows[:, 1:]), (label[:-1], rows[:, :-1])
+
+
+# -- draws ----------------------------------------------------------------------------------------
 
 
 def _one_choice() -> Iterator[Check]:

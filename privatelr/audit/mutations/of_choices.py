@@ -29,6 +29,7 @@ from privatelr.audit.mutations.planted import (
 )
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import (
+    candidate_choice,
     level_selection,
     published,
     range_selection,
@@ -123,6 +124,23 @@ def _(honest: Any, made: Any, positive: int) -> NoisyMaximum:
 )
 def _(honest: Any, made: Any) -> Any:
     return honest(replace(made, count=made.target))
+
+
+@bug(
+    "scores of fits are taken to move one way",
+    (candidate_choice.ChoiceCalibration, "mechanism"),
+    ANSWERS,
+)
+def _(honest: Any, made: Any) -> NoisyMaximum:
+    narrow: NoisyMaximum = replace(honest(made), width=honest(made).width / 2)
+    return narrow
+
+
+@bug("a ranking is divided by its larger class alone", candidate_choice.total_score, ANSWERS)
+def _(honest: Any, score: str, label: FloatArray, prediction: FloatArray) -> float:
+    found: float = honest(score, label, prediction)
+    larger = max(np.count_nonzero(label > 0), np.count_nonzero(label < 0))
+    return found if score != "auc" else found * max(1.0, len(label) / max(1.5 * larger, 1))
 
 
 # -- columns and corners ------------------------------------------------------------------------

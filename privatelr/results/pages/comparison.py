@@ -286,8 +286,12 @@ def _grouped(named: Mapping[str, str], between: str = ", ") -> str:
 # -- the price of all ----------------------------------------------------------------------------
 
 
-def together(fits: Iterable[ModelRecord]) -> Guarantee:
+def together(
+    fits: Iterable[ModelRecord], beside: Iterable[tuple[Guarantee, tuple[Event, ...]]] = ()
+) -> Guarantee:
     """Return the guarantee of all these fits on the same records; one release counts once.
+
+    Other releases stand `beside` them, each with its guarantee and its events.
 
     Raises
     ------
@@ -300,7 +304,7 @@ def together(fits: Iterable[ModelRecord]) -> Guarantee:
             "compare: the fits are about different neighbours, whose guarantees cannot be added "
             "up; compare those of the same neighbours."
         )
-    return joint_guarantee([(fit.guarantee, _events(fit)) for fit in releases])
+    return joint_guarantee([*((fit.guarantee, _events(fit)) for fit in releases), *beside])
 
 
 def _events(fit: ModelRecord) -> tuple[Event, ...]:

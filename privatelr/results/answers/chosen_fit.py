@@ -1,0 +1,310 @@
+"""`choose`: one of several fits, chosen privately by how well each predicts other records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from privatelr import page_model
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, GuaranteeError, listed, require_choice, show
+from privatelr.mechanisms.candidate_choice import (
+    ChoiceCalibration,
+    ScoreName,
+    calibrate_choice,
+    choose_candidate,
+    total_score,
+)
+from privatelr.page_model import Piece
+from privatelr.privacy import REPLACE_ONE, Guarantee, NonPrivate, PureDP
+from privatelr.privacy.accounting import Account, Entry
+from privatelr.results import predict
+from privatelr.results.answers.scored_records import Evaluation, open_data, read_price
+from privatelr.results.fit_record import ModelRecord, named_fits
+from privatelr.results.pages.comparison import together
+from privatelr.types import FloatArray
+
+_SCORES: Mapping[ScoreName, str] = {
+    "auc": "area under the ROC curve",
+    "accuracy": "share of records in their right class",
+    "brier": "mean squared error of the probabilities (Brier score)",
+}
+_TAKES = (
+    'fits in a mapping from labels, such as {"small": fit1, "full": fit2}; call a function that '
+    "makes a fit before"
+)
+_CHANCE = 0.05
+"""Chance of a fit that is worse by the difference on the page."""
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ChosenFit:
+    """A fit that was chosen privately among several; no score is kept or told.
+
+    Attributes
+    ----------
+    label : str
+        The label of the chosen fit.
+    fit : Fit or SelectedFit
+        The chosen fit.
+    labels : tuple of str
+        The labels of all candidates.
+    calibration : ChoiceCalibration
+        The score, the number of records that were scored, and the price of the choice.
+    guarantee : Guarantee
+        The guarantee of all candidates together with the choice. It holds for every record, even
+        for one that was scored and that all fits were trained on.
+    choice_guarantee : Guarantee
+        The guarantee of the choice alone: what a record pays that was scored and that no candidate
+        was trained on.
+    candidates_guarantee : Guarantee
+        The guarantee of all candidates together: what a record pays that was not scored.
+    entry : Entry or None
+        The entry that a ledger was charged with for the choice.
+    """
+
+    label: str
+    fit: ModelRecord
+    labels: tuple[str, ...]
+    calibration: ChoiceCalibration
+    guarantee: Guarantee
+    choice_guarantee: Guarantee
+    candidates_guarantee: Guarantee
+    entry: Entry | None = None
+
+    @property
+    def nobs(self) -> int:
+        """Number of records that were scored; it is public."""
+        return self.calibration.n
+
+    def as_text(self) -> str:
+        """The page as text of at most 79 columns."""
+        return page_model.as_text(self._page())
+
+    def as_html(self) -> str:
+        """The page as HTML, with the same words."""
+        return page_model.as_html(self._page())
+
+    def _page(self) -> list[Piece]:
+        made = self.calibration
+        facts = [
+            ("Promise", f"{self.guarantee}, for every record; neighbours replace one of them"),
+            (
+                "Candidates",
+                f"{self.candidates_guarantee}; for the records that they were trained on",
+            ),
+            ("Choice", f"{self.choice_guarantee}; for the n = {made.n} scored records"),
+            ("Score", _SCORES[made.score]),
+            ("Mechanism", f"permute-and-flip among {made.candidates}: {listed(self.labels)}"),
+            ("Resolution", _resolution(made)),
+        ]
+        return [
+            page_model.Heading(f"Chosen privately: {self.label}"),
+            page_model.Code(self.fit.formula),
+            "",
+            page_model.FactList(facts),
+            "",
+            _APART,
+            "",
+            self._publishable(),
+        ]
+
+    def _publishable(self) -> str:
+        """A sentence on what may leave the office under the promise."""
+        if isinstance(self.guarantee, NonPrivate):
+            return (
+                "There is no promise for all of this together. What has one of its own, on a line "
+                "above, keeps it for the records of that line."
+            )
+        return (
+            "The choice and every candidate, chosen or not, may be published under the promise. "
+            "Scores were not released, and nothing else of the scored records was."
+        )
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return f"<ChosenFit {self.label!r} of {len(self.labels)}, {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+
+_APART = (
+    "If no scored record was trained on, and public positions alone decided which records were "
+    "scored, a record pays for the candidates or for the choice, and not for both."
+)
+
+
+def _resolution(made: ChoiceCalibration) -> str:
+    gap = made.resolution(_CHANCE)
+    if gap >= 1:
+        return "none: with this n and price the choice is nearly one by lot"
+    where = " if the classes are of one size, else more" if made.score == "auc" else ""
+    return f"fits that are worse by {gap:.2g} have a chance of at most {_CHANCE:g}{where}"
+
+
+@suggests_arguments
+def choose(
+    fits: Mapping[str, Any],
+    data: Any,
+    eps: float | Guarantee,
+    *,
+    score: ScoreName = "auc",
+    response: Any = None,
+    ledger: Account | None = None,
+    seed: int | None = None,
+) -> ChosenFit:
+    """Choose one of several fits privately, by how well each predicts records with outcomes.
+
+    Parameters
+    ----------
+    fits : mapping
+        Maps labels to fits of this package, of any formula and loss and also from files, which
+        have one response. They were made and paid for before.
+    data
+        The records to score, with the columns of all formulas: best a part of the data that was
+        set apart beforehand, by public positions, because a fit does too well on its own records,
+        and for the price.
+    eps : float or PureDP
+        The price of the choice, a pure epsilon.
+    score : {"auc", "accuracy", "brier"}
+        What is compared: the area under the ROC curve, the share of records in their right class
+        at the threshold of each fit, or the mean squared error of the probabilities. A record
+        that a fit cannot predict counts for it as for a coin.
+    response
+        The outcomes of the records, if they are not a column of `data`, as for fits of
+        ``dplr(y, X)``.
+    ledger : Ledger, optional
+        Account to charge for the choice before the records are scored; as in `dplr`. It is not
+        charged for the candidates, which their own calls have charged.
+    seed : int, optional
+        Repeats the choice, for tests and teaching. Voids the guarantee.
+
+    Returns
+    -------
+    ChosenFit
+        With the chosen ``fit`` and the ``guarantee`` of all candidates and of the choice.
+
+    Raises
+    ------
+    ArgumentError, FormulaError, GuaranteeError, SchemaError
+        One sentence each, on public facts only.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the choice, by ``choice_guarantee``, and with all candidates by
+    ``guarantee``. *Neighbours*: one record is replaced, in whichever data it is. *Assumed public*:
+    the fits, and the number, names and types of the records. *Not covered*: time and memory; and
+    records of candidates without a guarantee.
+
+    The promise is of all releases together, as `compare` adds them up, at prices that were fixed
+    before the first of them; it holds whatever the data have in common. A record pays less where
+    no scored record was trained on. Replacing a record of the training data then
+    changes the candidates, of which the choice is a function with the scored records fixed, and
+    replacing a scored record changes the choice alone. This needs a split that values have no part
+    in, since otherwise a replaced record could move other records from one part to the other.
+
+    Examples
+    --------
+    >>> fits = {"small": dplr("y ~ age", train, eps=0.5), "full": dplr("y ~ .", train, eps=0.5)}
+    >>> chosen = choose(fits, test, eps=0.2, score="auc")
+    >>> chosen.fit.predict(new)
+    """
+    named = _read_candidates(fits)
+    require_choice(ArgumentError, "score", score, tuple(_SCORES))
+    opened = {label: open_data(fit, data, response) for label, fit in named.items()}
+    for label, fit in named.items():
+        _require_score(label, fit, score)
+    return _release(named, opened, score, eps, ledger, seed)
+
+
+def _read_candidates(fits: Any) -> dict[str, ModelRecord]:
+    """Read two fits or more, of one response and about the usual neighbours."""
+    if not isinstance(fits, Mapping) or len(fits) < 2:
+        raise ArgumentError(
+            f"fits of type {type(fits).__name__}: choose takes two or more {_TAKES}."
+        )
+    named: dict[str, ModelRecord] = named_fits("choose", ModelRecord, _TAKES, fits, (), list)
+    first, *others = named
+    responses = {label: _outcome(fit) for label, fit in named.items()}
+    for label in others:
+        if responses[label] != responses[first]:
+            raise ArgumentError(
+                f"fits: the response of {show(label)} is {responses[label]}, and that of "
+                f"{show(first)} is {responses[first]}; choose takes fits of one response."
+            )
+    if any(fit.guarantee.neighbours is not REPLACE_ONE for fit in named.values()):
+        raise GuaranteeError("fits: choose takes fits whose neighbours replace one record.")
+    return named
+
+
+def _outcome(fit: ModelRecord) -> str:
+    return str(fit.spec.response.describe())
+
+
+def _require_score(label: str, fit: ModelRecord, score: ScoreName) -> None:
+    """Refuse a score that a fit does not have; looks at public facts only."""
+    if score == "brier" and fit.loss.probability is None:
+        raise ArgumentError(
+            f"score='brier': {show(label)} has margins and no probabilities; take score='auc' or "
+            "score='accuracy'."
+        )
+    if score == "accuracy" and isinstance(fit.threshold, str):
+        raise GuaranteeError(
+            f"score='accuracy': the threshold of {show(label)} was learned from its training data, "
+            "and is not private; fit it with a number for threshold, or take score='auc'."
+        )
+
+
+def _release(
+    fits: Mapping[str, ModelRecord],
+    opened: Mapping[str, Evaluation],
+    score: ScoreName,
+    eps: Any,
+    ledger: Any,
+    seed: Any,
+) -> ChosenFit:
+    """Pay for a choice, and only then score the records and choose."""
+    n = next(iter(opened.values())).n
+    price = read_price(eps, 0.0, ledger, seed, n, "choose")
+    if not isinstance(price.target, PureDP):
+        raise GuaranteeError(f"eps={price.target}: choose takes a pure epsilon.")
+    calibration = calibrate_choice(n, len(fits), score, price.target)
+    candidates = together(fits.values())
+    whole = together(fits.values(), [(price.guarantee, calibration.events)])
+    entry = price.pay(calibration.events, f"choice among {listed(fits)}")
+    scores = scores_of(opened, score)
+    label = list(fits)[choose_candidate(scores, calibration, price.randomness)]
+    guarantees = whole, price.guarantee, candidates
+    return ChosenFit(label, fits[label], tuple(fits), calibration, *guarantees, entry)
+
+
+def scores_of(opened: Mapping[str, Evaluation], score: ScoreName) -> FloatArray:
+    """Return the exact score ``(candidates,)`` of each fit, which is not private.
+
+    All fits are scored by the same outcomes, as the proof in `total_score` needs it.
+    """
+    found, outcomes = [], None
+    for evaluation in opened.values():
+        link, label = evaluation.scores()
+        outcomes = label if outcomes is None else outcomes
+        found.append(total_score(score, outcomes, _predictions(evaluation.fit, score, link)))
+    return np.array(found)
+
+
+def _predictions(fit: ModelRecord, score: ScoreName, link: FloatArray) -> FloatArray:
+    """Return what `total_score` takes; NaN where the linear predictor is."""
+    if score == "auc":
+        return link
+    scores = predict.score(fit.loss, link)
+    if score == "brier":
+        return scores
+    with np.errstate(invalid="ignore"):
+        classes = np.where(scores > cast("float", fit.threshold), 1.0, -1.0)
+    return np.where(np.isnan(scores), np.nan, classes)
