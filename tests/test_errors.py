@@ -27,6 +27,9 @@ from privatelr import (
     plan,
     plot_coefficients,
 )
+from privatelr.errors import require_flag
+from privatelr.fitting import read_do_scale
+from privatelr.mechanisms import read_request
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -157,7 +160,7 @@ CASES = [
     ({"eps": ZCDP(1e-20)}, GuaranteeError, ["rho=1e-20", "1e-18"]),
     ({"eps": NonPrivate()}, GuaranteeError, ["eps=<NonPrivate>", "0 for the plain fit"]),
     ({"spend": "roc"}, GuaranteeError, ["spend='roc'", "'inference' (the usual shares)"]),
-    ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, ["roc", "yet"]),
+    ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, ["roc", "no share"]),
     ({"spend": {"inference": 1}}, GuaranteeError, ["spend", "no share for the coefficients"]),
     ({"spend": {"coefficients": 0.5}}, GuaranteeError, ["0.5", "whose sum is 1"]),
     (
@@ -329,3 +332,18 @@ def test_errors_do_not_depend_on_values(change, error, words):
             call({**change, "data": frame})
         messages.add(str(caught.value))
     assert len(messages) == 1
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_truth_values_of_numpy_are_truth_values(asked):
+    assert require_flag("op", np.bool_(asked)) is asked
+    assert read_do_scale(np.bool_(asked)) is asked
+    assert read_request(1.0, 0.0, None, None, np.bool_(asked), None, "keep").placement == (
+        "objective" if asked else "output"
+    )
+
+
+@pytest.mark.parametrize("value", [1, 0.0, "True", None, [True]])
+def test_other_values_are_no_truth_values(value):
+    with pytest.raises(ArgumentError, match=r"^op=.*: op takes True or False\.$"):
+        require_flag("op", value)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from privatelr import inference
 from privatelr.design import DesignSpec
-from privatelr.errors import ArgumentError, show
+from privatelr.errors import ArgumentError, require_flag, show
 from privatelr.inference import BOOTSTRAP, Inference, Question, answerable, joint_test, quality
 from privatelr.inference.question import USUAL
 from privatelr.mechanisms import Release
@@ -116,8 +116,7 @@ def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
 def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:
     """One row per coefficient; see `Fit.tidy`."""
     for name, value in (("conf_int", conf_int), ("exponentiate", exponentiate)):
-        if not isinstance(value, bool):
-            raise ArgumentError(f"{name}={show(value)}: {name} takes True or False.")
+        require_flag(name, value)
     if exponentiate:
         require_odds(fit, "exponentiate=True")
     is_plain = not conf_int and asked.is_usual
