@@ -19,7 +19,7 @@ from privatelr.errors import ArgumentError
 from privatelr.inference import error_distribution as distribution
 from privatelr.inference.intervals import (
     Inference,
-    at_point,
+    bias_at,
     combinations,
     covariance,
     factors_of,
@@ -133,7 +133,7 @@ def form_test(
     else:
         evidence, matrices = evidence_of(release), matrices_for(release, asked)
         solved, carried, biases = factors_of(evidence, matrices, rows, asked.target)
-        left = biases - at_point(evidence, mean_of(matrices), rows, asked.target).taken
+        left = biases - bias_at(evidence, mean_of(matrices), rows, asked.target)
         errors = distribution.errors_of(evidence, solved, carried, matrices, rows, left)
         drawn = np.einsum("ca,ab,cb->c", errors, weight, errors)
         p_value = (1 + int((drawn >= statistic).sum())) / (1 + len(drawn))

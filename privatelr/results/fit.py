@@ -267,9 +267,9 @@ class Fit(FitRecord):
         DataFrame
             Columns term, estimate, std_error, its three parts, statistic, and p_value. The squares
             of the parts add up to that of std_error: sampling_sd is the sampling error and
-            privacy_sd what the noise adds to a coefficient, both at the best estimate of the
-            information matrix. unknown_sd is added because this matrix is known through its own
-            noise only: by an average over the matrices that it leaves possible, or in the
+            privacy_sd what the noise adds to a coefficient, both as their medians over the
+            information matrices that the release leaves possible. unknown_sd is added because the
+            matrix is known through its own noise only: by an average over these matrices, or in the
             conservative mode by the worst of them. Without inference, the columns are term,
             estimate, `privacy_sd_expected` and `privacy_sd_limit`, with ``_log`` for odds ratios.
         """

@@ -371,9 +371,10 @@ def test_shrunk_estimates_stand_beside_the_bias_and_without_tests():
         (
             {"spend": "inference"},
             "Std. Error has three parts whose squares add up. sampling sd: the sampling error; "
-            "privacy sd: what the noise on the coefficients adds; both at the best estimate of the "
-            "information matrix. unknown sd: what is added because that matrix is known through "
-            "its own noise only, and because one step may be off.",
+            "privacy sd: what the noise on the coefficients adds; both as medians over the "
+            "information matrices that the release leaves possible. unknown sd: what is added "
+            "because that matrix is known through its own noise only, and because one step may "
+            "be off.",
         ),
         ({"spend": "inference", "model": dpsvm}, "those of a support vector machine without one"),
         ({"spend": "inference"}, "All of this was paid for; other intervals"),
