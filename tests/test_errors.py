@@ -18,6 +18,7 @@ from privatelr import (
     NotConvergedError,
     PrivateLRError,
     SchemaError,
+    SchemaWarning,
     average_marginal_effects,
     compare,
     dplr,
@@ -347,3 +348,32 @@ def test_truth_values_of_numpy_are_truth_values(asked):
 def test_other_values_are_no_truth_values(value):
     with pytest.raises(ArgumentError, match=r"^op=.*: op takes True or False\.$"):
         require_flag("op", value)
+
+
+LONG = [
+    ({"row_norm": 1e6, "do_scale": "private"}, "row_norm=1e+06: where the scale of columns is rel"),
+    ({"row_norm": 1e6, "bounds": None}, "in the units of 'age', 'dose'"),
+    ({"row_norm": 1e6, "bounds": {"age": (18, 90)}}, "in the units of 'dose'"),
+]
+
+
+@pytest.mark.parametrize(("declared", "words"), LONG, ids=["scaled", "bare", "one"])
+def test_a_limit_on_rows_that_is_likely_in_other_units_is_doubted(declared, words):
+    frame = clinic(400)
+    with pytest.warns(SchemaWarning) as caught:
+        dplr(FORMULA, frame, 5.0, **SCHEMA | declared)
+    (said,) = [str(one.message) for one in caught if "row_norm=" in str(one.message)]
+    assert words in said
+    assert said.endswith(".")
+    # the sentence is of public facts: another table of as many records has the same
+    other = frame.assign(age=frame["age"] * 0 + 50, dose=1e9)
+    with pytest.warns(SchemaWarning) as again:
+        dplr(FORMULA, other, 5.0, **SCHEMA | declared)
+    assert said in [str(one.message) for one in again]
+
+
+@pytest.mark.parametrize("declared", [{"row_norm": 3.0, "do_scale": "private"}, {"row_norm": 1e6}])
+def test_a_limit_of_rows_of_a_usual_kind_is_not_doubted(declared):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SchemaWarning)
+        dplr(FORMULA, clinic(4000), 5.0, **SCHEMA | declared)

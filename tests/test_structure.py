@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 209,
-    "code lines": 28_884,
+    "code lines": 28_954,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

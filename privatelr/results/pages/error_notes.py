@@ -190,12 +190,17 @@ def _target(fit: FitRecord, found: Inference) -> list[str]:
         "an effect of its own may have such a coefficient if it goes with one that has"
     )
     if np.isnan(found.null).all():
+        most = "more than one step can take off"
+        source = "released information matrix with eigenvalues no smaller than its noise"
+        helps = f", more records or a larger {_price(fit)} shrink less"
+        if known.noise_to_signal == 0:
+            source, helps = "information matrix", " shrinks less"
+            if known.corrects_bias:
+                most = "more than one step takes off without an error of its own"
         return [
-            f"Estimates are shrunk, by more than one step can take off. {aim}, so that there are "
-            "no tests of 0.",
-            "bias / SE: the size of the penalty's bias in standard errors, by the released "
-            "information matrix with eigenvalues no smaller than its noise. A smaller lambda_ "
-            f"(lambda), more records or a larger {_price(fit)} shrink less.",
+            f"Estimates are shrunk, by {most}. {aim}, so that there are no tests of 0.",
+            f"bias / SE: the size of the penalty's bias in standard errors, by the {source}. A "
+            f"smaller lambda_ (lambda){helps}.",
         ]
     bias = known.relative_bias
     if not math.isfinite(bias):
