@@ -15,7 +15,7 @@ MOST = {
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
-    "functions": 315,
+    "functions": 316,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
